@@ -1,0 +1,30 @@
+#pragma once
+// The one error of the library: a line that says where, what was found, what was expected, the cure.
+
+#include <fmt/format.h>
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace mha {
+
+/// Everything that can go wrong with what the user gave. `what()` is one line, ready to print.
+class Error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws an Error with a formatted message.
+template <class... Args> [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is close.
+std::string closest(std::string_view word, std::span<const std::string_view> candidates);
+
+/// "; did you mean 'weights'?" for the closest candidate, or "".
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+
+} // namespace mha

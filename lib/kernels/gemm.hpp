@@ -1,0 +1,30 @@
+#pragma once
+// Matrix products, one small interface: C = A B, C = A Bᵀ, C += A B.
+
+#include "kernels/matrix.hpp"
+
+#include <cstddef>
+
+namespace mha {
+
+/// Who multiplies. Decided once per kind of product, from the whole layer's shape, never from a
+/// tile's: the two differ in their last bits.
+enum class Routine {
+  ours,   ///< register-tiled, every element one sequential sum over k: same bits however it is cut
+  onednn, ///< float32 only; 4 to 5 times faster, but its bits depend on the call's m, n, k
+};
+
+/// The routine for float32 products that add up to `rows` × `cols` × `depth` over the whole layer,
+/// in tiles of which the narrowest has `cols` columns: oneDNN's first call costs 30 ms of code
+/// generation, so small layers never touch it; n = 1 never goes to it. float64 is always `ours`.
+template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
+
+/// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
+/// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.
+template <class T>
+void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c, bool accumulate = false);
+
+/// c = a · bᵀ: a is m × k, b is n × k, c is m × n.
+template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c);
+
+} // namespace mha

@@ -1,0 +1,29 @@
+#pragma once
+// The functions of one row of scores. Each gives the same bits for the same row on one machine; the
+// instruction set is chosen at run time, the order of every sum depends on the row's length alone.
+
+#include <cstddef>
+
+namespace mha {
+
+/// The largest element; −inf for n = 0; NaN if any element is NaN.
+template <class T> T row_max(const T* row, std::size_t n);
+/// row · factor.
+template <class T> void row_scale(T* row, std::size_t n, T factor);
+/// row + other.
+template <class T> void row_add(T* row, const T* other, std::size_t n);
+/// row − value.
+template <class T> void row_subtract(T* row, std::size_t n, T value);
+/// row := exp(row − shift), within 2 units in the last place of the exponential of the rounded
+/// difference (subtracting first and calling with shift 0 gives the same bits); returns the sum.
+/// exp(−inf) = 0, exp(NaN) = NaN, overflow gives inf, results below the smallest normal may be
+/// subnormal or correctly rounded, never flushed by more than 2 ulp of the smallest normal.
+template <class T> T row_exp_sum(T* row, std::size_t n, T shift);
+/// The sum of a row, associated as row_exp_sum associates it.
+template <class T> T row_sum(const T* row, std::size_t n);
+/// row / divisor (a true division).
+template <class T> void row_divide(T* row, std::size_t n, T divisor);
+/// cap · tanh(row / cap).
+template <class T> void row_softcap(T* row, std::size_t n, T cap);
+
+} // namespace mha
