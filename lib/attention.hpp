@@ -1,0 +1,36 @@
+#pragma once
+// The forward pass: a layer is computed in blocks, and each wanted stage is handed to an observer.
+
+#include "layer.hpp"
+#include "plan.hpp"
+
+namespace mha {
+
+/// A piece of a stage as it appears: one batch; for maps, rows and head_result one head and at most
+/// block_queries queries; for token stages all heads and a run of tokens.
+struct Block {
+  Stage stage;
+  std::size_t batch = 0;
+  std::size_t head = 0;  ///< the first head of the piece (key/value head for k and v)
+  std::size_t token = 0; ///< the first query (key for k and v) of the piece
+  /// The values, with the stage's own axes (no batch axis): (1, n, S), (H, n, d_k), (n, d_model) …
+  /// Never transposed: whoever hands results out turns them for `columns`.
+  ArrayView values;
+};
+
+/// What is done with stages while they are computed.
+class Observer {
+public:
+  virtual ~Observer() = default;
+  /// The stages it wants to see; asked once, before the plan is made.
+  virtual StageSet wants() const = 0;
+  /// One piece. Called from several threads, in any order, each place once; the memory is valid
+  /// during the call only.
+  virtual void observe(const Block& block) = 0;
+};
+
+/// Computes what the plan says and shows `observer` every piece of the wanted stages.
+/// `threads` 0 = as many as pay. A stage's bits depend on the layer alone: not on the plan, nor the threads.
+void compute(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
+
+} // namespace mha

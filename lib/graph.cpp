@@ -1,0 +1,99 @@
+#include "graph.hpp"
+
+#include <algorithm>
+
+namespace mha {
+
+bool has_step(const Layer& layer, Stage stage) {
+  if (layer.has_given(stage)) return true;
+  const Settings& s = layer.settings;
+  switch (stage) {
+  case Stage::q_norm: return !layer.q_norm_weight.empty();
+  case Stage::k_norm: return !layer.k_norm_weight.empty();
+  case Stage::q_rope:
+  case Stage::k_rope: return s.rope != Rope::none;
+  case Stage::k_all:
+  case Stage::v_all: return layer.dims.S_all != layer.dims.S;
+  case Stage::capped: return s.softcap != 0;
+  case Stage::biased: return !layer.bias.empty() || s.alibi != Alibi::none;
+  case Stage::residual: return s.residual;
+  default: return true;
+  }
+}
+
+std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
+  if (stage == Stage::k && !layer.X_k.empty()) return {};
+  if (stage == Stage::v && !layer.X_v.empty()) return {};
+  std::vector<Stage> inputs;
+  const auto add = [&](const auto& self, Stage input) -> void {
+    if (has_step(layer, input)) {
+      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
+      return;
+    }
+    for (Stage before : info_of(input).inputs) self(self, before);
+  };
+  const bool naive = layer.settings.softmax == Softmax::naive;
+  for (Stage input : info_of(stage).inputs) {
+    // The naive softmax does not look at the maximum.
+    if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp)) continue;
+    add(add, input);
+  }
+  if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
+  return inputs;
+}
+
+bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
+  switch (stage) {
+  case Stage::x: return !layer.X.empty();
+  case Stage::k:
+    if (!layer.X_k.empty()) return true;
+    break;
+  case Stage::v:
+    if (!layer.X_v.empty()) return true;
+    break;
+  case Stage::residual:
+    if (layer.X.empty()) return false;
+    break;
+  default: break;
+  }
+  if (!has_step(layer, stage)) return false;
+  const std::vector<Stage> inputs = inputs_of(layer, stage);
+  return std::all_of(inputs.begin(), inputs.end(), [&](Stage input) { return contains(available, input); });
+}
+
+StageSet available_stages(const Layer& layer) {
+  StageSet available;
+  for (const StageInfo& info : stages())
+    if (layer.has_given(info.stage) || can_compute(layer, info.stage, available))
+      available.set(index_of(info.stage));
+  // A given concatenation can be split again.
+  if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
+    available.set(index_of(Stage::head_out));
+    available.set(index_of(Stage::head_result));
+  }
+  return available;
+}
+
+std::string list_of(const StageSet& set) {
+  std::string list;
+  for (const StageInfo& info : stages())
+    if (contains(set, info.stage)) list += fmt::format("{}{}", list.empty() ? "" : ", ", info.name);
+  return list;
+}
+
+void require_stage(const Layer& layer, Stage stage) {
+  const StageSet available = available_stages(layer);
+  if (contains(available, stage)) return;
+  const StageInfo& info = info_of(stage);
+  if (!has_step(layer, stage))
+    fail("this layer has no {} ({}); it has {}", info.name, info.part, list_of(available));
+  fail("{} cannot be computed: it needs {}; there are {}", info.name, [&] {
+    std::string missing;
+    for (Stage input : inputs_of(layer, stage))
+      if (!contains(available, input))
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(input));
+    return missing.empty() ? std::string("X") : missing;
+  }(), available.none() ? std::string("no stages") : list_of(available));
+}
+
+} // namespace mha

@@ -1,0 +1,50 @@
+#include "kernels/tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+template <class T>
+void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out) {
+  T squares = 0;
+  for (std::size_t i = 0; i < n; ++i) squares += x[i] * x[i];
+  const T inverse = T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(eps));
+  for (std::size_t i = 0; i < n; ++i) {
+    const T w = weight ? (one_plus ? T(1) + weight[i] : weight[i]) : T(1);
+    out[i] = x[i] * inverse * w;
+  }
+}
+
+template <class T>
+void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out) {
+  T mean = 0;
+  for (std::size_t i = 0; i < n; ++i) mean += x[i];
+  mean /= static_cast<T>(n);
+  T variance = 0;
+  for (std::size_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
+  const T inverse = T(1) / std::sqrt(variance / static_cast<T>(n) + static_cast<T>(eps));
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
+}
+
+template <class T>
+void rotate(const T* x, const T* cosines, const T* sines, std::size_t n, std::size_t dims, bool interleaved, T* out) {
+  const std::size_t pairs = dims / 2;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const std::size_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + pairs;
+    const T a = x[first], b = x[second];
+    out[first] = a * cosines[i] - b * sines[i];
+    out[second] = b * cosines[i] + a * sines[i];
+  }
+  std::copy(x + 2 * pairs, x + n, out + 2 * pairs);
+}
+
+template void rms_norm(const float*, const float*, std::size_t, double, bool, float*);
+template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
+template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
+template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
+template void rotate(const float*, const float*, const float*, std::size_t, std::size_t, bool, float*);
+template void rotate(const double*, const double*, const double*, std::size_t, std::size_t, bool, double*);
+
+} // namespace mha

@@ -1,0 +1,34 @@
+#pragma once
+// Streams stages to files while they are computed: memory does not grow with T².
+
+#include "io/writer.hpp"
+#include "observe/placement.hpp"
+
+#include <map>
+
+namespace mha {
+
+class Dump : public Observer {
+public:
+  /// One stage goes to one item of a writer.
+  struct Target {
+    Stage stage;
+    std::size_t item = 0;
+  };
+  /// The writer's items must have the shapes of the placements; values are rounded to `dtype`.
+  Dump(const Layer& layer, std::vector<Target> targets, const Selection& selection, DType dtype, io::Writer& writer);
+
+  StageSet wants() const override;
+  void observe(const Block& block) override;
+
+private:
+  struct Streamed {
+    Placement placement;
+    std::size_t item;
+  };
+  DType from_, to_;
+  io::Writer& writer_;
+  std::map<Stage, Streamed> streamed_;
+};
+
+} // namespace mha

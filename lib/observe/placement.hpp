@@ -1,0 +1,40 @@
+#pragma once
+// Where the pieces of a stage go in its selected, handed-out form.
+
+#include "attention.hpp"
+
+#include <functional>
+
+namespace mha {
+
+/// Maps pieces of a stage to runs of its selected value: row-major, dropped axes gone, transposed in
+/// `columns`. What is kept, streamed and printed all goes through here.
+class Placement {
+public:
+  Placement(const Layer& layer, Stage stage, const Selection& selection);
+
+  Stage stage() const { return stage_; }
+  /// The shape of the whole selected value.
+  const Shape& shape() const { return shape_; }
+  /// The axes that shape() has, in its order (transposed in `columns`), with the positions chosen.
+  const std::vector<SelectedAxis>& axes() const { return axes_; }
+
+  /// Called with a contiguous run of the result: its offset in elements, its elements (of the layer's
+  /// dtype), their number.
+  using Run = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
+  /// Cuts the selected part of a block into runs. Thread-safe.
+  void scatter(const Block& block, const Run& run) const;
+
+private:
+  struct Target {
+    std::vector<std::ptrdiff_t> position; ///< of each index of the axis in the result, or −1
+    std::size_t stride = 0;               ///< of the axis in the result
+  };
+  Stage stage_;
+  bool batched_ = false;
+  Shape shape_;
+  std::vector<SelectedAxis> axes_;
+  std::vector<Target> targets_; ///< one per axis, in the table's order, batch first
+};
+
+} // namespace mha

@@ -1,0 +1,35 @@
+#pragma once
+// Keeps stages in memory.
+
+#include "observe/placement.hpp"
+
+#include <map>
+
+namespace mha {
+
+class Trace : public Observer {
+public:
+  /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they would
+  /// not fit into this machine's memory, with the size and the way out.
+  Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {});
+
+  StageSet wants() const override;
+  void observe(const Block& block) override;
+
+  /// The selected value of a stage, in the layer's dtype; shape as Placement says.
+  const Tensor& value(Stage stage) const;
+  const Placement& placement(Stage stage) const;
+
+private:
+  struct Kept {
+    Placement placement;
+    Tensor value;
+  };
+  std::map<Stage, Kept> kept_;
+};
+
+/// Computes some stages of a layer and keeps them.
+Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {},
+            std::size_t threads = 0);
+
+} // namespace mha

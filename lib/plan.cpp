@@ -1,0 +1,64 @@
+#include "plan.hpp"
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+void close_over(const Layer& layer, const StageSet& available, Stage stage, Plan& plan) {
+  if (contains(plan.needed, stage)) return;
+  plan.needed.set(index_of(stage));
+  if (layer.has_given(stage)) return;
+  // A given concatenation stands for head_out where nothing could compute it.
+  if (stage == Stage::head_out && !can_compute(layer, stage, available)) {
+    close_over(layer, available, Stage::concat, plan);
+    return;
+  }
+  plan.computed.set(index_of(stage));
+  for (Stage input : inputs_of(layer, stage)) close_over(layer, available, input, plan);
+}
+
+std::vector<std::size_t> everything(std::size_t count) {
+  std::vector<std::size_t> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = i;
+  return all;
+}
+
+std::vector<std::size_t> sorted(std::vector<std::size_t> list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return list;
+}
+
+} // namespace
+
+Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection) {
+  const StageSet available = available_stages(layer);
+  Plan plan;
+  plan.wanted = wanted;
+  std::vector<Stage> list;
+  for (const StageInfo& info : stages()) {
+    if (!contains(wanted, info.stage)) continue;
+    require_stage(layer, info.stage);
+    list.push_back(info.stage);
+    close_over(layer, available, info.stage, plan);
+  }
+  require_axes(layer, list, selection);
+
+  const Dims& dims = layer.dims;
+  plan.batches = selection.batch ? sorted(selection.batch->resolve(dims.B, "batch items").indices)
+                                 : everything(dims.B);
+  // The concatenation needs every head.
+  const bool all_heads = !selection.head || contains(plan.computed, Stage::concat);
+  plan.heads = all_heads ? everything(dims.H) : sorted(selection.head->resolve(dims.H, "heads").indices);
+  plan.blocks = everything((dims.T + block_queries - 1) / block_queries);
+  if (selection.query) {
+    plan.blocks = selection.query->resolve(dims.T, "queries").indices;
+    for (std::size_t& block : plan.blocks) block /= block_queries;
+    plan.blocks = sorted(plan.blocks);
+  }
+  return plan;
+}
+
+} // namespace mha

@@ -1,0 +1,48 @@
+#pragma once
+// Where tokens stand: rotary angles, position bias, and which keys a query may see.
+
+#include "layer.hpp"
+
+namespace mha {
+
+/// Cosines and sines of the rotary embedding for the tokens of one sequence: rows × rope_dims / 2.
+template <class T> struct RotaryTable {
+  std::vector<T> cosines, sines;
+  std::size_t pairs = 0;
+};
+/// The table for `rows` tokens that start at `first` (positions of the layer, if it has any, win).
+/// Frequencies: base^(−2i/dims); linear: divided by the factor; llama3: as in Meta's Llama 3.1 code.
+template <class T> RotaryTable<T> rotary_table(const Layer& layer, std::size_t rows, std::int64_t first);
+
+/// The slopes of ALiBi for H heads: 2^(−8(h+1)/H) where H is a power of two. Otherwise (Press et al.
+/// 2022) the slopes of the next lower power, then every other one of the next higher; MPT takes the
+/// odd ones of the next higher power first, then the even ones.
+std::vector<double> alibi_slopes(std::size_t heads, Alibi form);
+
+/// Adds the explicit position bias, if there is one, to keys [first, last) of the row of query t.
+template <class T>
+void add_bias(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t first, std::size_t last,
+              T* row);
+
+/// Adds head h's ALiBi to keys [first, last) of the row of query t.
+template <class T>
+void add_alibi(const Layer& layer, T slope, std::size_t b, std::size_t t, std::size_t first, std::size_t last, T* row);
+
+/// Keys a query may see by causal, window and kv_lengths: [first, last) of past and current keys;
+/// extra and zero keys, which follow them, are always seen.
+struct Visible {
+  std::size_t first = 0, last = 0;
+};
+Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t);
+
+/// The keys, in whole tiles of key_tile, that a block of queries can see; all of them where a mask
+/// other than these cannot be relied on (docs/design.md, "Same bits").
+Visible visible_tiles(const Layer& layer, std::size_t b, std::size_t first_query, std::size_t queries);
+
+/// Applies every mask to keys [first, last) of the row of query t: adds the float ones, −inf where it
+/// may not attend.
+template <class T>
+void add_masks(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t first, std::size_t last,
+               T* row);
+
+} // namespace mha
