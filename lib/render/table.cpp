@@ -16,13 +16,13 @@ constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
 constexpr std::size_t default_digits = 4;
 
 std::string quoted(std::string_view label) {
-  return "'" + visible(label) + "'";
+  return fmt::format("'{}'", visible(label));
 }
 
 /// The position of a side with its label: "3 't9'".
 std::string place(const Side& side, std::size_t i) {
   std::string text = fmt::format("{}", side.positions[i]);
-  if (!side.labels.empty()) text += " " + quoted(side.labels[i]);
+  if (!side.labels.empty()) text += fmt::format(" {}", quoted(side.labels[i]));
   return text;
 }
 
