@@ -218,7 +218,8 @@ private:
       fail("{} is {}: {} buckets{} do not fit relative_max_distance {}", source, to_string(shape), buckets,
            s.relative_bidirectional ? " a direction" : "", s.relative_max_distance);
     layer_.relative_bias = take("relative_bias", shape);
-    for (std::size_t distance = 0; distance <= s.relative_max_distance; ++distance)
+    const std::size_t farthest = std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
+    for (std::size_t distance = 0; distance <= farthest; ++distance)
       layer_.relative_buckets.push_back(relative_bucket(distance, buckets, s.relative_max_distance));
   }
 
