@@ -12,6 +12,10 @@ need_packages $build_packages $test_packages
 
 preset=${PRESET:-dev}
 build=build/$preset
+if [ "$preset" = asan ]; then # with Clang, so that both compilers see every line
+  need_packages clang=clang++
+  ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a >/dev/null 2>&1 || need_packages libclang-rt-14-dev=mha-no-such-command
+fi
 cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
