@@ -3,6 +3,9 @@
 #include "describe.hpp"
 #include "graph.hpp"
 #include "kernels/parallel.hpp"
+#include "tensor_names.hpp"
+
+#include <algorithm>
 
 namespace mha::app {
 
@@ -64,6 +67,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     inventory.parts.push_back(
         {{part.name, part.tensor.dtype(), part.tensor.shape(), range}, part.source});
   }
+  const auto rank = [](const Inventory::Part& part) {
+    std::size_t i = 0;
+    for (const TensorInfo& info : tensor_names()) {
+      if (info.name == part.item.name) break;
+      ++i;
+    }
+    return i; // stages that are given come last
+  };
+  std::stable_sort(inventory.parts.begin(), inventory.parts.end(),
+                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   const StageSet available = available_stages(loaded.layer);
   for (const StageInfo& info : stages())
     if (contains(available, info.stage))

@@ -194,7 +194,6 @@ Run declare_show(Cli& cli) {
             "with its "
             "shape, formula, smallest, largest and mean value. With --stage: every number of these "
             "stages.");
-  add_layer(cli, show->request);
   add_stages(cli, show->stages);
   add_selection(cli, show->selection);
   add_output(cli, show->output, {"table", "csv", "tsv", "json", "ndjson", "npy"},
@@ -202,6 +201,7 @@ Run declare_show(Cli& cli) {
   cli.value("--precision", "DIGITS", show->precision,
             "significant digits; default: all in csv and json, 4 of the largest number in a table");
   cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");
+  add_layer(cli, show->request);
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");
