@@ -25,11 +25,13 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
 
 } // namespace
 
-// Measured with kernel-bench on one core of a Sapphire Rapids Xeon, GFLOP/s, ours against
-// oneDNN 2.6 (the same core again with AVX2 only in brackets):
-//   256 × 768 × 768     175–185 : 167–180  (106 : 106)     256 × 4096 × 4096   145–152 : 156–168
-//   256 × 512 × 64 (ᵀ)   181–189 : 175–190  (108 : 102)     64 × 4096 × 4096    106–112 : 108–119
-//   256 × 64 × 512      166–183 : 173–176  (109 : 108)
+// Measured with kernel-bench on one core of a Sapphire Rapids Xeon in GFLOP/s, ours against oneDNN
+// 2.6's, and in brackets both kept to AVX2:
+//   256 × 768 × 768    175–185, 167–180  (106, 106)
+//   256 × 512 × 64 ᵀ   181–189, 175–190  (108, 102)
+//   256 × 64 × 512     166–183, 173–176  (109, 108)
+//   256 × 4096 × 4096  145–152, 156–168  (84, 87)
+//   64 × 4096 × 4096   106–112, 108–119  (64, 81)
 // So there is nothing to win before layers some thousand wide, and there at most a tenth. Its first
 // call takes 25 ms: at 10¹¹ operations, two thirds of a second, a tenth repays that.
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {

@@ -11,13 +11,11 @@ namespace mha {
 /// tile's: the two differ in their last bits.
 enum class Routine {
   /// Register-tiled; every element one sequential sum over k, so it has the same bits however the
-  /// product is cut into rows, columns or (accumulating) depths, and whether b is transposed or
-  /// not.
-  /// Its bits are the same on every processor with AVX2 and FMA, or more.
+  /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
+  /// processor with AVX2 and FMA, or more.
   ours,
-  /// float32 only; up to a tenth faster on large products, but its bits depend on the call's m, n,
-  /// k
-  /// and transposition. They do not depend on alignment or on how many threads call it at once.
+  /// float32 only; up to a tenth faster on wide layers, but its bits depend on the call's m, n, k
+  /// and transposition, though not on alignment or on how many threads call it at once.
   onednn,
 };
 
