@@ -178,10 +178,10 @@ private:
     // Some layers have all biases, some a few (Whisper has none on k).
     const auto biased = [&] { return !has(no_biases) && random_.chance(0.7); };
     const bool all = form.fused_weights && biased();
-    const auto bias = [&](std::size_t n) {
+    const auto vector = [&](std::size_t n) {
       return all || (!form.fused_weights && biased()) ? numbers({n}, -1, 1) : Array();
     };
-    layer.b_q = bias(H * d_k), layer.b_k = bias(H_kv * d_k), layer.b_v = bias(H_kv * d_v);
+    layer.b_q = vector(H * d_k), layer.b_k = vector(H_kv * d_k), layer.b_v = vector(H_kv * d_v);
     if (biased()) layer.b_o = numbers({d_out}, -1, 1);
   }
 
