@@ -166,7 +166,7 @@ private:
   Tensor take_projection(const char* name) {
     const Part* part = find(name);
     if (!part) return {};
-    const Shape& s = part->tensor.shape();
+    const Shape s = part->tensor.shape(); // a copy: take() lets go of the part
     if (s.size() == 2) return take(name, s);
     const Tensor heads = take(name, s);
     return std::string_view(name) == "W_o" ? heads.reshaped({s[0] * s[1], s[2]})
