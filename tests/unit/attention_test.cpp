@@ -2,6 +2,7 @@
 #include "observe/trace.hpp"
 #include "support/compare.hpp"
 #include "support/library_input.hpp"
+#include "support/sanitizers.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -12,11 +13,7 @@
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t draws = 150;
-#else
-constexpr std::uint64_t draws = 2000;
-#endif
+constexpr std::uint64_t draws = sanitized ? 150 : 2000;
 
 /// What rounding may do to a stage. float64: 1e-12 of (1 + magnitude). float32: a number goes
 /// through at most `depth` roundings, the terms of the longest chain of sums, each of them ε/2 of
@@ -93,7 +90,7 @@ TEST_CASE("random combinations of variants give the reference's stages") {
 }
 
 TEST_CASE("layers of several blocks and key tiles give the reference's stages") {
-  for (std::uint64_t seed = 0; seed < (draws < 1000 ? 2u : 12u); ++seed) {
+  for (std::uint64_t seed = 0; seed < (sanitized ? 2u : 12u); ++seed) {
     INFO("seed " << seed);
     Limits limits;
     limits.tokens = 700, limits.heads = 2;
