@@ -244,15 +244,14 @@ std::map<std::string, Array> compute(const Layer& layer) {
   put("logsumexp", each_row(exp, [&](const auto&, std::size_t b, std::size_t h, std::size_t t) {
         return (layer.naive ? 0 : row_max(b, h, t)) + std::log(row_sum(b, h, t));
       }));
-  // Nothing is allowed: the largest exponent is −inf. A computation that starts at exp only has the
+  // Nothing is allowed: every exponent is −inf. A computation that starts at exp only has the
   // sum.
   const auto fully_masked = [&](std::size_t b, std::size_t h, std::size_t t) {
     if (layer.given.count("exp") != 0 || (layer.given.count("row_sum") != 0 && !layer.naive))
       return row_sum(b, h, t) == 0;
-    double largest = sink(h) - shift(b, h, t);
-    for (std::size_t j = 0; j < layer.S_all(); ++j)
-      if (!(shifted(b, h, t, j) <= largest)) largest = shifted(b, h, t, j);
-    return largest == -infinity;
+    bool all = sink(h) == -infinity;
+    for (std::size_t j = 0; j < layer.S_all(); ++j) all = all && shifted(b, h, t, j) == -infinity;
+    return all;
   };
   const Array& weights = put("weights", each(exp, [&](double a, auto b, auto h, auto t, auto) {
                                if (!fully_masked(b, h, t)) return a / row_sum(b, h, t);

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <limits>
 
 // Every stage of random layers against the reference, which computes in double from the same
@@ -15,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t draws = sanitized ? 150 : 2000;
 
-/// What rounding may do to a stage. float64: 1e-12 of (1 + magnitude). float32: a number goes
+/// What rounding may do to a stage. float64: 1e-12 of (1 + magnitude), and for the naive
+/// softmax, whose exponents may be in the hundreds, 1e-12 of those. float32: a number goes
 /// through at most `depth` roundings, the terms of the longest chain of sums, each of them ε/2 of
 /// the terms' magnitude; the softmax turns what is off in a logit, ε of its magnitude, into a
 /// relative error. (Terms can be larger than their sum, but errors of many terms cancel: measured
@@ -23,11 +25,11 @@ constexpr std::uint64_t draws = sanitized ? 150 : 2000;
 double bound_of(const RandomLayer& random, const std::map<std::string, reference::Array>& stages,
                 const std::string& name) {
   const double size = magnitude(stages.at(name));
-  if (!random.form.single) return 1e-12 * (1 + size);
   const reference::Layer& layer = random.layer;
+  const double logits = std::max(magnitude(stages.at("scaled")), magnitude(stages.at("masked")));
+  if (!random.form.single) return 1e-12 * (layer.naive ? 1 + logits : 1) * (1 + size);
   const std::size_t depth = layer.X.shape[2] + (layer.X_k.empty() ? 0 : layer.X_k.shape[2]) +
                             layer.d_k + layer.S_all() + layer.H * layer.d_v + 16;
-  const double logits = std::max(magnitude(stages.at("scaled")), magnitude(stages.at("masked")));
   return std::numeric_limits<float>::epsilon() * static_cast<double>(depth) * (1 + logits) *
          (1 + size);
 }
@@ -117,6 +119,36 @@ TEST_CASE("a computation that starts at any stage goes on from it") {
     }
     random.layer.given[chosen->first] = patched;
     random.description += " given " + chosen->first;
+    require_same(random);
+  }
+}
+
+TEST_CASE("numbers that are none spread as the formulas say") {
+  for (std::uint64_t seed = 0; seed < draws / 5; ++seed) {
+    INFO("seed " << seed);
+    Limits limits;
+    if (seed % 20 == 0) limits.tokens = 700, limits.heads = 2;
+    RandomLayer random =
+        random_layer(seed, random_variants(seed + 50000, 0, 4), seed % 2 == 1, limits);
+    reference::Layer& layer = random.layer;
+    Random choice(seed);
+    const bool in_values = !layer.X_v.empty() && choice.chance(0.5);
+    reference::Array& source = in_values ? layer.X_v : layer.X;
+    source.values[choice.count(0, source.values.size() - 1)] =
+        choice.chance(0.5) ? std::nan("") : std::numeric_limits<double>::infinity();
+    random.form.one_source = random.form.one_source && !in_values;
+    random.description += in_values ? " not finite in X_v" : " not finite in X";
+    require_same(random);
+  }
+}
+
+TEST_CASE("the naive softmax overflows where the formula does") {
+  for (std::uint64_t seed = 0; seed < draws / 20; ++seed) {
+    INFO("seed " << seed);
+    std::vector<Variant> variants = random_variants(seed + 60000, 0, 3);
+    for (Variant variant : {Variant::naive, Variant::scale_none}) variants.push_back(variant);
+    RandomLayer random = random_layer(seed, variants, false);
+    for (double& value : random.layer.X.values) value *= 700;
     require_same(random);
   }
 }
