@@ -206,8 +206,8 @@ Run declare_show(Cli& cli) {
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");
   cli.example("show layer.npz --stage weights --head 0", "the attention weights of the first head");
-  cli.example("show layer.npz -s scores,masked --query 3 --tokens 'the cat sat down'",
-              "two steps of the last query, with labels");
+  cli.example("show layer.npz -s scores,masked --query 2 --tokens 'the cat sat'",
+              "two steps of one query, with labels");
   cli.example("show layer.npz -s weights -f csv -o 'weights{head}.csv' --matrix",
               "a matrix per head for a spreadsheet");
   cli.example("show layer.npz -s output -f json", "for another program");

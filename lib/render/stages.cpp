@@ -58,7 +58,7 @@ std::string stages_table(const Layer* layer, const Look& look) {
   std::vector<Grid::Column> columns{{"stage"}, {"shape"}};
   if (layer) columns.push_back({"here"});
   columns.push_back({"value"});
-  columns.push_back({"part of the layer", false, true, true, true});
+  columns.push_back({"when", false, true, true, true});
   Grid grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
