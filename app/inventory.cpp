@@ -56,6 +56,11 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     inventory.reason = error.what();
     return inventory;
   }
+  if (loaded.origins.empty()) {
+    inventory.reason = "no tensor of a layer is in the files";
+    inventory.notes = loaded.notes;
+    return inventory;
+  }
   inventory.id = loaded.id;
   inventory.naming = loaded.naming;
   inventory.headline = headline(model, loaded, render::Look{});

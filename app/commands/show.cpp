@@ -85,8 +85,9 @@ int Show::run() {
 void Show::overview(const Model& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
-  if (mentions(output.path, "{"))
-    fail("{}: an overview is one file; placeholders need --stage", output.path);
+  for (std::string_view placeholder : {"{layer}", "{batch}", "{head}"})
+    if (mentions(output.path, placeholder))
+      fail("{}: an overview is one file; {} needs --stage", output.path, placeholder);
   TextFile file(output.path);
   const render::Sink sink = file.sink();
   std::vector<render::OverviewRow> rows;
@@ -94,7 +95,7 @@ void Show::overview(const Model& model, const std::string& form) {
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
-    const StageSet available = available_stages(layer);
+    const StageSet available = some_stages(layer);
     Summaries summaries(layer, available, selection);
     {
       const Stopwatch watch(common.compute_s);

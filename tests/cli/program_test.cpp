@@ -172,6 +172,13 @@ TEST_CASE("a closed pipe ends quietly") {
   CHECK(one_line(result.out));
 }
 
+TEST_CASE("names out of files cannot drive the terminal from messages") {
+  const Result result = run({"show", "\x1b[2Jnowhere\n.npz"});
+  CHECK(result.code == 2);
+  CHECK(one_line(result.err));
+  CHECK(result.err.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("a full disk is an error") {
   const Result result = shell("\"$MHA\" stages > /dev/full");
   CHECK(result.code == 2);

@@ -258,6 +258,18 @@ TEST_CASE("refuses a W_q that does not split into the heads") {
   CHECK_THAT(result.err, Contains("W_q") && Contains("3 heads"));
 }
 
+TEST_CASE("show: a checkpoint without an input says what is missing") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"show", "data/induction", "--layer", "1"},
+        {"show", "data/induction", "--layer", "1", "-s", "weights"},
+        {"dump", "data/induction", "--layer", "1", "-o", "nowhere.npz"}}) {
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains("X=FILE"));
+  }
+}
+
 TEST_CASE("a missing file is one line that names it") {
   const Result result = run({"show", "nowhere/layer.npz"});
   CHECK(result.code == 2);
