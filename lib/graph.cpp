@@ -45,10 +45,15 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   switch (stage) {
   case Stage::x: return !layer.X.empty();
+  case Stage::q:
+    if (layer.dims.d_k == 0) return false; // X does not split into the heads
+    break;
   case Stage::k:
+    if (layer.dims.d_k == 0) return false;
     if (!layer.X_k.empty()) return true;
     break;
   case Stage::v:
+    if (layer.dims.d_v == 0) return false;
     if (!layer.X_v.empty()) return true;
     break;
   case Stage::residual:

@@ -55,6 +55,7 @@ template <> struct Words<Rope> { static constexpr std::array words{"none", "half
 template <> struct Words<RopeScaling> { static constexpr std::array words{"none", "linear", "llama3"}; };
 template <> struct Words<Alibi> { static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"}; };
 template <> struct Words<Softmax> { static constexpr std::array words{"stable", "naive"}; };
+template <> struct Words<QkvOrder> { static constexpr std::array words{"qkv", "qvk", "kqv", "kvq", "vqk", "vkq", "per_group"}; };
 template <> struct Words<MaskedRows> { static constexpr std::array words{"zero", "nan", "uniform"}; };
 
 template <class E> E choice(std::string_view text) {
@@ -132,6 +133,7 @@ const SettingInfo table[] = {
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},
   {"softmax", SettingKind::choice, "stable|naive", "naive: without subtracting the row's maximum, to see it overflow", "", store<&S::softmax, choice<Softmax>>, load_word<&S::softmax>},
   {"masked_rows", SettingKind::choice, "zero|nan|uniform", "weights of a query that may attend to nothing", "", store<&S::masked_rows, choice<MaskedRows>>, load_word<&S::masked_rows>},
+  {"qkv_order", SettingKind::choice, "qkv|qvk|kqv|kvq|vqk|vkq|per_group", "how the columns of W_qkv lie: one after the other, or per key/value head: its queries, its key, its value", "", store<&S::qkv_order, choice<QkvOrder>>, load_word<&S::qkv_order>},
   {"columns", SettingKind::boolean, "", "tokens are columns: X is d_model × T, W applies from the left", "", store<&S::columns, boolean>, load<&S::columns>},
 };
 // clang-format on

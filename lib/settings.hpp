@@ -19,6 +19,7 @@ enum class Rope : std::uint8_t { none, half, interleaved };
 enum class RopeScaling : std::uint8_t { none, linear, llama3 };
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 enum class Softmax : std::uint8_t { stable, naive };
+enum class QkvOrder : std::uint8_t { qkv, qvk, kqv, kvq, vqk, vkq, per_group };
 enum class MaskedRows : std::uint8_t { zero, nan, uniform };
 
 /// Every choice that is not a tensor. The defaults are those of the original paper.
@@ -47,6 +48,7 @@ struct Settings {
   bool zero_attn = false;
   Softmax softmax = Softmax::stable;
   MaskedRows masked_rows = MaskedRows::zero;
+  QkvOrder qkv_order = QkvOrder::qkv; ///< columns of W_qkv
   bool columns = false; ///< tokens are columns in every file and every result
 
   /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent = default.

@@ -21,10 +21,11 @@ template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::
 
 /// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
 /// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.
-template <class T>
-void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c, bool accumulate = false);
+template <class T> void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c,
+                                 bool accumulate = false);
 
 /// c = a · bᵀ: a is m × k, b is n × k, c is m × n.
-template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c);
+template <class T>
+void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c);
 
 } // namespace mha

@@ -15,7 +15,9 @@ template <class T> struct Matrix {
   /// Rows [first, first + count).
   Matrix rows_from(std::size_t first, std::size_t n) const { return {row(first), n, cols, stride}; }
   /// Columns [first, first + count).
-  Matrix cols_from(std::size_t first, std::size_t n) const { return {data + first, rows, n, stride}; }
+  Matrix cols_from(std::size_t first, std::size_t n) const {
+    return {data + first, rows, n, stride};
+  }
   operator Matrix<const T>() const { return {data, rows, cols, stride}; }
 };
 

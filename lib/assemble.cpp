@@ -1,0 +1,299 @@
+#include "assemble.hpp"
+
+#include "fused.hpp"
+#include "graph.hpp"
+#include "masks.hpp"
+#include "sizes.hpp"
+#include "tensor_names.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// The stage that a part gives: a stage's own name, or Q, K, V for the packed forms.
+std::optional<Stage> given_by(const std::string& name) {
+  if (name == "Q") return Stage::q;
+  if (name == "K") return Stage::k;
+  if (name == "V") return Stage::v;
+  if (find_tensor_name(name)) return std::nullopt;
+  return find_stage(name);
+}
+bool is_packed(const std::string& name) { return name == "Q" || name == "K" || name == "V"; }
+
+class Assembler {
+public:
+  Assembler(Parts parts, Settings settings, std::optional<DType> dtype, std::vector<std::string>& notes)
+      : parts_(std::move(parts)), notes_(notes) {
+    layer_.settings = std::move(settings);
+    layer_.dtype = compute_dtype(parts_, dtype);
+  }
+
+  Layer assemble(Labels labels) {
+    turn_columns();
+    choose_given();
+    const Heads heads = find_heads(parts_, given_, layer_.settings);
+    unfuse(heads);
+    layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
+    take_inputs();
+    take_weights();
+    take_masks(parts_, layer_, notes_);
+    take_given();
+    take_labels(std::move(labels));
+    check_settings();
+    return std::move(layer_);
+  }
+
+private:
+  const Part* find(const char* name) const {
+    const auto part = parts_.find(name);
+    return part == parts_.end() ? nullptr : &part->second;
+  }
+
+  void turn_columns() {
+    if (!layer_.settings.columns) return;
+    for (auto& [name, part] : parts_) {
+      const TensorInfo* info = find_tensor_name(name);
+      const std::optional<Stage> stage = info ? std::nullopt : find_stage(name);
+      if (part.tensor.rank() >= 2 && (info ? info->turns : stage && info_of(*stage).kind != Kind::row))
+        part.tensor = transposed(part.tensor);
+    }
+  }
+
+  /// Which results of the files start the computation. One that was bound always does; one that was
+  /// merely found does only where what it is computed from is missing.
+  void choose_given() {
+    Layer probe; // only what is there, no sizes yet
+    probe.settings = layer_.settings;
+    probe.dims.S = probe.dims.S_all = probe.dims.H = probe.dims.d_k = probe.dims.d_v = 1;
+    const auto tensor = [&](const char* name) { return find(name) ? find(name)->tensor : Tensor(); };
+    probe.X = tensor("X");
+    probe.X_k = find("X_kv") ? tensor("X_kv") : tensor("X_k");
+    probe.X_v = find("X_kv") ? tensor("X_kv") : tensor("X_v");
+    probe.q_norm_weight = tensor("q_norm.weight");
+    probe.k_norm_weight = tensor("k_norm.weight");
+    probe.sinks = tensor("sinks");
+    if (find("bias")) probe.bias.emplace_back();
+    if (find("k_past") || find("k_extra") || layer_.settings.zero_attn) probe.dims.S_all = 2;
+    const bool fused = find("W_qkv") != nullptr;
+    // No weight is the identity, but a result that is there is a better guess than that.
+    const auto projected = [&](Stage stage) {
+      switch (stage) {
+      case Stage::q: return fused || find("W_q");
+      case Stage::k: return fused || find("W_k");
+      case Stage::v: return fused || find("W_v");
+      case Stage::output: return find("W_o") != nullptr;
+      default: return true;
+      }
+    };
+
+    std::map<Stage, std::string> candidates;
+    for (const auto& [name, part] : parts_)
+      if (const std::optional<Stage> stage = given_by(name)) {
+        if (candidates.count(*stage))
+          fail("{} and {} both give {}", parts_.at(candidates[*stage]).source, part.source, name_of(*stage));
+        candidates[*stage] = name;
+      }
+    StageSet available;
+    std::string passed_over, source;
+    for (const StageInfo& info : stages()) {
+      const Stage stage = info.stage;
+      const auto candidate = candidates.find(stage);
+      const bool computable = can_compute(probe, stage, available);
+      if (candidate != candidates.end()) {
+        if (parts_.at(candidate->second).bound || !computable || !projected(stage)) {
+          probe.given_set.set(index_of(stage));
+          given_[stage] = candidate->second;
+        } else {
+          passed_over += fmt::format("{}{}", passed_over.empty() ? "" : ", ", candidate->second);
+          source = parts_.at(candidate->second).source;
+          parts_.erase(candidate->second);
+        }
+      }
+      if (computable || probe.has_given(stage)) available.set(index_of(stage));
+    }
+    if (!passed_over.empty())
+      notes_.push_back(fmt::format("{} in the files: results, computed again from the layer; to start from one, bind "
+                                   "it: NAME=FILE",
+                                   passed_over));
+  }
+
+  /// W_qkv and b_qkv become W_q … b_v.
+  void unfuse(Heads heads) {
+    for (const char* letter : {"W_", "b_"}) {
+      const auto fused = parts_.find(std::string(letter) + "qkv");
+      if (fused == parts_.end()) continue;
+      const Part part = fused->second;
+      const SplitTensors split = split_fused(part.tensor, layer_.settings.qkv_order, heads.H,
+                                             heads.H_kv > 0 ? heads.H_kv : heads.H, part.source);
+      for (const auto& [name, tensor] : {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
+        const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
+        if (!added) fail("{} and {} are both given", part.source, at->second.source);
+        at->second.tensor = *tensor;
+      }
+      parts_.erase(std::string(letter) + "qkv");
+    }
+  }
+
+  /// A part in the layer's precision, reshaped; empty if it is not there.
+  Tensor take(const char* name, const Shape& shape) {
+    const auto part = parts_.find(name);
+    if (part == parts_.end()) return {};
+    const Tensor tensor = convert(part->second.tensor, layer_.dtype);
+    if (tensor.count() != count_of(shape))
+      fail("{} is {}: {} expected", part->second.source, to_string(tensor.shape()), to_string(shape));
+    parts_.erase(part);
+    return tensor.reshaped(shape);
+  }
+
+  void take_inputs() {
+    const Dims& d = layer_.dims;
+    layer_.X = take("X", {d.B, d.T, d.d_model});
+    for (const char* name : {"X_kv", "X_k", "X_v"}) {
+      if (!find(name)) continue;
+      const Tensor source = take(name, {d.B, d.S, find(name)->tensor.shape().back()});
+      if (std::string_view(name) != "X_v") layer_.X_k = source;
+      if (std::string_view(name) != "X_k") layer_.X_v = source;
+    }
+    for (const auto& [name, past, width] : {std::tuple("k_past", &layer_.k_past, d.d_k), {"v_past", &layer_.v_past, d.d_v}})
+      if (find(name))
+        *past = permuted(take(name, {d.B, d.H_kv, d.past, width}), {0, 2, 1, 3}).reshaped({d.B, d.past, d.H_kv * width});
+  }
+
+  /// Weights as (in, out), heads side by side; one matrix per head is put together.
+  Tensor take_projection(const char* name) {
+    const Part* part = find(name);
+    if (!part) return {};
+    const Shape& s = part->tensor.shape();
+    if (s.size() == 2) return take(name, s);
+    const Tensor heads = take(name, s);
+    return std::string_view(name) == "W_o" ? heads.reshaped({s[0] * s[1], s[2]})
+                                           : permuted(heads, {1, 0, 2}).reshaped({s[1], s[0] * s[2]});
+  }
+
+  void take_weights() {
+    const Dims& d = layer_.dims;
+    layer_.W_q = take_projection("W_q"), layer_.W_k = take_projection("W_k"), layer_.W_v = take_projection("W_v");
+    layer_.W_o = take_projection("W_o");
+    const std::size_t q = d.H * d.d_k, k = d.H_kv * d.d_k, v = d.H_kv * d.d_v;
+    layer_.b_q = take("b_q", {q}), layer_.b_k = take("b_k", {k}), layer_.b_v = take("b_v", {v});
+    layer_.b_o = take("b_o", {d.d_out});
+    layer_.k_extra = take("k_extra", {k}), layer_.v_extra = take("v_extra", {v});
+    layer_.sinks = take("sinks", {d.H});
+    layer_.norm_weight = take("norm.weight", {d.d_model});
+    layer_.norm_bias = take("norm.bias", {d.d_model});
+    const auto norm = [&](const char* name, std::size_t packed) {
+      const Part* part = find(name);
+      return take(name, {part && part->tensor.count() == packed ? packed : d.d_k});
+    };
+    layer_.q_norm_weight = norm("q_norm.weight", q), layer_.k_norm_weight = norm("k_norm.weight", k);
+    if (const Part* part = find("positions")) {
+      if (part->tensor.count() != d.T || d.S != d.T)
+        fail("{} has {} positions, the layer {} queries and {} keys: one position a token, for self-attention",
+             part->source, part->tensor.count(), d.T, d.S);
+      layer_.positions = convert(part->tensor, DType::f64).reshaped({d.T});
+      parts_.erase("positions");
+    }
+    const bool some = !layer_.W_q.empty() || !layer_.W_k.empty() || !layer_.W_v.empty();
+    for (const auto& [W, name, stage] : {std::tuple(&layer_.W_q, "W_q", Stage::q),
+                                         {&layer_.W_k, "W_k", Stage::k}, {&layer_.W_v, "W_v", Stage::v}})
+      if (some && W->empty() && !given_.count(stage) && !layer_.X.empty())
+        notes_.push_back(fmt::format("there is no {}: it is taken as the identity", name));
+  }
+
+  /// Given stages: (B, T, H · d) for token stages, else as the table says with B in front.
+  void take_given() {
+    const Dims& d = layer_.dims;
+    for (const auto& [stage, name] : given_) {
+      const StageInfo& info = info_of(stage);
+      Shape shape{d.B};
+      for (Letter letter : info.letters) shape.push_back(d.size_of(letter));
+      const bool heads = info.kind == Kind::token && info.letters.size() == 3;
+      Tensor tensor;
+      if (heads && is_packed(name)) tensor = take(name.c_str(), {d.B, shape[2], shape[1] * shape[3]});
+      else tensor = take(name.c_str(), shape);
+      if (heads && !is_packed(name))
+        tensor = permuted(tensor, {0, 2, 1, 3}).reshaped({d.B, shape[2], shape[1] * shape[3]});
+      layer_.given[index_of(stage)] = tensor;
+      layer_.given_set.set(index_of(stage));
+    }
+  }
+
+  void take_labels(Labels labels) {
+    const Dims& d = layer_.dims;
+    const auto check = [](const std::vector<std::string>& list, const std::string& source, std::size_t n,
+                          std::string_view what) {
+      if (!list.empty() && n != 0 && list.size() != n)
+        fail("{} has {} labels, the layer {} {}", source, list.size(), n, what);
+    };
+    const bool self = layer_.X_k.empty() && d.T == d.S;
+    if (labels.key_tokens.empty() && self) labels.key_tokens = labels.tokens;
+    check(labels.tokens, labels.tokens_source, d.T, "queries");
+    layer_.tokens = std::move(labels.tokens);
+    if (labels.key_tokens.empty()) return;
+    if (labels.key_tokens.size() != d.S_all) {
+      check(labels.key_tokens, labels.key_tokens_source, d.S, "keys");
+      std::vector<std::string> all;
+      for (std::size_t j = 0; j < d.past; ++j) all.push_back(fmt::format("[past {}]", j));
+      all.insert(all.end(), labels.key_tokens.begin(), labels.key_tokens.end());
+      all.insert(all.end(), d.extra, "[extra]");
+      all.insert(all.end(), d.zero, "[zero]");
+      labels.key_tokens = std::move(all);
+    }
+    layer_.key_tokens = std::move(labels.key_tokens);
+  }
+
+  void check_settings() {
+    Settings& s = layer_.settings;
+    const Dims& d = layer_.dims;
+    const auto origin = [&](const char* name) {
+      const auto at = s.origins.find(name);
+      return at == s.origins.end() ? std::string("default") : at->second;
+    };
+    if (s.input_norm == InputNorm::checkpoint)
+      fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give layer or rms",
+           origin("input_norm"));
+    const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
+    if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
+      fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that", origin("rope_dims"),
+           rotated, d.d_k);
+    if (s.softcap < 0) fail("{}: softcap is {}: a positive number expected, or 0 for none", origin("softcap"), s.softcap);
+    if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
+      fail("{}: residual adds X (width {}) and the output (width {}): the widths differ", origin("residual"), d.d_model,
+           d.d_out);
+    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
+  }
+
+  Parts parts_;
+  GivenParts given_;
+  Layer layer_;
+  std::vector<std::string>& notes_;
+};
+
+} // namespace
+
+DType compute_dtype(const Parts& parts, std::optional<DType> wanted) {
+  if (wanted) return *wanted;
+  // X, then its siblings, then the stages in their order, then the rest.
+  std::vector<const Part*> order;
+  const auto add = [&](const std::string& name) {
+    if (const auto part = parts.find(name); part != parts.end()) order.push_back(&part->second);
+  };
+  for (const char* name : {"X", "X_kv", "X_k", "X_v", "Q", "K", "V"}) add(name);
+  for (const StageInfo& info : stages()) add(std::string(info.name));
+  for (const auto& [name, part] : parts) order.push_back(&part);
+  for (const Part* part : order)
+    if (!part->weak && is_floating(part->tensor.dtype()))
+      return part->tensor.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  return order.empty() || !order.front()->weak ? DType::f32 : DType::f64;
+}
+
+Layer make_layer(Parts parts, Settings settings, std::optional<DType> dtype, Labels labels,
+                 std::vector<std::string>* notes) {
+  std::vector<std::string> unheard;
+  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard).assemble(std::move(labels));
+}
+
+} // namespace mha

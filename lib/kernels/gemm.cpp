@@ -1,0 +1,53 @@
+#include "kernels/gemm.hpp"
+
+#include "error.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/onednn.hpp"
+#include "kernels/tiled.hpp"
+
+#include <type_traits>
+
+namespace mha {
+namespace {
+
+/// What both products share: op(b) is k × n.
+template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<const T> b,
+                                     bool transposed, Matrix<T> c, bool accumulate) {
+  const std::size_t b_depth = transposed ? b.cols : b.rows, b_cols = transposed ? b.rows : b.cols;
+  if (a.cols != b_depth || c.rows != a.rows || c.cols != b_cols)
+    fail("cannot multiply {} × {} by {} × {} into {} × {}", a.rows, a.cols, b_depth, b_cols, c.rows,
+         c.cols);
+  if constexpr (std::is_same_v<T, float>)
+    if (routine == Routine::onednn && c.rows > 0 && c.cols > 1 && a.cols > 0)
+      return multiply_onednn(a, b, transposed, c, accumulate);
+  multiply_tiled(kernels<T>(), a, b, transposed, c, accumulate);
+}
+
+} // namespace
+
+template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
+  const double operations = 2.0 * double(rows) * double(cols) * double(depth);
+  return cols > 1 && operations >= 4e10 ? Routine::onednn : Routine::ours;
+}
+
+template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t) {
+  return Routine::ours;
+}
+
+template <class T>
+void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c, bool accumulate) {
+  multiply_any(routine, a, b, false, c, accumulate);
+}
+
+template <class T>
+void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c) {
+  multiply_any(routine, a, b, true, c, false);
+}
+
+template void multiply(Routine, Matrix<const float>, Matrix<const float>, Matrix<float>, bool);
+template void multiply(Routine, Matrix<const double>, Matrix<const double>, Matrix<double>, bool);
+template void multiply_transposed(Routine, Matrix<const float>, Matrix<const float>, Matrix<float>);
+template void multiply_transposed(Routine, Matrix<const double>, Matrix<const double>,
+                                  Matrix<double>);
+
+} // namespace mha

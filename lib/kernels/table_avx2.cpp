@@ -1,0 +1,17 @@
+// The kernels for AVX2 with FMA: 16 registers, so tiles of 4 × 3 registers.
+
+#if defined(__AVX2__)
+
+#include "kernels/vector_avx2.hpp"
+
+#include "kernels/product_impl.hpp"
+#include "kernels/rows_impl.hpp"
+
+namespace mha {
+
+constexpr Kernels<float> avx2_f32 = table<VectorF32, 4>("avx2");
+constexpr Kernels<double> avx2_f64 = table<VectorF64, 4>("avx2");
+
+} // namespace mha
+
+#endif

@@ -1,0 +1,113 @@
+#pragma once
+// Registers of 256 bits under the names of vector_avx512.hpp. For units compiled for AVX2 and FMA.
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+namespace mha {
+namespace {
+
+struct VectorF32 {
+  using T = float;
+  using Reg = __m256;
+  using Mask = __m256i;
+  static constexpr std::size_t width = 8;
+
+  static Mask first(std::size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static Reg fill(T x) { return _mm256_set1_ps(x); }
+  static Reg load(const T* p) { return _mm256_loadu_ps(p); }
+  static Reg load(const T* p, Mask m) { return _mm256_maskload_ps(p, m); }
+  static void store(T* p, Reg x) { _mm256_storeu_ps(p, x); }
+  static void store(T* p, Reg x, Mask m) { _mm256_maskstore_ps(p, m, x); }
+  static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
+  static Reg subtract(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
+  static Reg multiply(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static Reg divide(Reg a, Reg b) { return _mm256_div_ps(a, b); }
+  static Reg fma(Reg a, Reg b, Reg sum) { return _mm256_fmadd_ps(a, b, sum); }
+  /// b where a or b is NaN.
+  static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
+  static Reg min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
+  static Reg round(Reg x) {
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static Mask is_nan(Reg x) { return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
+  static Mask not_less(Reg a, Reg b) {
+    return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_NLT_UQ));
+  }
+  static Mask either(Mask a, Mask b) { return _mm256_or_si256(a, b); }
+  static bool any(Mask m) { return _mm256_testz_si256(m, m) == 0; }
+  /// x, and 0 outside the mask.
+  static Reg keep(Reg x, Mask m) { return _mm256_and_ps(x, _mm256_castsi256_ps(m)); }
+  static Reg select(Reg otherwise, Reg x, Mask m) {
+    return _mm256_blendv_ps(otherwise, x, _mm256_castsi256_ps(m));
+  }
+  /// x · 2^n for a whole n in [−252, 254]: in two steps, of which only the second can round.
+  static Reg scale_by_power(Reg x, Reg n) {
+    const __m256i whole = _mm256_cvtps_epi32(n);
+    const __m256i half = _mm256_srai_epi32(whole, 1);
+    const __m256i rest = _mm256_sub_epi32(whole, half);
+    return multiply(multiply(x, power(half)), power(rest));
+  }
+
+private:
+  static Reg power(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+};
+
+struct VectorF64 {
+  using T = double;
+  using Reg = __m256d;
+  using Mask = __m256i;
+  static constexpr std::size_t width = 4;
+
+  static Mask first(std::size_t n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(n)),
+                              _mm256_setr_epi64x(0, 1, 2, 3));
+  }
+  static Reg fill(T x) { return _mm256_set1_pd(x); }
+  static Reg load(const T* p) { return _mm256_loadu_pd(p); }
+  static Reg load(const T* p, Mask m) { return _mm256_maskload_pd(p, m); }
+  static void store(T* p, Reg x) { _mm256_storeu_pd(p, x); }
+  static void store(T* p, Reg x, Mask m) { _mm256_maskstore_pd(p, m, x); }
+  static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
+  static Reg subtract(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  static Reg multiply(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  static Reg divide(Reg a, Reg b) { return _mm256_div_pd(a, b); }
+  static Reg fma(Reg a, Reg b, Reg sum) { return _mm256_fmadd_pd(a, b, sum); }
+  static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
+  static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }
+  static Reg round(Reg x) {
+    return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static Mask is_nan(Reg x) { return _mm256_castpd_si256(_mm256_cmp_pd(x, x, _CMP_UNORD_Q)); }
+  static Mask not_less(Reg a, Reg b) {
+    return _mm256_castpd_si256(_mm256_cmp_pd(a, b, _CMP_NLT_UQ));
+  }
+  static Mask either(Mask a, Mask b) { return _mm256_or_si256(a, b); }
+  static bool any(Mask m) { return _mm256_testz_si256(m, m) == 0; }
+  static Reg keep(Reg x, Mask m) { return _mm256_and_pd(x, _mm256_castsi256_pd(m)); }
+  static Reg select(Reg otherwise, Reg x, Mask m) {
+    return _mm256_blendv_pd(otherwise, x, _mm256_castsi256_pd(m));
+  }
+  /// x · 2^n for a whole n in [−2044, 2046]: in two steps, of which only the second can round.
+  static Reg scale_by_power(Reg x, Reg n) {
+    const __m128i whole = _mm256_cvtpd_epi32(n);
+    const __m128i half = _mm_srai_epi32(whole, 1);
+    const __m128i rest = _mm_sub_epi32(whole, half);
+    return multiply(multiply(x, power(half)), power(rest));
+  }
+
+private:
+  static Reg power(__m128i n) {
+    const __m256i biased = _mm256_add_epi64(_mm256_cvtepi32_epi64(n), _mm256_set1_epi64x(1023));
+    return _mm256_castsi256_pd(_mm256_slli_epi64(biased, 52));
+  }
+};
+
+} // namespace
+} // namespace mha

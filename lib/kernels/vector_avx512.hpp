@@ -1,0 +1,77 @@
+#pragma once
+// Registers of 512 bits under one set of names, for kernels written once for several widths
+// (product_impl.hpp, rows_impl.hpp). For units compiled for AVX-512 only. Some intrinsics are taken
+// in their masked form, with all lanes: the plain one makes GCC 12 warn of its own headers.
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+namespace mha {
+namespace {
+
+struct VectorF32 {
+  using T = float;
+  using Reg = __m512;
+  using Mask = __mmask16;
+  static constexpr std::size_t width = 16;
+  static constexpr Mask all = static_cast<Mask>(-1);
+
+  static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
+  static Reg fill(T x) { return _mm512_set1_ps(x); }
+  static Reg load(const T* p) { return _mm512_loadu_ps(p); }
+  static Reg load(const T* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+  static void store(T* p, Reg x) { _mm512_storeu_ps(p, x); }
+  static void store(T* p, Reg x, Mask m) { _mm512_mask_storeu_ps(p, m, x); }
+  static Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
+  static Reg subtract(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
+  static Reg multiply(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
+  static Reg divide(Reg a, Reg b) { return _mm512_div_ps(a, b); }
+  static Reg fma(Reg a, Reg b, Reg sum) { return _mm512_fmadd_ps(a, b, sum); }
+  /// b where a or b is NaN.
+  static Reg max(Reg a, Reg b) { return _mm512_maskz_max_ps(all, a, b); }
+  static Reg min(Reg a, Reg b) { return _mm512_maskz_min_ps(all, a, b); }
+  static Reg round(Reg x) { return _mm512_maskz_roundscale_ps(all, x, _MM_FROUND_TO_NEAREST_INT); }
+  static Mask is_nan(Reg x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+  static Mask not_less(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+  static Mask either(Mask a, Mask b) { return static_cast<Mask>(a | b); }
+  static bool any(Mask m) { return m != 0; }
+  /// x, and 0 outside the mask.
+  static Reg keep(Reg x, Mask m) { return _mm512_maskz_mov_ps(m, x); }
+  static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_ps(otherwise, m, x); }
+  /// x · 2^n for a whole n, rounded once.
+  static Reg scale_by_power(Reg x, Reg n) { return _mm512_maskz_scalef_ps(all, x, n); }
+};
+
+struct VectorF64 {
+  using T = double;
+  using Reg = __m512d;
+  using Mask = __mmask8;
+  static constexpr std::size_t width = 8;
+  static constexpr Mask all = static_cast<Mask>(-1);
+
+  static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
+  static Reg fill(T x) { return _mm512_set1_pd(x); }
+  static Reg load(const T* p) { return _mm512_loadu_pd(p); }
+  static Reg load(const T* p, Mask m) { return _mm512_maskz_loadu_pd(m, p); }
+  static void store(T* p, Reg x) { _mm512_storeu_pd(p, x); }
+  static void store(T* p, Reg x, Mask m) { _mm512_mask_storeu_pd(p, m, x); }
+  static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
+  static Reg subtract(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
+  static Reg multiply(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
+  static Reg divide(Reg a, Reg b) { return _mm512_div_pd(a, b); }
+  static Reg fma(Reg a, Reg b, Reg sum) { return _mm512_fmadd_pd(a, b, sum); }
+  static Reg max(Reg a, Reg b) { return _mm512_maskz_max_pd(all, a, b); }
+  static Reg min(Reg a, Reg b) { return _mm512_maskz_min_pd(all, a, b); }
+  static Reg round(Reg x) { return _mm512_maskz_roundscale_pd(all, x, _MM_FROUND_TO_NEAREST_INT); }
+  static Mask is_nan(Reg x) { return _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q); }
+  static Mask not_less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
+  static Mask either(Mask a, Mask b) { return static_cast<Mask>(a | b); }
+  static bool any(Mask m) { return m != 0; }
+  static Reg keep(Reg x, Mask m) { return _mm512_maskz_mov_pd(m, x); }
+  static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_pd(otherwise, m, x); }
+  static Reg scale_by_power(Reg x, Reg n) { return _mm512_maskz_scalef_pd(all, x, n); }
+};
+
+} // namespace
+} // namespace mha

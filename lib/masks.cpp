@@ -1,0 +1,132 @@
+#include "masks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+bool only_zeros_and_ones(const Tensor& tensor, bool* any_one = nullptr) {
+  for (std::size_t i = 0; i < tensor.count(); ++i) {
+    const double value = value_at(tensor, i);
+    if (value != 0 && value != 1) return false;
+    if (any_one && value == 1) *any_one = true;
+  }
+  return true;
+}
+
+/// A tensor that says yes or no, as bool.
+Tensor as_boolean(const Part& part, bool inverted = false) {
+  if (part.tensor.dtype() != DType::boolean && !only_zeros_and_ones(part.tensor))
+    fail("{} is {} with values other than 0 and 1; expected true and false", part.source,
+         name_of(part.tensor.dtype()));
+  Tensor yes = convert(part.tensor, DType::boolean);
+  if (!inverted) return yes;
+  Tensor no(DType::boolean, yes.shape());
+  std::transform(yes.as<std::uint8_t>().begin(), yes.as<std::uint8_t>().end(), no.as_mutable<std::uint8_t>().begin(),
+                 [](std::uint8_t value) { return static_cast<std::uint8_t>(value == 0); });
+  return no;
+}
+
+/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. Fewer keys than all: they are
+/// the past and current ones; extra and zero keys are not touched.
+Broadcast broadcast(const Tensor& tensor, const std::string& source, const Dims& dims) {
+  const Shape& shape = tensor.shape();
+  const std::size_t rank = shape.size();
+  const std::size_t keys = dims.past + dims.S;
+  const auto refuse = [&] {
+    fail("{} is {}: it does not broadcast to (B, H, T, S) = ({}, {}, {}, {}){}", source, to_string(shape), dims.B,
+         dims.H, dims.T, dims.S_all,
+         rank == 3 && shape[0] == dims.B ? "; for a mask per batch item give its axes: @BTS" : "");
+  };
+  if (rank == 0 || rank > 4) refuse();
+  Broadcast result;
+  result.tensor = tensor;
+  result.origin = source;
+  const std::array<std::size_t, 4> full{dims.B, dims.H, dims.T, dims.S_all};
+  std::size_t stride = 1;
+  for (std::size_t i = 0; i < rank; ++i) { // from the last axis to the first
+    const std::size_t axis = 3 - i, n = shape[rank - 1 - i];
+    const bool fits = n == full[axis] || n == 1 || (axis == 3 && n == keys);
+    if (!fits) refuse();
+    result.strides[axis] = n == 1 ? 0 : stride;
+    stride *= n;
+  }
+  const std::size_t last = shape.back();
+  result.keys = last == 1 && dims.S_all != 1 ? dims.S_all : last;
+  return result;
+}
+
+/// A mask over keys alone: (B, keys) or (keys), where keys counts the current ones or all.
+Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims& dims) {
+  const Shape& shape = tensor.shape();
+  const bool fits = !shape.empty() && shape.size() <= 2 && (shape.back() == dims.S || shape.back() == dims.S_all) &&
+                    (shape.size() == 1 || shape[0] == dims.B || shape[0] == 1);
+  if (!fits)
+    fail("{} is {}: expected (B, S) = ({}, {}){}", source, to_string(shape), dims.B, dims.S,
+         dims.S_all != dims.S ? fmt::format(" or ({}, {})", dims.B, dims.S_all) : "");
+  Broadcast result;
+  result.tensor = tensor;
+  result.origin = source;
+  result.strides = {shape.size() == 2 && shape[0] > 1 ? shape[1] : 0, 0, 0, 1};
+  result.keys = shape.back();
+  result.first_key = shape.back() == dims.S_all ? 0 : dims.past;
+  return result;
+}
+
+void take_mask(const Part& part, Layer& layer) {
+  if (part.tensor.dtype() == DType::boolean) {
+    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims));
+    return;
+  }
+  bool any_one = false;
+  if (only_zeros_and_ones(part.tensor, &any_one) && any_one)
+    fail("{} holds only 0 and 1: is it true and false, or numbers to add? Store booleans (mask: true = may attend; "
+         "block_mask: true = may not), or 0 and -inf",
+         part.source);
+  layer.added.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims));
+}
+
+} // namespace
+
+void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
+  const Dims& dims = layer.dims;
+  const auto with = [&](const char* name, const auto& use) {
+    if (const auto part = parts.find(name); part != parts.end()) {
+      use(part->second);
+      parts.erase(part);
+    }
+  };
+  with("mask", [&](const Part& part) { take_mask(part, layer); });
+  with("block_mask", [&](const Part& part) {
+    layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
+  });
+  with("key_padding_mask", [&](const Part& part) {
+    if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
+      layer.added.push_back(over_keys(convert(part.tensor, layer.dtype), part.source, dims));
+      notes.push_back(fmt::format("{} holds numbers: they are added to the scores", part.source));
+    } else {
+      layer.blocked.push_back(over_keys(as_boolean(part), part.source, dims));
+    }
+  });
+  with("attention_mask", [&](const Part& part) {
+    layer.blocked.push_back(over_keys(as_boolean(part, true), part.source, dims));
+  });
+  with("kv_lengths", [&](const Part& part) {
+    if (part.tensor.count() != dims.B)
+      fail("{} has {} lengths, the batch {} items", part.source, part.tensor.count(), dims.B);
+    for (std::size_t b = 0; b < dims.B; ++b) {
+      const double length = value_at(part.tensor, b);
+      if (length < 0 || length != std::floor(length) || length > static_cast<double>(dims.past + dims.S))
+        fail("{}: length {} of batch item {} is not between 0 and the {} keys", part.source, length, b,
+             dims.past + dims.S);
+      layer.kv_lengths.push_back(static_cast<std::size_t>(length));
+    }
+  });
+  with("bias", [&](const Part& part) {
+    layer.bias.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, dims));
+  });
+}
+
+} // namespace mha

@@ -1,0 +1,120 @@
+#include "observe/placement.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace mha {
+
+Placement::Placement(const Layer& layer, Stage stage, const Selection& selection)
+    : stage_(stage), batched_(layer.dims.batched) {
+  const std::vector<SelectedAxis> axes = selected_axes(layer, stage, selection);
+  targets_.resize(axes.size());
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    targets_[a].position.assign(axes[a].count, -1);
+    for (std::size_t i = 0; i < axes[a].pick.indices.size(); ++i)
+      targets_[a].position[axes[a].pick.indices[i]] = static_cast<std::ptrdiff_t>(i);
+  }
+
+  // The order in which the result has the axes: the table's, its last two exchanged in `columns`.
+  std::vector<std::size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (layer.settings.columns && info_of(stage).kind != Kind::row) std::swap(order.end()[-1], order.end()[-2]);
+  std::size_t stride = 1;
+  for (auto a = order.rbegin(); a != order.rend(); ++a) {
+    targets_[*a].stride = stride;
+    stride *= axes[*a].pick.indices.size();
+  }
+  for (std::size_t a : order) {
+    if (axes[a].pick.drops_axis) continue;
+    axes_.push_back(axes[a]);
+    shape_.push_back(axes[a].pick.indices.size());
+  }
+}
+
+namespace {
+
+/// The chosen indices of one axis that a block holds: where they go, where they lie.
+struct Chosen {
+  std::vector<std::size_t> to, from;
+};
+
+} // namespace
+
+void Placement::scatter(const Block& block, const Run& run) const {
+  const ArrayView& values = block.values;
+  const std::size_t first_axis = batched_ ? 1 : 0, rank = values.shape.size();
+  std::size_t base = 0;
+  if (batched_) {
+    const std::ptrdiff_t position = targets_[0].position[block.batch];
+    if (position < 0) return;
+    base = static_cast<std::size_t>(position) * targets_[0].stride;
+  }
+
+  // Per axis of the block (heads, tokens, width): the chosen indices that it holds.
+  const std::vector<Letter>& letters = info_of(stage_).letters;
+  std::vector<Chosen> chosen(rank);
+  for (std::size_t a = 0; a < rank; ++a) {
+    const Axis axis = axis_of(letters[a]);
+    std::size_t start = 0;
+    if (axis == Axis::head || axis == Axis::kv_head) start = block.head;
+    // A block of a token stage or a map starts at its token; the key axis of a map is whole.
+    const bool token_axis = axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
+    if (token_axis) start = block.token;
+    const Target& target = targets_[first_axis + a];
+    for (std::size_t i = 0; i < values.shape[a]; ++i)
+      if (const std::ptrdiff_t position = target.position[start + i]; position >= 0) {
+        chosen[a].to.push_back(static_cast<std::size_t>(position) * target.stride);
+        chosen[a].from.push_back(i * static_cast<std::size_t>(values.strides[a]));
+      }
+    if (chosen[a].to.empty()) return;
+  }
+
+  // The run goes along the axis that is contiguous in the result.
+  std::size_t inner = rank - 1;
+  for (std::size_t a = 0; a < rank; ++a)
+    if (targets_[first_axis + a].stride == 1 && chosen[a].to.size() >= chosen[inner].to.size()) inner = a;
+  if (targets_[first_axis + inner].stride != 1) inner = rank - 1; // a dropped axis: runs of one element
+
+  const std::size_t element = size_of(values.dtype);
+  std::vector<std::byte> gathered;
+  const Chosen& along = chosen[inner];
+  const auto emit = [&](std::size_t to, std::size_t from) {
+    for (std::size_t i = 0; i < along.to.size();) {
+      std::size_t n = 1;
+      bool contiguous = true;
+      while (i + n < along.to.size() && along.to[i + n] == along.to[i] + n) {
+        contiguous = contiguous && along.from[i + n] == along.from[i] + n;
+        ++n;
+      }
+      const std::byte* source = values.data + (from + along.from[i]) * element;
+      if (!contiguous) {
+        gathered.resize(n * element);
+        for (std::size_t j = 0; j < n; ++j)
+          std::memcpy(gathered.data() + j * element, values.data + (from + along.from[i + j]) * element, element);
+        source = gathered.data();
+      }
+      run(to + along.to[i], source, n);
+      i += n;
+    }
+  };
+
+  // The other axes, one index after the other.
+  std::vector<std::size_t> others;
+  for (std::size_t a = 0; a < rank; ++a)
+    if (a != inner) others.push_back(a);
+  std::vector<std::size_t> index(others.size(), 0);
+  for (;;) {
+    std::size_t to = base, from = 0;
+    for (std::size_t o = 0; o < others.size(); ++o) {
+      to += chosen[others[o]].to[index[o]];
+      from += chosen[others[o]].from[index[o]];
+    }
+    emit(to, from);
+    std::size_t o = others.size();
+    while (o > 0 && ++index[o - 1] == chosen[others[o - 1]].to.size()) index[--o] = 0;
+    if (o == 0) return;
+  }
+}
+
+} // namespace mha

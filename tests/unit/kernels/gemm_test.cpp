@@ -1,0 +1,276 @@
+#include "kernels/dispatch.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/tiled.hpp"
+
+#include "error.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <thread>
+#include <vector>
+
+using mha::Matrix;
+using mha::Routine;
+
+namespace {
+
+/// A matrix with room to its right, so that strides and columns differ.
+template <class T> struct Block {
+  std::size_t rows, cols, stride;
+  std::vector<T> data;
+
+  Block(std::size_t r, std::size_t c, std::size_t room = 3, T value = T(0))
+      : rows(r), cols(c), stride(c + room), data(r * (c + room) + 1, value) {}
+  Matrix<T> view() { return {data.data(), rows, cols, stride}; }
+  Matrix<const T> view() const { return {data.data(), rows, cols, stride}; }
+  T& at(std::size_t i, std::size_t j) { return data[i * stride + j]; }
+  T at(std::size_t i, std::size_t j) const { return data[i * stride + j]; }
+};
+
+template <class T> Block<T> random_block(std::size_t rows, std::size_t cols, std::mt19937& rng) {
+  Block<T> block(rows, cols);
+  std::normal_distribution<double> normal;
+  for (T& x : block.data) x = static_cast<T>(normal(rng));
+  return block;
+}
+
+template <class T> Block<T> transposed(const Block<T>& b) {
+  Block<T> result(b.cols, b.rows);
+  for (std::size_t i = 0; i < b.rows; ++i)
+    for (std::size_t j = 0; j < b.cols; ++j) result.at(j, i) = b.at(i, j);
+  return result;
+}
+
+template <class T> bool same_bits(const Block<T>& a, const Block<T>& b) {
+  return a.data.size() == b.data.size() &&
+         std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(T)) == 0;
+}
+
+/// The largest |error| in units of rounding · Σ |a b|, plus what lay outside c and was touched.
+template <class T> double worst_error(const Block<T>& a, const Block<T>& b, const Block<T>& before,
+                                      const Block<T>& after, bool accumulate) {
+  double worst = 0;
+  for (std::size_t i = 0; i < after.rows; ++i) {
+    for (std::size_t j = 0; j < after.cols; ++j) {
+      long double sum = accumulate ? before.at(i, j) : T(0), size = std::fabs(sum);
+      for (std::size_t p = 0; p < a.cols; ++p) {
+        const long double product = static_cast<long double>(a.at(i, p)) * b.at(p, j);
+        sum += product;
+        size += std::fabs(product);
+      }
+      const long double unit = size * std::numeric_limits<T>::epsilon() / 2;
+      const long double error = std::fabs(sum - static_cast<long double>(after.at(i, j)));
+      if (error > 0) worst = std::max(worst, static_cast<double>(error / unit));
+      if (std::isnan(after.at(i, j))) return std::numeric_limits<double>::infinity();
+    }
+    for (std::size_t j = after.cols; j < after.stride; ++j)
+      if (after.at(i, j) != before.at(i, j)) return std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+struct Sizes {
+  std::size_t m, n, k;
+};
+
+/// Edges of every tile and block in use, and sizes by chance.
+std::vector<Sizes> sizes_to_try(std::mt19937& rng) {
+  std::vector<Sizes> sizes = {{0, 3, 2},       {3, 0, 2},     {3, 2, 0},     {1, 1, 1},
+                              {4, 4, 4},       {1, 48, 7},    {8, 48, 3},    {9, 49, 65},
+                              {17, 97, 33},    {33, 1, 20},   {1, 130, 700}, {270, 50, 20},
+                              {20, 1500, 200}, {21, 30, 1300}};
+  std::uniform_int_distribution<std::size_t> size(1, 100);
+  for (int i = 0; i < 40; ++i) sizes.push_back({size(rng), size(rng), size(rng)});
+  return sizes;
+}
+
+template <class T> void check_products(Routine routine) {
+  std::mt19937 rng(7);
+  for (const auto [m, n, k] : sizes_to_try(rng))
+    for (const bool accumulate : {false, true}) {
+      CAPTURE(m, n, k, accumulate);
+      const Block<T> a = random_block<T>(m, k, rng), b = random_block<T>(k, n, rng);
+      const Block<T> before = random_block<T>(m, n, rng);
+      Block<T> after = before;
+      mha::multiply<T>(routine, a.view(), b.view(), after.view(), accumulate);
+      CHECK(worst_error(a, b, before, after, accumulate) <= static_cast<double>(k) + 1);
+      if (accumulate) continue;
+      after = before;
+      mha::multiply_transposed<T>(routine, a.view(), transposed(b).view(), after.view());
+      CHECK(worst_error(a, b, before, after, false) <= static_cast<double>(k) + 1);
+    }
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a product agrees with the sums in long double", "", float, double) {
+  check_products<TestType>(Routine::ours);
+}
+
+TEST_CASE("oneDNN's product agrees with the sums in long double") {
+  check_products<float>(Routine::onednn);
+}
+
+TEMPLATE_TEST_CASE("every instruction set's product agrees with the sums", "", float, double) {
+  std::mt19937 rng(8);
+  for (const auto [m, n, k] : sizes_to_try(rng))
+    for (const mha::Kernels<TestType>* kernels : mha::available_kernels<TestType>())
+      for (const bool accumulate : {false, true}) {
+        CAPTURE(m, n, k, accumulate, kernels->name);
+        const auto a = random_block<TestType>(m, k, rng), b = random_block<TestType>(k, n, rng);
+        const auto before = random_block<TestType>(m, n, rng);
+        auto plain = before, turned = before;
+        mha::multiply_tiled<TestType>(*kernels, a.view(), b.view(), false, plain.view(),
+                                      accumulate);
+        CHECK(worst_error(a, b, before, plain, accumulate) <= static_cast<double>(k) + 1);
+        mha::multiply_tiled<TestType>(*kernels, a.view(), transposed(b).view(), true, turned.view(),
+                                      accumulate);
+        CHECK(same_bits(plain, turned));
+      }
+}
+
+TEMPLATE_TEST_CASE("instruction sets with fused multiply-adds give the same bits", "", float,
+                   double) {
+  std::mt19937 rng(9);
+  const auto sets = mha::available_kernels<TestType>();
+  for (const auto [m, n, k] : sizes_to_try(rng)) {
+    CAPTURE(m, n, k);
+    const auto a = random_block<TestType>(m, k, rng), b = random_block<TestType>(k, n, rng);
+    std::vector<Block<TestType>> results;
+    for (std::size_t s = 1; s < sets.size(); ++s) {
+      results.emplace_back(m, n);
+      mha::multiply_tiled<TestType>(*sets[s], a.view(), b.view(), false, results.back().view(),
+                                    false);
+      CHECK(same_bits(results.front(), results.back()));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a product has the same bits however it is cut", "", float, double) {
+  std::mt19937 rng(10);
+  const std::size_t m = 75, n = 163, k = 431;
+  const auto a = random_block<TestType>(m, k, rng), b = random_block<TestType>(k, n, rng);
+  const auto b_turned = transposed(b);
+  for (const mha::Kernels<TestType>* kernels : mha::available_kernels<TestType>()) {
+    CAPTURE(kernels->name);
+    Block<TestType> whole(m, n);
+    mha::multiply_tiled<TestType>(*kernels, a.view(), b.view(), false, whole.view(), false);
+    for (int round = 0; round < 30; ++round) {
+      // Cut points by chance along each axis.
+      const auto cuts = [&rng](std::size_t size) {
+        std::vector<std::size_t> points = {0, size};
+        for (int c = 0; c < 3; ++c)
+          points.push_back(std::uniform_int_distribution<std::size_t>(0, size)(rng));
+        std::sort(points.begin(), points.end());
+        return points;
+      };
+      const auto rows = cuts(m), cols = cuts(n), depths = cuts(k);
+      const bool turned = round % 2 == 1;
+      Block<TestType> pieces(m, n);
+      for (std::size_t r = 0; r + 1 < rows.size(); ++r)
+        for (std::size_t c = 0; c + 1 < cols.size(); ++c)
+          for (std::size_t d = 0; d + 1 < depths.size(); ++d) {
+            const std::size_t i = rows[r], j = cols[c], p = depths[d];
+            const std::size_t in = rows[r + 1] - i, jn = cols[c + 1] - j, pn = depths[d + 1] - p;
+            const auto a_part = a.view().rows_from(i, in).cols_from(p, pn);
+            const auto b_part = turned ? b_turned.view().rows_from(j, jn).cols_from(p, pn)
+                                       : b.view().rows_from(p, pn).cols_from(j, jn);
+            mha::multiply_tiled<TestType>(*kernels, a_part, b_part, turned,
+                                          pieces.view().rows_from(i, in).cols_from(j, jn), d > 0);
+          }
+      CHECK(same_bits(whole, pieces));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a product carries NaN and infinity to the elements they belong to", "", float,
+                   double) {
+  const TestType inf = std::numeric_limits<TestType>::infinity();
+  std::mt19937 rng(11);
+  for (const mha::Kernels<TestType>* kernels : mha::available_kernels<TestType>()) {
+    CAPTURE(kernels->name);
+    auto a = random_block<TestType>(11, 13, rng), b = random_block<TestType>(13, 70, rng);
+    a.at(3, 5) = std::numeric_limits<TestType>::quiet_NaN();
+    b.at(2, 50) = inf;
+    for (std::size_t i = 0; i < a.rows; ++i) a.at(i, 2) = 1;
+    a.at(7, 2) = 0; // 0 · inf is NaN
+    Block<TestType> c(11, 70);
+    mha::multiply_tiled<TestType>(*kernels, a.view(), b.view(), false, c.view(), false);
+    for (std::size_t i = 0; i < c.rows; ++i)
+      for (std::size_t j = 0; j < c.cols; ++j) {
+        CAPTURE(i, j);
+        if (i == 3 || (i == 7 && j == 50))
+          CHECK(std::isnan(c.at(i, j)));
+        else if (j == 50)
+          CHECK(c.at(i, j) == inf);
+        else
+          CHECK(std::isfinite(c.at(i, j)));
+      }
+  }
+}
+
+TEST_CASE("oneDNN's product has the same bits on any thread and at any alignment") {
+  const std::size_t m = 70, n = 130, k = 96, room = 16;
+  std::mt19937 rng(12);
+  const Block<float> a = random_block<float>(m, k, rng), b = random_block<float>(k, n, rng);
+  const Block<float> b_turned = transposed(b);
+  // The operands and the result moved to an address with that many floats before it.
+  const auto product_at = [&](std::size_t offset, bool turned) {
+    const auto moved = [&](const Block<float>& block) {
+      std::vector<float> copy(block.data.size() + room);
+      std::memcpy(copy.data() + offset, block.data.data(), block.data.size() * sizeof(float));
+      return copy;
+    };
+    const Block<float>& right = turned ? b_turned : b;
+    const std::vector<float> left_copy = moved(a), right_copy = moved(right);
+    std::vector<float> c(m * n + room);
+    const Matrix<const float> left = {left_copy.data() + offset, m, k, a.stride};
+    const Matrix<const float> other = {right_copy.data() + offset, right.rows, right.cols,
+                                       right.stride};
+    const Matrix<float> result = {c.data() + offset, m, n, n};
+    if (turned)
+      mha::multiply_transposed<float>(Routine::onednn, left, other, result);
+    else
+      mha::multiply<float>(Routine::onednn, left, other, result);
+    return std::vector<float>(result.data, result.data + m * n);
+  };
+  for (const bool turned : {false, true}) {
+    const std::vector<float> expected = product_at(0, turned);
+    const auto agrees = [&](const std::vector<float>& found) {
+      return std::memcmp(found.data(), expected.data(), expected.size() * sizeof(float)) == 0;
+    };
+    for (std::size_t offset = 1; offset < room; ++offset) {
+      CAPTURE(offset, turned);
+      CHECK(agrees(product_at(offset, turned)));
+    }
+    for (const std::size_t threads : {1, 2, 5}) {
+      CAPTURE(threads, turned);
+      std::vector<std::vector<float>> found(threads);
+      {
+        std::vector<std::jthread> running;
+        for (std::size_t t = 0; t < threads; ++t)
+          running.emplace_back([&, t] { found[t] = product_at(t, turned); });
+      }
+      for (const auto& one : found) CHECK(agrees(one));
+    }
+  }
+}
+
+TEST_CASE("the routine depends on the layer's size, and a single column stays ours") {
+  CHECK(mha::routine_for<float>(4, 4, 4) == Routine::ours);
+  CHECK(mha::routine_for<float>(1u << 16, 1u << 12, 1u << 12) == Routine::onednn);
+  CHECK(mha::routine_for<float>(1u << 24, 1, 1u << 16) == Routine::ours);
+  CHECK(mha::routine_for<double>(1u << 16, 1u << 12, 1u << 12) == Routine::ours);
+}
+
+TEST_CASE("refuses matrices that do not fit together") {
+  std::vector<double> data(100);
+  const Matrix<const double> a = {data.data(), 2, 3, 3}, b = {data.data(), 4, 5, 5};
+  const Matrix<double> c = {data.data() + 50, 2, 5, 5};
+  CHECK_THROWS_AS(mha::multiply<double>(Routine::ours, a, b, c), mha::Error);
+  CHECK_THROWS_AS(mha::multiply_transposed<double>(Routine::ours, a, b, c), mha::Error);
+}
