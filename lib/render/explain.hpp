@@ -8,9 +8,9 @@ namespace mha::render {
 
 struct ExplainStyle {
   Look look;
-  std::size_t top = 10;                ///< keys that a long row lists
-  std::optional<std::size_t> decimals; ///< --precision; else rounded for eyes
-  std::string layer;                   ///< put before the title where several layers are told
+  std::size_t top = 10;   ///< keys that a long row lists
+  std::size_t digits = 4; ///< --precision: significant ones
+  std::string layer;      ///< put before the title where several layers are told
 };
 
 /// The whole story, ending in a line break.

@@ -25,7 +25,7 @@ public:
       : explanation(the_explanation),
         head(the_explanation.heads.front()),
         style(the_style),
-        grid(the_style.look, the_style.decimals) {
+        grid(the_style.look, the_style.digits) {
     add_token();
     add_values();
     add_output();
@@ -106,14 +106,14 @@ private:
     if (d_k == 0 || d_k > 4 || !all_finite(*q) || !all_finite(k)) return "";
     std::string sum;
     const auto factor = [&](double value) {
-      const std::string text = rounded(value, style.decimals);
+      const std::string text = rounded_alone(value, style.digits);
       return text[0] == '-' ? "(" + text + ")" : text;
     };
     for (std::size_t i = 0; i < d_k; ++i)
       sum += fmt::format("{}{}·{}", i == 0 ? "" : " + ", factor((*q)[i]), factor(k[i]));
     const std::string text =
         fmt::format("  {} of key {}: {} = {}", explanation.settings.columns ? "k·q" : "q·k", j, sum,
-                    rounded(score, style.decimals));
+                    rounded_alone(score, style.digits));
     return display_width(text) > style.look.width ? "" : style.look.dim(text) + "\n";
   }
 
@@ -124,7 +124,7 @@ private:
     if (computed && head.has(Stage::weights) && !head.value_rows.empty()) {
       ShownKeys shown = shown_keys(head, std::min(style.top, listed_values));
       const std::vector<double>& alpha = head.values.at(Stage::weights);
-      const Rounding rounding(alpha, style.decimals.value_or(3));
+      const Rounding rounding(alpha, style.digits);
       for (std::size_t j : shown.keys)
         add(value_lines,
             fmt::format("{} · v of {}", rounding.text(alpha[j]), key_name(explanation, j, 12)),
@@ -189,7 +189,7 @@ private:
                  whole = norm_of(explanation.values.at(Stage::output));
     const std::string text = fmt::format(
         "head {} adds ‖{}‖ to ‖output‖ {}: {:.0f} % of the output in its direction", head.head,
-        rounded(part, style.decimals), rounded(whole, style.decimals), 100 * *head.share);
+        rounded_alone(part, style.digits), rounded_alone(whole, style.digits), 100 * *head.share);
     return "\n" + text + "\n";
   }
 

@@ -22,11 +22,11 @@ struct TextColumn {
 
 /// One number per head; "" where a head has none.
 TextColumn numbers(std::string title, const std::vector<std::optional<double>>& values,
-                   std::optional<std::size_t> decimals) {
+                   std::size_t digits) {
   std::vector<double> there;
   for (const std::optional<double>& value : values)
     if (value) there.push_back(*value);
-  const Rounding rounding(there, decimals);
+  const Rounding rounding(there, digits);
   TextColumn column{std::move(title), {}};
   for (const std::optional<double>& value : values)
     column.cells.push_back(value ? rounding.text(*value) : "");
@@ -43,22 +43,20 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
     for (const HeadExplanation& head : heads)
       columns.back().cells.push_back(std::to_string(head.kv_head));
   }
-  const auto add = [&](std::string title, std::optional<std::size_t> decimals, auto value) {
+  const auto add = [&](std::string title, auto value) {
     std::vector<std::optional<double>> values;
     for (const HeadExplanation& head : heads) values.push_back(value(head));
     if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
-      columns.push_back(numbers(std::move(title), values, decimals));
+      columns.push_back(numbers(std::move(title), values, style.digits));
   };
   const auto norm = [](const HeadExplanation& head, Stage stage) {
     return head.has(stage) ? std::optional(norm_of(head.values.at(stage))) : std::nullopt;
   };
-  add("‖head_out‖", style.decimals,
-      [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
+  add("‖head_out‖", [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
   if (explanation.has_W_o)
-    add("‖result‖", style.decimals,
-        [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
-  add("share", style.decimals.value_or(3), [](const HeadExplanation& head) { return head.share; });
-  add("sink", style.decimals.value_or(3),
+    add("‖result‖", [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
+  add("share", [](const HeadExplanation& head) { return head.share; });
+  add("sink",
       [](const HeadExplanation& head) { return head.sink ? head.sink->share : std::nullopt; });
   return columns;
 }
@@ -76,7 +74,7 @@ std::vector<std::vector<std::string>> top_weights(const Explanation& explanation
       if (rank >= ranked[h].size()) continue;
       const std::vector<double>& alpha = explanation.heads[h].values.at(Stage::weights);
       names[h] = key_name(explanation, ranked[h][rank], 10);
-      alphas[h] = Rounding(alpha, style.decimals.value_or(3)).text(alpha[ranked[h][rank]]);
+      alphas[h] = Rounding(alpha, style.digits).text(alpha[ranked[h][rank]]);
       name_width = std::max(name_width, display_width(names[h]));
       number_width = std::max(number_width, alphas[h].size());
     }
@@ -145,7 +143,7 @@ std::vector<std::string> all_notes(const Explanation& explanation) {
 } // namespace
 
 std::string all_heads_text(const Explanation& explanation, const ExplainStyle& style) {
-  VectorGrid grid(style.look, style.decimals);
+  VectorGrid grid(style.look, style.digits);
   std::vector<std::size_t> before, after;
   const auto add = [&](std::vector<std::size_t>& part, Stage stage, std::string label) {
     if (explanation.has(stage))

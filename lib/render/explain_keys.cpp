@@ -121,12 +121,9 @@ private:
     for (const std::optional<double>& extra : {summary, sink})
       if (extra) listed.push_back(*extra);
 
-    // α and exp lie between 0 and 1: three decimals tell them apart; four for exp, as its maximum
-    // is 1.
-    std::optional<std::size_t> decimals = style.decimals;
-    if (!decimals && is_alpha) decimals = 3;
-    if (!decimals && is_exp && !naive) decimals = 4;
-    const Rounding rounding(listed, decimals);
+    // The largest exponential is 1: a digit more, so that small ones differ as α does.
+    const std::size_t digits = style.digits + (is_exp && !naive ? 1 : 0);
+    const Rounding rounding(listed, digits);
     for (std::size_t j : shown.keys) cells.keys.push_back(rounding.text(values[j]));
     if (is_alpha) cells.others = rounding.text(sum_of(values, shown.others));
     if (sink) cells.sink = rounding.text(*sink);
@@ -145,8 +142,8 @@ private:
   }
 
   std::string name(std::size_t key) const {
-    const std::size_t digits = std::to_string(explanation.key_labels.size()).size();
-    return pad_left(std::to_string(key), digits) + quoted(explanation, key, 16);
+    const std::size_t width = std::to_string(explanation.key_labels.size()).size();
+    return pad_left(std::to_string(key), width) + quoted(explanation, key, 16);
   }
   std::string others_name() const {
     return shown.others.empty() ? ""
@@ -235,7 +232,7 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
     const bool is_given = contains(explanation.given, column.stage);
     if (!before.empty() && !is_given) {
       if (column.stage == Stage::scaled) {
-        std::string by = fmt::format(" · {}", rounded(explanation.scale));
+        std::string by = fmt::format(" · {}", rounded_alone(explanation.scale));
         if (s.scale == ScaleKind::d_k) by = fmt::format(" / √{}", explanation.dims.d_k);
         if (s.scale == ScaleKind::d_model) by = fmt::format(" / √{}", explanation.dims.d_model);
         formulas.push_back(fmt::format("scaled = {}{}", before, by));

@@ -1,64 +1,141 @@
 #include "render/numbers.hpp"
 
-#include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 
 namespace mha::render {
 
-Rounding::Rounding(const std::vector<double>& numbers, std::optional<std::size_t> decimals) {
-  double largest = 0;
-  for (double number : numbers)
-    if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
-  exponent_ = largest >= 1e6 || (largest > 0 && largest < 1e-3);
-  if (decimals)
-    decimals_ = static_cast<int>(*decimals);
-  else if (exponent_)
-    decimals_ = 2;
-  else if (largest >= 10)
-    decimals_ = std::max(0, 3 - static_cast<int>(std::floor(std::log10(largest))));
+namespace {
+
+std::string_view word_for(double value, Dialect dialect) {
+  if (std::isnan(value)) return dialect == Dialect::json ? "\"NaN\"" : "nan";
+  if (value > 0) return dialect == Dialect::json ? "\"Infinity\"" : "inf";
+  return dialect == Dialect::json ? "\"-Infinity\"" : "-inf";
 }
 
-std::string Rounding::text(double number) const {
-  if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
-  std::string text = exponent_ ? fmt::format("{:.{}e}", number, decimals_)
-                               : fmt::format("{:.{}f}", number, decimals_);
-  // A small negative number must not read as a negative zero.
-  if (text[0] == '-' && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
-  return text;
+/// Digits before the point of a finite number.
+std::size_t whole_digits(double magnitude) {
+  return magnitude < 10 ? 1 : static_cast<std::size_t>(std::log10(magnitude)) + 1;
 }
 
-std::string rounded(double number, std::optional<std::size_t> decimals) {
-  return Rounding({number}, decimals).text(number);
-}
+struct Extent {
+  double magnitude = 0; ///< the largest of the finite numbers
+  bool negative = false, infinite = false, negative_infinite = false, nan = false;
+};
 
-std::string bar(double part, std::size_t width) {
-  static constexpr std::array<std::string_view, 8> eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  if (!(part > 0)) return "";
-  const double columns = std::min(part, 1.0) * static_cast<double>(width);
-  const auto steps = static_cast<std::size_t>(std::lround(columns * 8));
-  std::string text;
-  for (std::size_t i = 0; i < steps / 8; ++i) text += "█";
-  text += eighths[steps % 8];
-  return text;
-}
-
-std::string ranges(const std::vector<std::size_t>& indices, std::size_t runs) {
-  std::string text;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < indices.size();) {
-    std::size_t last = i;
-    while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
-    if (++count > runs) return "";
-    text += text.empty() ? "" : ", ";
-    text +=
-        last == i ? fmt::format("{}", indices[i]) : fmt::format("{}–{}", indices[i], indices[last]);
-    i = last + 1;
+template <class T> Extent extent_of(std::span<const T> numbers) {
+  Extent extent;
+  for (T number : numbers) {
+    if (std::isfinite(number)) {
+      extent.magnitude = std::max(extent.magnitude, static_cast<double>(std::fabs(number)));
+      extent.negative |= number < 0;
+    } else if (std::isnan(number)) extent.nan = true;
+    else (number < 0 ? extent.negative_infinite : extent.infinite) = true;
   }
-  return text;
+  return extent;
+}
+
+} // namespace
+
+template <class T> void NumberWriter::append_as(std::string& out, T value) const {
+  if (!std::isfinite(value)) out += word_for(static_cast<double>(value), dialect_);
+  else if (precision_) fmt::format_to(std::back_inserter(out), "{:.{}g}", value, *precision_);
+  else fmt::format_to(std::back_inserter(out), "{}", value);
+}
+template void NumberWriter::append_as(std::string&, float) const;
+template void NumberWriter::append_as(std::string&, double) const;
+
+std::string rounded(double value, std::size_t digits) {
+  if (!std::isfinite(value)) return std::string(word_for(value, Dialect::csv));
+  if (value == 0) return "0";
+  const std::size_t decimals = digits > 0 ? digits - 1 : 0;
+  const double magnitude = std::fabs(value);
+  const double smallest = std::pow(10.0, -static_cast<double>(decimals));
+  if (magnitude < smallest || magnitude >= 1e6) return fmt::format("{:.{}e}", value, std::min<std::size_t>(decimals, 2));
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
+  const Extent extent =
+      numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>()) : extent_of(numbers.as<float>());
+  digits = std::max<std::size_t>(digits, 1);
+  const std::size_t sign = extent.negative ? 1 : 0;
+  scientific_ = extent.magnitude != 0 && (extent.magnitude < 1e-3 || extent.magnitude >= 1e6);
+  if (scientific_) {
+    decimals_ = digits - 1;
+    width_ = sign + 1 + (decimals_ > 0 ? 1 + decimals_ : 0) + (extent.magnitude >= 1e99 || extent.magnitude < 1e-99 ? 5 : 4);
+  } else {
+    const std::size_t whole = whole_digits(extent.magnitude);
+    // Numbers below 1 show as many digits as are asked for; above, at least one after the point.
+    decimals_ = extent.magnitude < 1 ? digits : std::max<std::size_t>(digits > whole ? digits - whole : 0, 1);
+    if (extent.magnitude == 0) decimals_ = 0;
+    if (extent.magnitude > 0 && extent.magnitude <= 1) decimals_ = digits;
+    width_ = sign + whole + (decimals_ > 0 ? 1 + decimals_ : 0);
+  }
+  if (extent.nan || extent.infinite) width_ = std::max<std::size_t>(width_, 3);
+  if (extent.negative_infinite) width_ = std::max<std::size_t>(width_, 4);
+}
+
+void ColumnFormat::append(std::string& out, double value, std::size_t width) const {
+  auto end = std::back_inserter(out);
+  if (value == 0) fmt::format_to(end, "{:>{}}", '0', width);
+  else if (!std::isfinite(value)) fmt::format_to(end, "{:>{}}", word_for(value, Dialect::csv), width);
+  else if (scientific_) fmt::format_to(end, "{:>{}.{}e}", value, width, decimals_);
+  else fmt::format_to(end, "{:>{}.{}f}", value, width, decimals_);
+}
+
+std::string json_quoted(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text[0]);
+    std::size_t bytes = 1;
+    if (byte == '"' || byte == '\\') out += {'\\', text[0]};
+    else if (byte == '\n') out += "\\n";
+    else if (byte == '\t') out += "\\t";
+    else if (byte < 0x20 || byte == 0x7f) out += fmt::format("\\u{:04x}", byte);
+    else if (byte < 0x80) out += text[0];
+    else {
+      utf8proc_int32_t code = 0;
+      const utf8proc_ssize_t length =
+          utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                           static_cast<utf8proc_ssize_t>(text.size()), &code);
+      if (length > 0) bytes = static_cast<std::size_t>(length), out += text.substr(0, bytes);
+      else out += "\xef\xbf\xbd";
+    }
+    text.remove_prefix(bytes);
+  }
+  return out + '"';
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string tsv_field(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\t') out += "\\t";
+    else if (c == '\n') out += "\\n";
+    else if (c == '\r') out += "\\r";
+    else if (c == '\\') out += "\\\\";
+    else out += c;
+  }
+  return out;
+}
+
+std::string shape_text(const Shape& shape) {
+  std::string text;
+  for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : " × ", size);
+  return text.empty() ? "1" : text;
 }
 
 } // namespace mha::render

@@ -32,9 +32,9 @@ void VectorGrid::lay_out() {
     longest = std::max(longest, line.numbers.size());
     label_width_ = std::max(label_width_, std::min(widest_label, display_width(line.label)));
     if (line.with_norm)
-      norm_width = std::max(norm_width, rounded(length_of(line.numbers), decimals_).size());
+      norm_width = std::max(norm_width, rounded_alone(length_of(line.numbers), digits_).size());
   }
-  rounding_ = Rounding(all, decimals_);
+  rounding_ = Rounding(all, digits_);
   for (double number : all) number_width_ = std::max(number_width_, rounding_.text(number).size());
 
   const std::size_t norm = norm_width == 0 ? 0 : gap + 4 + norm_width; // "  ‖·‖ 2.31"
@@ -55,7 +55,7 @@ std::string VectorGrid::line(std::size_t index) const {
                      gap + number_width_);
   if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
   if (line.with_norm)
-    return text + look_.dim("  ‖·‖ " + rounded(length_of(line.numbers), decimals_));
+    return text + look_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Vectors, one a line, in one grid: a label, as many numbers as fit, the length.
 
-#include "render/numbers.hpp"
+#include "render/rounding.hpp"
 #include "render/text.hpp"
 
 namespace mha::render {
@@ -10,8 +10,7 @@ namespace mha::render {
 /// the text between them are written with `lines`.
 class VectorGrid {
 public:
-  VectorGrid(const Look& look, std::optional<std::size_t> decimals)
-      : look_(look), decimals_(decimals) {}
+  VectorGrid(const Look& look, std::size_t digits) : look_(look), digits_(digits) {}
 
   /// Takes part in the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
   std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
@@ -30,9 +29,9 @@ private:
     bool with_norm;
   };
   Look look_;
-  std::optional<std::size_t> decimals_;
+  std::size_t digits_;
   std::vector<Line> lines_;
-  Rounding rounding_{{}};
+  Rounding rounding_{std::vector<double>{}};
   std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;
   bool cut_ = false; ///< some line has more numbers than fit
 };
