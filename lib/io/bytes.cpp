@@ -1,0 +1,104 @@
+// A file's bytes: mapped where the system can, read to the end where it cannot (pipes).
+
+#include "io/contents.hpp"
+#include "io/file.hpp"
+#include "io/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mha::io {
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string reason(int code) {
+  return std::error_code(code, std::generic_category()).message();
+}
+
+namespace {
+
+constexpr std::string_view standard_input = "standard input";
+
+/// "; did you mean 'layer.npz'?" from the names that lie where `path` should.
+std::string neighbour(const std::string& path) {
+  const std::filesystem::path wanted(path);
+  const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder, ignored), end;
+       !ignored && at != end && names.size() < 10'000; at.increment(ignored))
+    names.push_back(at->path().filename().string());
+  std::ranges::sort(names);
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string best = closest(wanted.filename().string(), candidates);
+  if (best.empty()) return "";
+  return fmt::format("; did you mean '{}'?", shown((wanted.parent_path() / best).string()));
+}
+
+/// Whether somewhere above `path` a file stands where a folder should.
+[[noreturn]] void fail_to_open(const std::string& path, int code) {
+  if (code == ENOENT || code == ENOTDIR) fail("{}: no such file{}", shown(path), neighbour(path));
+  if (code == EACCES) fail("{}: no permission to read it", shown(path));
+  fail("{}: cannot open: {}", shown(path), reason(code));
+}
+
+/// Reads until the end of a stream, whose length nobody knows: the memory doubles as it fills.
+Bytes read_stream(const File& file, std::string name) {
+  std::size_t capacity = std::size_t{1} << 16, size = 0;
+  std::shared_ptr<std::byte> data = memory(capacity);
+  while (true) {
+    if (size == capacity) {
+      const std::shared_ptr<std::byte> larger = memory(capacity * 2);
+      std::memcpy(larger.get(), data.get(), size);
+      data = larger;
+      capacity *= 2;
+    }
+    const ssize_t got = ::read(file.fd(), data.get() + size, capacity - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+    if (got == 0) return {std::move(name), data, size};
+    size += static_cast<std::size_t>(got);
+  }
+}
+
+Bytes map(const File& file, std::string name, std::size_t size) {
+  if (size == 0) return {std::move(name), memory(0), 0};
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (start == MAP_FAILED) return read_stream(file, std::move(name));
+  const std::shared_ptr<const std::byte> data(
+      static_cast<const std::byte*>(start),
+      [size](const std::byte* mapped) { ::munmap(const_cast<std::byte*>(mapped), size); });
+  return {std::move(name), data, size};
+}
+
+} // namespace
+
+Bytes read_bytes(const std::string& path) {
+  const bool standard = path == "-";
+  File file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string name = standard ? std::string(standard_input) : path;
+  if (file.fd() < 0) fail_to_open(name, errno);
+
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+  if (S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(name));
+  if (standard && ::isatty(file.fd()) != 0)
+    fail("standard input is a terminal: give a file, or pipe one in");
+  // Files of /proc and the like say size 0; a standard input that was read in part is not whole.
+  const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
+                     (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
+  if (whole) return map(file, std::move(name), static_cast<std::size_t>(status.st_size));
+  return read_stream(file, std::move(name));
+}
+
+} // namespace mha::io

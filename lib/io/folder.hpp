@@ -1,0 +1,18 @@
+#pragma once
+// A folder: of .npy files, or a checkpoint (config.json with safetensors).
+
+#include "io/contents.hpp"
+#include "io/writer.hpp"
+
+namespace mha::io {
+
+/// Reads the folder that `folder.name` names; there are no bytes.
+Contents read_folder(const Bytes& folder);
+/// The same, with 2-byte void elements taken as bfloat16.
+Contents read_folder(const Bytes& folder, bool void_is_bf16);
+std::unique_ptr<Writer> create_folder(const std::string& path, Output output);
+
+/// A checkpoint folder, with the names of what lies in it.
+Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names);
+
+} // namespace mha::io

@@ -1,0 +1,155 @@
+#include "io/output_file.hpp"
+
+#include "io/text.hpp"
+#include "io/writer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mha::io {
+
+namespace {
+
+bool is_standard_output(std::string_view path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+/// Whether bytes go straight there: devices and pipes cannot be renamed onto.
+bool is_special(const std::string& path) {
+  if ((path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || path.starts_with("/proc/"))
+    return true;
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+/// A name beside `target` that nobody else uses.
+std::string name_beside(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path folder = std::filesystem::path(target).parent_path();
+  return (folder / fmt::format(".mha-inspect-{}-{}.tmp", ::getpid(), counter++)).string();
+}
+
+} // namespace
+
+OutputFile::OutputFile(std::string path, bool parked) : path_(std::move(path)), target_(path_) {
+  if (is_standard_output(path_) || is_special(path_)) {
+    is_direct_ = true;
+    if (!is_standard_output(path_)) {
+      direct_ = File(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+      if (direct_.fd() < 0) refuse(errno);
+    }
+    open_spool();
+    return;
+  }
+  open_beside();
+  if (parked) file_ = File();
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::refuse(int code) const {
+  if (code == EPIPE && is_standard_output(path_)) throw ClosedPipe();
+  fail("{}: cannot write: {}", path_ == "-" ? "standard output" : shown(path_), reason(code));
+}
+
+void OutputFile::open_beside() {
+  struct stat status {};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("{}: cannot write: it is a folder", shown(path_));
+  if (exists) {
+    // A link stays a link: what it leads to is replaced.
+    if (char* resolved = ::realpath(path_.c_str(), nullptr)) {
+      target_ = resolved;
+      std::free(resolved);
+    }
+    if (::access(target_.c_str(), W_OK) != 0) refuse(errno);
+  }
+  temporary_ = name_beside(target_);
+  file_ = File(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file_.fd() < 0) {
+    const int code = errno;
+    temporary_.clear();
+    refuse(code);
+  }
+  if (exists) ::fchmod(file_.fd(), status.st_mode & 07777);
+}
+
+void OutputFile::open_spool() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string name = std::string(folder && *folder ? folder : "/tmp") + "/mha-inspect-XXXXXX";
+  file_ = File(::mkostemp(name.data(), O_CLOEXEC));
+  if (file_.fd() < 0)
+    fail("{}: cannot write: no room to prepare it in {}: {}", shown(path_),
+         shown(folder && *folder ? folder : "/tmp"), reason(errno));
+  ::unlink(name.c_str()); // gone when closed, whatever happens
+}
+
+void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size) {
+  File reopened;
+  int fd = file_.fd();
+  if (fd < 0) {
+    reopened = File(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+    fd = reopened.fd();
+    if (fd < 0) refuse(errno);
+  }
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = ::pwrite(fd, from, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(errno);
+    from += written;
+    offset += static_cast<std::uint64_t>(written);
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::resize(std::uint64_t size) {
+  const auto length = static_cast<off_t>(size);
+  const int result =
+      file_.fd() >= 0 ? ::ftruncate(file_.fd(), length) : ::truncate(temporary_.c_str(), length);
+  if (result != 0) refuse(errno);
+}
+
+void OutputFile::send(int fd) {
+  std::vector<char> block(std::size_t{1} << 20);
+  off_t at = 0;
+  while (true) {
+    const ssize_t got = ::pread(file_.fd(), block.data(), block.size(), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(errno);
+    if (got == 0) return;
+    at += got;
+    for (ssize_t sent = 0; sent < got;) {
+      const ssize_t written =
+          ::write(fd, block.data() + sent, static_cast<std::size_t>(got - sent));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) refuse(errno);
+      sent += written;
+    }
+  }
+}
+
+void OutputFile::commit() {
+  if (is_direct_) {
+    send(direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO);
+    direct_ = File();
+    return;
+  }
+  // Some file systems say only on closing that they had no room.
+  if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
+  temporary_.clear();
+}
+
+} // namespace mha::io

@@ -1,0 +1,46 @@
+#pragma once
+// A file that appears when it is whole: written beside its place, then renamed.
+
+#include "io/file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mha::io {
+
+/// Bytes at positions, in any order and from several threads; commit() puts them in place. Standard
+/// output, pipes and devices get them from beginning to end at commit(). Without commit() nothing
+/// is left behind.
+class OutputFile {
+public:
+  /// `parked` closes the file between writes, for folders of more files than may be open at once.
+  explicit OutputFile(std::string path, bool parked = false);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::uint64_t offset, const void* data, std::size_t size);
+  void write(std::uint64_t offset, std::string_view bytes) {
+    write(offset, bytes.data(), bytes.size());
+  }
+  /// The file's full size, so that what nobody writes is zero.
+  void resize(std::uint64_t size);
+  void commit();
+
+private:
+  [[noreturn]] void refuse(int code) const;
+  void open_beside();
+  void open_spool();
+  void send(int fd);
+
+  std::string path_;      // as the user wrote it
+  std::string target_;    // the regular file that path_ leads to
+  std::string temporary_; // its name beside the target; empty where it has none
+  File file_;
+  File direct_; // the pipe or device, open; or standard output
+  bool is_direct_ = false;
+};
+
+} // namespace mha::io

@@ -1,0 +1,15 @@
+#pragma once
+// Safetensors: a JSON header, then the tensors' bytes without holes.
+
+#include "io/contents.hpp"
+#include "io/writer.hpp"
+
+namespace mha::io {
+
+Contents read_safetensors(const Bytes& bytes);
+std::unique_ptr<Writer> create_safetensors(const std::string& path, Output output);
+
+/// "BF16" of bf16: names of dtypes as the format has them.
+std::string_view safetensors_name(DType dtype);
+
+} // namespace mha::io

@@ -1,0 +1,49 @@
+#include "io/writer.hpp"
+
+#include "io/formats.hpp"
+#include "io/output_file.hpp"
+#include "io/text.hpp"
+
+#include <filesystem>
+
+namespace mha::io {
+
+namespace {
+
+const Format& format_for(const std::string& path, std::size_t items) {
+  const std::string extension = extension_of(path);
+  for (const Format& format : formats())
+    if (!extension.empty() && format.extensions == extension) return format;
+  if (path == "-" && items == 1) return format_named("npy");
+  if (path == "-") fail("standard output: {} tensors in which format? give --format npz", items);
+  if (extension.empty() || path.ends_with('/')) return format_named("folder");
+  std::vector<std::string_view> extensions;
+  for (const Format& format : formats())
+    if (!format.extensions.empty()) extensions.push_back(format.extensions);
+  fail("{}: '{}' is no extension of a format that is written ({}; none is a folder); give --format",
+       shown(path), shown(extension), fmt::join(extensions, ", "));
+}
+
+} // namespace
+
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format, Output output) {
+  if (path.empty()) fail("an empty path cannot be written");
+  const Format* chosen =
+      format.empty() ? &format_for(path, output.items.size()) : &format_named(format);
+  // A folder that is there, or several tensors as npy: a folder of them.
+  std::error_code ignored;
+  const bool several = output.items.size() + output.scalars.size() + output.labels.size() > 1;
+  if (chosen->name == "npy" && path != "-" && extension_of(path) != ".npy" &&
+      (several || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
+    chosen = &format_named("folder");
+  if (!chosen->create) fail("format {} is only read", chosen->name);
+  return chosen->create(path, std::move(output));
+}
+
+void write_whole(const std::string& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(0, bytes);
+  file.commit();
+}
+
+} // namespace mha::io

@@ -1,0 +1,405 @@
+#include "load.hpp"
+
+#include "arrange.hpp"
+#include "assemble.hpp"
+#include "io/formats.hpp"
+#include "naming/family.hpp"
+#include "select.hpp"
+#include "tensor_names.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+/// The canonical name that a file's or binding's name means, prefixes such as `blocks.0.attn.` seen
+/// through; "" if it is none. `strict`: words that mean several things throw.
+std::string canonical_name(std::string_view name, bool strict) {
+  if (name == "attn_mask") return "mask";
+  if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->name);
+  const std::size_t dot = name.rfind('.');
+  if (dot != std::string_view::npos)
+    if (const std::size_t before = name.rfind('.', dot - 1); before != std::string_view::npos || dot > 0) {
+      // "layers.0.norm.weight": two components are one name.
+      const std::string_view two = name.substr(before == std::string_view::npos ? 0 : before + 1);
+      if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
+    }
+  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
+  if (!strict && !readings_of(name).empty()) return "";
+  const std::optional<Stage> stage = find_stage(name);
+  return stage ? std::string(name_of(*stage)) : "";
+}
+
+/// The label list that a name means: "tokens", "key_tokens", or "".
+std::string label_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  return last == "tokens" || last == "key_tokens" ? std::string(last) : "";
+}
+
+/// "decoder.3.cross" → 3; 0 where there is no number.
+std::size_t number_of(const std::string& id) { return naming::layer_number(id).value_or(0); }
+
+/// Splits "a b  c" at spaces.
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(" \t\n", at)) != std::string::npos) {
+    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+bool file_exists(const std::string& path) {
+  try {
+    io::read_bytes(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+} // namespace
+
+struct Model::State {
+  Request request;
+  std::vector<io::Source> bindings;
+  std::vector<io::Contents> contents; ///< of plain sources; not changed after the constructor
+  naming::Config config;
+  std::vector<naming::Found> found;
+  std::vector<LayerListing> listing;
+  std::vector<std::string> chosen;
+
+  void open_sources();
+  void find_layers();
+  void choose_layers();
+  std::vector<std::string> numbered_by_bindings() const;
+  void add(Parts& parts, const std::string& name, mha::Part part) const;
+  void add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const;
+  void add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
+  void add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
+  void add_settings(Settings& settings, std::vector<std::string>& notes) const;
+  void add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens, std::string& source) const;
+  void collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels, LoadedLayer& to) const;
+};
+
+void Model::State::open_sources() {
+  if (request.sources.empty()) fail("no source is given: a layer's files, or NAME=FILE for single tensors");
+  for (const std::string& text : request.sources) {
+    io::Source source = io::parse_source(text);
+    if (source.name.empty()) contents.push_back(io::open(source.path));
+    else bindings.push_back(std::move(source));
+  }
+  for (const io::Contents& file : contents)
+    for (const auto& [key, value] : file.config) config.emplace(key, value);
+  if (!request.config.empty())
+    for (const auto& [key, value] : io::open(request.config).scalars) config[key] = value;
+}
+
+void Model::State::find_layers() {
+  if (!request.naming.empty() && request.naming != "canonical") naming::family_named(request.naming);
+  if (request.naming != "canonical")
+    for (const io::Contents& file : contents)
+      for (naming::Found& layer : naming::find_layers(file, config, request.naming)) found.push_back(std::move(layer));
+  if (!request.prefix.empty()) {
+    const std::string prefix = request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
+    std::erase_if(found, [&](const naming::Found& layer) {
+      return layer.group.prefix != prefix && !layer.group.prefix.starts_with(prefix);
+    });
+    if (found.empty()) fail("--prefix {}: no attention layer's tensors begin so", request.prefix);
+  }
+  for (const naming::Found& layer : found)
+    listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
+  if (!found.empty()) return;
+
+  // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
+  std::set<std::pair<std::size_t, std::string>> numbered;
+  bool lone = contents.empty();
+  for (const io::Contents& file : contents)
+    for (const io::Entry& entry : file.tensors) {
+      if (canonical_name(entry.name, false).empty()) continue;
+      if (const auto number = naming::layer_number(entry.name)) numbered.insert({*number, std::to_string(*number)});
+      else lone = true;
+    }
+  for (const auto& [number, id] : numbered) listing.push_back({id, fmt::format("layers.{}.", id), "canonical"});
+  if (listing.empty() && lone) listing.push_back({"", "", "canonical"});
+}
+
+/// The layers that `{layer}` or an L axis of the bindings finds.
+std::vector<std::string> Model::State::numbered_by_bindings() const {
+  std::size_t count = 0;
+  for (const io::Source& binding : bindings) {
+    if (io::mentions_layer(binding)) {
+      std::size_t n = 0;
+      for (;; ++n) {
+        const io::Source numbered = io::with_layer(binding, std::to_string(n));
+        if (!file_exists(numbered.path)) break;
+        try {
+          io::bound_entry(numbered);
+        } catch (const Error&) {
+          break;
+        }
+      }
+      count = std::max(count, n);
+    } else if (label_name(binding.name).empty()) {
+      if (const std::string name = canonical_name(binding.name, false); !name.empty())
+        count = std::max(count, layers_of(name, io::bound_entry(binding).shape, binding.axes));
+    }
+  }
+  std::vector<std::string> ids;
+  for (std::size_t n = 0; n < count; ++n) ids.push_back(std::to_string(n));
+  return ids;
+}
+
+void Model::State::choose_layers() {
+  std::vector<std::string> ids;
+  for (const LayerListing& layer : listing) ids.push_back(layer.id);
+  const bool from_files = !(ids.empty() || (ids.size() == 1 && ids[0].empty()));
+  if (!from_files)
+    if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty()) ids = std::move(bound);
+
+  const std::string& wanted = request.layer;
+  const auto list = [&] {
+    std::string text;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
+    }
+    return text;
+  };
+  if (wanted.empty()) {
+    if (ids.size() > 1)
+      fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
+           contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
+    chosen = ids.empty() ? std::vector<std::string>{""} : ids;
+    return;
+  }
+  if (ids.empty() || (ids.size() == 1 && ids[0].empty())) {
+    // One layer without a number: any one number goes, for {layer} and L axes.
+    if (wanted == "all" || wanted.find_first_of(",-:") != std::string::npos)
+      fail("--layer {}: the files hold one layer without a number", wanted);
+    chosen = {wanted};
+    return;
+  }
+  if (wanted == "all") {
+    chosen = ids;
+    return;
+  }
+  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) {
+    chosen = {wanted};
+    return;
+  }
+  // Lists and ranges: of numbers, where the ids are numbers.
+  const bool numbers = std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
+    return !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
+  });
+  const auto refuse = [&](std::string_view what) {
+    std::vector<std::string_view> names(ids.begin(), ids.end());
+    fail("--layer {}: there is no layer {}{}; there are {}", wanted, what, numbers ? "" : did_you_mean(what, names), list());
+  };
+  if (!numbers) refuse(wanted);
+  std::size_t highest = 0;
+  for (const std::string& id : ids) highest = std::max(highest, number_of(id));
+  Pick pick;
+  try {
+    pick = IndexList(wanted, "--layer").resolve(highest + 1, "layers");
+  } catch (const Error&) {
+    refuse(wanted);
+  }
+  for (std::size_t number : pick.indices) {
+    const std::string id = std::to_string(number);
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) refuse(id);
+    chosen.push_back(id);
+  }
+}
+
+void Model::State::add(Parts& parts, const std::string& name, mha::Part part) const {
+  const auto [at, added] = parts.emplace(name, part);
+  if (added) return;
+  if (at->second.bound && part.bound) fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
+  if (at->second.bound) return; // a binding wins over files
+  if (!part.bound) fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source, part.source, name, name);
+  at->second = std::move(part);
+}
+
+void Model::State::add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const {
+  naming::Translation translation(layer.group);
+  layer.family->translate(layer.group, translation);
+  for (auto& [name, part] : translation.parts) add(parts, name, std::move(part));
+  for (const auto& setting : translation.settings) set(settings, setting.name, setting.value, setting.origin);
+  to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
+  to.naming = layer.family->title;
+}
+
+/// Canonical tensors that lie in the files without a family, or under layers.N.
+void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const {
+  const std::string numbered = fmt::format("layers.{}.", id);
+  const auto belongs = [&](const std::string& name, bool checkpoint) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string::npos || find_tensor_name(name)) return true;
+    if (name.starts_with(numbered)) return true;
+    if (checkpoint) return false; // other modules' "bias" is none of ours
+    const std::optional<std::size_t> number = naming::layer_number(name);
+    return !number || std::to_string(*number) == id;
+  };
+  for (const io::Contents& file : contents) {
+    const bool checkpoint = std::any_of(found.begin(), found.end(),
+                                        [&](const naming::Found& layer) { return layer.group.contents == &file; });
+    std::string unknown;
+    for (const io::Entry& entry : file.tensors) {
+      if (!belongs(entry.name, checkpoint)) continue;
+      const bool of_family = std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
+        return layer.group.contents == &file && entry.name.starts_with(layer.group.prefix) &&
+               layer.group.has(std::string_view(entry.name).substr(layer.group.prefix.size()));
+      });
+      if (of_family) continue;
+      const std::string name = canonical_name(entry.name, false);
+      if (name.empty()) {
+        if (!checkpoint) unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", entry.name);
+        continue;
+      }
+      const std::string source = fmt::format("{}: {}", file.name, entry.name);
+      Arranged arranged = arrange(name, entry.read(), "", number_of(id), source);
+      const bool pytorch_mask = entry.name == "attn_mask" && to.naming.starts_with("PyTorch") &&
+                                arranged.tensor.dtype() == DType::boolean;
+      add(parts, pytorch_mask ? "block_mask" : arranged.name,
+          {std::move(arranged.tensor), source, false, entry.weak_dtype});
+    }
+    if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
+    for (const auto& [name, list] : file.labels) {
+      if (label_name(name) == "tokens") labels.tokens = list, labels.tokens_source = file.name;
+      if (label_name(name) == "key_tokens") labels.key_tokens = list, labels.key_tokens_source = file.name;
+    }
+  }
+}
+
+void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer&) const {
+  for (const io::Source& binding : bindings) {
+    const io::Source source = io::with_layer(binding, id);
+    if (const std::string label = label_name(binding.name); !label.empty()) {
+      (label == "tokens" ? labels.tokens : labels.key_tokens) = io::read_labels(source);
+      (label == "tokens" ? labels.tokens_source : labels.key_tokens_source) = source.path;
+      continue;
+    }
+    if (binding.name == "k_bias" || binding.name == "v_bias" || binding.name == "q_bias")
+      fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", binding.text, binding.name,
+           binding.name[0], binding.name == "q_bias" ? "bias" : fmt::format("{}_extra (a learned key or value)", binding.name[0]));
+    for (const auto& [word, choices] : {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
+      if (binding.name == word) fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
+    const std::string name = canonical_name(binding.name, true);
+    if (name.empty()) {
+      std::vector<std::string_view> names{"tokens", "key_tokens"};
+      for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+      for (const StageInfo& info : stages()) names.push_back(info.name);
+      fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name, did_you_mean(binding.name, names));
+    }
+    const io::Entry entry = io::bound_entry(source);
+    Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
+    add(parts, arranged.name,
+        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, binding.name), true, entry.weak_dtype});
+  }
+}
+
+/// Files' settings, then options, which win and say so.
+void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
+  for (const io::Contents& file : contents)
+    for (const auto& [name, value] : file.scalars) {
+      if (find_setting(name)) {
+        set(settings, name, value, file.name);
+        continue;
+      }
+      if (file.format == "safetensors" || file.format == "checkpoint") continue; // metadata may be anything
+      std::vector<std::string_view> names;
+      for (const SettingInfo& info : settings_table()) names.push_back(info.name);
+      const std::string meant = closest(name, names);
+      if (!meant.empty()) fail("{}: no setting is called '{}'; did you mean '{}'?", file.name, name, meant);
+      notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
+    }
+  for (const auto& [name, value] : request.settings) {
+    const SettingInfo* info = find_setting(name);
+    const std::string option = info ? "--" + std::string(info->name) : "--" + name;
+    std::string dashed = option;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
+    const std::string old = before == settings.origins.end() ? "" : info->get(settings), from = before == settings.origins.end() ? "" : before->second;
+    set(settings, name, value, dashed);
+    if (!from.empty() && info->get(settings) != old)
+      notes.push_back(fmt::format("{} {} wins over {} ({})", dashed, info->get(settings), old, from));
+  }
+}
+
+void Model::State::add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens,
+                              std::string& source) const {
+  if (text.empty()) return;
+  source = option;
+  if (text == "-" || file_exists(text)) {
+    io::Source file;
+    file.text = file.path = text;
+    file.name = "tokens";
+    tokens = io::read_labels(file);
+    source = text;
+  } else if (text.find(' ') == std::string::npos && (text.find('/') != std::string::npos || text.ends_with(".json") ||
+                                                    text.ends_with(".txt") || text.ends_with(".npy"))) {
+    io::read_bytes(text); // says that there is no such file
+  } else {
+    tokens = split_words(text);
+  }
+}
+
+void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels, LoadedLayer& to) const {
+  to.id = id;
+  to.naming = "canonical";
+  for (const naming::Found& layer : found)
+    if (layer.id == id || (found.size() == 1 && layer.id.empty())) add_found(layer, parts, settings, to);
+  add_bindings(id, parts, labels, to);
+  add_loose(id, parts, labels, to);
+  add_settings(settings, to.notes);
+  add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
+  add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
+  for (const auto& [name, part] : parts)
+    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape()});
+}
+
+Model::Model(Request request) : state_(std::make_unique<State>()) {
+  state_->request = std::move(request);
+  state_->open_sources();
+  state_->find_layers();
+  state_->choose_layers();
+}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+
+const std::vector<std::string>& Model::chosen() const { return state_->chosen; }
+const std::vector<LayerListing>& Model::layers() const { return state_->listing; }
+const std::vector<io::Contents>& Model::contents() const { return state_->contents; }
+std::string Model::title() const {
+  return state_->contents.empty() ? state_->request.sources[0] : state_->contents[0].name;
+}
+
+LoadedLayer Model::load(const std::string& id) const {
+  LoadedLayer loaded;
+  Parts parts;
+  Settings settings;
+  Labels labels;
+  state_->collect(id, parts, settings, labels, loaded);
+  loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype, std::move(labels), &loaded.notes);
+  return loaded;
+}
+
+std::vector<Model::Part> Model::parts(const std::string& id) const {
+  LoadedLayer loaded;
+  Parts parts;
+  Settings settings;
+  Labels labels;
+  state_->collect(id, parts, settings, labels, loaded);
+  std::vector<Part> list;
+  for (auto& [name, part] : parts) list.push_back({name, std::move(part.tensor), part.source});
+  return list;
+}
+
+} // namespace mha
