@@ -17,7 +17,9 @@ constexpr Command list[] = {
 
 } // namespace
 
-std::span<const Command> commands() { return list; }
+std::span<const Command> commands() {
+  return list;
+}
 
 const Command& command_named(std::string_view name) {
   std::vector<std::string_view> names;

@@ -1,5 +1,5 @@
-// One number a line: layer,stage,batch,head,row,col,value, with row_label,col_label before the value
-// where there are tokens. An axis that a stage does not have leaves its field empty.
+// One number a line: layer,stage,batch,head,row,col,value, with row_label,col_label before the
+// value where there are tokens. An axis that a stage does not have leaves its field empty.
 
 #include "render/numbers.hpp"
 #include "render/renderers.hpp"
@@ -16,11 +16,16 @@ constexpr std::size_t piece = std::size_t{1} << 16;
 class Csv : public Renderer {
 public:
   Csv(const Options& options, Sink sink, char separator)
-      : options_(options), sink_(std::move(sink)), separator_(separator), numbers_(Dialect::csv, options.precision) {}
+      : options_(options),
+        sink_(std::move(sink)),
+        separator_(separator),
+        numbers_(Dialect::csv, options.precision) {}
 
   void add(const Value& value) override {
-    if (value.numbers.dtype() == DType::f64) add_as<double>(value);
-    else add_as<float>(value);
+    if (value.numbers.dtype() == DType::f64)
+      add_as<double>(value);
+    else
+      add_as<float>(value);
   }
 
 private:
@@ -28,16 +33,19 @@ private:
     const T* number = value.numbers.as<T>().data();
     if (options_.matrix) return add_matrix(value, number);
     if (!started_) write_header();
-    const std::string start = field(value.layer) + separator_ + field(mha::name_of(value.stage)) + separator_;
+    const std::string start =
+        field(value.layer) + separator_ + field(mha::name_of(value.stage)) + separator_;
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < value.row.count(); ++r) {
-          const std::string row = start + position(value.batch, b) + separator_ + position(value.head, h) +
-                                  separator_ + position(value.row, r) + separator_;
+          const std::string row = start + position(value.batch, b) + separator_ +
+                                  position(value.head, h) + separator_ + position(value.row, r) +
+                                  separator_;
           const std::string row_label = field(label(value.row, r));
           for (std::size_t c = 0; c < value.col.count(); ++c) {
             text_ += row;
-            if (value.col.exists()) fmt::format_to(std::back_inserter(text_), "{}", value.col.positions[c]);
+            if (value.col.exists())
+              fmt::format_to(std::back_inserter(text_), "{}", value.col.positions[c]);
             text_ += separator_;
             if (options_.labelled) {
               text_ += row_label;
@@ -77,12 +85,15 @@ private:
 
   void write_header() {
     started_ = true;
-    std::string_view names = options_.labelled ? "layer,stage,batch,head,row,col,row_label,col_label,value\n"
-                                               : "layer,stage,batch,head,row,col,value\n";
+    std::string_view names = options_.labelled
+                                 ? "layer,stage,batch,head,row,col,row_label,col_label,value\n"
+                                 : "layer,stage,batch,head,row,col,value\n";
     for (char c : names) text_ += c == ',' ? separator_ : c;
   }
 
-  std::string field(std::string_view text) const { return separator_ == '\t' ? tsv_field(text) : csv_field(text); }
+  std::string field(std::string_view text) const {
+    return separator_ == '\t' ? tsv_field(text) : csv_field(text);
+  }
   static std::string position(const Side& side, std::size_t i) {
     return side.exists() ? fmt::format("{}", side.positions[i]) : std::string();
   }

@@ -25,15 +25,15 @@ public:
       fmt::format_to(std::back_inserter(text_), "{}{}", i == 0 ? "" : ", ", shape[i]);
     text_ += fmt::format("], \"dtype\": \"{}\", \"data\": ", mha::name_of(value.numbers.dtype()));
     std::size_t next = 0;
-    if (value.numbers.dtype() == DType::f64) nest(value.numbers.as<double>(), shape, 0, next);
-    else nest(value.numbers.as<float>(), shape, 0, next);
+    if (value.numbers.dtype() == DType::f64)
+      nest(value.numbers.as<double>(), shape, 0, next);
+    else
+      nest(value.numbers.as<float>(), shape, 0, next);
     text_ += '}';
     flush();
   }
 
-  void finish() override {
-    sink_(started_ ? "\n}\n" : "{}\n");
-  }
+  void finish() override { sink_(started_ ? "\n}\n" : "{}\n"); }
 
 private:
   /// The elements of axis `axis` and what is inside them, rows on lines of their own.
@@ -71,8 +71,10 @@ public:
       : sink_(std::move(sink)), numbers_(Dialect::json, options.precision) {}
 
   void add(const Value& value) override {
-    if (value.numbers.dtype() == DType::f64) add_as<double>(value);
-    else add_as<float>(value);
+    if (value.numbers.dtype() == DType::f64)
+      add_as<double>(value);
+    else
+      add_as<float>(value);
   }
 
 private:
@@ -87,13 +89,15 @@ private:
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < lines; ++r) {
           text += '{';
-          if (!value.layer.empty()) text += fmt::format("\"layer\": {}, ", json_quoted(value.layer));
+          if (!value.layer.empty())
+            text += fmt::format("\"layer\": {}, ", json_quoted(value.layer));
           text += fmt::format("\"stage\": {}", json_quoted(mha::name_of(value.stage)));
           put(text, "batch", value.batch, b);
           put(text, "head", value.head, h);
           if (with_columns) {
             put(text, "row", value.row, r);
-            if (!value.row.labels.empty()) text += ", \"row_label\": " + json_quoted(value.row.labels[r]);
+            if (!value.row.labels.empty())
+              text += ", \"row_label\": " + json_quoted(value.row.labels[r]);
           }
           if (inside.dropped) put(text, with_columns ? "col" : "row", inside, 0);
           text += ", \"values\": [";
@@ -108,7 +112,8 @@ private:
   }
 
   static void put(std::string& text, std::string_view name, const Side& side, std::size_t i) {
-    if (side.exists()) fmt::format_to(std::back_inserter(text), ", \"{}\": {}", name, side.positions[i]);
+    if (side.exists())
+      fmt::format_to(std::back_inserter(text), ", \"{}\": {}", name, side.positions[i]);
   }
 
   Sink sink_;

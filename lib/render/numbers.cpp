@@ -32,8 +32,10 @@ template <class T> Extent extent_of(std::span<const T> numbers) {
     if (std::isfinite(number)) {
       extent.magnitude = std::max(extent.magnitude, static_cast<double>(std::fabs(number)));
       extent.negative |= number < 0;
-    } else if (std::isnan(number)) extent.nan = true;
-    else (number < 0 ? extent.negative_infinite : extent.infinite) = true;
+    } else if (std::isnan(number))
+      extent.nan = true;
+    else
+      (number < 0 ? extent.negative_infinite : extent.infinite) = true;
   }
   return extent;
 }
@@ -41,9 +43,12 @@ template <class T> Extent extent_of(std::span<const T> numbers) {
 } // namespace
 
 template <class T> void NumberWriter::append_as(std::string& out, T value) const {
-  if (!std::isfinite(value)) out += word_for(static_cast<double>(value), dialect_);
-  else if (precision_) fmt::format_to(std::back_inserter(out), "{:.{}g}", value, *precision_);
-  else fmt::format_to(std::back_inserter(out), "{}", value);
+  if (!std::isfinite(value))
+    out += word_for(static_cast<double>(value), dialect_);
+  else if (precision_)
+    fmt::format_to(std::back_inserter(out), "{:.{}g}", value, *precision_);
+  else
+    fmt::format_to(std::back_inserter(out), "{}", value);
 }
 template void NumberWriter::append_as(std::string&, float) const;
 template void NumberWriter::append_as(std::string&, double) const;
@@ -54,23 +59,27 @@ std::string rounded(double value, std::size_t digits) {
   const std::size_t decimals = digits > 0 ? digits - 1 : 0;
   const double magnitude = std::fabs(value);
   const double smallest = std::pow(10.0, -static_cast<double>(decimals));
-  if (magnitude < smallest || magnitude >= 1e6) return fmt::format("{:.{}e}", value, std::min<std::size_t>(decimals, 2));
+  if (magnitude < smallest || magnitude >= 1e6)
+    return fmt::format("{:.{}e}", value, std::min<std::size_t>(decimals, 2));
   return fmt::format("{:.{}f}", value, decimals);
 }
 
 ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
-  const Extent extent =
-      numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>()) : extent_of(numbers.as<float>());
+  const Extent extent = numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>())
+                                                      : extent_of(numbers.as<float>());
   digits = std::max<std::size_t>(digits, 1);
   const std::size_t sign = extent.negative ? 1 : 0;
   scientific_ = extent.magnitude != 0 && (extent.magnitude < 1e-3 || extent.magnitude >= 1e6);
   if (scientific_) {
     decimals_ = digits - 1;
-    width_ = sign + 1 + (decimals_ > 0 ? 1 + decimals_ : 0) + (extent.magnitude >= 1e99 || extent.magnitude < 1e-99 ? 5 : 4);
+    width_ = sign + 1 + (decimals_ > 0 ? 1 + decimals_ : 0) +
+             (extent.magnitude >= 1e99 || extent.magnitude < 1e-99 ? 5 : 4);
   } else {
     const std::size_t whole = whole_digits(extent.magnitude);
     // Numbers below 1 show as many digits as are asked for; above, at least one after the point.
-    decimals_ = extent.magnitude < 1 ? digits : std::max<std::size_t>(digits > whole ? digits - whole : 0, 1);
+    decimals_ = extent.magnitude < 1
+                    ? digits
+                    : std::max<std::size_t>(digits > whole ? digits - whole : 0, 1);
     if (extent.magnitude == 0) decimals_ = 0;
     if (extent.magnitude > 0 && extent.magnitude <= 1) decimals_ = digits;
     width_ = sign + whole + (decimals_ > 0 ? 1 + decimals_ : 0);
@@ -81,10 +90,14 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
 
 void ColumnFormat::append(std::string& out, double value, std::size_t width) const {
   auto end = std::back_inserter(out);
-  if (value == 0) fmt::format_to(end, "{:>{}}", '0', width);
-  else if (!std::isfinite(value)) fmt::format_to(end, "{:>{}}", word_for(value, Dialect::csv), width);
-  else if (scientific_) fmt::format_to(end, "{:>{}.{}e}", value, width, decimals_);
-  else fmt::format_to(end, "{:>{}.{}f}", value, width, decimals_);
+  if (value == 0)
+    fmt::format_to(end, "{:>{}}", '0', width);
+  else if (!std::isfinite(value))
+    fmt::format_to(end, "{:>{}}", word_for(value, Dialect::csv), width);
+  else if (scientific_)
+    fmt::format_to(end, "{:>{}.{}e}", value, width, decimals_);
+  else
+    fmt::format_to(end, "{:>{}.{}f}", value, width, decimals_);
 }
 
 std::string json_quoted(std::string_view text) {
@@ -92,18 +105,25 @@ std::string json_quoted(std::string_view text) {
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text[0]);
     std::size_t bytes = 1;
-    if (byte == '"' || byte == '\\') out += {'\\', text[0]};
-    else if (byte == '\n') out += "\\n";
-    else if (byte == '\t') out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f) out += fmt::format("\\u{:04x}", byte);
-    else if (byte < 0x80) out += text[0];
+    if (byte == '"' || byte == '\\')
+      out += {'\\', text[0]};
+    else if (byte == '\n')
+      out += "\\n";
+    else if (byte == '\t')
+      out += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\u{:04x}", byte);
+    else if (byte < 0x80)
+      out += text[0];
     else {
       utf8proc_int32_t code = 0;
       const utf8proc_ssize_t length =
           utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                            static_cast<utf8proc_ssize_t>(text.size()), &code);
-      if (length > 0) bytes = static_cast<std::size_t>(length), out += text.substr(0, bytes);
-      else out += "\xef\xbf\xbd";
+      if (length > 0)
+        bytes = static_cast<std::size_t>(length), out += text.substr(0, bytes);
+      else
+        out += "\xef\xbf\xbd";
     }
     text.remove_prefix(bytes);
   }
@@ -123,11 +143,16 @@ std::string csv_field(std::string_view text) {
 std::string tsv_field(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '\t') out += "\\t";
-    else if (c == '\n') out += "\\n";
-    else if (c == '\r') out += "\\r";
-    else if (c == '\\') out += "\\\\";
-    else out += c;
+    if (c == '\t')
+      out += "\\t";
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\\')
+      out += "\\\\";
+    else
+      out += c;
   }
   return out;
 }

@@ -13,11 +13,12 @@ enum class Dialect : std::uint8_t {
   json, ///< "Infinity", "-Infinity", "NaN": strings that every reader survives
 };
 
-/// Appends numbers of a tensor (f32 or f64) as the shortest text that reads back to the same value, or
-/// with some significant digits.
+/// Appends numbers of a tensor (f32 or f64) as the shortest text that reads back to the same value,
+/// or with some significant digits.
 class NumberWriter {
 public:
-  NumberWriter(Dialect dialect, std::optional<std::size_t> precision) : dialect_(dialect), precision_(precision) {}
+  NumberWriter(Dialect dialect, std::optional<std::size_t> precision)
+      : dialect_(dialect), precision_(precision) {}
   void append(std::string& out, float value) const { append_as(out, value); }
   void append(std::string& out, double value) const { append_as(out, value); }
 

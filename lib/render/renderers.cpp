@@ -14,6 +14,8 @@ constexpr Form list[] = {
 
 } // namespace
 
-std::span<const Form> forms() { return list; }
+std::span<const Form> forms() {
+  return list;
+}
 
 } // namespace mha::render

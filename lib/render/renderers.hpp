@@ -1,6 +1,6 @@
 #pragma once
-// The list of text forms for the numbers of stages. A form is one file in this folder and one line in
-// renderers.cpp.
+// The list of text forms for the numbers of stages. A form is one file in this folder and one line
+// in renderers.cpp.
 
 #include "render/text.hpp"
 #include "render/value.hpp"

@@ -13,10 +13,12 @@ Side side_of(const Layer& layer, SelectedAxis axis) {
   // The keys that a layer computes are the current ones: their labels follow those of the past.
   if (axis.axis == Axis::key) labels = layer.key_tokens.empty() ? &layer.tokens : &layer.key_tokens;
   if (!labels || labels->empty()) return side;
-  const bool current_only = axis.axis == Axis::key && axis.count == layer.dims.S && labels->size() == layer.dims.S_all;
+  const bool current_only =
+      axis.axis == Axis::key && axis.count == layer.dims.S && labels->size() == layer.dims.S_all;
   const std::size_t first = current_only ? layer.dims.past : 0;
   for (std::size_t position : side.positions)
-    side.labels.push_back(first + position < labels->size() ? (*labels)[first + position] : std::string());
+    side.labels.push_back(first + position < labels->size() ? (*labels)[first + position]
+                                                            : std::string());
   return side;
 }
 
@@ -24,12 +26,18 @@ Side side_of(const Layer& layer, SelectedAxis axis) {
 
 std::string_view name_of(Axis axis) {
   switch (axis) {
-  case Axis::batch: return "batch";
-  case Axis::head: return "head";
-  case Axis::kv_head: return "key/value head";
-  case Axis::query: return "query";
-  case Axis::key: return "key";
-  case Axis::width: return "";
+  case Axis::batch:
+    return "batch";
+  case Axis::head:
+    return "head";
+  case Axis::kv_head:
+    return "key/value head";
+  case Axis::query:
+    return "query";
+  case Axis::key:
+    return "key";
+  case Axis::width:
+    return "";
   }
   return "";
 }
@@ -39,7 +47,8 @@ std::string Value::name(bool with_layer) const {
   return with_layer ? fmt::format("layers.{}.{}", layer, plain) : std::string(plain);
 }
 
-Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection, Tensor numbers) {
+Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,
+                 Tensor numbers) {
   Value value;
   value.layer = std::move(layer_id);
   value.stage = stage;
@@ -47,9 +56,12 @@ Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Se
   std::vector<Side> matrix;
   for (SelectedAxis& axis : selected_axes(layer, stage, selection)) {
     Side side = side_of(layer, std::move(axis));
-    if (side.axis == Axis::batch) value.batch = std::move(side);
-    else if (side.axis == Axis::head || side.axis == Axis::kv_head) value.head = std::move(side);
-    else matrix.push_back(std::move(side));
+    if (side.axis == Axis::batch)
+      value.batch = std::move(side);
+    else if (side.axis == Axis::head || side.axis == Axis::kv_head)
+      value.head = std::move(side);
+    else
+      matrix.push_back(std::move(side));
   }
   if (layer.settings.columns && matrix.size() == 2) std::swap(matrix[0], matrix[1]);
   if (!matrix.empty()) value.row = std::move(matrix[0]);

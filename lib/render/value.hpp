@@ -6,8 +6,8 @@
 
 namespace mha::render {
 
-/// One side of a value. A dropped axis (`--head 0`) still knows its one position; one that the stage
-/// does not have has no positions.
+/// One side of a value. A dropped axis (`--head 0`) still knows its one position; one that the
+/// stage does not have has no positions.
 struct Side {
   Axis axis = Axis::width;
   std::vector<std::size_t> positions;
@@ -19,8 +19,8 @@ struct Side {
   std::size_t count() const { return positions.empty() ? 1 : positions.size(); }
 };
 
-/// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as they
-/// exist and are not dropped. For row values such as row_max the rows are the queries.
+/// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as
+/// they exist and are not dropped. For row values such as row_max the rows are the queries.
 struct Value {
   std::string layer; ///< "1" where the layer has a number, else ""
   Stage stage = Stage::x;
@@ -32,7 +32,8 @@ struct Value {
 };
 
 /// What Placement hands out, with the labels of the layer.
-Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection, Tensor numbers);
+Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,
+                 Tensor numbers);
 
 /// "query", "key", "head", "" for a width: how a side is called.
 std::string_view name_of(Axis axis);
