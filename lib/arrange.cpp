@@ -39,7 +39,11 @@ std::size_t layers_of(const std::string& name, const Shape& shape, std::string_v
 Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes, std::size_t layer,
                  const std::string& where) {
   std::string letters = understood(name, axes, tensor.shape());
-  if (letters.empty()) return {name, tensor};
+  if (letters.empty()) {
+    // Q, K and V of four axes are per head, as in ONNX.
+    const bool per_head = (name == "Q" || name == "K" || name == "V") && tensor.rank() == 4;
+    return {per_head ? std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])))) : name, tensor};
+  }
   if (letters.size() != tensor.rank())
     fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes, letters.size(),
          tensor.rank(), to_string(tensor.shape()));

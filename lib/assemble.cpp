@@ -3,6 +3,7 @@
 #include "fused.hpp"
 #include "graph.hpp"
 #include "masks.hpp"
+#include "position.hpp"
 #include "sizes.hpp"
 #include "tensor_names.hpp"
 
@@ -75,7 +76,7 @@ private:
     probe.q_norm_weight = tensor("q_norm.weight");
     probe.k_norm_weight = tensor("k_norm.weight");
     probe.sinks = tensor("sinks");
-    if (find("bias")) probe.bias.emplace_back();
+    if (find("bias") || find("relative_bias")) probe.bias.emplace_back();
     if (find("k_past") || find("k_extra") || layer_.settings.zero_attn) probe.dims.S_all = 2;
     const bool fused = find("W_qkv") != nullptr;
     // No weight is the identity, but a result that is there is a better guess than that.
@@ -166,7 +167,7 @@ private:
   Tensor take_projection(const char* name) {
     const Part* part = find(name);
     if (!part) return {};
-    const Shape& s = part->tensor.shape();
+    const Shape s = part->tensor.shape(); // a copy: take() lets the part go
     if (s.size() == 2) return take(name, s);
     const Tensor heads = take(name, s);
     return std::string_view(name) == "W_o" ? heads.reshaped({s[0] * s[1], s[2]})
@@ -196,11 +197,30 @@ private:
       layer_.positions = convert(part->tensor, DType::f64).reshaped({d.T});
       parts_.erase("positions");
     }
+    take_relative_bias();
     const bool some = !layer_.W_q.empty() || !layer_.W_k.empty() || !layer_.W_v.empty();
     for (const auto& [W, name, stage] : {std::tuple(&layer_.W_q, "W_q", Stage::q),
                                          {&layer_.W_k, "W_k", Stage::k}, {&layer_.W_v, "W_v", Stage::v}})
       if (some && W->empty() && !given_.count(stage) && !layer_.X.empty())
         notes_.push_back(fmt::format("there is no {}: it is taken as the identity", name));
+  }
+
+  void take_relative_bias() {
+    const Part* part = find("relative_bias");
+    if (!part) return;
+    const Settings& s = layer_.settings;
+    const std::string source = part->source;
+    const Shape shape = part->tensor.shape();
+    if (shape.size() != 2 || shape[1] != layer_.dims.H)
+      fail("{} is {}: expected (buckets, H) with {} heads", source, to_string(shape), layer_.dims.H);
+    const std::size_t buckets = s.relative_bidirectional ? shape[0] / 2 : shape[0];
+    if (buckets < 2 || s.relative_max_distance <= buckets / 2)
+      fail("{} is {}: {} buckets{} do not fit relative_max_distance {}", source, to_string(shape), buckets,
+           s.relative_bidirectional ? " a direction" : "", s.relative_max_distance);
+    layer_.relative_bias = take("relative_bias", shape);
+    const std::size_t farthest = std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
+    for (std::size_t distance = 0; distance <= farthest; ++distance)
+      layer_.relative_buckets.push_back(relative_bucket(distance, buckets, s.relative_max_distance));
   }
 
   /// Given stages: (B, T, H · d) for token stages, else as the table says with B in front.

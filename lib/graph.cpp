@@ -15,7 +15,7 @@ bool has_step(const Layer& layer, Stage stage) {
   case Stage::k_all:
   case Stage::v_all: return layer.dims.S_all != layer.dims.S;
   case Stage::capped: return s.softcap != 0;
-  case Stage::biased: return !layer.bias.empty() || s.alibi != Alibi::none;
+  case Stage::biased: return !layer.bias.empty() || !layer.relative_bias.empty() || s.alibi != Alibi::none;
   case Stage::residual: return s.residual;
   default: return true;
   }

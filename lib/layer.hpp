@@ -62,6 +62,8 @@ struct Layer {
   std::vector<Broadcast> added;   ///< float masks
   std::vector<Broadcast> blocked; ///< bool, true = may not attend
   std::vector<Broadcast> bias;    ///< position bias, at most one
+  Tensor relative_bias;           ///< buckets, H: T5's position bias
+  std::vector<std::size_t> relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
   /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie packed

@@ -29,9 +29,9 @@ Tensor as_boolean(const Part& part, bool inverted = false) {
   return no;
 }
 
-/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. Fewer keys than all: they are
-/// the past and current ones; extra and zero keys are not touched.
-Broadcast broadcast(const Tensor& tensor, const std::string& source, const Dims& dims) {
+/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys alone
+/// will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
+Broadcast broadcast(const Tensor& tensor, const std::string& source, const Dims& dims, bool may_be_short = false) {
   const Shape& shape = tensor.shape();
   const std::size_t rank = shape.size();
   const std::size_t keys = dims.past + dims.S;
@@ -48,7 +48,7 @@ Broadcast broadcast(const Tensor& tensor, const std::string& source, const Dims&
   std::size_t stride = 1;
   for (std::size_t i = 0; i < rank; ++i) { // from the last axis to the first
     const std::size_t axis = 3 - i, n = shape[rank - 1 - i];
-    const bool fits = n == full[axis] || n == 1 || (axis == 3 && n == keys);
+    const bool fits = n == full[axis] || n == 1 || (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
     if (!fits) refuse();
     result.strides[axis] = n == 1 ? 0 : stride;
     stride *= n;
@@ -75,9 +75,23 @@ Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims&
   return result;
 }
 
-void take_mask(const Part& part, Layer& layer) {
+/// A mask that covers the first keys only: the others may not be attended to, as in ONNX.
+void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string>& notes) {
+  const std::size_t keys = layer.dims.past + layer.dims.S;
+  if (mask.keys >= keys) return;
+  Broadcast rest;
+  rest.tensor = Tensor(DType::boolean, {1});
+  rest.tensor.as_mutable<std::uint8_t>()[0] = 1;
+  rest.first_key = mask.keys, rest.keys = keys - mask.keys;
+  rest.origin = mask.origin;
+  layer.blocked.push_back(std::move(rest));
+  notes.push_back(fmt::format("{} covers {} of {} keys: the rest is masked, as in ONNX", mask.origin, mask.keys, keys));
+}
+
+void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
-    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims));
+    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
+    block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
     return;
   }
   bool any_one = false;
@@ -85,7 +99,8 @@ void take_mask(const Part& part, Layer& layer) {
     fail("{} holds only 0 and 1: is it true and false, or numbers to add? Store booleans (mask: true = may attend; "
          "block_mask: true = may not), or 0 and -inf",
          part.source);
-  layer.added.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims));
+  layer.added.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims, true));
+  block_the_rest(layer.added.back(), layer, notes);
 }
 
 } // namespace
@@ -98,7 +113,7 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
       parts.erase(part);
     }
   };
-  with("mask", [&](const Part& part) { take_mask(part, layer); });
+  with("mask", [&](const Part& part) { take_mask(part, layer, notes); });
   with("block_mask", [&](const Part& part) {
     layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
   });

@@ -77,10 +77,32 @@ std::vector<double> alibi_slopes(std::size_t heads, Alibi form) {
   return slopes;
 }
 
+std::size_t relative_bucket(std::size_t distance, std::size_t buckets, std::size_t max_distance) {
+  const std::size_t exact = buckets / 2;
+  if (distance < exact) return distance;
+  // In float, as PyTorch computes it: a distance on the border of two buckets falls where it does there.
+  const float position = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                         static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact))) *
+                         static_cast<float>(buckets - exact);
+  return std::min(exact + static_cast<std::size_t>(position), buckets - 1);
+}
+
 template <class T>
 void add_bias(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t first, std::size_t last,
               T* row) {
   for (const Broadcast& bias : layer.bias) add(bias, b, h, t, first, last, row);
+  if (layer.relative_bias.empty()) return;
+  const std::size_t end = std::min(last, layer.dims.past + layer.dims.S); // extra keys have no position
+  const std::size_t half = layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
+  const std::ptrdiff_t query = layer.query_position(b, t);
+  const T* values = layer.relative_bias.as<T>().data() + h;
+  for (std::size_t j = first; j < end; ++j) {
+    const std::ptrdiff_t ahead = static_cast<std::ptrdiff_t>(j) - query;
+    // One direction only: every later key is at distance 0.
+    const auto distance = static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
+    const std::size_t bucket = layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
+    row[j] += values[(bucket + (ahead > 0 ? half : 0)) * layer.dims.H];
+  }
 }
 
 template <class T>

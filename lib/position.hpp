@@ -19,7 +19,11 @@ template <class T> RotaryTable<T> rotary_table(const Layer& layer, std::size_t r
 /// odd ones of the next higher power first, then the even ones.
 std::vector<double> alibi_slopes(std::size_t heads, Alibi form);
 
-/// Adds the explicit position bias, if there is one, to keys [first, last) of the row of query t.
+/// The bucket of a distance in T5's relative bias (Raffel et al. 2020, as in Hugging Face): half of `buckets`
+/// are exact, the rest grow logarithmically up to `max_distance`.
+std::size_t relative_bucket(std::size_t distance, std::size_t buckets, std::size_t max_distance);
+
+/// Adds the explicit and the relative position bias, if there is one, to keys [first, last) of the row of query t.
 template <class T>
 void add_bias(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t first, std::size_t last,
               T* row);

@@ -127,6 +127,8 @@ const SettingInfo table[] = {
   {"rope_high_freq_factor", SettingKind::number, "NUMBER", "llama3: wavelengths below original length / this are left alone", "", store<&S::rope_high_freq_factor, positive>, load<&S::rope_high_freq_factor>},
   {"rope_original_length", SettingKind::number, "N", "llama3: context length before scaling", "", store<&S::rope_original_length, positive>, load<&S::rope_original_length>},
   {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
+  {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
+  {"relative_max_distance", SettingKind::count, "N", "relative_bias: keys farther than this share one bucket", "", store<&S::relative_max_distance, whole>, load<&S::relative_max_distance>},
   {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, number>, load<&S::qk_norm_eps>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},

@@ -42,6 +42,8 @@ struct Settings {
   double rope_factor = 1;                  ///< linear and llama3
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4, rope_original_length = 8192; ///< llama3
   Alibi alibi = Alibi::none;
+  bool relative_bidirectional = true;   ///< relative_bias: later keys have buckets of their own
+  std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
   double qk_norm_eps = 1e-6;
   bool qk_norm_one_plus = false; ///< the weight is 1 + w
   bool residual = false;

@@ -37,6 +37,7 @@ const TensorInfo table[] = {
   {"attention_mask", "BS", "B, S or B, S_all", "1 = token, 0 = padding, as tokenizers give it", ""},
   {"kv_lengths", "B", "B", "number of valid keys", "nonpad_kv_seqlen"},
   {"bias", "BHTS", "broadcastable to B, H, T, S", "position bias, added before the mask", "", true},
+  {"relative_bias", "IH", "buckets, H", "position bias by the distance's bucket, as in T5", ""},
   {"positions", "T", "T", "rotary positions of the tokens", "position_ids"},
   {"sinks", "H", "H", "one extra logit a head that joins the softmax and is dropped", ""},
   {"q_norm.weight", "C", "d_k or H·d_k", "weight of the queries' RMS normalisation", ""},

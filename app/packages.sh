@@ -1,0 +1,35 @@
+# Installs what is missing (Debian and its kin), or names it and stops. Sourced by app/demo.sh and
+# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, or a header in <>.
+
+have() {
+  case $1 in
+    "<"*) printf '#include %s\n' "$1" | c++ -std=c++20 -x c++ -E - >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+need_packages() {
+  missing=
+  for entry in "$@"; do
+    have "${entry#*=}" || missing="$missing ${entry%%=*}"
+  done
+  [ -n "$missing" ] || return 0
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "missing:$missing (Debian's names). Install them and run this again." >&2
+    exit 1
+  fi
+  as_root=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || { echo "missing:$missing. Install them as root: apt-get install$missing" >&2; exit 1; }
+    as_root=sudo
+  fi
+  echo "installing:$missing" >&2
+  # shellcheck disable=SC2086  # one word a package
+  { $as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing; } >&2 ||
+    { echo "could not install:$missing" >&2; exit 1; }
+}
+
+build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp> libxtensor-dev=<xtensor/xarray.hpp>
+  nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
+  libutf8proc-dev=<utf8proc.h>"
+test_packages="catch2=<catch2/catch.hpp> jq=jq"

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Installs what is missing, builds and runs every test; the last line counts them.
+# PRESET=asan runs them under AddressSanitizer and UndefinedBehaviorSanitizer.
+set -eu
+cd "$(dirname "$0")/.."
+. app/packages.sh
+
+# shellcheck disable=SC2086  # one word a package
+need_packages $build_packages $test_packages
+# The tests read results back with Debian's NumPy, whatever python3 is first in PATH.
+/usr/bin/python3 -c 'import numpy' 2>/dev/null || need_packages python3-numpy=mha-no-such-command
+
+preset=${PRESET:-dev}
+build=build/$preset
+if [ "$preset" = asan ]; then # with Clang, so that both compilers see every line
+  need_packages clang=clang++
+  ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a >/dev/null 2>&1 || need_packages libclang-rt-14-dev=mha-no-such-command
+fi
+cmake --preset "$preset" >/dev/null
+cmake --build --preset "$preset" --parallel "$(nproc)"
+
+# Both programs at once; their reports one after the other.
+for program in unit-tests cli-tests; do
+  ("$build/tests/$program" >"$build/$program.log" 2>&1; echo $? >"$build/$program.status") &
+done
+wait
+passed=0 failed=0
+for program in unit-tests cli-tests; do
+  echo "== $program"
+  cat "$build/$program.log"
+  # Catch2's last line: "All tests passed (N assertions in N test cases)" or "test cases: N | N passed | N failed".
+  counts=$(awk '/^All tests passed/ { match($0, /in [0-9]+ test/); print substr($0, RSTART + 3, RLENGTH - 8), 0 }
+                /^test cases:/ { p = f = 0
+                  n = split($0, part, "|")
+                  for (i = 2; i <= n; i++) { split(part[i], word, " "); if (word[2] == "passed") p = word[1]; if (word[2] == "failed") f = word[1] }
+                  print p, f }' "$build/$program.log" | tail -n 1)
+  [ -n "$counts" ] || counts="0 1" # it ended without a summary: a crash counts as a failure
+  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+  [ "$(cat "$build/$program.status")" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
