@@ -35,7 +35,8 @@ public:
   std::string text() const {
     std::string text;
     if (!token_lines.empty())
-      text += heading(style.look, "Project", projections()) + lines(token_lines);
+      text += heading(style.look, projections().empty() ? "The query" : "Project", projections()) +
+              lines(token_lines);
     if (head.has(Stage::weights) || logits_stage(head)) {
       text += heading(style.look, head.has(Stage::scores) ? "Compare with keys" : "Weights",
                       key_formulas(explanation, head));
@@ -45,7 +46,8 @@ public:
     if (!value_lines.empty())
       text += heading(style.look, "Weigh the values", weighing()) + lines(value_lines);
     if (!output_lines.empty())
-      text += heading(style.look, "Join and project", joining()) + lines(output_lines);
+      text += heading(style.look, explanation.has_W_o ? "Join and project" : "Join", joining()) +
+              lines(output_lines);
     return text + closing();
   }
 
@@ -148,12 +150,17 @@ private:
     return {explanation.settings.columns ? "head_out = Σ v α" : "head_out = Σ α v"};
   }
 
+  /// A lone head that nothing follows.
+  bool is_the_output() const {
+    return explanation.dims.H == 1 && !explanation.has_W_o && !explanation.has_b_o;
+  }
+
   // The head's part of the output, the others', b_o, the output.
   void add_output() {
     if (!explanation.has(Stage::output) || !head.has(Stage::head_result)) return;
     const std::vector<double>&output = explanation.values.at(Stage::output),
           &part = head.values.at(Stage::head_result);
-    add(output_lines, "head_result", part);
+    if (!is_the_output()) add(output_lines, "head_result", part);
     const bool computed =
         !contains(explanation.given, Stage::output) && part.size() == output.size();
     if (computed && explanation.dims.H > 1) {
@@ -178,19 +185,26 @@ private:
         d_v == 1 ? fmt::format(" {}", first) : fmt::format("s {}–{}", first, first + d_v - 1);
     const std::string place =
         fmt::format("head_out is {}{} of concat", columns ? "row" : "column", range);
-    if (!explanation.has_W_o) return {place, "which is the output: no W_o"};
+    if (is_the_output()) return {"output = head_out: one head, no W_o"};
+    if (!explanation.has_W_o) return {place, "no W_o"};
     return {place, fmt::format("times {}{} of W_o", columns ? "column" : "row", range)};
   }
 
-  /// "adds 0.82 to ‖output‖ 1.97, 42 % of it along its direction".
+  /// How much of the output is this head's.
   std::string closing() const {
-    if (!head.relative_norm || !head.share) return "";
+    if (!head.relative_norm || !head.share || is_the_output()) return "";
     const double part = norm_of(head.values.at(Stage::head_result)),
                  whole = norm_of(explanation.values.at(Stage::output));
-    const std::string text = fmt::format(
-        "head {} adds ‖{}‖ to ‖output‖ {}: {:.0f} % of the output in its direction", head.head,
-        rounded_alone(part, style.digits), rounded_alone(whole, style.digits), 100 * *head.share);
-    return "\n" + text + "\n";
+    std::string text = "\n";
+    for (const std::string& line : wrapped(
+             fmt::format(
+                 "Head {} adds a vector of length {} to an output of length {}: {:.1f} % of it, "
+                 "measured along the output.",
+                 head.head, rounded_alone(part, style.digits), rounded_alone(whole, style.digits),
+                 100 * *head.share),
+             style.look.width))
+      text += line + "\n";
+    return text;
   }
 
   const Explanation& explanation;

@@ -34,30 +34,39 @@ TextColumn numbers(std::string title, const std::vector<std::optional<double>>& 
 }
 
 /// The heads' columns: number, key/value head, lengths, share of the output, what the sink takes.
+/// One more line for b_o, where there is one: the shares sum to 1 with it.
 std::vector<TextColumn> head_columns(const Explanation& explanation, const ExplainStyle& style) {
   const std::vector<HeadExplanation>& heads = explanation.heads;
+  const bool bias = explanation.b_o_share.has_value();
   std::vector<TextColumn> columns{{"head", {}}};
   for (const HeadExplanation& head : heads) columns[0].cells.push_back(std::to_string(head.head));
+  if (bias) columns[0].cells.push_back("b_o");
   if (explanation.dims.H_kv != 0 && explanation.dims.H_kv != explanation.dims.H) {
     columns.push_back({"k/v", {}});
     for (const HeadExplanation& head : heads)
       columns.back().cells.push_back(std::to_string(head.kv_head));
+    if (bias) columns.back().cells.push_back("");
   }
-  const auto add = [&](std::string title, auto value) {
-    std::vector<std::optional<double>> values;
+  using Cell = std::optional<double>;
+  const auto add = [&](std::string title, Cell of_bias, auto value) {
+    std::vector<Cell> values;
     for (const HeadExplanation& head : heads) values.push_back(value(head));
-    if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
-      columns.push_back(numbers(std::move(title), values, style.digits));
+    if (std::none_of(values.begin(), values.end(),
+                     [](const Cell& cell) { return cell.has_value(); }))
+      return;
+    if (bias) values.push_back(of_bias);
+    columns.push_back(numbers(std::move(title), values, style.digits));
   };
   const auto norm = [](const HeadExplanation& head, Stage stage) {
-    return head.has(stage) ? std::optional(norm_of(head.values.at(stage))) : std::nullopt;
+    return head.has(stage) ? Cell(norm_of(head.values.at(stage))) : Cell();
   };
-  add("‖head_out‖", [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
+  add("‖head_out‖", {}, [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
   if (explanation.has_W_o)
-    add("‖result‖", [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
-  add("share", [](const HeadExplanation& head) { return head.share; });
-  add("sink",
-      [](const HeadExplanation& head) { return head.sink ? head.sink->share : std::nullopt; });
+    add("‖result‖", bias ? Cell(norm_of(explanation.b_o)) : Cell(),
+        [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
+  add("share", explanation.b_o_share, [](const HeadExplanation& head) { return head.share; });
+  add("sink", {},
+      [](const HeadExplanation& head) { return head.sink ? head.sink->share : Cell(); });
   return columns;
 }
 
@@ -104,15 +113,18 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
     header += pad_left(column.title, column.width() + (&column == &columns[0] ? 0 : 2));
   if (has_weights) header += "   largest α";
   text += style.look.dim(header) + "\n";
-  for (std::size_t h = 0; h < explanation.heads.size(); ++h) {
+  for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
     std::string line = "  ";
     for (const TextColumn& column : columns)
       line += pad_left(column.cells[h], column.width() + (&column == &columns[0] ? 0 : 2));
-    for (const std::string& weight : weights[h])
-      if (!weight.empty()) line += "   " + weight;
-    if (explanation.heads[h].masked_count() == explanation.heads[h].masked.size() &&
-        !explanation.heads[h].masked.empty())
-      line += "   every key is masked";
+    if (h < explanation.heads.size()) {
+      const HeadExplanation& head = explanation.heads[h];
+      for (const std::string& weight : weights[h])
+        if (!weight.empty()) line += "   " + weight;
+      if (!head.masked.empty() && head.masked_count() == head.masked.size())
+        line += "   every key is masked";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
   return text;
@@ -171,7 +183,7 @@ std::string all_heads_text(const Explanation& explanation, const ExplainStyle& s
   if (explanation.has(Stage::output) && !contains(explanation.given, Stage::output))
     formulas.push_back("output = " + projection(explanation, "concat", "W_o", explanation.has_W_o,
                                                 "b_o", explanation.has_b_o));
-  text += heading(style.look, "Join and project", formulas);
+  text += heading(style.look, explanation.has_W_o ? "Join and project" : "Join", formulas);
   std::vector<std::string> names;
   for (std::size_t h = 0; h < explanation.dims.H; ++h) names.push_back(fmt::format("head {}", h));
   if (explanation.has(Stage::concat))

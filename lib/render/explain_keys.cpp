@@ -15,11 +15,13 @@ struct Column {
   std::string title;
 };
 
-/// Whether a step changed anything that is not masked.
+/// Whether a step changed nothing that is not masked; in a row that is masked altogether, nothing
+/// at all.
 bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
   const std::vector<double>&left = head.values.at(a), &right = head.values.at(b);
+  const bool all_masked = head.masked_count() == left.size();
   for (std::size_t j = 0; j < left.size(); ++j)
-    if (!head.is_masked(j) && !(left[j] == right[j])) return false;
+    if ((all_masked || !head.is_masked(j)) && !(left[j] == right[j])) return false;
   return true;
 }
 
@@ -81,7 +83,7 @@ public:
     labels_width = 3;
     for (const std::string& text : names)
       labels_width = std::max(labels_width, display_width(text));
-    for (const std::string& text : {others_name(), masked_name(), summary_name, sink_name()})
+    for (const std::string& text : {others_name(), summary_name, sink_name()})
       labels_width = std::max(labels_width, display_width(text));
   }
 
@@ -125,7 +127,8 @@ private:
     const std::size_t digits = style.digits + (is_exp && !naive ? 1 : 0);
     const Rounding rounding(listed, digits);
     for (std::size_t j : shown.keys) cells.keys.push_back(rounding.text(values[j]));
-    if (is_alpha) cells.others = rounding.text(sum_of(values, shown.others));
+    if ((is_alpha || is_exp) && !shown.others.empty())
+      cells.others = rounding.text(sum_of(values, shown.others));
     if (sink) cells.sink = rounding.text(*sink);
     if (summary) {
       cells.summary = rounding.text(*summary);
@@ -232,10 +235,12 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
     const bool is_given = contains(explanation.given, column.stage);
     if (!before.empty() && !is_given) {
       if (column.stage == Stage::scaled) {
-        std::string by = fmt::format(" · {}", rounded_alone(explanation.scale));
-        if (s.scale == ScaleKind::d_k) by = fmt::format(" / √{}", explanation.dims.d_k);
-        if (s.scale == ScaleKind::d_model) by = fmt::format(" / √{}", explanation.dims.d_model);
-        formulas.push_back(fmt::format("scaled = {}{}", before, by));
+        std::string product = fmt::format("{:.4g} · {}", explanation.scale, before);
+        if (s.scale == ScaleKind::d_k)
+          product = fmt::format("{} / √{}", before, explanation.dims.d_k);
+        if (s.scale == ScaleKind::d_model)
+          product = fmt::format("{} / √{}", before, explanation.dims.d_model);
+        formulas.push_back("scaled = " + product);
       }
       if (column.stage == Stage::capped)
         formulas.push_back(fmt::format("capped = {0:g} tanh({1} / {0:g})", s.softcap, before));
