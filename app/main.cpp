@@ -16,12 +16,22 @@ namespace mha::app {
 namespace {
 
 std::string usage_hint(const std::string& command) {
-  return fmt::format("; see `mha-inspect {}--help`", command.empty() ? "" : command + " ");
+  return fmt::format(" (see `mha-inspect {}--help`)", command.empty() ? "" : command + " ");
 }
 
 /// A file in the place of the command: what was probably meant.
 bool looks_like_a_source(const std::string& word) {
   return word.find_first_of("./=") != std::string::npos || access(word.c_str(), F_OK) == 0;
+}
+
+const Command& find_command(const std::string& name) {
+  try {
+    return command_named(name);
+  } catch (const UsageError&) {
+    if (!looks_like_a_source(name)) throw;
+    throw UsageError(
+        fmt::format("'{}' is no command; did you mean `mha-inspect show {}`?", name, name));
+  }
 }
 
 int run(std::vector<std::string> arguments) {
@@ -45,10 +55,7 @@ int run(std::vector<std::string> arguments) {
   std::string hint;
   try {
     if (name[0] == '-') throw UsageError(fmt::format("'{}' stands before the command", name));
-    if (looks_like_a_source(name))
-      throw UsageError(
-          fmt::format("'{}' is no command; did you mean `mha-inspect show {}`?", name, name));
-    const Command& command = command_named(name);
+    const Command& command = find_command(name);
     hint = name;
     Cli cli(name);
     const Run work = command.declare(cli);

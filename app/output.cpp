@@ -46,8 +46,7 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
                 std::string help) {
   cli.group("Output");
   cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
-  cli.choice("--format,-f", std::move(formats), output.format,
-             "default: the extension of PATH decides");
+  cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
 render::Sink TextFile::sink() {

@@ -16,27 +16,27 @@ std::string_view word_for(double value, Dialect dialect) {
   return dialect == Dialect::json ? "\"-Infinity\"" : "-inf";
 }
 
-/// Digits before the point of a finite number.
-std::size_t whole_digits(double magnitude) {
-  return magnitude < 10 ? 1 : static_cast<std::size_t>(std::log10(magnitude)) + 1;
-}
-
+/// The numbers with the most digits on either side of zero, and which words appear.
 struct Extent {
-  double magnitude = 0; ///< the largest of the finite numbers
-  bool negative = false, infinite = false, negative_infinite = false, nan = false;
+  double highest = 0, lowest = 0;
+  bool infinite = false, negative_infinite = false, nan = false;
 };
 
 template <class T> Extent extent_of(std::span<const T> numbers) {
   Extent extent;
+  T highest = 0, lowest = 0;
   for (T number : numbers) {
     if (std::isfinite(number)) {
-      extent.magnitude = std::max(extent.magnitude, static_cast<double>(std::fabs(number)));
-      extent.negative |= number < 0;
-    } else if (std::isnan(number))
+      highest = std::max(highest, number);
+      lowest = std::min(lowest, number);
+    } else if (std::isnan(number)) {
       extent.nan = true;
-    else
+    } else {
       (number < 0 ? extent.negative_infinite : extent.infinite) = true;
+    }
   }
+  extent.highest = static_cast<double>(highest);
+  extent.lowest = static_cast<double>(lowest);
   return extent;
 }
 
@@ -68,22 +68,24 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
   const Extent extent = numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>())
                                                       : extent_of(numbers.as<float>());
   digits = std::max<std::size_t>(digits, 1);
-  const std::size_t sign = extent.negative ? 1 : 0;
-  scientific_ = extent.magnitude != 0 && (extent.magnitude < 1e-3 || extent.magnitude >= 1e6);
+  const double magnitude = std::max(extent.highest, -extent.lowest);
+  scientific_ = magnitude != 0 && (magnitude < 1e-3 || magnitude >= 1e6);
   if (scientific_) {
     decimals_ = digits - 1;
-    width_ = sign + 1 + (decimals_ > 0 ? 1 + decimals_ : 0) +
-             (extent.magnitude >= 1e99 || extent.magnitude < 1e-99 ? 5 : 4);
+  } else if (magnitude <= 1) {
+    decimals_ =
+        magnitude == 0 ? 0 : digits; // weights: as many digits as are asked for after the point
   } else {
-    const std::size_t whole = whole_digits(extent.magnitude);
-    // Numbers below 1 show as many digits as are asked for; above, at least one after the point.
-    decimals_ = extent.magnitude < 1
-                    ? digits
-                    : std::max<std::size_t>(digits > whole ? digits - whole : 0, 1);
-    if (extent.magnitude == 0) decimals_ = 0;
-    if (extent.magnitude > 0 && extent.magnitude <= 1) decimals_ = digits;
-    width_ = sign + whole + (decimals_ > 0 ? 1 + decimals_ : 0);
+    const std::size_t whole = static_cast<std::size_t>(std::log10(magnitude)) + 1;
+    decimals_ = digits > whole ? digits - whole : 1;
   }
+  const auto width = [&](double value) {
+    return scientific_ ? fmt::formatted_size("{:.{}e}", value, decimals_)
+                       : fmt::formatted_size("{:.{}f}", value, decimals_);
+  };
+  if (extent.highest != 0) width_ = std::max(width_, width(extent.highest));
+  if (extent.lowest != 0) width_ = std::max(width_, width(extent.lowest));
+  if (scientific_) width_ = std::max(width_, width(extent.lowest < 0 ? -1.0 : 1.0));
   if (extent.nan || extent.infinite) width_ = std::max<std::size_t>(width_, 3);
   if (extent.negative_infinite) width_ = std::max<std::size_t>(width_, 4);
 }

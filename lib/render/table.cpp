@@ -16,13 +16,13 @@ constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
 constexpr std::size_t default_digits = 4;
 
 std::string quoted(std::string_view label) {
-  return "'" + visible(label) + "'";
+  return fmt::format("'{}'", visible(label));
 }
 
 /// The position of a side with its label: "3 't9'".
 std::string place(const Side& side, std::size_t i) {
   std::string text = fmt::format("{}", side.positions[i]);
-  if (!side.labels.empty()) text += " " + quoted(side.labels[i]);
+  if (!side.labels.empty()) text += fmt::format(" {}", quoted(side.labels[i]));
   return text;
 }
 
@@ -87,8 +87,11 @@ private:
   }
 
   void write(const Tensor& numbers, const ColumnFormat& format, const Matrix& matrix) {
+    // The columns of a row value are heads, which the corner says.
+    const std::string_view corner =
+        matrix.cols.axis == Axis::head || matrix.cols.axis == Axis::kv_head ? "head" : "";
     std::vector<std::string> row_names;
-    std::size_t position_width = 0, row_width = 0;
+    std::size_t position_width = 0, row_width = corner.size();
     for (std::size_t position : matrix.rows.positions)
       position_width = std::max(position_width, fmt::formatted_size("{}", position));
     for (std::size_t r = 0; r < matrix.rows.count(); ++r) {
@@ -111,7 +114,7 @@ private:
     for (std::size_t first = 0; first < matrix.cols.count(); first += group) {
       if (first > 0) text_ += '\n';
       const std::size_t last = std::min(first + group, matrix.cols.count());
-      write_column_names(matrix.cols, first, last, row_width, width);
+      write_column_names(matrix.cols, first, last, pad_right(corner, row_width), width);
       for (std::size_t r = 0; r < row_names.size(); ++r) {
         text_ += row_names[r];
         const std::size_t at = matrix.offset + r * matrix.row_stride;
@@ -124,15 +127,15 @@ private:
     }
   }
 
-  void write_column_names(const Side& side, std::size_t first, std::size_t last, std::size_t indent,
-                          std::size_t width) {
+  void write_column_names(const Side& side, std::size_t first, std::size_t last,
+                          const std::string& corner, std::size_t width) {
     if (!side.exists()) return;
-    std::string line(indent, ' ');
+    std::string line = corner;
     for (std::size_t c = first; c < last; ++c)
       line += fmt::format("  {:>{}}", side.positions[c], width);
     text_ += options_.look.dim(line) + "\n";
     if (side.labels.empty()) return;
-    line.assign(indent, ' ');
+    line.assign(display_width(corner), ' ');
     for (std::size_t c = first; c < last; ++c)
       line += "  " + pad_left(shortened(quoted(side.labels[c]), width), width);
     text_ += options_.look.dim(line) + "\n";
