@@ -1,22 +1,26 @@
 #include "analysis/explain.hpp"
 
 #include "commands/commands.hpp"
-#include "io/writer.hpp"
 #include "options.hpp"
+#include "output.hpp"
 #include "render/explain.hpp"
 
+#include <map>
 #include <memory>
 
 namespace mha::app {
 
 namespace {
 
-struct Options {
+struct Explain {
   Request request;
   Selection selection;
   Common common;
+  OutputOptions output;
   render::ExplainStyle style;
-  std::string format = "text", output = "-";
+
+  int run();
+  bool as_json() const;
 };
 
 /// The one index that a list means. Explanations are of one token.
@@ -42,56 +46,64 @@ ExplainRequest request_for(const Layer& layer, const Selection& selection) {
   return request;
 }
 
-int run(Options& options) {
-  const Model model(options.request);
-  const bool to_file = options.output != "-";
-  options.style.look = to_file ? render::Look{} : look_of_output(options.common.color);
-  const bool several = model.chosen().size() > 1;
-  std::string text;
-  for (const std::string& id : model.chosen()) {
-    const LoadedLayer loaded = load_layer(model, id, options.common);
-    const Explanation explanation = [&] {
-      const Stopwatch watch(options.common.compute_s);
-      return explain(loaded.layer, request_for(loaded.layer, options.selection),
-                     options.common.threads);
-    }();
-    if (options.format == "json") {
-      text += render::explain_json(explanation, id) + "\n";
-      continue;
-    }
-    if (several && !text.empty()) text += "\n";
-    options.style.layer = id;
-    text += render::explain_text(explanation, options.style);
-  }
+bool Explain::as_json() const {
+  return output.format.empty() ? output.path.ends_with(".json") : output.format == "json";
+}
+
+int Explain::run() {
+  std::optional<Model> model;
   {
-    const Stopwatch watch(options.common.write_s);
-    if (to_file)
-      io::write_whole(options.output, text);
-    else
-      print(text);
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
   }
-  report_timings(options.common);
+  if (output.to_standard_output()) style.look = look_of_output(common.color);
+  const bool json = as_json(), several = model->chosen().size() > 1;
+
+  // What each file gets: all layers one after the other, unless the path has placeholders.
+  std::map<std::string, std::vector<std::string>> files;
+  for (const std::string& id : model->chosen()) {
+    const LoadedLayer loaded = load_layer(*model, id, common);
+    std::vector<Stage> per_head{Stage::weights};
+    for (const Piece& piece : pieces_of(output.path, loaded, selection, per_head, false)) {
+      const Stopwatch watch(common.compute_s);
+      const Explanation explanation =
+          explain(loaded.layer, request_for(loaded.layer, piece.selection), common.threads);
+      style.layer = id;
+      files[piece.path].push_back(json ? render::explain_json(explanation, id)
+                                       : render::explain_text(explanation, style));
+    }
+  }
+  const Stopwatch watch(common.write_s);
+  for (const auto& [path, texts] : files) {
+    TextFile file(path);
+    const render::Sink sink = file.sink();
+    const bool list = json && several && texts.size() > 1;
+    if (list) sink("[\n");
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      sink((i == 0 ? "" : json ? ",\n" : "\n") + texts[i]);
+    if (json) sink(list ? "\n]\n" : "\n");
+    file.finish();
+  }
   return 0;
 }
 
 } // namespace
 
 Run declare_explain(Cli& cli) {
-  auto options = std::make_shared<Options>();
+  const auto explain = std::make_shared<Explain>();
   cli.about("Walks one query token through the layer, step by step with its numbers: with --head "
-            "one head in "
-            "full, without it every head in brief and how they are joined.");
-  add_layer(cli, options->request);
-  add_selection(cli, options->selection,
+            "one head in full, without it every head in brief and how they are joined. The share "
+            "of a head is its part of the output measured along the output: the shares of all "
+            "heads and of b_o sum to 1.");
+  add_layer(cli, explain->request);
+  add_selection(cli, explain->selection,
                 {.batch = true, .head = true, .query = true, .key = false});
-  cli.group("Output");
-  cli.value("--top", "N", options->style.top, "keys that a long row lists; default: 10");
-  cli.value("--precision", "N", options->style.digits, "significant digits; default: 4");
-  cli.choice("--format,-f", {"text", "json"}, options->format,
-             "text for eyes, or one JSON object with every number in full; default: text");
-  cli.value("--output,-o", "PATH", options->output, "write to a file; default: standard output")
-      .offers(Completes::files);
-  add_common(cli, options->common);
+  add_output(cli, explain->output, {"text", "json"},
+             "a file; {layer}, {batch} and {head} in it write one each; default: standard output");
+  cli.value("--top", "N", explain->style.top, "keys that a long row lists; default: 10");
+  cli.value("--precision", "DIGITS", explain->style.digits,
+            "significant digits of the text; default: 4. JSON has them all");
+  add_common(cli, explain->common);
   cli.example("explain data/quickstart.json --query 2 --head 0",
               "one head, from x to its part of the output");
   cli.example("explain data/quickstart.json --query 2", "every head in brief");
@@ -100,7 +112,11 @@ Run declare_explain(Cli& cli) {
               "a long row: the three keys with the largest weights, the others summed up");
   cli.example("explain data/quickstart.json --query 2 --head 0 -f json",
               "the same numbers for a program");
-  return [options] { return run(*options); };
+  return [explain] {
+    const int code = explain->run();
+    report_timings(explain->common);
+    return code;
+  };
 }
 
 } // namespace mha::app
