@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -160,7 +161,7 @@ TEMPLATE_TEST_CASE("an element's exponential does not depend on its place or the
     auto whole = row;
     kernels->row_exp_sum(whole.data(), whole.size(), T(0));
     for (std::size_t first = 0; first < row.size(); ++first)
-      for (const std::size_t n : {1, 3, 40}) {
+      for (const std::size_t n : {1u, 3u, 40u}) {
         std::vector<T> part(row.begin() + static_cast<std::ptrdiff_t>(first), row.end());
         part.resize(std::min(part.size(), n));
         kernels->row_exp_sum(part.data(), part.size(), T(0));
@@ -234,8 +235,8 @@ template <class T, class Wide> double error_in_ulp(T found, Wide exact) {
   std::frexp(exact, &exponent);
   const int digits = std::numeric_limits<T>::digits;
   exponent = std::max(exponent, std::numeric_limits<T>::min_exponent) - digits;
-  return std::ldexp(static_cast<double>(std::fabs(static_cast<Wide>(found) - exact)), 0) /
-         std::ldexp(1.0, exponent);
+  return static_cast<double>(std::fabs(static_cast<Wide>(found) - exact) /
+                             std::ldexp(Wide(1), exponent));
 }
 
 } // namespace
