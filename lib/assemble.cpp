@@ -56,6 +56,7 @@ private:
   void turn_columns() {
     if (!layer_.settings.columns) return;
     for (auto& [name, part] : parts_) {
+      if (part.rows) continue;
       const TensorInfo* info = find_tensor_name(name);
       const std::optional<Stage> stage = info ? std::nullopt : find_stage(name);
       if (part.tensor.rank() >= 2 && (info ? info->turns : stage && info_of(*stage).kind != Kind::row))
