@@ -1,1 +1,94 @@
-int main() { return 0; }
+// Parse, dispatch, the one catch.
+
+#include "commands/commands.hpp"
+#include "console.hpp"
+#include "help.hpp"
+#include "io/writer.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+namespace mha::app {
+
+namespace {
+
+std::string usage_hint(const std::string& command) {
+  return fmt::format(" (see `mha-inspect {}--help`)", command.empty() ? "" : command + " ");
+}
+
+/// A file in the place of the command: what was probably meant.
+bool looks_like_a_source(const std::string& word) {
+  return word.find_first_of("./=") != std::string::npos || access(word.c_str(), F_OK) == 0;
+}
+
+const Command& find_command(const std::string& name) {
+  try {
+    return command_named(name);
+  } catch (const UsageError&) {
+    if (!looks_like_a_source(name)) throw;
+    throw UsageError(
+        fmt::format("'{}' is no command; did you mean `mha-inspect show {}`?", name, name));
+  }
+}
+
+int run(std::vector<std::string> arguments) {
+  const render::Look look = look_of_output(Color::automatic);
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+    print(help_of_program(look));
+    return 0;
+  }
+  if (arguments[0] == "--version" || arguments[0] == "-V") {
+    print("mha-inspect " MHA_VERSION "\n");
+    return 0;
+  }
+  if (arguments[0] == "help") { // `help show` is `show --help`
+    if (arguments.size() == 1)
+      arguments = {"--help"};
+    else
+      arguments = {arguments[1], "--help"};
+    return run(std::move(arguments));
+  }
+  const std::string name = arguments[0];
+  std::string hint;
+  try {
+    if (name[0] == '-') throw UsageError(fmt::format("'{}' stands before the command", name));
+    const Command& command = find_command(name);
+    hint = name;
+    Cli cli(name);
+    const Run work = command.declare(cli);
+    arguments.erase(arguments.begin());
+    if (!cli.parse(arguments)) {
+      print(help_of(command, cli, look));
+      return 0;
+    }
+    return work();
+  } catch (const UsageError& error) {
+    throw Error(error.what() + usage_hint(hint));
+  }
+}
+
+} // namespace
+
+} // namespace mha::app
+
+int main(int count, char** words) {
+  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of write(), handled below
+  int code = 2;
+  try {
+    code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
+    mha::app::flush();
+    return code;
+  } catch (const mha::io::ClosedPipe&) {
+    // What stdout still holds cannot be written either: leave without trying again.
+    _exit(0);
+  } catch (const std::bad_alloc&) {
+    mha::app::print_error("out of memory");
+  } catch (const std::exception& error) {
+    mha::app::print_error(error.what());
+  }
+  std::fflush(stderr);
+  _exit(2);
+}

@@ -311,6 +311,13 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
     }
   }
 
+  const auto width = static_cast<std::ptrdiff_t>(dims.d_out), rows = static_cast<std::ptrdiff_t>(n);
+  const auto show_result = [&](const T* values) {
+    show(Stage::head_result, b, h, first, values, {1, n, dims.d_out}, {rows * width, width, 1});
+  };
+  if (wants(Stage::head_result) && layer.has_given(Stage::head_result))
+    show_result(layer.given[index_of(Stage::head_result)].template as<T>().data() +
+                ((b * dims.H + h) * dims.T + first) * dims.d_out);
   if (computes(Stage::head_result)) {
     // head_out: n, d_v. W_o of this head: d_v, d_out.
     const Matrix<const T> out = tokens(Stage::head_out, b).rows_from(first, n).cols_from(h * d_v, d_v);
@@ -320,9 +327,7 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
       for (std::size_t i = 0; i < n; ++i) std::copy_n(out.row(i), d_v, to.row(i) + h * d_v);
     else
       multiply<T>(projecting, out, matrix(layer.W_o).rows_from(h * d_v, d_v), to);
-    const auto width = static_cast<std::ptrdiff_t>(dims.d_out);
-    show(Stage::head_result, b, h, first, result.data(), {1, n, dims.d_out},
-         {static_cast<std::ptrdiff_t>(n) * width, width, 1});
+    show_result(result.data());
   }
 }
 

@@ -109,25 +109,25 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
   else if (computes(Stage::masked)) add_masks(layer, b_, h_, t, seen_.first, seen_.last, row);
   keep(Stage::masked, i, row, -infinity<T>);
 
+  const T sink = layer.sinks.empty() ? -infinity<T> : layer.sinks.as<T>()[h_];
+  const auto max_of_row = [&] {
+    const T max = row_max(seen, n);
+    return std::isnan(sink) || sink > max ? sink : max;
+  };
   T max = 0;
-  bool nothing_allowed = false;
   if (starts_at(Stage::row_max)) max = given_value(Stage::row_max, i);
-  else if (computes(Stage::row_max) || (naive && computes(Stage::exp))) {
-    max = row_max(seen, n);
-    if (!layer.sinks.empty()) {
-      const T sink = layer.sinks.as<T>()[h_];
-      max = std::isnan(sink) || sink > max ? sink : max;
-    }
-  }
-  nothing_allowed = max == -infinity<T>;
+  else if (computes(Stage::row_max)) max = max_of_row();
   keep_value(Stage::row_max, i, max);
 
   // A row without any allowed key stays at −inf: its exponentials are zeros, not NaN.
-  const T shift = naive || nothing_allowed ? T(0) : max;
+  const T shift = naive || max == -infinity<T> ? T(0) : max;
   T sum = 0;
   if (starts_at(Stage::shifted)) load(Stage::shifted, i, row);
   else if (computes(Stage::shifted) && (wants(Stage::shifted) || !computes(Stage::exp))) row_subtract(seen, n, shift);
-  keep(Stage::shifted, i, row, -infinity<T>);
+  const T outside = -infinity<T> - shift; // of keys that the block cannot see: −inf, in a row of NaN NaN
+  keep(Stage::shifted, i, row, outside);
+  // The naive softmax can divide zeros by zero; only where the mask made them all is that a masked row.
+  const bool nothing_allowed = naive && computes(Stage::exp) && max_of_row() == -infinity<T>;
   const bool shifted_already = starts_at(Stage::shifted) || wants(Stage::shifted);
   if (starts_at(Stage::exp)) {
     load(Stage::exp, i, row);
@@ -135,16 +135,16 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
   } else if (computes(Stage::exp)) {
     sum = row_exp_sum(seen, n, shifted_already ? T(0) : shift);
   }
-  keep(Stage::exp, i, row, T(0));
+  keep(Stage::exp, i, row, std::exp(outside));
   if (starts_at(Stage::row_sum)) sum = given_value(Stage::row_sum, i);
-  else if (computes(Stage::row_sum) && !layer.sinks.empty()) sum += std::exp(layer.sinks.as<T>()[h_] - shift);
+  else if (computes(Stage::row_sum) && !layer.sinks.empty()) sum += std::exp(sink - shift);
   keep_value(Stage::row_sum, i, sum);
   if (starts_at(Stage::logsumexp)) keep_value(Stage::logsumexp, i, given_value(Stage::logsumexp, i));
   else if (computes(Stage::logsumexp)) keep_value(Stage::logsumexp, i, (naive ? T(0) : max) + std::log(sum));
 
   if (starts_at(Stage::weights)) load(Stage::weights, i, row);
   else if (computes(Stage::weights)) {
-    if (naive ? nothing_allowed : sum == 0) {
+    if (naive && computes(Stage::exp) ? nothing_allowed : sum == 0) {
       const MaskedRows policy = layer.settings.masked_rows;
       std::fill_n(seen, n, policy == MaskedRows::zero  ? T(0)
                            : policy == MaskedRows::nan ? std::numeric_limits<T>::quiet_NaN()
@@ -153,8 +153,9 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
       row_divide(seen, n, sum);
     }
     if (wants(Stage::weights)) {
-      std::fill(row, seen, T(0));
-      std::fill(seen + n, row + keys_, T(0));
+      const T unseen = std::isnan(sum) ? sum : T(0);
+      std::fill(row, seen, unseen);
+      std::fill(seen + n, row + keys_, unseen);
     }
   }
 }

@@ -28,8 +28,8 @@ json parse(const Bytes& bytes) {
   };
   try {
     return json::parse(bytes.text(), shallow);
-  } catch (const json::exception&) {
-    fail("{}: not valid JSON", shown(bytes.name));
+  } catch (const json::parse_error& error) {
+    fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
   }
 }
 

@@ -44,7 +44,8 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
     for (const std::string& name : names)
       if (name.starts_with("pytorch_model"))
         fail("{}: weights only as {}, which is not read; convert them: python3 -c \"import torch, "
-             "safetensors.torch as s; s.save_file({{k: v.clone() for k, v in torch.load('{}', "
+             "safetensors.torch as s; s.save_file({{k: v.clone().contiguous() for k, v in "
+             "torch.load('{}', "
              "'cpu').items()}}, 'model.safetensors')\"",
              shown(path), shown(name), shown(name));
     fail("{}: a folder with neither .npy files nor a checkpoint's .safetensors{}", shown(path),

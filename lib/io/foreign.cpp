@@ -17,7 +17,7 @@ struct Foreign {
 
 constexpr Foreign pytorch{".pt .pth .ckpt ", "a PyTorch checkpoint",
                           "import torch, safetensors.torch as s; "
-                          "s.save_file({k: v.clone() for k, v in torch.load('FILE', "
+                          "s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', "
                           "'cpu').items()}, 'STEM.safetensors')"};
 constexpr Foreign pickle{
     ".pkl .pickle ", "a Python pickle",

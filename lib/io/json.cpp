@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::size_t most_depth = 64;
 
-/// Whether a number stands here, and not a word such as -Infinity.
-bool is_number(const char* at, char first) {
-  return (first >= '0' && first <= '9') || (first == '-' && at[1] != 'I');
-}
-
 class DocumentReader {
 public:
   explicit DocumentReader(const Bytes& bytes)
@@ -47,14 +42,17 @@ private:
       value.array = read_json_array(scanner_, kind);
     } else if (first == '"') {
       value.scalar = scanner_.string();
-    } else if (first != '\0' && is_number(value.at, first)) {
+    } else if (scanner_.at_number()) {
       const std::string text(scanner_.number_text());
       const double number = scanner_.number();
       value.scalar = kind_of(text) == TextKind::integer ? text : number_text(number);
     } else {
       const std::string word(scanner_.word());
       if (word != "null" && word != "true" && word != "false" && !number_word(word))
-        scanner_.refuse(first == '\0' ? "the text ends; a value expected" : "a value expected",
+        scanner_.refuse(first == '\0' ? "the text ends; a value expected"
+                        : word == "True" || word == "False" || word == "None"
+                            ? "a value expected; JSON writes true, false and null"
+                            : "a value expected",
                         value.at);
       if (word != "null") value.scalar = word; // null is as if it were not there
     }

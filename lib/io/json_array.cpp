@@ -147,7 +147,7 @@ private:
       pieces_.add(std::bit_cast<std::uint64_t>(scanner_.integer<std::int64_t>("a whole number")));
     } else if (kind_ == JsonNumbers::unsigned_integers) {
       pieces_.add(scanner_.integer<std::uint64_t>("a whole number of 0 or more"));
-    } else if ((first >= '0' && first <= '9') || (first == '-' && scanner_.place()[1] != 'I')) {
+    } else if (scanner_.at_number()) {
       all_boolean_ = false;
       pieces_.add(std::bit_cast<std::uint64_t>(scanner_.number()));
     } else {

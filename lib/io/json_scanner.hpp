@@ -22,6 +22,12 @@ public:
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
     return at_ == end_ ? '\0' : *at_;
   }
+  /// Whether the next value is a number, and not a word such as -Infinity.
+  bool at_number() {
+    const char first = next();
+    if (first >= '0' && first <= '9') return true;
+    return first == '-' && (end_ - at_ < 2 || at_[1] != 'I');
+  }
   /// Takes the next character if it is `wanted`.
   bool accept(char wanted) {
     if (next() != wanted || at_ == end_) return false;

@@ -13,7 +13,8 @@ namespace mha::io {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t most_header = std::size_t{1} << 20;
+constexpr std::size_t most_header = std::size_t{1} << 16;
+constexpr std::size_t most_texts = std::size_t{1} << 22;
 constexpr std::size_t most_axes = 32;
 constexpr bool little_machine = std::endian::native == std::endian::little;
 
@@ -204,9 +205,9 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
   } else if (header.shape.empty()) {
     contents.scalars.emplace_back(std::move(name), text_at(place, header, data.get(), 0));
   } else {
-    // An array of empty texts has no bytes: nothing bounds their number but this.
-    if (header.text_width == 0 && header.shape[0] > (std::size_t{1} << 20))
-      fail("{}: {} texts of no characters", place.where, header.shape[0]);
+    // A text takes more memory here than in the file, where an empty one takes none at all.
+    if (header.shape[0] > most_texts)
+      fail("{}: a list of {} texts; at most {} are read", place.where, header.shape[0], most_texts);
     std::vector<std::string> texts(header.shape[0]);
     for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text_at(place, header, data.get(), i);
     contents.labels.emplace_back(std::move(name), std::move(texts));

@@ -28,12 +28,14 @@ std::vector<Piece> PieceList::whole(std::size_t item) {
   Row& row = rows_[item];
   std::ranges::sort(row.pieces, {}, &Piece::offset);
   std::uint64_t at = 0;
+  const auto refuse = [&] {
+    fail("{}: {} is not written once and whole: byte {}", shown(path_), shown(row.name), at);
+  };
   for (const Piece& piece : row.pieces) {
-    if (piece.offset != at) break;
+    if (piece.offset != at) refuse();
     at += piece.size;
   }
-  if (at != row.count * row.element)
-    fail("{}: {} is not written once and whole: byte {}", shown(path_), shown(row.name), at);
+  if (at != row.count * row.element) refuse();
   return row.pieces;
 }
 

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include <sys/stat.h>
+
 namespace mha::io {
 
 namespace {
@@ -14,8 +16,13 @@ const Format& format_for(const std::string& path, std::size_t items) {
   const std::string extension = extension_of(path);
   for (const Format& format : formats())
     if (!extension.empty() && format.extensions == extension) return format;
-  if (path == "-" && items == 1) return format_named("npy");
-  if (path == "-") fail("standard output: {} tensors in which format? give --format npz", items);
+  struct stat status {};
+  const bool stream = path == "-" || (::stat(path.c_str(), &status) == 0 &&
+                                      !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+  if (stream && items == 1) return format_named("npy");
+  if (stream)
+    fail("{}: {} tensors in which format? give --format npz",
+         path == "-" ? "standard output" : shown(path), items);
   if (extension.empty() || path.ends_with('/')) return format_named("folder");
   std::vector<std::string_view> extensions;
   for (const Format& format : formats())

@@ -10,13 +10,19 @@ namespace mha {
 /// Who multiplies. Decided once per kind of product, from the whole layer's shape, never from a
 /// tile's: the two differ in their last bits.
 enum class Routine {
-  ours,   ///< register-tiled, every element one sequential sum over k: same bits however it is cut
-  onednn, ///< float32 only; 4 to 5 times faster, but its bits depend on the call's m, n, k
+  /// Register-tiled; every element one sequential sum over k, so it has the same bits however the
+  /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
+  /// processor with AVX2 and FMA, or more.
+  ours,
+  /// float32 only; up to a tenth faster on wide layers, but its bits depend on the call's m, n, k
+  /// and transposition, though not on alignment or on how many threads call it at once.
+  onednn,
 };
 
 /// The routine for float32 products that add up to `rows` × `cols` × `depth` over the whole layer,
-/// in tiles of which the narrowest has `cols` columns: oneDNN's first call costs 30 ms of code
-/// generation, so small layers never touch it; n = 1 never goes to it. float64 is always `ours`.
+/// in tiles of which the narrowest has `cols` columns: oneDNN's first call costs 25 ms of code
+/// generation, so only layers large enough to repay it go there; n = 1 never does. float64 is
+/// always `ours`.
 template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
 
 /// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).

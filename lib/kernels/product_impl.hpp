@@ -30,13 +30,13 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; ++j)
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
-  for (std::size_t p = 0; p < depth; ++p, a += a_stride, b += b_stride) {
+  for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
     Reg line[cols];
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; ++j) line[j] = read(b, j);
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < rows; ++i) {
-      const Reg factor = V::fill(a[i]);
+      const Reg factor = V::fill(a[i * a_stride]);
 #pragma GCC unroll 8
       for (std::size_t j = 0; j < cols; ++j) sum[i][j] = V::fma(factor, line[j], sum[i][j]);
     }

@@ -18,8 +18,9 @@ template <class T> struct Kernels {
   /// The largest tile of C that `tile` keeps in registers.
   std::size_t tile_rows, tile_cols;
 
-  /// c := a b, or c += a b, for one tile: element (i, p) of a at a[p · a_stride + i], element (p,
-  /// j) of b at b[p · b_stride + j]. Nothing outside rows × cols × depth is read or written.
+  /// c := a b, or c += a b, for one tile: element (i, p) of a at a[i · a_stride + p],
+  /// element (p, j) of b at b[p · b_stride + j]. Nothing outside rows × cols × depth is read or
+  /// written.
   void (*tile)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
                bool accumulate);

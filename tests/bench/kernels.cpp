@@ -121,5 +121,5 @@ int main() {
       {1024, 1024, 1024, false}, {2048, 2048, 2048, false}};
   for (const Shape& s : shapes) time_products<float>(s);
   for (const Shape& s : shapes) time_products<double>(s);
-  for (const std::size_t n : {16, 33, 512, 4096}) time_rows<float>(n), time_rows<double>(n);
+  for (const std::size_t n : {16u, 33u, 512u, 4096u}) time_rows<float>(n), time_rows<double>(n);
 }

@@ -1,1 +1,201 @@
+#include "support/run.hpp"
+
 #include <catch2/catch.hpp>
+
+#include <regex>
+
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+const std::vector<std::string> commands{"info", "stages", "show", "dump", "convert"};
+}
+
+TEST_CASE("prints help when nothing is asked") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{}, {"--help"}, {"-h"}, {"help"}}) {
+    const Result result = run(arguments);
+    CHECK(result.code == 0);
+    CHECK(result.err.empty());
+    CHECK_THAT(result.out, Contains("Usage") && Contains("Commands"));
+    for (const std::string& command : commands) CHECK_THAT(result.out, Contains("  " + command));
+  }
+}
+
+TEST_CASE("tells its version") {
+  const Result result = run({"--version"});
+  CHECK(result.code == 0);
+  CHECK(std::regex_match(result.out, std::regex("mha-inspect \\d+\\.\\d+\\.\\d+\n")));
+}
+
+TEST_CASE("the help of every command ends with examples that work") {
+  Folder folder;
+  folder.write("layer.json", small_layer());
+  REQUIRE(run({"convert", folder.path("layer.json"), "-o", folder.path("layer.npz")}).code == 0);
+  std::filesystem::copy(MHA_SOURCE_DIR "/data", folder.path("data"),
+                        std::filesystem::copy_options::recursive);
+  for (const std::string& command : commands) {
+    const Result help = run({command, "--help"});
+    CHECK(help.code == 0);
+    CHECK(help.err.empty());
+    CHECK(run({"help", command}).out == help.out);
+    const std::size_t examples = help.out.find("\nExamples\n");
+    REQUIRE(examples != std::string::npos);
+    const std::regex line("\n  mha-inspect ([^\n]+)");
+    const std::string text = help.out.substr(examples);
+    int count = 0;
+    for (std::sregex_iterator match(text.begin(), text.end(), line), end; match != end;
+         ++match, ++count) {
+      const Result result = shell("\"$MHA\" " + (*match)[1].str(), {{}, {}, folder.path()});
+      INFO((*match)[1].str() << "\n" << result.err);
+      CHECK(result.code == 0);
+    }
+    CHECK(count >= 2);
+  }
+}
+
+TEST_CASE("help fits the width that it is given") {
+  for (const std::string& command : commands) {
+    const Result help = run({command, "--help"}, {{}, {{"COLUMNS", "80"}}, {}});
+    const std::string options = help.out.substr(0, help.out.find("\nExamples\n"));
+    const std::regex wide("\n[ -~]{90,}");
+    CHECK_FALSE(std::regex_search(options, wide));
+  }
+}
+
+TEST_CASE("fails for an unknown command") {
+  const Result result = run({"shwo", "layer.npz"});
+  CHECK(result.code == 2);
+  CHECK(result.out.empty());
+  CHECK(one_line(result.err));
+  CHECK_THAT(result.err,
+             Contains("no command is called 'shwo'; did you mean 'show'?") && Contains("--help"));
+}
+
+TEST_CASE("a file in the place of the command gets the line that was meant") {
+  const Result result = run({"layer.npz"});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("did you mean `mha-inspect show layer.npz`?"));
+}
+
+TEST_CASE("fails for an unknown option") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"--stge", "--stage"},    {"--num_heads", "--num-heads"}, {"-layer", "--layer"},
+      {"--casual", "--causal"}, {"--qurey=3", "--query"},       {"--no-casual", "--no-causal"}};
+  for (const auto& [typed, meant] : cases) {
+    const Result result = run({"show", "layer.npz", typed});
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    CHECK_THAT(result.err,
+               Contains("did you mean '" + meant + "'?") && Contains("`mha-inspect show --help`"));
+  }
+}
+
+TEST_CASE("fails for wrong values of options") {
+  const std::tuple<std::vector<std::string>, std::string> cases[] = {
+      {{"--num-heads", "four"}, "--num-heads: num_heads is 'four': a whole number expected"},
+      {{"--num-heads"}, "--num-heads needs a value"},
+      {{"--stage", "--head"}, "--stage needs a value"},
+      {{"--rope", "haf"}, "did you mean 'half'?"},
+      {{"--head", "1;2"}, "'1;2' is no index"},
+      {{"--threads", "-3"}, "--threads is '-3': a whole number expected"},
+      {{"--format", "cvs"}, "did you mean 'csv'?"},
+      {{"--color", "yes"}, "auto, always, never"},
+      {{"--dtype", "f16"}, "f32, f64"},
+  };
+  for (const auto& [options, message] : cases) {
+    std::vector<std::string> arguments{"show", "layer.npz"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    CHECK_THAT(result.err, Contains(message));
+  }
+}
+
+TEST_CASE("needs a source") {
+  for (const std::string command : {"info", "show", "convert"}) {
+    const Result result = run({command});
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(command + " needs a SOURCE"));
+  }
+}
+
+TEST_CASE("options stand before or after sources, and lists never swallow a source") {
+  Folder folder;
+  const std::string layer = folder.write("layer.json", small_layer());
+  const Result after =
+      run({"show", layer, "--stage", "weights,masked", "--head", "0,1", "-f", "csv"});
+  REQUIRE(after.code == 0);
+  CHECK(run({"show", "-f", "csv", "--stage", "weights,masked", "--head", "0,1", layer}).out ==
+        after.out);
+  CHECK(run({"show", "-fcsv", "--stage=weights", "-s", "masked", layer, "-H", "0,1"}).out ==
+        after.out);
+  CHECK(run({"show", "-fcsv", "-s", "weights,masked", "--head=0", "--head=1", "--", layer}).out ==
+        after.out);
+}
+
+TEST_CASE("a value may begin with a dash") {
+  Folder folder;
+  const std::string layer = folder.write("layer.json", small_layer());
+  const Result result =
+      run({"show", layer, "-s", "weights", "--query", "-1", "--window-left", "-1", "-f", "csv"});
+  CHECK(result.code == 0);
+  CHECK(result.out == run({"show", layer, "-s", "weights", "--query", "2", "-f", "csv"}).out);
+}
+
+TEST_CASE("the last of two contradicting options wins") {
+  Folder folder;
+  const std::string layer = folder.write("layer.json", small_layer());
+  const auto shown = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"show", layer, "-s", "weights", "-f", "csv"});
+    return run(options).out;
+  };
+  CHECK(shown({"--no-causal", "--causal"}) == shown({}));
+  CHECK(shown({"--causal", "--no-causal"}) == shown({"--no-causal"}));
+  CHECK(shown({}) != shown({"--no-causal"}));
+}
+
+TEST_CASE("reads a layer from standard input") {
+  const Result result = run({"show", "-", "-s", "output", "-f", "csv"}, {small_layer(), {}, {}});
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("output"));
+}
+
+TEST_CASE("a closed pipe ends quietly") {
+  const Result result =
+      shell("\"$MHA\" show data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -f csv "
+            "-s scores,scaled,masked,shifted,exp,weights | head -1");
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  CHECK(one_line(result.out));
+}
+
+TEST_CASE("a full disk is an error") {
+  const Result result = shell("\"$MHA\" stages > /dev/full");
+  CHECK(result.code == 2);
+  CHECK(result.err == "mha-inspect: standard output: cannot write: No space left on device\n");
+}
+
+TEST_CASE("colours are for terminals that want them") {
+  CHECK(run({"stages"}).out.find('\x1b') == std::string::npos);
+  CHECK(run({"stages", "--color", "always"}).out.find("\x1b[1m") != std::string::npos);
+  const auto on_terminal = [](const std::map<std::string, std::string>& env) {
+    return shell("script -qec '\"$MHA\" stages' /dev/null", {{}, env, {}}).out.find("\x1b[1m") !=
+           std::string::npos;
+  };
+  CHECK(on_terminal({{"TERM", "xterm"}, {"NO_COLOR", ""}}));
+  CHECK_FALSE(on_terminal({{"TERM", "xterm"}, {"NO_COLOR", "1"}}));
+  CHECK_FALSE(on_terminal({{"TERM", "dumb"}, {"NO_COLOR", ""}}));
+}
+
+TEST_CASE("timings are one line of JSON on standard error") {
+  Folder folder;
+  const Result result =
+      run({"show", folder.write("layer.json", small_layer()), "--timings", "--quiet"});
+  CHECK(result.code == 0);
+  CHECK(std::regex_match(
+      result.err,
+      std::regex("\\{\"read_s\": [\\d.]+, \"compute_s\": [\\d.]+, \"write_s\": [\\d.]+\\}\n")));
+}

@@ -247,7 +247,7 @@ TEST_CASE("oneDNN's product has the same bits on any thread and at any alignment
       CAPTURE(offset, turned);
       CHECK(agrees(product_at(offset, turned)));
     }
-    for (const std::size_t threads : {1, 2, 5}) {
+    for (const std::size_t threads : {1u, 2u, 5u}) {
       CAPTURE(threads, turned);
       std::vector<std::vector<float>> found(threads);
       {

@@ -11,8 +11,8 @@
 #include <vector>
 
 TEST_CASE("every piece of work is done once, on any number of threads") {
-  for (const std::size_t threads : {0, 1, 2, 5})
-    for (const std::size_t count : {0, 1, 2, 3, 1000}) {
+  for (const std::size_t threads : {0u, 1u, 2u, 5u})
+    for (const std::size_t count : {0u, 1u, 2u, 3u, 1000u}) {
       CAPTURE(threads, count);
       std::vector<std::atomic<int>> done(count);
       mha::parallel_for(count, threads, [&](std::size_t i) { ++done[i]; });
@@ -46,7 +46,7 @@ TEST_CASE("no more threads work than were asked for") {
 }
 
 TEST_CASE("the first exception stops the work and reaches the caller") {
-  for (const std::size_t threads : {1, 2, 5}) {
+  for (const std::size_t threads : {1u, 2u, 5u}) {
     CAPTURE(threads);
     std::atomic<std::size_t> calls = 0;
     const auto work = [&](std::size_t i) {

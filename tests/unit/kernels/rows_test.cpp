@@ -160,7 +160,7 @@ TEMPLATE_TEST_CASE("an element's exponential does not depend on its place or the
     auto whole = row;
     kernels->row_exp_sum(whole.data(), whole.size(), T(0));
     for (std::size_t first = 0; first < row.size(); ++first)
-      for (const std::size_t n : {1, 3, 40}) {
+      for (const std::size_t n : {1u, 3u, 40u}) {
         std::vector<T> part(row.begin() + static_cast<std::ptrdiff_t>(first), row.end());
         part.resize(std::min(part.size(), n));
         kernels->row_exp_sum(part.data(), part.size(), T(0));

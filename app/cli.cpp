@@ -1,0 +1,239 @@
+#include "cli.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace mha::app {
+
+namespace {
+
+/// "--stage,-s" → name and letter.
+Option named(std::string_view names, std::string help) {
+  Option option;
+  const std::size_t comma = names.find(',');
+  option.name = names.substr(0, comma);
+  if (comma != std::string_view::npos) option.letter = names.substr(comma + 1);
+  option.help = std::move(help);
+  return option;
+}
+
+Option with_value(std::string_view names, std::string value_name, std::string help) {
+  Option option = named(names, std::move(help));
+  option.value_name = std::move(value_name);
+  return option;
+}
+
+std::size_t whole(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    throw Error("a whole number expected");
+  return value;
+}
+
+double number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+    throw Error("a number expected");
+  return value;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  for (;;) {
+    const std::size_t comma = text.find(',', start);
+    if (std::string part = text.substr(start, comma - start); !part.empty())
+      parts.push_back(std::move(part));
+    if (comma == std::string::npos) return parts;
+    start = comma + 1;
+  }
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
+}
+
+/// Hands a value to its option; what it says about the value gets the option's name in front.
+void hand_over(const Option& option, const std::string& value) {
+  if (!option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
+    const std::vector<std::string_view> candidates(option.choices.begin(), option.choices.end());
+    throw UsageError(fmt::format("{} is '{}': one of {} expected{}", option.name, value,
+                                 listed(option.choices), did_you_mean(value, candidates)));
+  }
+  try {
+    option.set(value);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    if (message.substr(0, 2) == "--")
+      throw UsageError(std::string(message)); // it names the option itself
+    throw UsageError(fmt::format("{} is '{}': {}", option.name, value, message));
+  }
+}
+
+} // namespace
+
+Option& Cli::add(Option option) {
+  option.group = group_;
+  return options_.emplace_back(std::move(option));
+}
+
+Option& Cli::flag(std::string_view names, bool& target, std::string help) {
+  Option option = named(names, std::move(help));
+  option.set = [&target](const std::string& text) { target = text == "true"; };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name, std::string& target,
+                   std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = text; };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name,
+                   std::optional<std::string>& target, std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = text; };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name, std::size_t& target,
+                   std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = whole(text); };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name,
+                   std::optional<std::size_t>& target, std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = whole(text); };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name, double& target,
+                   std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = number(text); };
+  return add(std::move(option));
+}
+
+Option& Cli::value(std::string_view names, std::string value_name, std::optional<double>& target,
+                   std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target](const std::string& text) { target = number(text); };
+  return add(std::move(option));
+}
+
+Option& Cli::list(std::string_view names, std::string value_name, std::vector<std::string>& target,
+                  std::string help) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.joins = true;
+  option.set = [&target](const std::string& text) { target = split(text); };
+  return add(std::move(option));
+}
+
+Option& Cli::choice(std::string_view names, std::vector<std::string> choices, std::string& target,
+                    std::string help) {
+  std::string value_name;
+  for (const std::string& word : choices) value_name += (value_name.empty() ? "" : "|") + word;
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.choices = std::move(choices);
+  option.completes = Completes::choices;
+  option.set = [&target](const std::string& text) { target = text; };
+  return add(std::move(option));
+}
+
+void Cli::positionals(std::string name, std::string help, std::vector<std::string>& target,
+                      bool required) {
+  positional_name_ = std::move(name);
+  positional_help_ = std::move(help);
+  positionals_ = &target;
+  positional_required_ = required;
+}
+
+void Cli::refuse_unknown(const std::string& word) const {
+  if (word.empty() || word[0] != '-')
+    throw UsageError(fmt::format("'{}' is not expected: {} takes no files", word, command_));
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string_view> names{"--help"};
+  for (const Option& option : options_) {
+    names.push_back(option.name);
+    if (!option.off.empty()) names.push_back(option.off);
+  }
+  // `-layer 1` was meant as `--layer 1`; `--num_heads` as `--num-heads`.
+  std::string tidy = name.substr(0, 2) == "--" ? name : "-" + name;
+  std::replace(tidy.begin(), tidy.end(), '_', '-');
+  const std::string hint = name.size() == 2 ? std::string() : did_you_mean(tidy, names);
+  throw UsageError(fmt::format("no option is called '{}'{}", name, hint));
+}
+
+bool Cli::parse(const std::vector<std::string>& arguments) const {
+  CLI::App parser;
+  parser.set_help_flag();
+  parser.allow_extras(); // unknown options come back, and get "did you mean"
+  bool help = false;
+  parser.add_flag("--help,-h", help);
+
+  std::vector<std::string> words;
+  if (positionals_) parser.add_option("sources", words);
+
+  std::vector<std::pair<const Option*, CLI::Option*>> declared;
+  const auto taken = [](const CLI::results_t&) { return true; };
+  for (const Option& option : options_) {
+    std::string names = option.letter.empty() ? option.name : option.name + "," + option.letter;
+    if (!option.off.empty()) names += "," + option.off + "{false}";
+    CLI::Option* entry =
+        option.is_flag() ? parser.add_flag(names) : parser.add_option(names, taken);
+    if (!option.is_flag()) entry->expected(1);
+    entry->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    declared.emplace_back(&option, entry);
+  }
+
+  try {
+    parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    // The parser's message begins with the option's name.
+    const std::string message = error.what();
+    throw UsageError(message.substr(0, message.find_first_of(": ")) + " needs a value");
+  } catch (const CLI::Error& error) {
+    throw UsageError(error.what());
+  }
+  if (help) return false;
+  if (const std::vector<std::string> unknown = parser.remaining(); !unknown.empty())
+    refuse_unknown(unknown[0]);
+
+  for (const auto& [option, entry] : declared) {
+    if (entry->count() == 0) continue;
+    const std::vector<std::string>& values = entry->results();
+    for (const std::string& value : values)
+      if (!option->is_flag() && value.size() > 1 && value[0] == '-' &&
+          parser.get_option_no_throw(value))
+        throw UsageError(fmt::format("{} needs a value, and {} is an option", option->name, value));
+    std::string value = values.back();
+    if (option->joins) {
+      value.clear();
+      for (const std::string& part : values) value += (value.empty() ? "" : ",") + part;
+    }
+    hand_over(*option, value);
+  }
+  if (positionals_) *positionals_ = std::move(words);
+  if (positional_required_ && positionals_->empty())
+    throw UsageError(fmt::format("{} needs a {}", command_,
+                                 positional_name_.substr(0, positional_name_.find("..."))));
+  return true;
+}
+
+} // namespace mha::app

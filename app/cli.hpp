@@ -1,0 +1,116 @@
+#pragma once
+// The command line's one thin layer over CLI11, which is compiled in cli.cpp alone. A command
+// declares its options once, as plain data bound to its variables; parsing, help, man pages and
+// shell completions all come from these declarations.
+
+#include "error.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::app {
+
+/// Wrong usage: the message gets a hint to the command's --help.
+class UsageError : public Error {
+public:
+  using Error::Error;
+};
+
+/// What a shell should offer as an option's value.
+enum class Completes : std::uint8_t { nothing, choices, files, stages };
+
+/// One option, as it was declared.
+struct Option {
+  std::string name;       ///< "--stage"
+  std::string letter;     ///< "-s", or ""
+  std::string off;        ///< "--no-causal", or "": a flag that can be taken back
+  std::string value_name; ///< "NAME[,NAME]"; "" for a flag
+  std::string help;
+  std::string group;                ///< the heading that it stands under in help
+  std::vector<std::string> choices; ///< the words that the value may be; empty: anything
+  Completes completes = Completes::nothing;
+  bool joins = false; ///< given again, its values are joined with commas; else the last wins
+  std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
+
+  bool is_flag() const { return value_name.empty(); }
+  // For declarations in one expression.
+  Option& offers(Completes what) { return completes = what, *this; }
+};
+
+/// What a command does once its options are parsed; returns the exit code.
+using Run = std::function<int()>;
+
+/// A line that a reader can copy, and what it does.
+struct Example {
+  std::string line; ///< without the program's name: "show layer.npz -s weights"
+  std::string text;
+};
+
+/// The declarations of one command. Names are written "--stage,-s".
+class Cli {
+public:
+  explicit Cli(std::string command) : command_(std::move(command)) {}
+
+  /// The heading for the options declared from here on.
+  void group(std::string title) { group_ = std::move(title); }
+
+  Option& flag(std::string_view names, bool& target, std::string help);
+  Option& value(std::string_view names, std::string value_name, std::string& target,
+                std::string help);
+  Option& value(std::string_view names, std::string value_name, std::optional<std::string>& target,
+                std::string help);
+  /// A whole number that is not negative.
+  Option& value(std::string_view names, std::string value_name, std::size_t& target,
+                std::string help);
+  Option& value(std::string_view names, std::string value_name, std::optional<std::size_t>& target,
+                std::string help);
+  /// A finite number.
+  Option& value(std::string_view names, std::string value_name, double& target, std::string help);
+  Option& value(std::string_view names, std::string value_name, std::optional<double>& target,
+                std::string help);
+  /// A comma list in one word; given again, it goes on.
+  Option& list(std::string_view names, std::string value_name, std::vector<std::string>& target,
+               std::string help);
+  /// One of some words.
+  Option& choice(std::string_view names, std::vector<std::string> choices, std::string& target,
+                 std::string help);
+  /// Anything else: `set` gets the text, and throws Error for what it cannot take.
+  Option& add(Option option);
+
+  /// What stands without an option: "SOURCE...". Without this declaration such words are refused.
+  void positionals(std::string name, std::string help, std::vector<std::string>& target,
+                   bool required);
+  /// What the command does, for its help: a few sentences.
+  void about(std::string text) { about_ = std::move(text); }
+  void example(std::string line, std::string text) {
+    examples_.push_back({std::move(line), std::move(text)});
+  }
+
+  /// Sets every bound variable. False if --help was asked for. Throws UsageError.
+  bool parse(const std::vector<std::string>& arguments) const;
+
+  const std::string& command() const { return command_; }
+  const std::string& about() const { return about_; }
+  const std::deque<Option>& options() const { return options_; }
+  const std::vector<Example>& examples() const { return examples_; }
+  const std::string& positional_name() const { return positional_name_; }
+  const std::string& positional_help() const { return positional_help_; }
+  bool positional_required() const { return positional_required_; }
+
+private:
+  [[noreturn]] void refuse_unknown(const std::string& word) const;
+
+  std::string command_, about_, group_ = "Options";
+  std::deque<Option> options_; ///< a deque: references to options stay valid
+  std::vector<Example> examples_;
+  std::string positional_name_, positional_help_;
+  bool positional_required_ = false;
+  std::vector<std::string>* positionals_ = nullptr;
+};
+
+} // namespace mha::app

@@ -1,0 +1,28 @@
+#pragma once
+// The list of commands. A command is one file in this folder and one line in commands.cpp.
+
+#include "cli.hpp"
+
+#include <span>
+
+namespace mha::app {
+
+struct Command {
+  std::string_view name;    ///< "show"
+  std::string_view summary; ///< one line, for the list of commands
+  /// Declares the options into `cli`, bound to variables that the returned function owns and reads.
+  Run (*declare)(Cli& cli);
+};
+
+/// All commands, in the order of the help.
+std::span<const Command> commands();
+/// By name; throws UsageError with "did you mean".
+const Command& command_named(std::string_view name);
+
+Run declare_info(Cli& cli);
+Run declare_stages(Cli& cli);
+Run declare_show(Cli& cli);
+Run declare_dump(Cli& cli);
+Run declare_convert(Cli& cli);
+
+} // namespace mha::app

@@ -1,0 +1,127 @@
+// convert: a layer in canonical form, in another format.
+
+#include "commands/commands.hpp"
+#include "io/writer.hpp"
+#include "output.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+struct Convert {
+  Request request;
+  OutputOptions output;
+  std::string dtype;
+  Common common;
+
+  int run();
+
+private:
+  struct Part {
+    std::size_t item;
+    Tensor tensor;
+  };
+  void convert(const Model& model, const std::vector<std::string>& ids, const std::string& path);
+  static void add_settings(const Layer& layer, io::Output& out);
+  static void add_labels(const Layer& layer, io::Output& out);
+};
+
+/// The settings that are not the defaults, and the number of heads, which has none.
+void Convert::add_settings(const Layer& layer, io::Output& out) {
+  const Settings defaults;
+  std::vector<std::pair<std::string, std::string>> scalars;
+  if (layer.dims.H > 0) scalars.emplace_back("num_heads", std::to_string(layer.dims.H));
+  if (layer.dims.H_kv > 0 && layer.dims.H_kv != layer.dims.H)
+    scalars.emplace_back("num_kv_heads", std::to_string(layer.dims.H_kv));
+  for (const SettingInfo& info : settings_table()) {
+    if (info.name == "num_heads" || info.name == "num_kv_heads") continue;
+    if (const std::string value = info.get(layer.settings); value != info.get(defaults))
+      scalars.emplace_back(info.name, value);
+  }
+  if (out.scalars.empty())
+    out.scalars = std::move(scalars);
+  else if (out.scalars != scalars)
+    fail("the layers differ in their settings, which one file cannot hold; put {{layer}} into the "
+         "path of --output");
+}
+
+void Convert::add_labels(const Layer& layer, io::Output& out) {
+  if (!out.labels.empty()) return; // of the layer before
+  if (!layer.tokens.empty()) out.labels.emplace_back("tokens", layer.tokens);
+  if (layer.key_tokens.empty() || layer.key_tokens == layer.tokens) return;
+  // Labels of keys that are not the file's own ("[past 0]") are made again when it is read.
+  const auto first = layer.key_tokens.begin() + static_cast<std::ptrdiff_t>(layer.dims.past);
+  const std::vector<std::string> current(first, first + static_cast<std::ptrdiff_t>(layer.dims.S));
+  if (current != layer.tokens) out.labels.emplace_back("key_tokens", current);
+}
+
+int Convert::run() {
+  if (output.path.empty())
+    throw UsageError("convert needs --output: FILE.npz, FILE.safetensors, FILE.json, a folder, or "
+                     "- with --format");
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
+  }
+  std::string path = output.path;
+  const std::size_t at = path.find("{layer}");
+  if (at == std::string::npos) {
+    convert(*model, model->chosen(), path);
+  } else {
+    for (const std::string& id : model->chosen())
+      convert(*model, {id}, path.substr(0, at) + (id.empty() ? "0" : id) + path.substr(at + 7));
+  }
+  report_timings(common);
+  return 0;
+}
+
+void Convert::convert(const Model& model, const std::vector<std::string>& ids,
+                      const std::string& path) {
+  io::Output out;
+  std::vector<Tensor> tensors;
+  for (const std::string& id : ids) {
+    const LoadedLayer loaded = load_layer(model, id, common);
+    add_settings(loaded.layer, out);
+    add_labels(loaded.layer, out);
+    const Stopwatch watch(common.read_s);
+    for (Model::Part& part : model.parts(id)) {
+      std::string name = ids.size() > 1 ? fmt::format("layers.{}.{}", id, part.name) : part.name;
+      const bool rounds = !dtype.empty() && is_floating(part.tensor.dtype());
+      tensors.push_back(rounds ? mha::convert(part.tensor, dtype_named(dtype)) : part.tensor);
+      out.items.push_back({std::move(name), tensors.back().dtype(), tensors.back().shape()});
+    }
+  }
+  flush();
+  const Stopwatch watch(common.write_s);
+  const std::unique_ptr<io::Writer> writer = io::create(path, output.format, std::move(out));
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    writer->write(i, 0, tensors[i].raw(), tensors[i].count());
+  writer->finish();
+}
+
+} // namespace
+
+Run declare_convert(Cli& cli) {
+  const auto convert = std::make_shared<Convert>();
+  cli.about("Writes one file that holds a layer under the canonical names: its tensors, the "
+            "settings that are not the "
+            "defaults, its labels. Numbers keep the type that they have in the files. Several "
+            "layers become "
+            "layers.N.W_q and so on.");
+  add_layer(cli, convert->request);
+  add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
+             "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
+             "file each");
+  cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, convert->dtype,
+             "round the numbers to this type; default: as in the files");
+  add_common(cli, convert->common, false);
+  cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
+              "a layer of a checkpoint with its input, in one file");
+  cli.example("convert layer.npz -o layer.json", "to read it in an editor");
+  return [convert] { return convert->run(); };
+}
+
+} // namespace mha::app

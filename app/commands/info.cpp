@@ -1,0 +1,56 @@
+// info: what is in the files, which layers were recognised, the settings in force.
+
+#include "commands/commands.hpp"
+#include "inventory.hpp"
+#include "output.hpp"
+
+namespace mha::app {
+
+namespace {
+
+struct Info {
+  Request request;
+  OutputOptions output;
+  bool headers = false;
+  Common common;
+
+  int run();
+};
+
+int Info::run() {
+  Inventory inventory = [&] {
+    const Stopwatch watch(common.read_s);
+    return take_inventory(request, !headers, common.threads);
+  }();
+  if (common.strict && !inventory.notes.empty())
+    fail("{} (an error by --strict)", inventory.notes[0]);
+  const std::string form = output.format.empty() ? "table" : output.format;
+  TextFile file(output.path);
+  file.sink()(form == "json" ? inventory_json(inventory)
+                             : inventory_text(inventory, look_of_output(common.color)));
+  file.finish();
+  report_timings(common);
+  return 0;
+}
+
+} // namespace
+
+Run declare_info(Cli& cli) {
+  const auto info = std::make_shared<Info>();
+  cli.about("Lists every tensor of the files with its type, shape and range, the layers that were "
+            "recognised and by "
+            "which names, where each tensor of the chosen layer comes from, and the settings in "
+            "force with what set "
+            "them. Files that hold no layer are listed, too.");
+  add_layer(cli, info->request);
+  add_output(cli, info->output, {"table", "json"}, "write to a file");
+  cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
+  add_common(cli, info->common);
+  cli.example("info data/induction", "a checkpoint: its tensors and layers");
+  cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
+              "one of its layers: where everything comes from");
+  cli.example("info layer.npz --format json", "for another program");
+  return [info] { return info->run(); };
+}
+
+} // namespace mha::app

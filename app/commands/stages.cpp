@@ -1,0 +1,62 @@
+// stages: the table of every step, with a layer's shapes where one is given.
+
+#include "render/stages.hpp"
+#include "commands/commands.hpp"
+#include "describe.hpp"
+#include "output.hpp"
+
+namespace mha::app {
+
+namespace {
+
+struct Stages {
+  Request request;
+  OutputOptions output;
+  Common common;
+
+  int run();
+};
+
+int Stages::run() {
+  const render::Look look = look_of_output(common.color);
+  std::string text;
+  std::optional<LoadedLayer> loaded;
+  const std::string form = output.format.empty() ? "table" : output.format;
+  if (!request.sources.empty()) {
+    const Model model(request);
+    if (model.chosen().size() > 1)
+      fail("stages shows the shapes of one layer; choose it with --layer");
+    loaded.emplace(load_layer(model, model.chosen()[0], common));
+    if (form == "table") text = headline(model, *loaded, look) + "\n";
+  }
+  const Layer* layer = loaded ? &loaded->layer : nullptr;
+  if (form == "json")
+    text += render::stages_json(layer);
+  else if (form == "markdown")
+    text += render::stages_markdown(layer);
+  else
+    text += render::stages_table(layer, look);
+  TextFile file(output.path);
+  file.sink()(text);
+  file.finish();
+  return 0;
+}
+
+} // namespace
+
+Run declare_stages(Cli& cli) {
+  const auto stages = std::make_shared<Stages>();
+  cli.about(
+      "Every stage of multi-head attention in the order of the computation: its name, shape and "
+      "formula, when "
+      "a layer has it, and what other tools call it. With SOURCEs: the shapes in that layer, too.");
+  add_layer(cli, stages->request, false);
+  add_output(cli, stages->output, {"table", "json", "markdown"}, "write to a file");
+  add_common(cli, stages->common, false);
+  cli.example("stages", "all stages");
+  cli.example("stages layer.npz", "with the shapes of a layer");
+  cli.example("stages --format markdown", "the table for a document");
+  return [stages] { return stages->run(); };
+}
+
+} // namespace mha::app

@@ -1,0 +1,89 @@
+#include "console.hpp"
+
+#include "error.hpp"
+#include "io/writer.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace mha::app {
+
+namespace {
+
+constexpr std::size_t width_in_a_pipe = 100;
+constexpr std::size_t narrowest = 20;
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && *value;
+}
+
+std::size_t columns_of(int stream, bool terminal) {
+  winsize size{};
+  if (terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col < narrowest ? narrowest : size.ws_col;
+  if (const char* text = std::getenv("COLUMNS")) {
+    std::size_t columns = 0;
+    const char* end = text + std::strlen(text);
+    if (const auto result = std::from_chars(text, end, columns);
+        result.ptr == end && columns >= narrowest)
+      return columns;
+  }
+  return width_in_a_pipe;
+}
+
+render::Look look_of(int stream, Color color) {
+  render::Look look;
+  look.terminal = isatty(stream) == 1;
+  look.width = columns_of(stream, look.terminal);
+  const char* term = std::getenv("TERM");
+  const bool dumb = !term || std::strcmp(term, "dumb") == 0;
+  look.color = color == Color::always ||
+               (color == Color::automatic && look.terminal && !dumb && !is_set("NO_COLOR"));
+  return look;
+}
+
+[[noreturn]] void refuse_output() {
+  if (errno == EPIPE) throw io::ClosedPipe();
+  fail("standard output: cannot write: {}", std::strerror(errno));
+}
+
+} // namespace
+
+render::Look look_of_output(Color color) {
+  return look_of(STDOUT_FILENO, color);
+}
+render::Look look_of_messages(Color color) {
+  return look_of(STDERR_FILENO, color);
+}
+bool output_is_terminal() {
+  return isatty(STDOUT_FILENO) == 1;
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refuse_output();
+}
+
+void flush() {
+  if (std::fflush(stdout) != 0) refuse_output();
+}
+
+void print_message(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void print_error(std::string_view message) {
+  print_message(fmt::format("mha-inspect: {}\n", message));
+}
+
+void print_note(std::string_view message, Color color) {
+  print_message(fmt::format("{} {}\n", look_of_messages(color).dim("note:"), message));
+}
+
+} // namespace mha::app

@@ -1,0 +1,49 @@
+#pragma once
+// Standard output and standard error: the one place that prints.
+
+#include "render/text.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::app {
+
+/// When to colour.
+enum class Color : std::uint8_t { automatic, always, never };
+
+/// How to write for a stream's reader: colours if it is a terminal that wants them, and its width
+/// (100 in a pipe, or COLUMNS).
+render::Look look_of_output(Color color);
+render::Look look_of_messages(Color color);
+/// Whether standard output is a terminal.
+bool output_is_terminal();
+
+/// Appends to standard output. Throws Error "standard output: cannot write: …", or io::ClosedPipe.
+void print(std::string_view text);
+/// Writes out what print() still holds; called once at the end.
+void flush();
+
+/// A line on standard error: "mha-inspect: …", "note: …".
+void print_error(std::string_view message);
+void print_note(std::string_view message, Color color);
+/// Text on standard error as it is.
+void print_message(std::string_view text);
+
+/// Adds the seconds of its lifetime to a sum.
+class Stopwatch {
+public:
+  explicit Stopwatch(double& sum) : sum_(sum), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() {
+    sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+} // namespace mha::app

@@ -1,0 +1,63 @@
+#include "describe.hpp"
+
+namespace mha::app {
+
+namespace {
+
+std::string heads_text(const Dims& dims) {
+  std::string text = fmt::format("{} head{}", dims.H, dims.H == 1 ? "" : "s");
+  if (dims.d_k > 0)
+    text += fmt::format(" × {}", dims.d_k);
+  else if (dims.d_v > 0)
+    text += fmt::format(" × {}", dims.d_v);
+  if (dims.d_v > 0 && dims.d_k > 0 && dims.d_v != dims.d_k)
+    text += fmt::format(" (values × {})", dims.d_v);
+  if (dims.H_kv > 0 && dims.H_kv != dims.H)
+    text += fmt::format(" on {} key/value head{}", dims.H_kv, dims.H_kv == 1 ? "" : "s");
+  return text;
+}
+
+/// The settings that shape a result and are not the paper's defaults, in words.
+std::vector<std::string> peculiarities(const Layer& layer) {
+  const Settings& s = layer.settings;
+  std::vector<std::string> words;
+  const auto get = [&](std::string_view name) { return find_setting(name)->get(s); };
+  if (s.input_norm != InputNorm::none) words.push_back("input norm " + get("input_norm"));
+  if (!layer.q_norm_weight.empty()) words.emplace_back("QK norm");
+  if (s.rope != Rope::none) words.push_back("RoPE " + get("rope"));
+  if (s.alibi != Alibi::none)
+    words.push_back(s.alibi == Alibi::paper ? "ALiBi" : "ALiBi " + get("alibi"));
+  if (s.scale != ScaleKind::d_k) words.push_back("scale " + get("scale"));
+  if (s.softcap != 0) words.push_back("softcap " + get("softcap"));
+  if (s.causal) words.emplace_back("causal");
+  if (s.window_left >= 0 || s.window_right >= 0)
+    words.push_back(fmt::format(
+        "window {}", s.window_right < 0  ? fmt::format("left {}", s.window_left)
+                     : s.window_left < 0 ? fmt::format("right {}", s.window_right)
+                                         : fmt::format("{} + {}", s.window_left, s.window_right)));
+  if (!layer.added.empty() || !layer.blocked.empty()) words.emplace_back("masked");
+  if (!layer.sinks.empty()) words.emplace_back("sinks");
+  if (s.softmax == Softmax::naive) words.emplace_back("naive softmax");
+  if (s.columns) words.emplace_back("columns");
+  return words;
+}
+
+} // namespace
+
+std::string headline(const Model& model, const LoadedLayer& loaded, const render::Look& look) {
+  const Dims& dims = loaded.layer.dims;
+  std::string name = render::visible(model.title());
+  if (!loaded.id.empty()) name += " layer " + render::visible(loaded.id);
+  std::string rest;
+  if (!loaded.naming.empty() && loaded.naming != "canonical")
+    rest += fmt::format(" ({} names)", loaded.naming);
+  if (dims.H > 0) rest += " · " + heads_text(dims);
+  if (dims.batched) rest += fmt::format(" · B {}", dims.B);
+  if (dims.T > 0) rest += fmt::format(" · T {}", dims.T);
+  if (dims.S_all != dims.T) rest += fmt::format(" · S {}", dims.S_all);
+  rest += fmt::format(" · {}", name_of(loaded.layer.dtype));
+  for (const std::string& word : peculiarities(loaded.layer)) rest += " · " + word;
+  return look.bold(name) + look.dim(rest) + "\n";
+}
+
+} // namespace mha::app

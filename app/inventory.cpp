@@ -1,0 +1,81 @@
+#include "inventory.hpp"
+
+#include "describe.hpp"
+#include "graph.hpp"
+#include "kernels/parallel.hpp"
+
+namespace mha::app {
+
+namespace {
+
+Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t threads) {
+  Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}};
+  for (const io::Entry& entry : contents.tensors)
+    file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt});
+  for (const auto& [name, list] : contents.labels) file.labels.emplace_back(name, list.size());
+  if (ranges)
+    parallel_for(file.tensors.size(), threads, [&](std::size_t i) {
+      file.tensors[i].range = summary_of(contents.tensors[i].read());
+    });
+  return file;
+}
+
+/// Several layers and none chosen is nothing that stops a listing.
+Model opened(Request request, Inventory& inventory) {
+  try {
+    return Model(request);
+  } catch (const Error& error) {
+    if (!request.layer.empty()) throw;
+    inventory.reason = error.what();
+    request.layer = "all";
+    return Model(request);
+  }
+}
+
+} // namespace
+
+Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
+  Inventory inventory;
+  const Model model = opened(request, inventory);
+  for (const io::Contents& contents : model.contents())
+    inventory.files.push_back(listed(contents, ranges, threads));
+  inventory.layers = model.layers();
+  if (!inventory.reason.empty()) return inventory;
+  if (model.chosen().size() > 1) {
+    inventory.reason =
+        fmt::format("{} layers are chosen; info shows the settings of one", model.chosen().size());
+    return inventory;
+  }
+  LoadedLayer loaded;
+  try {
+    loaded = model.load(model.chosen()[0]);
+  } catch (const Error& error) {
+    inventory.reason = error.what();
+    return inventory;
+  }
+  inventory.id = loaded.id;
+  inventory.naming = loaded.naming;
+  inventory.headline = headline(model, loaded, render::Look{});
+  inventory.headline.pop_back(); // its end of line
+  inventory.notes = loaded.notes;
+  for (const Model::Part& part : model.parts(loaded.id)) {
+    const std::optional<Summary> range =
+        ranges ? std::optional(summary_of(part.tensor)) : std::nullopt;
+    inventory.parts.push_back(
+        {{part.name, part.tensor.dtype(), part.tensor.shape(), range}, part.source});
+  }
+  const StageSet available = available_stages(loaded.layer);
+  for (const StageInfo& info : stages())
+    if (contains(available, info.stage))
+      inventory.stages.emplace_back(info.name, loaded.layer.shape_of(info.stage));
+  const Settings& settings = loaded.layer.settings;
+  for (const SettingInfo& info : settings_table()) {
+    const auto origin = settings.origins.find(info.name);
+    inventory.settings.push_back(
+        {std::string(info.name), info.get(settings),
+         origin == settings.origins.end() ? std::string() : origin->second});
+  }
+  return inventory;
+}
+
+} // namespace mha::app

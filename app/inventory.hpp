@@ -1,0 +1,48 @@
+#pragma once
+// What `info` finds out about the files, and how it says it.
+
+#include "load.hpp"
+#include "observe/summary.hpp"
+#include "render/text.hpp"
+
+namespace mha::app {
+
+struct Inventory {
+  struct Item {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape shape;
+    std::optional<Summary> range; ///< not for --headers
+  };
+  struct File {
+    std::string name, format;
+    std::vector<Item> tensors;
+    std::vector<std::pair<std::string, std::string>> scalars;
+    std::vector<std::pair<std::string, std::size_t>> labels; ///< lists of text, and how many
+  };
+  struct Setting {
+    std::string name, value, origin; ///< origin "" = the default
+  };
+  /// A tensor of the layer by its canonical name, and where it comes from.
+  struct Part {
+    Item item;
+    std::string source;
+  };
+  std::vector<File> files;
+  std::vector<LayerListing> layers;
+  // Of the chosen layer, where there is one and it could be made:
+  std::string id, naming, headline;
+  std::vector<Part> parts;
+  std::vector<Setting> settings;
+  std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
+  std::string reason;                                ///< otherwise: why not
+  std::vector<std::string> notes;
+};
+
+/// Opens the sources and looks. Files that are no layer are no error; files that are broken are.
+Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
+
+std::string inventory_text(const Inventory& inventory, const render::Look& look);
+std::string inventory_json(const Inventory& inventory);
+
+} // namespace mha::app

@@ -1,0 +1,216 @@
+#include "inventory.hpp"
+#include "render/grid.hpp"
+#include "render/numbers.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+using render::Grid;
+using render::Look;
+using render::visible;
+
+std::string plural(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+/// Which of the optional columns some tensor has something for.
+struct Columns {
+  bool range = false, nan = false, infinite = false;
+
+  void see(const Inventory::Item& item) {
+    if (!item.range) return;
+    range = true;
+    nan |= item.range->nan > 0;
+    infinite |= item.range->infinite > 0;
+  }
+  std::vector<Grid::Column> titles() const {
+    std::vector<Grid::Column> list{{"tensor", false, true}, {"dtype"}, {"shape"}};
+    if (range) list.insert(list.end(), {{"min", true}, {"max", true}});
+    if (nan) list.push_back({"NaN", true});
+    if (infinite) list.push_back({"±inf", true});
+    return list;
+  }
+  std::vector<std::string> cells(const Inventory::Item& item) const {
+    std::vector<std::string> row{visible(item.name), std::string(name_of(item.dtype)),
+                                 render::shape_text(item.shape)};
+    const Summary summary = item.range.value_or(Summary{});
+    const bool some = summary.finite > 0;
+    const auto number = [&](double value) {
+      if (!some) return std::string("–");
+      return is_floating(item.dtype) ? render::rounded(value) : fmt::format("{:.0f}", value);
+    };
+    if (range) row.insert(row.end(), {number(summary.min), number(summary.max)});
+    if (nan) row.push_back(summary.nan > 0 ? fmt::format("{}", summary.nan) : "");
+    if (infinite) row.push_back(summary.infinite > 0 ? fmt::format("{}", summary.infinite) : "");
+    return row;
+  }
+};
+
+std::string file_text(const Inventory::File& file, const Look& look) {
+  std::string out =
+      look.bold(visible(file.name)) +
+      look.dim(fmt::format(" · {} · {}", file.format, plural(file.tensors.size(), "tensor"))) +
+      "\n";
+  Columns columns;
+  for (const Inventory::Item& item : file.tensors) columns.see(item);
+  Grid grid(columns.titles());
+  for (const Inventory::Item& item : file.tensors) grid.add(columns.cells(item));
+  if (!grid.empty()) out += "\n" + grid.text(look);
+  std::string rest;
+  for (const auto& [name, value] : file.scalars)
+    rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
+  for (const auto& [name, count] : file.labels)
+    rest +=
+        fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), plural(count, "label"));
+  if (!rest.empty()) out += "\n";
+  for (const std::string& line : render::wrapped(rest, look.width)) out += line + "\n";
+  return out;
+}
+
+std::string layer_text(const Inventory& inventory, const Look& look) {
+  std::string out = look.bold(inventory.headline) + "\n";
+  if (!inventory.parts.empty()) {
+    Columns columns;
+    for (const Inventory::Part& part : inventory.parts) columns.see(part.item);
+    std::vector<Grid::Column> titles = columns.titles();
+    titles.push_back({"from", false, true, true});
+    Grid grid(std::move(titles));
+    for (const Inventory::Part& part : inventory.parts) {
+      std::vector<std::string> row = columns.cells(part.item);
+      row.push_back(visible(part.source));
+      grid.add(std::move(row));
+    }
+    out += "\n" + grid.text(look);
+  }
+
+  Grid grid({{"setting"}, {"value"}, {"from", false, true, true}});
+  std::string defaults;
+  for (const Inventory::Setting& setting : inventory.settings) {
+    if (!setting.origin.empty())
+      grid.add({setting.name, setting.value, visible(setting.origin)});
+    else
+      defaults += fmt::format("{}{} {}", defaults.empty() ? "by default: " : " · ", setting.name,
+                              setting.value);
+  }
+  if (!grid.empty()) out += "\n" + grid.text(look);
+  out += "\n";
+  for (const std::string& line : render::wrapped(defaults, look.width))
+    out += look.dim(line) + "\n";
+
+  std::string stages;
+  for (const auto& [name, shape] : inventory.stages)
+    stages += fmt::format("{}{}", stages.empty() ? "stages: " : " ", name);
+  if (stages.empty()) stages = "stages: none can be computed; give X, or a stage to start from";
+  out += "\n";
+  for (const std::string& line : render::wrapped(stages, look.width)) out += line + "\n";
+  return out;
+}
+
+std::string item_json(const Inventory::Item& item) {
+  const render::NumberWriter numbers(render::Dialect::json, std::nullopt);
+  std::string shape;
+  for (std::size_t size : item.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
+  std::string out = fmt::format("\"name\": {}, \"dtype\": \"{}\", \"shape\": [{}]",
+                                render::json_quoted(item.name), name_of(item.dtype), shape);
+  if (!item.range) return out;
+  out += ", \"min\": ";
+  if (item.range->finite > 0) {
+    numbers.append(out, item.range->min);
+    out += ", \"max\": ";
+    numbers.append(out, item.range->max);
+  } else {
+    out += "null, \"max\": null";
+  }
+  return out +
+         fmt::format(", \"nan\": {}, \"infinite\": {}", item.range->nan, item.range->infinite);
+}
+
+/// A list with one element a line.
+template <class List, class Text> std::string json_list(const List& list, const Text& text) {
+  std::string out;
+  for (const auto& element : list) out += (out.empty() ? "\n    " : ",\n    ") + text(element);
+  return "[" + out + (out.empty() ? "]" : "\n  ]");
+}
+
+} // namespace
+
+std::string inventory_text(const Inventory& inventory, const Look& look) {
+  std::string out;
+  const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
+  for (const Inventory::File& file : inventory.files) section(file_text(file, look));
+  const bool lone = inventory.layers.size() == 1 && inventory.layers[0].id.empty();
+  if (!inventory.layers.empty() && !lone) {
+    Grid grid({{"layer"}, {"names"}, {"where", false, true, true}});
+    for (const LayerListing& layer : inventory.layers)
+      grid.add({visible(layer.id.empty() ? "–" : layer.id), layer.naming, visible(layer.prefix)});
+    section(grid.text(look));
+  }
+  if (!inventory.headline.empty())
+    section(layer_text(inventory, look));
+  else if (inventory.layers.empty() || lone)
+    section("no layer could be made: " + inventory.reason + "\n");
+  else
+    section(inventory.reason + "\n");
+  if (!inventory.notes.empty()) section(look.bold("notes") + "\n");
+  for (const std::string& note : inventory.notes) {
+    const std::vector<std::string> lines = render::wrapped(visible(note), look.width - 2);
+    for (std::size_t i = 0; i < lines.size(); ++i) out += (i == 0 ? "· " : "  ") + lines[i] + "\n";
+  }
+  return out;
+}
+
+std::string inventory_json(const Inventory& inventory) {
+  using render::json_quoted;
+  const auto scalars = [](const Inventory::File& file) {
+    std::string out;
+    for (const auto& [name, value] : file.scalars)
+      out +=
+          fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_quoted(name), json_quoted(value));
+    return out;
+  };
+  std::string out =
+      "{\n  \"files\": " + json_list(inventory.files, [&](const Inventory::File& file) {
+        std::string tensors;
+        for (const Inventory::Item& item : file.tensors)
+          tensors += fmt::format("{}      {{{}}}", tensors.empty() ? "\n" : ",\n", item_json(item));
+        return fmt::format(
+            "{{\"name\": {}, \"format\": {}, \"scalars\": {{{}}}, \"tensors\": [{}]}}",
+            json_quoted(file.name), json_quoted(file.format), scalars(file), tensors);
+      });
+  out +=
+      ",\n  \"layers\": " + json_list(inventory.layers, [](const LayerListing& layer) {
+        return fmt::format("{{\"id\": {}, \"naming\": {}, \"prefix\": {}}}", json_quoted(layer.id),
+                           json_quoted(layer.naming), json_quoted(layer.prefix));
+      });
+  if (inventory.headline.empty()) {
+    out += ",\n  \"layer\": null,\n  \"reason\": " + json_quoted(inventory.reason);
+  } else {
+    out += fmt::format(",\n  \"layer\": {{\"id\": {}, \"naming\": {}}}", json_quoted(inventory.id),
+                       json_quoted(inventory.naming));
+    out += ",\n  \"parts\": " + json_list(inventory.parts, [](const Inventory::Part& part) {
+             return fmt::format("{{{}, \"from\": {}}}", item_json(part.item),
+                                json_quoted(part.source));
+           });
+    out += ",\n  \"settings\": " +
+           json_list(inventory.settings, [](const Inventory::Setting& setting) {
+             return fmt::format("{{\"name\": {}, \"value\": {}, \"from\": {}}}",
+                                json_quoted(setting.name), json_quoted(setting.value),
+                                json_quoted(setting.origin.empty() ? "default" : setting.origin));
+           });
+    out +=
+        ",\n  \"stages\": " + json_list(inventory.stages, [](const auto& stage) {
+          std::string shape;
+          for (std::size_t size : stage.second)
+            shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
+          return fmt::format("{{\"name\": {}, \"shape\": [{}]}}", json_quoted(stage.first), shape);
+        });
+  }
+  out += ",\n  \"notes\": " +
+         json_list(inventory.notes, [](const std::string& note) { return json_quoted(note); });
+  return out + "\n}\n";
+}
+
+} // namespace mha::app

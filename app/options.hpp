@@ -1,0 +1,44 @@
+#pragma once
+// Groups of options that several commands share.
+
+#include "cli.hpp"
+#include "console.hpp"
+#include "load.hpp"
+#include "select.hpp"
+
+namespace mha::app {
+
+/// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
+void add_layer(Cli& cli, Request& request, bool required = true);
+/// "[default: …]"-free help of what a SOURCE can be, for the positionals.
+extern const char* const sources_help;
+
+/// Which selection options a command has.
+struct Axes {
+  bool batch = true, head = true, query = true, key = true;
+};
+void add_selection(Cli& cli, Selection& selection, Axes axes = {});
+
+/// --stage/-s, as typed; stages_named() turns the words into stages.
+void add_stages(Cli& cli, std::vector<std::string>& names);
+/// In the order asked for, none twice. "all" is not a stage here. Throws Error.
+std::vector<Stage> stages_named(const std::vector<std::string>& names);
+
+/// Habits that all commands share.
+struct Common {
+  Color color = Color::automatic;
+  std::size_t threads = 0;
+  bool timings = false, strict = false, quiet = false;
+  double read_s = 0, compute_s = 0,
+         write_s = 0; ///< filled with Stopwatch, printed by report_timings
+};
+/// --color, --quiet, --strict, and for commands that compute --threads and --timings.
+void add_common(Cli& cli, Common& common, bool computes = true);
+
+/// Reads one layer: its notes go to standard error (none with --quiet; with --strict the first one
+/// is an error), its time to read_s.
+LoadedLayer load_layer(const Model& model, const std::string& id, Common& common);
+/// The line of --timings, if asked for.
+void report_timings(const Common& common);
+
+} // namespace mha::app

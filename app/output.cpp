@@ -1,0 +1,119 @@
+#include "output.hpp"
+
+#include "graph.hpp"
+#include "io/writer.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+std::string filled(std::string path, std::string_view placeholder, std::string_view text) {
+  for (std::size_t at = path.find(placeholder); at != std::string::npos;
+       at = path.find(placeholder, at + text.size()))
+    path.replace(at, placeholder.size(), text);
+  return path;
+}
+
+bool has_axis(Stage stage, std::string_view placeholder) {
+  if (placeholder == "{batch}") return true;
+  const std::vector<Letter>& letters = info_of(stage).letters;
+  return std::any_of(letters.begin(), letters.end(), [](Letter letter) {
+    return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
+  });
+}
+
+/// A path, part by part: each of its pieces once per position of the axis.
+void split(std::vector<Piece>& pieces, std::string_view placeholder,
+           std::optional<IndexList> Selection::*list, std::size_t count, std::string_view what,
+           const std::string& option) {
+  std::vector<Piece> finer;
+  for (const Piece& piece : pieces) {
+    const IndexList chosen = (piece.selection.*list).value_or(IndexList(":", option));
+    for (std::size_t index : chosen.resolve(count, what).indices) {
+      Piece one{filled(piece.path, placeholder, std::to_string(index)), piece.selection};
+      one.selection.*list = IndexList(std::to_string(index), option);
+      finer.push_back(std::move(one));
+    }
+  }
+  pieces = std::move(finer);
+}
+
+} // namespace
+
+void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
+                std::string help) {
+  cli.group("Output");
+  cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
+  cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
+}
+
+render::Sink TextFile::sink() {
+  if (path_.empty() || path_ == "-") return [](std::string_view text) { print(text); };
+  return [this](std::string_view text) { text_ += text; };
+}
+
+void TextFile::finish() {
+  if (path_.empty() || path_ == "-")
+    flush();
+  else
+    io::write_whole(path_, text_);
+}
+
+bool mentions(std::string_view path, std::string_view placeholder) {
+  return path.find(placeholder) != std::string_view::npos;
+}
+
+std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
+                             const Selection& selection, std::vector<Stage>& stages, bool named) {
+  const Dims& dims = loaded.layer.dims;
+  std::vector<Piece> pieces{
+      {filled(path, "{layer}", loaded.id.empty() ? "0" : loaded.id), selection}};
+  for (std::string_view placeholder : {"{head}", "{batch}"}) {
+    if (!mentions(path, placeholder)) continue;
+    if (placeholder == "{batch}" && !dims.batched)
+      fail("{}: the input is not batched, so there is no {{batch}}", path);
+    const auto lacks = [&](Stage stage) { return !has_axis(stage, placeholder); };
+    const auto lacking = std::find_if(stages.begin(), stages.end(), lacks);
+    if (lacking != stages.end() && named)
+      fail("{}: {} has no head axis for {{head}}; head_out and head_result show single heads", path,
+           name_of(*lacking));
+    stages.erase(std::remove_if(stages.begin(), stages.end(), lacks), stages.end());
+    if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
+  }
+  if (mentions(path, "{batch}"))
+    split(pieces, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
+  if (mentions(path, "{head}"))
+    split(pieces, "{head}", &Selection::head, dims.H, "heads", "--head");
+  return pieces;
+}
+
+std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names) {
+  const StageSet available = available_stages(layer);
+  std::vector<Stage> chosen;
+  const auto add = [&](Stage stage) {
+    if (std::find(chosen.begin(), chosen.end(), stage) == chosen.end()) chosen.push_back(stage);
+  };
+  const auto add_all = [&] {
+    for (const StageInfo& info : stages())
+      if (contains(available, info.stage)) add(info.stage);
+  };
+  if (names.empty()) add_all();
+  for (const std::string& name : names) {
+    if (name == "all") {
+      add_all();
+      continue;
+    }
+    std::vector<Stage> readings = readings_of(name);
+    readings.erase(std::remove_if(readings.begin(), readings.end(),
+                                  [&](Stage stage) { return !contains(available, stage); }),
+                   readings.end());
+    const Stage stage = readings.size() == 1 ? readings[0] : stage_named(name);
+    require_stage(layer, stage);
+    add(stage);
+  }
+  return chosen;
+}
+
+} // namespace mha::app

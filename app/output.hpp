@@ -1,0 +1,48 @@
+#pragma once
+// Where results go: --output, --format, and the files that {layer}, {batch} and {head} in a path
+// mean.
+
+#include "options.hpp"
+#include "render/renderers.hpp"
+
+namespace mha::app {
+
+/// --output/-o and --format/-f of a command.
+struct OutputOptions {
+  std::string path;   ///< "" or "-": standard output
+  std::string format; ///< "" = the extension of the path decides
+
+  bool to_standard_output() const { return path.empty() || path == "-"; }
+};
+void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
+                std::string help);
+
+/// The text that one file gets, or standard output at once.
+class TextFile {
+public:
+  explicit TextFile(std::string path) : path_(std::move(path)) {}
+  render::Sink sink();
+  /// Writes the file, whole or not at all.
+  void finish();
+
+private:
+  std::string path_, text_;
+};
+
+/// One file of several that a path with placeholders means, and what of the layer it gets.
+struct Piece {
+  std::string path;
+  Selection selection;
+};
+/// {layer}, {batch} and {head} filled in: one piece per layer, batch item and head, whose axes are
+/// dropped. Stages that lack such an axis are taken out of `stages`; throws Error if none is left,
+/// or if `named` says that they were asked for by name.
+std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
+                             const Selection& selection, std::vector<Stage>& stages, bool named);
+bool mentions(std::string_view path, std::string_view placeholder);
+
+/// The stages of --stage for a layer: "all", or a word of the field that means one stage of this
+/// layer, are understood too. Without names, every stage there is.
+std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names);
+
+} // namespace mha::app

@@ -1,0 +1,136 @@
+#include "observe/summary.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace mha {
+
+namespace {
+
+/// Sums run in this many lanes: the compiler can use vectors, and the order is fixed.
+constexpr std::size_t lanes = 16;
+
+template <class T> class Running {
+public:
+  void add(const T* values, std::size_t count) {
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      for (std::size_t lane = 0; lane < lanes; ++lane) step(lane, values[i + lane]);
+    for (std::size_t lane = 0; i < count; ++i, ++lane) step(lane, values[i]);
+    count_ += count;
+  }
+
+  Summary summary() const {
+    Summary total;
+    total.count = count_;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      total.finite += finite_[lane];
+      total.nan += nan_[lane];
+      total.min = std::min(total.min, static_cast<double>(min_[lane]));
+      total.max = std::max(total.max, static_cast<double>(max_[lane]));
+      total.sum += sum_[lane];
+    }
+    total.infinite = total.count - total.finite - total.nan;
+    return total;
+  }
+
+private:
+  void step(std::size_t lane, T value) {
+    const bool finite = value - value == 0;
+    finite_[lane] += finite;
+    nan_[lane] += value != value;
+    sum_[lane] += finite ? static_cast<double>(value) : 0.0;
+    min_[lane] = finite && value < min_[lane] ? value : min_[lane];
+    max_[lane] = finite && value > max_[lane] ? value : max_[lane];
+  }
+
+  template <class V> static constexpr std::array<V, lanes> filled(V value) {
+    std::array<V, lanes> array{};
+    array.fill(value);
+    return array;
+  }
+  std::size_t count_ = 0;
+  std::array<std::size_t, lanes> finite_{}, nan_{};
+  std::array<double, lanes> sum_{};
+  std::array<T, lanes> min_ = filled(std::numeric_limits<T>::infinity());
+  std::array<T, lanes> max_ = filled(-std::numeric_limits<T>::infinity());
+};
+
+/// The innermost rows of a view.
+template <class T>
+void add_rows(const ArrayView& view, std::size_t axis, const T* data, Running<T>& running) {
+  if (axis + 1 >= view.shape.size()) {
+    if (view.shape.empty()) return running.add(data, 1);
+    if (view.strides[axis] == 1) return running.add(data, view.shape[axis]);
+    for (std::size_t i = 0; i < view.shape[axis]; ++i)
+      running.add(data + static_cast<std::ptrdiff_t>(i) * view.strides[axis], 1);
+    return;
+  }
+  for (std::size_t i = 0; i < view.shape[axis]; ++i)
+    add_rows(view, axis + 1, data + static_cast<std::ptrdiff_t>(i) * view.strides[axis], running);
+}
+
+template <class T> Summary summarise(const Block& block, const Placement* placement) {
+  Running<T> running;
+  if (placement)
+    placement->scatter(block, [&](std::size_t, const std::byte* values, std::size_t count) {
+      running.add(reinterpret_cast<const T*>(values), count);
+    });
+  else
+    add_rows(block.values, 0, reinterpret_cast<const T*>(block.values.data), running);
+  return running.summary();
+}
+
+} // namespace
+
+void Summary::add(const Summary& other) {
+  count += other.count;
+  finite += other.finite;
+  nan += other.nan;
+  infinite += other.infinite;
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+  sum += other.sum;
+}
+
+Summary summary_of(const Tensor& tensor) {
+  // In pieces: a tensor of half precision is not held a second time as a whole.
+  constexpr std::size_t piece = 1 << 14;
+  Summary total;
+  std::array<double, piece> numbers{};
+  const std::size_t size = size_of(tensor.dtype());
+  for (std::size_t first = 0; first < tensor.count(); first += piece) {
+    const std::size_t count = std::min(piece, tensor.count() - first);
+    convert(tensor.raw() + first * size, tensor.dtype(),
+            reinterpret_cast<std::byte*>(numbers.data()), DType::f64, count);
+    Running<double> running;
+    running.add(numbers.data(), count);
+    total.add(running.summary());
+  }
+  return total;
+}
+
+Summaries::Summaries(const Layer& layer, const StageSet& wanted, const Selection& selection)
+    : wanted_(wanted), selects_(!selection.empty()) {
+  for (const StageInfo& info : stages())
+    if (contains(wanted, info.stage))
+      placements_.emplace(info.stage, Placement(layer, info.stage, selection));
+}
+
+void Summaries::observe(const Block& block) {
+  const Placement* placement = selects_ ? &placements_.at(block.stage) : nullptr;
+  const Summary part = block.values.dtype == DType::f64 ? summarise<double>(block, placement)
+                                                        : summarise<float>(block, placement);
+  const std::lock_guard lock(mutex_);
+  parts_[{block.stage, block.batch, block.head, block.token}] = part;
+}
+
+Summary Summaries::of(Stage stage) const {
+  Summary total;
+  const auto last = parts_.lower_bound({static_cast<Stage>(index_of(stage) + 1), 0, 0, 0});
+  for (auto part = parts_.lower_bound({stage, 0, 0, 0}); part != last; ++part)
+    total.add(part->second);
+  return total;
+}
+
+} // namespace mha

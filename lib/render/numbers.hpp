@@ -1,0 +1,57 @@
+#pragma once
+// Numbers and words as text: for machines to read back, and rounded for eyes.
+
+#include "tensor.hpp"
+
+#include <optional>
+
+namespace mha::render {
+
+/// How the words for what is not finite are written.
+enum class Dialect : std::uint8_t {
+  csv,  ///< inf, -inf, nan
+  json, ///< "Infinity", "-Infinity", "NaN": strings that every reader survives
+};
+
+/// Appends numbers of a tensor (f32 or f64) as the shortest text that reads back to the same value,
+/// or with some significant digits.
+class NumberWriter {
+public:
+  NumberWriter(Dialect dialect, std::optional<std::size_t> precision)
+      : dialect_(dialect), precision_(precision) {}
+  void append(std::string& out, float value) const { append_as(out, value); }
+  void append(std::string& out, double value) const { append_as(out, value); }
+
+private:
+  template <class T> void append_as(std::string& out, T value) const;
+  Dialect dialect_;
+  std::optional<std::size_t> precision_;
+};
+
+/// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
+std::string rounded(double value, std::size_t digits = 4);
+
+/// One format for many numbers that stand below each other, chosen by the largest of them.
+class ColumnFormat {
+public:
+  /// Numbers of f32 or f64; `digits` significant ones of the largest.
+  ColumnFormat(const Tensor& numbers, std::size_t digits);
+  std::size_t width() const { return width_; }
+  /// Appends the number right-aligned in `width` columns.
+  void append(std::string& out, double value, std::size_t width) const;
+
+private:
+  std::size_t width_ = 1, decimals_ = 0;
+  bool scientific_ = false;
+};
+
+/// A JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD.
+std::string json_quoted(std::string_view text);
+/// A field of CSV, quoted where it must be; of TSV, with \t, \n and \\ escaped.
+std::string csv_field(std::string_view text);
+std::string tsv_field(std::string_view text);
+
+/// "4 × 33 × 16"; "1" for a single number.
+std::string shape_text(const Shape& shape);
+
+} // namespace mha::render

@@ -1,0 +1,102 @@
+#include "render/overview.hpp"
+
+#include "render/grid.hpp"
+#include "render/numbers.hpp"
+
+#include <algorithm>
+
+namespace mha::render {
+
+namespace {
+
+constexpr std::size_t default_digits = 4;
+
+std::string joined(const Shape& shape, std::string_view separator) {
+  std::string text;
+  for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : separator, size);
+  return text;
+}
+
+/// Smallest, largest and mean; of no finite numbers there are none.
+std::array<std::string, 3> measures(const Summary& summary, const NumberWriter& numbers,
+                                    std::string_view none) {
+  if (summary.finite == 0) return {std::string(none), std::string(none), std::string(none)};
+  std::array<std::string, 3> text;
+  numbers.append(text[0], summary.min);
+  numbers.append(text[1], summary.max);
+  numbers.append(text[2], summary.mean());
+  return text;
+}
+
+} // namespace
+
+std::string overview_table(const std::vector<OverviewRow>& rows, const Options& options) {
+  const auto some = [&](std::size_t Summary::*count) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const OverviewRow& row) { return row.summary.*count > 0; });
+  };
+  const bool nan = some(&Summary::nan), infinite = some(&Summary::infinite);
+  std::vector<Grid::Column> columns{{"stage"},     {"shape"},     {"value", false, true, true},
+                                    {"min", true}, {"max", true}, {"mean", true}};
+  if (nan) columns.push_back({"NaN", true});
+  if (infinite) columns.push_back({"±inf", true});
+  Grid grid(std::move(columns));
+  const std::size_t digits = options.precision.value_or(default_digits);
+  for (const OverviewRow& row : rows) {
+    const StageInfo& info = info_of(row.stage);
+    const Summary& s = row.summary;
+    const auto number = [&](double value) {
+      return s.finite == 0 ? std::string("–") : rounded(value, digits);
+    };
+    std::vector<std::string> cells{std::string(info.name),  shape_text(row.shape),
+                                   std::string(info.value), number(s.min),
+                                   number(s.max),           number(s.mean())};
+    if (nan) cells.push_back(s.nan > 0 ? fmt::format("{}", s.nan) : "");
+    if (infinite) cells.push_back(s.infinite > 0 ? fmt::format("{}", s.infinite) : "");
+    grid.add(std::move(cells));
+  }
+  return grid.text(options.look);
+}
+
+std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& options,
+                         char separator) {
+  std::string out = "layer,stage,shape,dtype,min,max,mean,nan,infinite\n";
+  std::replace(out.begin(), out.end(), ',', separator);
+  const NumberWriter numbers(Dialect::csv, options.precision);
+  for (const OverviewRow& row : rows) {
+    const std::array<std::string, 3> m = measures(row.summary, numbers, "");
+    out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}{0}{8}{0}{9}\n", separator,
+                       separator == '\t' ? tsv_field(row.layer) : csv_field(row.layer),
+                       name_of(row.stage), joined(row.shape, "x"), mha::name_of(row.dtype), m[0],
+                       m[1], m[2], row.summary.nan, row.summary.infinite);
+  }
+  return out;
+}
+
+std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options,
+                          bool lines) {
+  const NumberWriter numbers(Dialect::json, options.precision);
+  std::string out = lines || rows.empty() ? "" : "{\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const OverviewRow& row = rows[i];
+    const std::array<std::string, 3> m = measures(row.summary, numbers, "null");
+    const std::string_view stage = name_of(row.stage);
+    if (!lines)
+      out += json_quoted(options.several_layers ? fmt::format("layers.{}.{}", row.layer, stage)
+                                                : std::string(stage)) +
+             ": {";
+    else
+      out += '{' +
+             (row.layer.empty() ? "" : fmt::format("\"layer\": {}, ", json_quoted(row.layer))) +
+             fmt::format("\"stage\": {}, ", json_quoted(stage));
+    out += fmt::format(
+        "\"shape\": [{}], \"dtype\": \"{}\", \"min\": {}, \"max\": {}, \"mean\": {}, \"nan\": {}, "
+        "\"infinite\": {}}}{}\n",
+        joined(row.shape, ", "), mha::name_of(row.dtype), m[0], m[1], m[2], row.summary.nan,
+        row.summary.infinite, lines || i + 1 == rows.size() ? "" : ",");
+  }
+  if (!lines) out += rows.empty() ? "{}\n" : "}\n";
+  return out;
+}
+
+} // namespace mha::render

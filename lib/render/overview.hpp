@@ -1,0 +1,25 @@
+#pragma once
+// One line per stage: shape, formula, smallest, largest, mean.
+
+#include "observe/summary.hpp"
+#include "render/renderers.hpp"
+
+namespace mha::render {
+
+struct OverviewRow {
+  std::string layer; ///< "" where the layer has no number
+  Stage stage = Stage::x;
+  Shape shape;
+  DType dtype = DType::f32;
+  Summary summary;
+};
+
+/// For eyes; counts of NaN and infinity only where there are some.
+std::string overview_table(const std::vector<OverviewRow>& rows, const Options& options);
+/// layer,stage,shape,dtype,min,max,mean,nan,infinite
+std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& options,
+                         char separator);
+/// One object keyed by stage; as ndjson, one object a line.
+std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options, bool lines);
+
+} // namespace mha::render

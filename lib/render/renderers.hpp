@@ -1,0 +1,46 @@
+#pragma once
+// The list of text forms for the numbers of stages. A form is one file in this folder and one line
+// in renderers.cpp.
+
+#include "render/text.hpp"
+#include "render/value.hpp"
+
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace mha::render {
+
+struct Options {
+  Look look;                            ///< for tables
+  std::optional<std::size_t> precision; ///< significant digits
+  bool matrix = false;                  ///< csv and tsv: bare rows of numbers
+  bool labelled = false;                ///< csv and tsv: some layer has tokens
+  bool several_layers = false;          ///< names are layers.N.STAGE
+};
+
+/// Turns values into text, one after the other; nothing is held back longer than a value.
+class Renderer {
+public:
+  virtual ~Renderer() = default;
+  virtual void add(const Value& value) = 0;
+  /// What closes the text.
+  virtual void finish() {}
+};
+
+std::unique_ptr<Renderer> make_table(const Options& options, Sink sink);
+std::unique_ptr<Renderer> make_csv(const Options& options, Sink sink);
+std::unique_ptr<Renderer> make_tsv(const Options& options, Sink sink);
+std::unique_ptr<Renderer> make_json(const Options& options, Sink sink);
+std::unique_ptr<Renderer> make_ndjson(const Options& options, Sink sink);
+
+struct Form {
+  std::string_view name;       ///< "csv"
+  std::string_view extensions; ///< ".csv", comma-separated where there are several
+  std::string_view title;      ///< for help and docs
+  std::unique_ptr<Renderer> (*make)(const Options& options, Sink sink);
+};
+
+std::span<const Form> forms();
+
+} // namespace mha::render

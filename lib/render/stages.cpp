@@ -1,0 +1,122 @@
+#include "render/stages.hpp"
+
+#include "graph.hpp"
+#include "render/grid.hpp"
+#include "render/numbers.hpp"
+
+namespace mha::render {
+
+namespace {
+
+std::string letters_text(const StageInfo& info, std::string_view separator) {
+  std::string text;
+  for (Letter letter : info.letters)
+    text +=
+        fmt::format("{}{}", text.empty() ? std::string_view() : separator, mha::name_of(letter));
+  return text;
+}
+
+std::string json_words(std::string_view words) {
+  std::string list;
+  while (!words.empty()) {
+    const std::size_t space = words.find(' ');
+    list += (list.empty() ? "" : ", ") + json_quoted(words.substr(0, space));
+    if (space == std::string_view::npos) break;
+    words.remove_prefix(space + 1);
+  }
+  return "[" + list + "]";
+}
+
+std::string json_inputs(const StageInfo& info) {
+  std::string list;
+  for (Stage input : info.inputs)
+    list += (list.empty() ? "" : ", ") + json_quoted(mha::name_of(input));
+  return "[" + list + "]";
+}
+
+/// The parts of a name as code: "`alpha` `attn`".
+std::string markdown_words(std::string_view words) {
+  std::string text;
+  while (!words.empty()) {
+    const std::size_t space = words.find(' ');
+    text += fmt::format("{}`{}`", text.empty() ? "" : " ", words.substr(0, space));
+    if (space == std::string_view::npos) break;
+    words.remove_prefix(space + 1);
+  }
+  return text;
+}
+
+constexpr std::string_view legend =
+    "B batch · T queries · S keys (with past, extra and zero ones in the maps) · H query heads · "
+    "H_kv key/value "
+    "heads · d_model width of input and output · d_k, d_v widths of one head";
+
+} // namespace
+
+std::string stages_table(const Layer* layer, const Look& look) {
+  const StageSet available = layer ? available_stages(*layer) : StageSet();
+  std::vector<Grid::Column> columns{{"stage"}, {"shape"}};
+  if (layer) columns.push_back({"here"});
+  columns.push_back({"value"});
+  columns.push_back({"part of the layer", false, true, true});
+  columns.push_back({"also called", false, true, true});
+  Grid grid(std::move(columns));
+  for (const StageInfo& info : stages()) {
+    std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
+    if (layer)
+      row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
+                                                    : "–");
+    row.insert(row.end(),
+               {std::string(info.value), std::string(info.part), std::string(info.aliases)});
+    grid.add(std::move(row));
+  }
+  std::string out = grid.text(look) + "\n";
+  for (const std::string& line : wrapped(legend, look.width)) out += look.dim(line) + "\n";
+  return out;
+}
+
+std::string stages_json(const Layer* layer) {
+  const StageSet available = layer ? available_stages(*layer) : StageSet();
+  std::string out = "[\n";
+  for (const StageInfo& info : stages()) {
+    std::string letters;
+    for (Letter letter : info.letters)
+      letters += (letters.empty() ? "" : ", ") + json_quoted(mha::name_of(letter));
+    out += fmt::format("  {{\"name\": {}, \"letters\": [{}], ", json_quoted(info.name), letters);
+    if (layer) {
+      std::string shape = "null";
+      if (contains(available, info.stage)) {
+        shape.clear();
+        for (std::size_t size : layer->shape_of(info.stage))
+          shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
+        shape = "[" + shape + "]";
+      }
+      out += fmt::format("\"shape\": {}, ", shape);
+    }
+    out += fmt::format(
+        "\"value\": {}, \"text\": {}, \"part\": {}, \"inputs\": {}, \"aliases\": {}}}{}\n",
+        json_quoted(info.value), json_quoted(info.text), json_quoted(info.part), json_inputs(info),
+        json_words(info.aliases), info.stage == stages().back().stage ? "" : ",");
+  }
+  return out + "]\n";
+}
+
+std::string stages_markdown(const Layer* layer) {
+  const StageSet available = layer ? available_stages(*layer) : StageSet();
+  std::string out =
+      layer ? "| stage | shape | here | value | what it is | part of the layer | also called |\n"
+              "|---|---|---|---|---|---|---|\n"
+            : "| stage | shape | value | what it is | part of the layer | also called |\n"
+              "|---|---|---|---|---|---|\n";
+  for (const StageInfo& info : stages()) {
+    out += fmt::format("| `{}` | {} |", info.name, letters_text(info, ", "));
+    if (layer)
+      out += fmt::format(
+          " {} |", contains(available, info.stage) ? shape_text(layer->shape_of(info.stage)) : "–");
+    out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text, info.part,
+                       markdown_words(info.aliases));
+  }
+  return out;
+}
+
+} // namespace mha::render

@@ -1,0 +1,15 @@
+#pragma once
+// The table of stages as text: for eyes, as JSON, and as the Markdown that docs/stages.md is made
+// of.
+
+#include "layer.hpp"
+#include "render/text.hpp"
+
+namespace mha::render {
+
+/// With a layer: its concrete shapes, and which stages it has.
+std::string stages_table(const Layer* layer, const Look& look);
+std::string stages_json(const Layer* layer);
+std::string stages_markdown(const Layer* layer);
+
+} // namespace mha::render

@@ -1,0 +1,142 @@
+#include "render/text.hpp"
+
+#include <fmt/format.h>
+#include <utf8proc.h>
+
+namespace mha::render {
+
+namespace {
+
+/// One character of UTF-8: its bytes and its columns; a byte that belongs to none is one of its
+/// own.
+struct Character {
+  std::size_t bytes = 1, columns = 1;
+  bool valid = true;
+  utf8proc_int32_t code = 0;
+};
+
+Character first_of(std::string_view text) {
+  if (const auto byte = static_cast<unsigned char>(text[0]); byte < 0x80)
+    return {1, byte < 0x20 || byte == 0x7f ? 0u : 1u, true, byte};
+  Character character;
+  const utf8proc_ssize_t bytes =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                       static_cast<utf8proc_ssize_t>(text.size()), &character.code);
+  if (bytes <= 0) return {1, 1, false, 0};
+  character.bytes = static_cast<std::size_t>(bytes);
+  character.columns = static_cast<std::size_t>(utf8proc_charwidth(character.code));
+  return character;
+}
+
+/// An escape sequence for colours at the start of the text, or 0: it takes no columns.
+std::size_t escape_length(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\x1b' || text[1] != '[') return 0;
+  const std::size_t end = text.find('m');
+  return end == std::string_view::npos ? 0 : end + 1;
+}
+
+} // namespace
+
+std::string Look::bold(std::string_view text) const {
+  return color && !text.empty() ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+}
+
+std::string Look::dim(std::string_view text) const {
+  return color && !text.empty() ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t columns = 0;
+  while (!text.empty()) {
+    if (const std::size_t escape = escape_length(text); escape > 0) {
+      text.remove_prefix(escape);
+      continue;
+    }
+    const Character character = first_of(text);
+    columns += character.columns;
+    text.remove_prefix(character.bytes);
+  }
+  return columns;
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  const std::size_t used = display_width(text);
+  return std::string(used < width ? width - used : 0, ' ').append(text);
+}
+
+std::string pad_right(std::string_view text, std::size_t width) {
+  const std::size_t used = display_width(text);
+  return std::string(text).append(used < width ? width - used : 0, ' ');
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  if (width == 0) return {};
+  std::string cut;
+  std::size_t columns = 0;
+  for (;;) {
+    const Character character = first_of(text);
+    if (columns + character.columns > width - 1) return cut + "…";
+    columns += character.columns;
+    cut += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+}
+
+std::string visible(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const Character character = first_of(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    // C1 controls start escapes on some terminals, and direction marks turn a line around.
+    const bool control = character.code < 0x20 || (character.code >= 0x7f && character.code < 0xa0);
+    const bool direction = (character.code >= 0x202a && character.code <= 0x202e) ||
+                           (character.code >= 0x2066 && character.code <= 0x2069);
+    if (!character.valid)
+      out += fmt::format("\\x{:02x}", byte);
+    else if (byte == '\n')
+      out += "\\n";
+    else if (byte == '\t')
+      out += "\\t";
+    else if (byte == '\r')
+      out += "\\r";
+    else if (control || direction)
+      out += fmt::format("\\u{:04x}", character.code);
+    else
+      out += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  std::size_t used = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find_first_of(" \n");
+    const std::string_view word = text.substr(0, end);
+    const std::size_t columns = display_width(word);
+    if (!line.empty() && used + 1 + columns > width) {
+      lines.push_back(std::move(line));
+      line.clear();
+      used = 0;
+    }
+    if (!word.empty()) {
+      if (!line.empty()) line += ' ', ++used;
+      line += word;
+      used += columns;
+    }
+    if (end == std::string_view::npos) break;
+    if (text[end] == '\n') {
+      lines.push_back(std::move(line));
+      line.clear();
+      used = 0;
+    }
+    text.remove_prefix(end + 1);
+  }
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+} // namespace mha::render

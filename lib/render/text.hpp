@@ -1,0 +1,39 @@
+#pragma once
+// Text for eyes: what it looks like on its reader's screen, widths of Unicode, padding.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::render {
+
+/// Where rendered text goes, piece by piece.
+using Sink = std::function<void(std::string_view)>;
+
+/// What text is rendered for.
+struct Look {
+  bool color = false;      ///< escapes for bold and dim may be used
+  std::size_t width = 100; ///< columns that a line should fit
+  bool terminal = false;
+
+  /// The text in bold, or dim; as it is without colour.
+  std::string bold(std::string_view text) const;
+  std::string dim(std::string_view text) const;
+};
+
+/// Columns that UTF-8 text takes on a terminal (wide characters two, combining ones none).
+std::size_t display_width(std::string_view text);
+/// Filled with spaces up to a display width.
+std::string pad_left(std::string_view text, std::size_t width);  ///< right-aligned
+std::string pad_right(std::string_view text, std::size_t width); ///< left-aligned
+/// The text, cut to a display width with "…" at its end if it is longer.
+std::string shortened(std::string_view text, std::size_t width);
+/// Control characters, and bytes that are no UTF-8, as visible escapes ("\n", "\x1b"): a label may
+/// hold anything.
+std::string visible(std::string_view text);
+/// Words wrapped into lines of at most `width` columns.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+} // namespace mha::render

@@ -1,0 +1,41 @@
+#pragma once
+// A stage's selected value as renderers get it: numbers, and where each of them stands.
+
+#include "layer.hpp"
+#include "select.hpp"
+
+namespace mha::render {
+
+/// One side of a value. A dropped axis (`--head 0`) still knows its one position; one that the
+/// stage does not have has no positions.
+struct Side {
+  Axis axis = Axis::width;
+  std::vector<std::size_t> positions;
+  bool dropped = false;
+  std::vector<std::string> labels; ///< of the positions, or empty
+
+  bool exists() const { return !positions.empty(); }
+  /// Positions to run over: at least one.
+  std::size_t count() const { return positions.empty() ? 1 : positions.size(); }
+};
+
+/// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as
+/// they exist and are not dropped. For row values such as row_max the rows are the queries.
+struct Value {
+  std::string layer; ///< "1" where the layer has a number, else ""
+  Stage stage = Stage::x;
+  Tensor numbers;
+  Side batch, head, row, col;
+
+  /// "weights", or "layers.1.weights".
+  std::string name(bool with_layer) const;
+};
+
+/// What Placement hands out, with the labels of the layer.
+Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,
+                 Tensor numbers);
+
+/// "query", "key", "head", "" for a width: how a side is called.
+std::string_view name_of(Axis axis);
+
+} // namespace mha::render

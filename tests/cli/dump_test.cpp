@@ -1,0 +1,143 @@
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+struct Layer {
+  Folder folder;
+  std::string path = folder.write("layer.json", small_layer());
+
+  Result dump(std::vector<std::string> options) const {
+    options.insert(options.begin(), {"dump", path});
+    return run(options);
+  }
+  /// What `show` prints of the layer, or of a file.
+  static json shown(const std::string& source, const std::string& stage,
+                    std::vector<std::string> options = {}) {
+    options.insert(options.begin(), {"show", source, "-s", stage, "-f", "json"});
+    const Result result = run(options);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return json::parse(result.out).begin().value()["data"];
+  }
+  json computed(const std::string& stage) const { return shown(path, stage); }
+};
+
+const std::string induction = "data/induction",
+                  hidden = "X=data/induction/hidden.npz:layers.{layer}";
+
+} // namespace
+
+TEST_CASE_METHOD(Layer, "dump: every stage, in every format, reads back to the same numbers") {
+  for (const std::string name : {"all.npz", "all.safetensors", "all.json", "folder/"}) {
+    const Result result = dump({"-o", folder.path(name)});
+    INFO(name << ": " << result.err);
+    REQUIRE(result.code == 0);
+    CHECK(result.out.empty());
+    const std::string bare = name.back() == '/' ? name.substr(0, name.size() - 1) : name;
+    CHECK(shown("weights=" + folder.path(bare) + ":weights", "weights") == computed("weights"));
+    CHECK(shown("output=" + folder.path(bare) + ":output", "output") == computed("output"));
+  }
+}
+
+TEST_CASE_METHOD(Layer, "dump: one stage as .npy on standard output") {
+  const Result result = dump({"-s", "weights", "-o", "-"});
+  REQUIRE(result.code == 0);
+  CHECK(result.out.substr(1, 5) == "NUMPY");
+  folder.write("weights.npy", result.out);
+  CHECK(shown(folder.path("weights.npy"), "weights") == computed("weights"));
+  CHECK(run({"show", path, "-s", "weights", "-f", "npy"}).out == result.out);
+  CHECK_THAT(dump({"-o", "-"}).err, Contains("standard output takes one stage"));
+}
+
+TEST_CASE_METHOD(Layer, "dump: needs a place to write to") {
+  const Result result = dump({});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("dump needs --output"));
+}
+
+TEST_CASE_METHOD(Layer, "dump: one file a head, whose axis is dropped") {
+  REQUIRE(dump({"-s", "weights", "-o", folder.path("w{head}.npy")}).code == 0);
+  const json all = computed("weights");
+  CHECK(shown("weights=" + folder.path("w0.npy") + "@TS", "weights")[0] == all[0]);
+  CHECK(folder.has("w1.npy"));
+  CHECK_FALSE(folder.has("w2.npy"));
+}
+
+TEST_CASE_METHOD(Layer, "dump: writes the selection only") {
+  REQUIRE(dump({"-s", "weights", "--query", "1,2", "-o", folder.path("w.json")}).code == 0);
+  CHECK(json::parse(folder.read("w.json"))["weights"]["shape"] == json({2, 2, 3}));
+  CHECK_THAT(dump({"-s", "output", "--head", "0", "-o", folder.path("o.npz")}).err,
+             Contains("no head axis"));
+  CHECK_FALSE(folder.has("o.npz"));
+}
+
+TEST_CASE_METHOD(Layer, "dump: rounds to --dump-dtype") {
+  REQUIRE(dump({"-s", "weights", "--dump-dtype", "f16", "-o", folder.path("w.safetensors")}).code ==
+          0);
+  const Result info = run({"info", folder.path("w.safetensors"), "--format", "json"});
+  CHECK(json::parse(info.out)["files"][0]["tensors"][0]["dtype"] == "float16");
+  CHECK(dump({"-s", "weights", "--dump-dtype", "f8", "-o", folder.path("x.npz")}).code == 2);
+}
+
+TEST_CASE("dump: several layers share a file as layers.N.STAGE, or get one each") {
+  Folder folder;
+  REQUIRE(run({"dump", induction, "--layer", "all", hidden, "-s", "weights,output", "-o",
+               folder.path("all.npz")})
+              .code == 0);
+  const Result info = run({"info", folder.path("all.npz"), "--headers", "--format", "json"});
+  CHECK_THAT(info.out, Contains("\"layers.0.weights\"") && Contains("\"layers.1.output\""));
+  REQUIRE(run({"dump", induction, "--layer", "0-1", hidden, "-s", "weights", "-o",
+               folder.path("l{layer}.npy")})
+              .code == 0);
+  CHECK(folder.names() == std::vector<std::string>{"all.npz", "l0.npy", "l1.npy"});
+}
+
+TEST_CASE("dump: the same bytes with any number of threads") {
+  Folder folder;
+  for (const std::string threads : {"1", "3"})
+    REQUIRE(run({"dump", induction, "--layer", "1", hidden, "-j", threads, "-o",
+                 folder.path("t" + threads + ".safetensors")})
+                .code == 0);
+  CHECK(folder.read("t1.safetensors") == folder.read("t3.safetensors"));
+}
+
+TEST_CASE_METHOD(Layer,
+                 "dump: a folder that is not there is an error, and nothing is left behind") {
+  const Result result = dump({"-o", folder.path("no/such/all.npz")});
+  CHECK(result.code == 2);
+  CHECK(one_line(result.err));
+  CHECK(folder.names() == std::vector<std::string>{"layer.json"});
+}
+
+TEST_CASE_METHOD(Layer,
+                 "convert: a layer keeps its results, settings and labels in another format") {
+  for (const std::string name : {"layer.npz", "layer.safetensors", "copy.json"}) {
+    const Result result = run({"convert", path, "-o", folder.path(name)});
+    INFO(name << ": " << result.err);
+    REQUIRE(result.code == 0);
+    CHECK(shown(folder.path(name), "output") == computed("output"));
+    CHECK_THAT(run({"show", folder.path(name), "-s", "row_sum", "-f", "csv"}).out,
+               Contains(",cat,"));
+  }
+}
+
+TEST_CASE("convert: a layer of a checkpoint gets canonical names") {
+  Folder folder;
+  const std::string layer = folder.path("layer.npz");
+  REQUIRE(run({"convert", induction, "--layer", "1", hidden, "-o", layer}).code == 0);
+  const Result info = run({"info", layer});
+  CHECK_THAT(info.out, Contains("W_q") && Contains("b_q") && Contains("num_heads = 4") &&
+                           Contains("causal = true"));
+  const std::vector<std::string> stage{"-s", "output", "-f", "csv", "--matrix"};
+  std::vector<std::string> before{"show", induction, "--layer", "1", hidden}, after{"show", layer};
+  before.insert(before.end(), stage.begin(), stage.end());
+  after.insert(after.end(), stage.begin(), stage.end());
+  CHECK(run(before).out == run(after).out);
+}

@@ -1,0 +1,81 @@
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+TEST_CASE("info: lists tensors with type, shape and range, and where settings come from") {
+  Folder folder;
+  const std::string path = folder.write("layer.json", small_layer());
+  const Result result = run({"info", path});
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("3 × 4") && Contains("float64") && Contains("num_heads") &&
+                             Contains("by default:"));
+  CHECK_THAT(run({"info", path, "--scale", "0.3"}).out, Contains("--scale"));
+}
+
+TEST_CASE("info: a checkpoint of several layers is listed without choosing one") {
+  const Result result = run({"info", "data/induction"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("q_proj.weight") && Contains("--layer"));
+  const json parsed = json::parse(run({"info", "data/induction", "-f", "json"}).out);
+  CHECK(parsed["layers"].size() == 2);
+  CHECK(parsed["layer"].is_null());
+}
+
+TEST_CASE("info: the chosen layer, as JSON") {
+  const Result result = run({"info", "data/induction", "--layer", "1",
+                             "X=data/induction/hidden.npz:layers.1", "-f", "json"});
+  REQUIRE(result.code == 0);
+  const json parsed = json::parse(result.out);
+  CHECK(parsed["layer"]["id"] == "1");
+  bool causal = false, X = false;
+  for (const json& setting : parsed["settings"])
+    causal |= setting["name"] == "causal" && setting["value"] == "true";
+  for (const json& part : parsed["parts"])
+    X |= part["name"] == "X" && part["shape"] == json({33, 64});
+  CHECK(causal);
+  CHECK(X);
+}
+
+TEST_CASE("info: files that are no layer are listed, with the reason") {
+  Folder folder;
+  const std::string path =
+      folder.write("other.json", R"({"temperature": [20.5, "NaN", "-Infinity"]})");
+  const Result result = run({"info", path});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("temperature") && Contains("NaN") && Contains("±inf"));
+}
+
+TEST_CASE("info: a broken file is an error") {
+  Folder folder;
+  const Result result = run({"info", folder.write("layer.npz", "PK\x03\x04 no archive")});
+  CHECK(result.code == 2);
+  CHECK(one_line(result.err));
+}
+
+TEST_CASE("stages: the table, for eyes and for documents") {
+  const Result table = run({"stages"});
+  CHECK(table.code == 0);
+  CHECK_THAT(table.out, Contains("weights") && Contains("H × T × S"));
+  const Result markdown = run({"stages", "-f", "markdown"});
+  CHECK_THAT(markdown.out,
+             Catch::StartsWith("| stage | shape |") && Contains("| `weights` | H, T, S |"));
+  const json parsed = json::parse(run({"stages", "-f", "json"}).out);
+  CHECK(parsed.size() == 26);
+}
+
+TEST_CASE("stages: with the shapes of a layer") {
+  Folder folder;
+  const std::string path = folder.write("layer.json", small_layer());
+  CHECK_THAT(run({"stages", path}).out, Contains("2 × 3 × 3"));
+  const json parsed = json::parse(run({"stages", path, "-f", "json"}).out);
+  CHECK(parsed[20]["name"] == "weights");
+  CHECK(parsed[20]["shape"] == json({2, 3, 3}));
+  CHECK(parsed[4]["shape"].is_null());
+}

@@ -1,0 +1,66 @@
+#include "support/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace {
+
+std::string place_of(std::size_t flat, const mha::Shape& shape) {
+  mha::Shape place(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0; flat /= shape[axis])
+    place[axis] = flat % shape[axis];
+  return mha::to_string(place);
+}
+
+Difference shapes_differ(const mha::Tensor& got, const mha::Tensor& want) {
+  return fmt::format("shape {}, expected {}", mha::to_string(got.shape()),
+                     mha::to_string(want.shape()));
+}
+
+} // namespace
+
+Difference compare(const mha::Tensor& got, const mha::Tensor& want, double bound) {
+  if (got.shape() != want.shape()) return shapes_differ(got, want);
+  double worst = 0;
+  std::size_t worst_at = 0;
+  const auto say = [&](std::size_t i, std::string_view what) {
+    return fmt::format("{}: {}, expected {} at {}; bound {}", what, mha::value_at(got, i),
+                       mha::value_at(want, i), place_of(i, want.shape()), bound);
+  };
+  for (std::size_t i = 0; i < want.count(); ++i) {
+    const double a = mha::value_at(got, i), b = mha::value_at(want, i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (!std::isfinite(a) || !std::isfinite(b)) return say(i, "not finite at the same places");
+    if (std::fabs(a - b) > worst) worst = std::fabs(a - b), worst_at = i;
+  }
+  return worst <= bound ? Difference() : say(worst_at, fmt::format("off by {}", worst));
+}
+
+Difference compare_bits(const mha::Tensor& got, const mha::Tensor& want) {
+  if (got.shape() != want.shape() || got.dtype() != want.dtype()) return shapes_differ(got, want);
+  if (std::memcmp(got.raw(), want.raw(), want.bytes()) == 0) return {};
+  const std::size_t element = mha::size_of(want.dtype());
+  for (std::size_t i = 0; i < want.count(); ++i)
+    if (std::memcmp(got.raw() + i * element, want.raw() + i * element, element) != 0)
+      return fmt::format("{:.17g}, expected {:.17g} at {}", mha::value_at(got, i),
+                         mha::value_at(want, i), place_of(i, want.shape()));
+  return {};
+}
+
+double magnitude(const mha::Tensor& tensor) {
+  double largest = 0;
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (const double value = std::fabs(mha::value_at(tensor, i)); std::isfinite(value))
+      largest = std::max(largest, value);
+  return largest;
+}
+
+double magnitude(const reference::Array& array) {
+  double largest = 0;
+  for (double value : array.values)
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  return largest;
+}

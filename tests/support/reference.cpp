@@ -1,0 +1,289 @@
+#include "support/reference_positions.hpp"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace reference {
+
+namespace {
+
+std::size_t count_of(const Shape& shape) {
+  std::size_t count = 1;
+  for (std::size_t n : shape) count *= n;
+  return count;
+}
+
+// x: B, T, d_model.
+Array normalised_input(const Layer& layer) {
+  if (layer.input_norm == Norm::none) return layer.X;
+  Array x(layer.X.shape);
+  const std::size_t d = layer.X.shape[2];
+  for (std::size_t b = 0; b < layer.B(); ++b)
+    for (std::size_t t = 0; t < layer.T(); ++t) {
+      double mean = 0, square = 0;
+      for (std::size_t i = 0; i < d; ++i) mean += layer.X(b, t, i) / real(d);
+      if (layer.input_norm == Norm::rms) mean = 0;
+      for (std::size_t i = 0; i < d; ++i) square += std::pow(layer.X(b, t, i) - mean, 2) / real(d);
+      for (std::size_t i = 0; i < d; ++i) {
+        x(b, t, i) = (layer.X(b, t, i) - mean) / std::sqrt(square + layer.input_norm_eps);
+        if (!layer.norm_weight.empty()) x(b, t, i) *= layer.norm_weight(i);
+        if (!layer.norm_bias.empty()) x(b, t, i) += layer.norm_bias(i);
+      }
+    }
+  return x;
+}
+
+// x: B, rows, in. W: in, heads·d. The result: B, heads, rows, d.
+Array projected(const Array& x, const Array& W, const Array& bias, std::size_t heads,
+                std::size_t d) {
+  Array y({x.shape[0], heads, x.shape[1], d});
+  for (std::size_t b = 0; b < x.shape[0]; ++b)
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t t = 0; t < x.shape[1]; ++t)
+        for (std::size_t i = 0; i < d; ++i) {
+          const std::size_t column = h * d + i;
+          double sum = bias.empty() ? 0 : bias(column);
+          if (W.empty())
+            sum += x(b, t, column);
+          else
+            for (std::size_t c = 0; c < x.shape[2]; ++c) sum += x(b, t, c) * W(c, column);
+          y(b, h, t, i) = sum;
+        }
+  return y;
+}
+
+// q: B, heads, rows, d. The weight counts d: each head for itself; or heads·d: the row as a whole.
+Array normed(const Array& q, const Array& weight, double eps, bool one_plus) {
+  Array y(q.shape);
+  const std::size_t heads = q.shape[1], d = q.shape[3];
+  const bool whole = weight.shape[0] == heads * d;
+  for (std::size_t b = 0; b < q.shape[0]; ++b)
+    for (std::size_t t = 0; t < q.shape[2]; ++t) {
+      std::vector<double> squares(heads, 0);
+      double all = 0;
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t i = 0; i < d; ++i) squares[h] += q(b, h, t, i) * q(b, h, t, i);
+      for (double square : squares) all += square;
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t i = 0; i < d; ++i) {
+          const double mean = whole ? all / real(heads * d) : squares[h] / real(d);
+          const double w = whole ? weight(h * d + i) : weight(i);
+          y(b, h, t, i) = q(b, h, t, i) / std::sqrt(mean + eps) * (one_plus ? 1 + w : w);
+        }
+    }
+  return y;
+}
+
+// past: B, H_kv, P, d. current: B, H_kv, S, d. extra: H_kv·d. The result: B, H_kv, S_all, d.
+Array all_keys(const Layer& layer, const Array& past, const Array& current, const Array& extra) {
+  const std::size_t heads = current.shape[1], d = current.shape[3];
+  Array all({current.shape[0], heads, layer.S_all(), d});
+  for (std::size_t b = 0; b < current.shape[0]; ++b)
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t i = 0; i < d; ++i) {
+        std::size_t j = 0;
+        for (std::size_t p = 0; p < layer.P(); ++p) all(b, h, j++, i) = past(b, h, p, i);
+        for (std::size_t s = 0; s < layer.S(); ++s) all(b, h, j++, i) = current(b, h, s, i);
+        if (!extra.empty()) all(b, h, j++, i) = extra(h * d + i);
+      }
+  return all;
+}
+
+// q: B, H, T, d_k. k: B, H_kv, S, d_k. The result: B, H, T, S.
+Array dot_products(const Array& q, const Array& k) {
+  Array scores({q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
+  for (std::size_t b = 0; b < q.shape[0]; ++b)
+    for (std::size_t h = 0; h < q.shape[1]; ++h)
+      for (std::size_t t = 0; t < q.shape[2]; ++t)
+        for (std::size_t j = 0; j < k.shape[2]; ++j)
+          for (std::size_t i = 0; i < q.shape[3]; ++i)
+            scores(b, h, t, j) += q(b, h, t, i) * k(b, h / (q.shape[1] / k.shape[1]), j, i);
+  return scores;
+}
+
+/// Row (b, h, t) of a map becomes the number f(row, h, b, t).
+template <class F> Array each_row(const Array& from, F f) {
+  Array to({from.shape[0], from.shape[1], from.shape[2]});
+  for (std::size_t b = 0; b < from.shape[0]; ++b)
+    for (std::size_t h = 0; h < from.shape[1]; ++h)
+      for (std::size_t t = 0; t < from.shape[2]; ++t) {
+        std::vector<double> row;
+        for (std::size_t j = 0; j < from.shape[3]; ++j) row.push_back(from(b, h, t, j));
+        to(b, h, t) = f(row, b, h, t);
+      }
+  return to;
+}
+
+// weights: B, H, T, S. v: B, H_kv, S, d_v. The result: B, H, T, d_v.
+Array weighted_values(const Array& weights, const Array& v) {
+  Array out({weights.shape[0], weights.shape[1], weights.shape[2], v.shape[3]});
+  for (std::size_t b = 0; b < out.shape[0]; ++b)
+    for (std::size_t h = 0; h < out.shape[1]; ++h)
+      for (std::size_t t = 0; t < out.shape[2]; ++t)
+        for (std::size_t i = 0; i < out.shape[3]; ++i)
+          for (std::size_t j = 0; j < v.shape[2]; ++j)
+            out(b, h, t, i) += weights(b, h, t, j) * v(b, h / (out.shape[1] / v.shape[1]), j, i);
+  return out;
+}
+
+// head_out: B, H, T, d_v. W_o: H·d_v, d_out. The result: B, H, T, d_out.
+Array through_output(const Layer& layer, const Array& head_out) {
+  const std::size_t H = head_out.shape[1], T = head_out.shape[2], d_v = head_out.shape[3];
+  const std::size_t d_out = layer.W_o.empty() ? H * d_v : layer.W_o.shape[1];
+  Array result({head_out.shape[0], H, T, d_out});
+  for (std::size_t b = 0; b < head_out.shape[0]; ++b)
+    for (std::size_t h = 0; h < H; ++h)
+      for (std::size_t t = 0; t < T; ++t)
+        for (std::size_t i = 0; i < d_v; ++i) {
+          const std::size_t row = h * d_v + i;
+          if (layer.W_o.empty())
+            result(b, h, t, row) = head_out(b, h, t, i);
+          else
+            for (std::size_t o = 0; o < d_out; ++o)
+              result(b, h, t, o) += head_out(b, h, t, i) * layer.W_o(row, o);
+        }
+  return result;
+}
+
+// B, H, T, d to B, T, H·d.
+Array side_by_side(const Array& heads) {
+  Array packed({heads.shape[0], heads.shape[2], heads.shape[1] * heads.shape[3]});
+  for (std::size_t b = 0; b < heads.shape[0]; ++b)
+    for (std::size_t h = 0; h < heads.shape[1]; ++h)
+      for (std::size_t t = 0; t < heads.shape[2]; ++t)
+        for (std::size_t i = 0; i < heads.shape[3]; ++i)
+          packed(b, t, h * heads.shape[3] + i) = heads(b, h, t, i);
+  return packed;
+}
+
+Array sum(const Array& a, const Array& b) {
+  Array c = a;
+  for (std::size_t i = 0; i < c.values.size(); ++i) c.values[i] += b.values[i];
+  return c;
+}
+
+} // namespace
+
+Array::Array(Shape the_shape, double fill)
+    : shape(std::move(the_shape)), values(count_of(shape), fill) {}
+
+std::size_t Array::flat(std::initializer_list<std::size_t> index) const {
+  if (index.size() != shape.size()) throw std::out_of_range("another number of axes");
+  std::size_t at = 0, axis = 0;
+  for (std::size_t i : index) {
+    if (i >= shape[axis]) throw std::out_of_range("an index beyond its axis");
+    at = at * shape[axis++] + i;
+  }
+  return at;
+}
+
+double Array::broadcast(std::size_t b, std::size_t h, std::size_t t, std::size_t j) const {
+  return (*this)(shape[0] == 1 ? 0 : b, shape[1] == 1 ? 0 : h, shape[2] == 1 ? 0 : t,
+                 shape[3] == 1 ? 0 : j);
+}
+
+std::map<std::string, Array> compute(const Layer& layer) {
+  std::map<std::string, Array> s;
+  // A stage that is given replaces what was computed.
+  const auto put = [&](const char* name, Array computed) -> const Array& {
+    const auto found = layer.given.find(name);
+    return s[name] = found == layer.given.end() ? std::move(computed) : found->second;
+  };
+
+  const Array& x = put("x", normalised_input(layer));
+  const Array* q = &put("q", projected(x, layer.W_q, layer.b_q, layer.H, layer.d_k));
+  const Array* k = &put("k", projected(layer.X_k.empty() ? x : layer.X_k, layer.W_k, layer.b_k,
+                                       layer.H_kv, layer.d_k));
+  const Array* v = &put("v", projected(layer.X_v.empty() ? x : layer.X_v, layer.W_v, layer.b_v,
+                                       layer.H_kv, layer.d_v));
+  if (!layer.q_norm_weight.empty())
+    q = &put("q_norm", normed(*q, layer.q_norm_weight, layer.qk_norm_eps, layer.one_plus));
+  if (!layer.k_norm_weight.empty())
+    k = &put("k_norm", normed(*k, layer.k_norm_weight, layer.qk_norm_eps, layer.one_plus));
+  if (layer.rope != Rope::none) {
+    q = &put("q_rope", rotated(layer, *q));
+    k = &put("k_rope", rotated(layer, *k));
+  }
+  if (layer.S_all() != layer.S()) {
+    k = &put("k_all", all_keys(layer, layer.k_past, *k, layer.k_extra));
+    v = &put("v_all", all_keys(layer, layer.v_past, *v, layer.v_extra));
+  }
+
+  const Array* score = &put("scores", dot_products(*q, *k));
+  score = &put("scaled", each(*score, [&](double a, auto...) { return a * layer.scale; }));
+  if (layer.softcap != 0)
+    score = &put("capped", each(*score, [&](double a, auto...) {
+                   return layer.softcap * std::tanh(a / layer.softcap);
+                 }));
+  if (!layer.bias.empty() || layer.alibi != Alibi::none)
+    score = &put("biased", biased(layer, *score));
+  const Array& logits = put("masked", masked(layer, *score));
+
+  const auto sink = [&](std::size_t h) { return layer.sinks.empty() ? -infinity : layer.sinks(h); };
+  const Array& row_max = put(
+      "row_max", each_row(logits, [&](const auto& row, std::size_t, std::size_t h, std::size_t) {
+        double max = sink(h);
+        for (double a : row) max = std::isnan(a) || a > max ? a : max;
+        return max;
+      }));
+  // What is subtracted; a row in which nothing is allowed stays at −inf.
+  const auto shift = [&](std::size_t b, std::size_t h, std::size_t t) {
+    return layer.naive || row_max(b, h, t) == -infinity ? 0 : row_max(b, h, t);
+  };
+  const Array& shifted =
+      put("shifted",
+          each(logits, [&](double a, auto b, auto h, auto t, auto) { return a - shift(b, h, t); }));
+  const Array& exp = put("exp", each(shifted, [](double a, auto...) { return std::exp(a); }));
+  const Array& row_sum = put(
+      "row_sum", each_row(exp, [&](const auto& row, std::size_t b, std::size_t h, std::size_t t) {
+        double total = std::exp(sink(h) - shift(b, h, t));
+        for (double a : row) total += a;
+        return total;
+      }));
+  put("logsumexp", each_row(exp, [&](const auto&, std::size_t b, std::size_t h, std::size_t t) {
+        return (layer.naive ? 0 : row_max(b, h, t)) + std::log(row_sum(b, h, t));
+      }));
+  // Nothing is allowed: every exponent is −inf. A computation that starts at exp only has the
+  // sum.
+  const auto fully_masked = [&](std::size_t b, std::size_t h, std::size_t t) {
+    if (layer.given.count("exp") != 0 || (layer.given.count("row_sum") != 0 && !layer.naive))
+      return row_sum(b, h, t) == 0;
+    bool all = sink(h) == -infinity;
+    for (std::size_t j = 0; j < layer.S_all(); ++j) all = all && shifted(b, h, t, j) == -infinity;
+    return all;
+  };
+  const Array& weights = put("weights", each(exp, [&](double a, auto b, auto h, auto t, auto) {
+                               if (!fully_masked(b, h, t)) return a / row_sum(b, h, t);
+                               switch (layer.masked_rows) {
+                               case MaskedRows::zero:
+                                 return 0.0;
+                               case MaskedRows::nan:
+                                 return std::nan("");
+                               case MaskedRows::uniform:
+                                 break;
+                               }
+                               return 1 / real(layer.S_all());
+                             }));
+
+  const Array& head_out = put("head_out", weighted_values(weights, *v));
+  const Array& head_result = put("head_result", through_output(layer, head_out));
+  const Array& concat = put("concat", side_by_side(head_out));
+  Array output({concat.shape[0], concat.shape[1], head_result.shape[3]});
+  for (std::size_t b = 0; b < output.shape[0]; ++b)
+    for (std::size_t t = 0; t < output.shape[1]; ++t)
+      for (std::size_t o = 0; o < output.shape[2]; ++o) {
+        double total = layer.b_o.empty() ? 0 : layer.b_o(o);
+        if (layer.W_o.empty())
+          total += concat(b, t, o);
+        else
+          for (std::size_t i = 0; i < concat.shape[2]; ++i)
+            total += concat(b, t, i) * layer.W_o(i, o);
+        output(b, t, o) = total;
+      }
+  put("output", std::move(output));
+  if (layer.residual) put("residual", sum(layer.X, s["output"]));
+  return s;
+}
+
+} // namespace reference

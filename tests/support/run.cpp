@@ -1,0 +1,138 @@
+#include "support/run.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace mha::test {
+
+namespace {
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    read = ends[0], write = ends[1];
+  }
+  static void close_end(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+  ~Pipe() { close_end(read), close_end(write); }
+};
+
+Result execute(const std::vector<std::string>& words, const Setting& setting) {
+  Pipe in, out, err;
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork");
+  if (child == 0) {
+    dup2(in.read, STDIN_FILENO), dup2(out.write, STDOUT_FILENO), dup2(err.write, STDERR_FILENO);
+    std::signal(SIGPIPE, SIG_DFL);
+    for (const auto& [name, value] : setting.env)
+      value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+    setenv("MHA", MHA_PROGRAM, 1);
+    if (chdir(setting.folder.empty() ? MHA_SOURCE_DIR : setting.folder.c_str()) != 0) _exit(126);
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  Pipe::close_end(in.read), Pipe::close_end(out.write), Pipe::close_end(err.write);
+
+  std::signal(SIGPIPE, SIG_IGN); // a child that does not read its input
+  Result result;
+  std::size_t written = 0;
+  std::array<char, 65536> buffer{};
+  while (out.read >= 0 || err.read >= 0) {
+    if (in.write >= 0 && written == setting.input.size()) Pipe::close_end(in.write);
+    std::array<pollfd, 3> ends{
+        {{out.read, POLLIN, 0}, {err.read, POLLIN, 0}, {in.write, POLLOUT, 0}}};
+    poll(ends.data(), ends.size(), -1);
+    const auto drain = [&](const pollfd& end, int& file, std::string& text) {
+      if (file < 0 || !(end.revents & (POLLIN | POLLHUP))) return;
+      const ssize_t n = ::read(file, buffer.data(), buffer.size());
+      if (n <= 0)
+        Pipe::close_end(file);
+      else
+        text.append(buffer.data(), static_cast<std::size_t>(n));
+    };
+    drain(ends[0], out.read, result.out);
+    drain(ends[1], err.read, result.err);
+    if (in.write >= 0 && (ends[2].revents & (POLLOUT | POLLERR))) {
+      const ssize_t n = ::write(in.write, setting.input.data() + written,
+                                std::min<std::size_t>(setting.input.size() - written, 65536));
+      if (n < 0)
+        Pipe::close_end(in.write);
+      else
+        written += static_cast<std::size_t>(n);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+} // namespace
+
+Result run(const std::vector<std::string>& arguments, const Setting& setting) {
+  std::vector<std::string> words{MHA_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return execute(words, setting);
+}
+
+Result shell(const std::string& line, const Setting& setting) {
+  return execute({"bash", "-o", "pipefail", "-c", line}, setting);
+}
+
+Folder::Folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "mha-test-XXXXXX").string();
+  if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
+  root_ = name;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(root_, ignored);
+}
+
+std::string Folder::write(const std::string& name, const std::string& text) const {
+  std::ofstream(root_ / name, std::ios::binary) << text;
+  return path(name);
+}
+
+std::string Folder::read(const std::string& name) const {
+  std::ifstream file(root_ / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root_))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string small_layer() {
+  return R"({"num_heads": 2, "causal": true, "tokens": ["the", "cat", "sat"],
+  "X": [[0.5, -1.0, 2.0, 0.25], [1.5, 0.75, -0.5, 1.0], [-2.0, 0.125, 0.375, 3.0]],
+  "W_q": [[1, 0.5, -0.25, 0], [0.5, 2, 0, 1], [-1, 0, 0.75, 0.5], [0.25, -0.5, 1, 1.5]],
+  "W_k": [[0.5, 1, 0, -0.5], [1, -1, 0.5, 0.25], [0, 0.25, 1, 2], [-0.75, 0.5, 0.125, 1]],
+  "W_v": [[2, 0, 1, 0.5], [0, 1, -1, 0.25], [0.5, 0.5, 0, 1], [1, -2, 0.25, 0]],
+  "W_o": [[1, 0, 0, 0.5], [0, 1, 0.5, 0], [0.25, 0, 1, 0], [0, -0.5, 0, 1]]}
+)";
+}
+
+} // namespace mha::test
