@@ -260,8 +260,7 @@ naming::InputNormalisation Model::State::add_found(const naming::Found& layer, P
 /// normalises before attention gets a note.
 void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings,
                             LoadedLayer& to) const {
-  using Kind = naming::InputNormalisation::Kind;
-  const bool before = norm.kind == Kind::layer || norm.kind == Kind::rms;
+  const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
   if (settings.input_norm != InputNorm::checkpoint) {
     if (before && !settings.origins.count("input_norm") && parts.count("X"))
       to.notes.push_back(fmt::format("X must be the normalised input (the output of {}), or give "
@@ -269,14 +268,14 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts
                                      norm.module));
     return;
   }
-  if (norm.kind == Kind::unknown) return; // refused by who assembles the layer
+  if (norm.kind == naming::NormKind::unknown) return; // refused by who assembles the layer
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
     to.notes.push_back(fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
     return;
   }
-  set(settings, "input_norm", norm.kind == Kind::rms ? "rms" : "layer", origin);
+  set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
   if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
     fail("input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
          norm.file, norm.module);

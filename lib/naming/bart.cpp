@@ -39,7 +39,7 @@ void normalises_before(Translation& to) {
   const Group& group = to.group();
   const char* norm =
       group.within({"encoder_attn"}) ? "encoder_attn_layer_norm" : "self_attn_layer_norm";
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + norm}, {"layer_norm_eps"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + norm}, {"layer_norm_eps"}, 1e-5);
 }
 
 const Family bart{"bart", "BART", bart_needs, bart_knows, nullptr, translate};

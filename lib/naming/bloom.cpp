@@ -21,8 +21,8 @@ void translate(const Group& group, Translation& to) {
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   to.set("causal", "true");
   to.set("alibi", "bloom");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "input_layernorm"},
-                {"layer_norm_epsilon"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_epsilon"},
+                1e-5);
 }
 
 } // namespace

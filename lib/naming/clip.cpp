@@ -16,8 +16,7 @@ void translate(const Group& group, Translation& to) {
   take_bart(to);
   if (group.within({"text_model"}) && !group.is_model({"siglip", "siglip2", "siglip_text_model"}))
     to.set("causal", "true");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "layer_norm1"},
-                {"layer_norm_eps"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "layer_norm1"}, {"layer_norm_eps"}, 1e-5);
 }
 
 } // namespace

@@ -40,8 +40,7 @@ void translate(const Group& group, Translation& to) {
     to.set("alibi", "falcon", "config.json");
   else
     set_rotary(to, {.style = "half"});
-  to.normalises(InputNormalisation::Kind::layer,
-                {group.parent() + "ln_attn", group.parent() + "input_layernorm"},
+  to.normalises(NormKind::layer, {group.parent() + "ln_attn", group.parent() + "input_layernorm"},
                 {"layer_norm_epsilon"}, 1e-5);
 }
 

@@ -176,8 +176,7 @@ std::optional<std::size_t> Translation::head_width() const {
   return std::nullopt;
 }
 
-void Translation::normalises(InputNormalisation::Kind kind,
-                             std::initializer_list<std::string> modules,
+void Translation::normalises(NormKind kind, std::initializer_list<std::string> modules,
                              std::initializer_list<std::string_view> eps_keys, double eps) {
   norm.kind = kind;
   norm.file = group_.contents->name;
@@ -185,8 +184,7 @@ void Translation::normalises(InputNormalisation::Kind kind,
   for (const std::string& module : modules)
     if (const io::Entry* weight = group_.elsewhere(module + ".weight"); weight && !norm.weight) {
       norm.module = module, norm.weight = weight;
-      norm.bias =
-          kind == InputNormalisation::Kind::rms ? nullptr : group_.elsewhere(module + ".bias");
+      norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + ".bias");
     }
   if (!set_from_config("input_norm_eps", eps_keys)) set("input_norm_eps", fmt::format("{}", eps));
 }

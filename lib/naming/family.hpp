@@ -56,10 +56,11 @@ struct Group {
 
 struct Family;
 
+enum class NormKind : std::uint8_t { unknown, none, layer, rms };
+
 /// The normalisation before attention, for input_norm = checkpoint.
 struct InputNormalisation {
-  enum class Kind : std::uint8_t { unknown, none, layer, rms };
-  Kind kind = Kind::unknown;
+  NormKind kind = NormKind::unknown;
   std::string file;   ///< what holds it, for messages
   std::string module; ///< "model.layers.0.input_layernorm"
   const io::Entry* weight = nullptr;
@@ -108,9 +109,9 @@ public:
 
   /// Attention's input was normalised by the first of `modules` that the file has (whole names).
   /// The epsilon is config.json's, under one of the keys, or `eps`.
-  void normalises(InputNormalisation::Kind kind, std::initializer_list<std::string> modules,
+  void normalises(NormKind kind, std::initializer_list<std::string> modules,
                   std::initializer_list<std::string_view> eps_keys, double eps);
-  void normalises_after() { norm.kind = InputNormalisation::Kind::none; }
+  void normalises_after() { norm.kind = NormKind::none; }
 
   void note(std::string text) { notes.push_back(std::move(text)); }
   /// A note where config.json names a model that this family was not written for.

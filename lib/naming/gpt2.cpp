@@ -51,8 +51,7 @@ void finish_gpt2(Translation& to) {
   const bool cross = group.within({"crossattention"});
   to.set("causal", cross ? "false" : "true");
   const std::string norm = group.parent() + (cross ? "ln_cross_attn" : "ln_1");
-  to.normalises(InputNormalisation::Kind::layer, {norm, group.parent() + "ln1"},
-                {"layer_norm_epsilon"}, 1e-5);
+  to.normalises(NormKind::layer, {norm, group.parent() + "ln1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
 void set_gpt2_scale(Translation& to) {

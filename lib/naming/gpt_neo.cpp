@@ -53,8 +53,7 @@ void translate(const Group& group, Translation& to) {
   if (kind && *kind == "local")
     to.set("window_left", fmt::format("{}", to.number({"window_size"}).value_or(256) - 1),
            "config.json");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"},
-                1e-5);
+  to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
 } // namespace

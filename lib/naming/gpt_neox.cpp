@@ -21,8 +21,7 @@ void translate(const Group& group, Translation& to) {
   to.set_from_config("num_heads", {"num_attention_heads"});
   to.set("causal", "true");
   set_rotary(to, {.style = "half", .part = 0.25, .base_keys = {"rotary_emb_base", "rope_theta"}});
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "input_layernorm"},
-                {"layer_norm_eps"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
 }
 
 } // namespace

@@ -23,8 +23,7 @@ void translate(const Group& group, Translation& to) {
   if (!group.configured("rotary_dim"))
     to.note("config.json does not say rotary_dim: all dimensions of a head are rotated; "
             "--rope-dims chooses");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"},
-                1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
 } // namespace

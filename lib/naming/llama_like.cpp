@@ -45,9 +45,8 @@ void take_llama(Translation& to) {
     to.take("q_norm.weight", "q_norm.weight"), to.take("k_norm.weight", "k_norm.weight");
     to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
   }
-  using Kind = InputNormalisation::Kind;
   const std::string norm = group.parent() + "input_layernorm";
-  to.normalises(group.elsewhere(norm + ".bias") ? Kind::layer : Kind::rms, {norm},
+  to.normalises(group.elsewhere(norm + ".bias") ? NormKind::layer : NormKind::rms, {norm},
                 {"rms_norm_eps", "layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"}, 1e-6);
 }
 

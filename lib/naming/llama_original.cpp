@@ -19,8 +19,7 @@ void translate(const Group& group, Translation& to) {
     to.note("use_scaled_rope: give --rope-scaling llama3 and its factors (--rope-factor …), which "
             "these files do not hold");
   set_window(to, every_layer);
-  to.normalises(InputNormalisation::Kind::rms, {group.parent() + "attention_norm"}, {"norm_eps"},
-                1e-5);
+  to.normalises(NormKind::rms, {group.parent() + "attention_norm"}, {"norm_eps"}, 1e-5);
 }
 
 } // namespace

@@ -11,8 +11,7 @@ void translate(const Group& group, Translation& to) {
   to.pass_over({"mask"}, "the causal mask's buffer");
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   to.set("causal", "true");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "ln1"}, {"layer_norm_epsilon"},
-                1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "ln1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
 } // namespace

@@ -23,8 +23,7 @@ void translate(const Group& group, Translation& to) {
   to.set("causal", "true");
   if (to.is_true({"attn_config.alibi"}, true))
     to.set("alibi", "mpt", group.configured("attn_config.alibi") ? "config.json" : "");
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "norm_1"},
-                {"layer_norm_epsilon"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "norm_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
 } // namespace

@@ -13,8 +13,7 @@ void finish(const Group& group, Translation& to) {
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
   to.set("causal", "true");
   set_rotary(to, {.style = "half", .part = 0.5});
-  to.normalises(InputNormalisation::Kind::layer,
-                {group.parent() + "input_layernorm", group.parent() + "ln"},
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm", group.parent() + "ln"},
                 {"layer_norm_eps", "layer_norm_epsilon"}, 1e-5);
 }
 

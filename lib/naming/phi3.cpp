@@ -15,8 +15,7 @@ void translate(const Group& group, Translation& to) {
   to.set("causal", "true");
   set_rotary(to, {.style = "half"});
   set_window(to, every_layer);
-  to.normalises(InputNormalisation::Kind::rms, {group.parent() + "input_layernorm"},
-                {"rms_norm_eps"}, 1e-5);
+  to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
 }
 
 } // namespace

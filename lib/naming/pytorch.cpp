@@ -27,7 +27,7 @@ void set_clip(const Group& group, Translation& to) {
     to.note(
         "resblocks outside of visual: CLIP's text tower, causal; --no-causal chooses otherwise");
   }
-  to.normalises(InputNormalisation::Kind::layer, {group.parent() + "ln_1"}, {}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {}, 1e-5);
 }
 
 void translate(const Group& group, Translation& to) {

@@ -42,8 +42,7 @@ void translate(const Group& group, Translation& to) {
     to.set("relative_bidirectional", decoder ? "false" : "true");
     to.set_from_config("relative_max_distance", {"relative_attention_max_distance"});
   }
-  to.normalises(InputNormalisation::Kind::rms, {group.parent() + "layer_norm"},
-                {"layer_norm_epsilon"}, 1e-6);
+  to.normalises(NormKind::rms, {group.parent() + "layer_norm"}, {"layer_norm_epsilon"}, 1e-6);
 }
 
 } // namespace

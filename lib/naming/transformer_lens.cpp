@@ -42,13 +42,12 @@ void translate(const Group& group, Translation& to) {
 
   // ln1 has w and b; folded into the weights it has neither, and still divides.
   const std::string norm = group.parent() + "ln1";
-  using Kind = InputNormalisation::Kind;
   const std::string type = group.configured("normalization_type").value_or("");
   to.norm.weight = group.elsewhere(norm + ".w"), to.norm.bias = group.elsewhere(norm + ".b");
   if (to.norm.bias || type.starts_with("LN"))
-    to.norm.kind = Kind::layer;
+    to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
-    to.norm.kind = Kind::rms;
+    to.norm.kind = NormKind::rms;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");
   if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");

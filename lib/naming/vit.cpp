@@ -13,9 +13,8 @@ void translate(const Group& group, Translation& to) {
             "a learned relative position");
   to.take_projections("attention.query", "attention.key", "attention.value", "output.dense");
   to.set_from_config("num_heads", {"num_attention_heads"});
-  to.normalises(InputNormalisation::Kind::layer,
-                {group.parent() + "layernorm_before", group.parent() + "norm1"}, {"layer_norm_eps"},
-                1e-12);
+  to.normalises(NormKind::layer, {group.parent() + "layernorm_before", group.parent() + "norm1"},
+                {"layer_norm_eps"}, 1e-12);
 }
 
 } // namespace
