@@ -202,6 +202,14 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     declared.emplace_back(&option, entry);
   }
 
+  // `-layer 1` would be read as `-l ayer`: nobody means that.
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    const std::string name = word.substr(0, word.find('='));
+    if (name.size() > 2 && name[0] == '-' && name[1] != '-' &&
+        parser.get_option_no_throw("-" + name))
+      refuse_unknown(word);
+  }
   try {
     parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ArgumentMismatch& error) {
@@ -212,8 +220,8 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     throw UsageError(error.what());
   }
   if (help) return false;
-  if (const std::vector<std::string> unknown = parser.remaining(); !unknown.empty())
-    refuse_unknown(unknown[0]);
+  for (const std::string& unknown : parser.remaining())
+    if (unknown != "--") refuse_unknown(unknown);
 
   for (const auto& [option, entry] : declared) {
     if (entry->count() == 0) continue;

@@ -79,11 +79,12 @@ void print_message(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  print_message(fmt::format("mha-inspect: {}\n", message));
+  print_message(fmt::format("mha-inspect: {}\n", render::visible(message)));
 }
 
 void print_note(std::string_view message, Color color) {
-  print_message(fmt::format("{} {}\n", look_of_messages(color).dim("note:"), message));
+  print_message(
+      fmt::format("{} {}\n", look_of_messages(color).dim("note:"), render::visible(message)));
 }
 
 } // namespace mha::app

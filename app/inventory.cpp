@@ -3,6 +3,9 @@
 #include "describe.hpp"
 #include "graph.hpp"
 #include "kernels/parallel.hpp"
+#include "tensor_names.hpp"
+
+#include <algorithm>
 
 namespace mha::app {
 
@@ -53,6 +56,11 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     inventory.reason = error.what();
     return inventory;
   }
+  if (loaded.origins.empty()) {
+    inventory.reason = "no tensor of a layer is in the files";
+    inventory.notes = loaded.notes;
+    return inventory;
+  }
   inventory.id = loaded.id;
   inventory.naming = loaded.naming;
   inventory.headline = headline(model, loaded, render::Look{});
@@ -64,6 +72,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     inventory.parts.push_back(
         {{part.name, part.tensor.dtype(), part.tensor.shape(), range}, part.source});
   }
+  const auto rank = [](const Inventory::Part& part) {
+    std::size_t i = 0;
+    for (const TensorInfo& info : tensor_names()) {
+      if (info.name == part.item.name) break;
+      ++i;
+    }
+    return i; // stages that are given come last
+  };
+  std::stable_sort(inventory.parts.begin(), inventory.parts.end(),
+                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   const StageSet available = available_stages(loaded.layer);
   for (const StageInfo& info : stages())
     if (contains(available, info.stage))

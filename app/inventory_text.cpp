@@ -87,25 +87,24 @@ std::string layer_text(const Inventory& inventory, const Look& look) {
   }
 
   Grid grid({{"setting"}, {"value"}, {"from", false, true, true}});
-  std::string defaults;
+  std::vector<std::string> defaults;
   for (const Inventory::Setting& setting : inventory.settings) {
     if (!setting.origin.empty())
       grid.add({setting.name, setting.value, visible(setting.origin)});
     else
-      defaults += fmt::format("{}{} {}", defaults.empty() ? "by default: " : " · ", setting.name,
-                              setting.value);
+      defaults.push_back(fmt::format("{} {}", setting.name, setting.value));
   }
   if (!grid.empty()) out += "\n" + grid.text(look);
   out += "\n";
-  for (const std::string& line : render::wrapped(defaults, look.width))
+  for (const std::string& line : render::wrapped_list("by default", defaults, look.width))
     out += look.dim(line) + "\n";
 
-  std::string stages;
-  for (const auto& [name, shape] : inventory.stages)
-    stages += fmt::format("{}{}", stages.empty() ? "stages: " : " ", name);
-  if (stages.empty()) stages = "stages: none can be computed; give X, or a stage to start from";
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : inventory.stages) names.push_back(name);
+  if (names.empty()) names.emplace_back("none can be computed; give X, or a stage to start from");
   out += "\n";
-  for (const std::string& line : render::wrapped(stages, look.width)) out += line + "\n";
+  for (const std::string& line : render::wrapped_list("stages", names, look.width))
+    out += line + "\n";
   return out;
 }
 

@@ -107,7 +107,7 @@ void add_selection(Cli& cli, Selection& selection, Axes axes) {
 }
 
 void add_stages(Cli& cli, std::vector<std::string>& names) {
-  cli.group("What");
+  cli.group("Stages");
   cli.list("--stage,-s", "NAME[,NAME]", names, "steps by name, as `mha-inspect stages` lists them")
       .offers(Completes::stages);
 }
@@ -122,7 +122,7 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
 }
 
 void add_common(Cli& cli, Common& common, bool computes) {
-  cli.group("Habits");
+  cli.group("General");
   if (computes) {
     cli.value("--threads,-j", "N", common.threads,
               "threads to compute with; default: as many as pay");

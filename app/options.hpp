@@ -9,8 +9,9 @@
 namespace mha::app {
 
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
+/// Long: declared after a command's own options, before add_common().
 void add_layer(Cli& cli, Request& request, bool required = true);
-/// "[default: …]"-free help of what a SOURCE can be, for the positionals.
+/// What a SOURCE can be, for help.
 extern const char* const sources_help;
 
 /// Which selection options a command has.

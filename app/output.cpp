@@ -89,8 +89,16 @@ std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
   return pieces;
 }
 
-std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names) {
+StageSet some_stages(const Layer& layer) {
   const StageSet available = available_stages(layer);
+  if (available.none())
+    fail("no stage can be computed: there is no input; bind it, X=FILE or X=FILE:TENSOR, or bind a "
+         "stage to start from");
+  return available;
+}
+
+std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names) {
+  const StageSet available = some_stages(layer);
   std::vector<Stage> chosen;
   const auto add = [&](Stage stage) {
     if (std::find(chosen.begin(), chosen.end(), stage) == chosen.end()) chosen.push_back(stage);

@@ -44,5 +44,7 @@ bool mentions(std::string_view path, std::string_view placeholder);
 /// The stages of --stage for a layer: "all", or a word of the field that means one stage of this
 /// layer, are understood too. Without names, every stage there is.
 std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names);
+/// Every stage there is. Throws Error that says what is missing if there is none.
+StageSet some_stages(const Layer& layer);
 
 } // namespace mha::app

@@ -111,12 +111,12 @@ Run declare_convert(Cli& cli) {
             "defaults, its labels. Numbers keep the type that they have in the files. Several "
             "layers become "
             "layers.N.W_q and so on.");
-  add_layer(cli, convert->request);
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
              "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
              "file each");
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, convert->dtype,
              "round the numbers to this type; default: as in the files");
+  add_layer(cli, convert->request);
   add_common(cli, convert->common, false);
   cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
               "a layer of a checkpoint with its input, in one file");

@@ -152,7 +152,6 @@ Run declare_dump(Cli& cli) {
             "--stage: every stage that the layer has. The extension of PATH decides the format; a "
             "path without one "
             "is a folder of .npy files. Several layers in one file are named layers.N.STAGE.");
-  add_layer(cli, dump->request);
   add_stages(cli, dump->stages);
   add_selection(cli, dump->selection);
   add_output(cli, dump->output, {"npz", "npy", "safetensors", "json"},
@@ -161,6 +160,7 @@ Run declare_dump(Cli& cli) {
              "{head} in PATH write one file each");
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, dump->dtype,
              "round the numbers to this type; default: as computed");
+  add_layer(cli, dump->request);
   add_common(cli, dump->common);
   cli.example("dump layer.npz -o stages.npz", "every stage");
   cli.example("dump layer.npz -s q,k,weights -o stages.safetensors --dump-dtype f16",

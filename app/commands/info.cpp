@@ -42,9 +42,9 @@ Run declare_info(Cli& cli) {
             "which names, where each tensor of the chosen layer comes from, and the settings in "
             "force with what set "
             "them. Files that hold no layer are listed, too.");
-  add_layer(cli, info->request);
   add_output(cli, info->output, {"table", "json"}, "write to a file");
   cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
+  add_layer(cli, info->request);
   add_common(cli, info->common);
   cli.example("info data/induction", "a checkpoint: its tensors and layers");
   cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",

@@ -85,8 +85,9 @@ int Show::run() {
 void Show::overview(const Model& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
-  if (mentions(output.path, "{"))
-    fail("{}: an overview is one file; placeholders need --stage", output.path);
+  for (std::string_view placeholder : {"{layer}", "{batch}", "{head}"})
+    if (mentions(output.path, placeholder))
+      fail("{}: an overview is one file; {} needs --stage", output.path, placeholder);
   TextFile file(output.path);
   const render::Sink sink = file.sink();
   std::vector<render::OverviewRow> rows;
@@ -94,7 +95,7 @@ void Show::overview(const Model& model, const std::string& form) {
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
-    const StageSet available = available_stages(layer);
+    const StageSet available = some_stages(layer);
     Summaries summaries(layer, available, selection);
     {
       const Stopwatch watch(common.compute_s);
@@ -194,7 +195,6 @@ Run declare_show(Cli& cli) {
             "with its "
             "shape, formula, smallest, largest and mean value. With --stage: every number of these "
             "stages.");
-  add_layer(cli, show->request);
   add_stages(cli, show->stages);
   add_selection(cli, show->selection);
   add_output(cli, show->output, {"table", "csv", "tsv", "json", "ndjson", "npy"},
@@ -202,12 +202,13 @@ Run declare_show(Cli& cli) {
   cli.value("--precision", "DIGITS", show->precision,
             "significant digits; default: all in csv and json, 4 of the largest number in a table");
   cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");
+  add_layer(cli, show->request);
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");
   cli.example("show layer.npz --stage weights --head 0", "the attention weights of the first head");
-  cli.example("show layer.npz -s scores,masked --query 3 --tokens 'the cat sat down'",
-              "two steps of the last query, with labels");
+  cli.example("show layer.npz -s scores,masked --query 2 --tokens 'the cat sat'",
+              "two steps of one query, with labels");
   cli.example("show layer.npz -s weights -f csv -o 'weights{head}.csv' --matrix",
               "a matrix per head for a spreadsheet");
   cli.example("show layer.npz -s output -f json", "for another program");

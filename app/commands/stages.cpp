@@ -50,8 +50,8 @@ Run declare_stages(Cli& cli) {
       "Every stage of multi-head attention in the order of the computation: its name, shape and "
       "formula, when "
       "a layer has it, and what other tools call it. With SOURCEs: the shapes in that layer, too.");
-  add_layer(cli, stages->request, false);
   add_output(cli, stages->output, {"table", "json", "markdown"}, "write to a file");
+  add_layer(cli, stages->request, false);
   add_common(cli, stages->common, false);
   cli.example("stages", "all stages");
   cli.example("stages layer.npz", "with the shapes of a layer");

@@ -25,15 +25,14 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
 
 } // namespace
 
-// Measured with kernel-bench on one core of a Sapphire Rapids Xeon in GFLOP/s, ours against oneDNN
-// 2.6's, and in brackets both kept to AVX2:
-//   256 × 768 × 768    175–185, 167–180  (106, 106)
-//   256 × 512 × 64 ᵀ   181–189, 175–190  (108, 102)
-//   256 × 64 × 512     166–183, 173–176  (109, 108)
-//   256 × 4096 × 4096  145–152, 156–168  (84, 87)
-//   64 × 4096 × 4096   106–112, 108–119  (64, 81)
-// So there is nothing to win before layers some thousand wide, and there at most a tenth. Its first
-// call takes 25 ms: at 10¹¹ operations, two thirds of a second, a tenth repays that.
+// Measured on one core of a Sapphire Rapids Xeon in GFLOP/s, ours against oneDNN 2.6's, the best of
+// some dozen alternating runs (in brackets: both kept to AVX2):
+//   256 × 768 × 768   180, 180  (101, 109)
+//   256 × 512 × 64 ᵀ  181, 187  (114, 102)
+//   256 × 64 × 512    177, 162   (99, 108)
+//   64 × 768 × 768    142, 169
+// and from 1024 columns on oneDNN wins up to a tenth. Its first call takes 25 ms: at 10¹¹
+// operations, two thirds of a second, a tenth repays that twice; below there is little to win.
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
   const double operations =
       2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);

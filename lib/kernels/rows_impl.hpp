@@ -117,7 +117,8 @@ template <class V> typename V::T row_max(const typename V::T* row, std::size_t n
   return lane[0];
 }
 
-/// The sum of what `value(i, mask or nothing)` gives for the registers of a row, lane by lane.
+/// The sum, lane by lane, of what `whole(i)` gives for the register at element i of a row, and
+/// `part(i, mask)` for those at its end.
 template <class V, class Whole, class Part>
 inline typename V::T sum_of(std::size_t n, Whole whole, Part part) {
   using T = typename V::T;

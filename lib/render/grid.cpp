@@ -20,12 +20,15 @@ std::string Grid::text(const Look& look, std::size_t indent) const {
   }
   std::size_t total = indent + gap * (columns_.size() - 1);
   for (std::size_t width : widths) total += width;
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    if (!columns_[c].shrinks || total <= look.width) continue;
-    const std::size_t cut =
-        std::min(total - look.width, widths[c] > narrowest ? widths[c] - narrowest : 0);
-    widths[c] -= cut;
-    total -= cut;
+  // What does not fit is taken from the widest of the columns that may shrink.
+  while (total > look.width) {
+    std::size_t widest = columns_.size();
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      if (columns_[c].shrinks && widths[c] > narrowest &&
+          (widest == columns_.size() || widths[c] > widths[widest]))
+        widest = c;
+    if (widest == columns_.size()) break;
+    --widths[widest], --total;
   }
 
   std::string out;
@@ -43,11 +46,19 @@ std::string Grid::text(const Look& look, std::size_t indent) const {
     return columns_[c].right ? pad_left(cut, widths[c]) : pad_right(cut, widths[c]);
   };
   if (titled) line([&](std::size_t c) { return look.bold(aligned(c, columns_[c].title)); });
-  for (const std::vector<std::string>& row : rows_)
-    line([&](std::size_t c) {
-      const std::string cell = aligned(c, row[c]);
-      return columns_[c].dim ? look.dim(cell) : cell;
-    });
+  for (const std::vector<std::string>& row : rows_) {
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 1;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      cells.push_back(columns_[c].wraps ? wrapped(row[c], widths[c]) : std::vector{row[c]});
+      height = std::max(height, cells[c].size());
+    }
+    for (std::size_t i = 0; i < height; ++i)
+      line([&](std::size_t c) {
+        const std::string cell = aligned(c, i < cells[c].size() ? cells[c][i] : std::string());
+        return columns_[c].dim ? look.dim(cell) : cell;
+      });
+  }
   return out;
 }
 

@@ -13,6 +13,7 @@ public:
     bool right = false;   ///< right-aligned: numbers
     bool shrinks = false; ///< cut short where the lines would not fit
     bool dim = false;
+    bool wraps = false; ///< where it shrinks, it goes on below instead of being cut
   };
   explicit Grid(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }

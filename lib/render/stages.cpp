@@ -58,19 +58,21 @@ std::string stages_table(const Layer* layer, const Look& look) {
   std::vector<Grid::Column> columns{{"stage"}, {"shape"}};
   if (layer) columns.push_back({"here"});
   columns.push_back({"value"});
-  columns.push_back({"part of the layer", false, true, true});
-  columns.push_back({"also called", false, true, true});
+  columns.push_back({"when", false, true, true, true});
   Grid grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
     if (layer)
       row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
                                                     : "–");
-    row.insert(row.end(),
-               {std::string(info.value), std::string(info.part), std::string(info.aliases)});
+    row.insert(row.end(), {std::string(info.value), std::string(info.part)});
     grid.add(std::move(row));
   }
-  std::string out = grid.text(look) + "\n";
+  Grid aliases({{""}, {"", false, true, false, true}});
+  for (const StageInfo& info : stages())
+    if (!info.aliases.empty()) aliases.add({std::string(info.name), std::string(info.aliases)});
+  std::string out =
+      grid.text(look) + "\n" + look.bold("also called") + "\n" + aliases.text(look, 2) + "\n";
   for (const std::string& line : wrapped(legend, look.width)) out += look.dim(line) + "\n";
   return out;
 }

@@ -69,7 +69,7 @@ private:
       if (side->dropped) rest += fmt::format(" · {} {}", name_of(side->axis), place(*side, 0));
     rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()), info.value);
     const std::string layer =
-        options_.several_layers ? fmt::format("layer {} · ", value.layer) : "";
+        options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
     text_ += options_.look.bold(layer + std::string(info.name)) + options_.look.dim(rest) + "\n";
   }
 

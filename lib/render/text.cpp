@@ -139,4 +139,20 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
+std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
+                                      std::size_t width) {
+  std::vector<std::string> lines;
+  std::string line = fmt::format("{}:", title);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string_view comma = i + 1 < items.size() ? "," : "";
+    if (display_width(line) + 1 + display_width(items[i]) + comma.size() > width) {
+      lines.push_back(std::move(line));
+      line = " ";
+    }
+    line += fmt::format(" {}{}", items[i], comma);
+  }
+  lines.push_back(std::move(line));
+  return lines;
+}
+
 } // namespace mha::render

@@ -35,5 +35,8 @@ std::string shortened(std::string_view text, std::size_t width);
 std::string visible(std::string_view text);
 /// Words wrapped into lines of at most `width` columns.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+/// "title: a, b, c", wrapped between its items, the lines after the first indented by two.
+std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
+                                      std::size_t width);
 
 } // namespace mha::render

@@ -49,7 +49,8 @@ TEST_CASE("info: files that are no layer are listed, with the reason") {
   const Result result = run({"info", path});
   INFO(result.err);
   CHECK(result.code == 0);
-  CHECK_THAT(result.out, Contains("temperature") && Contains("NaN") && Contains("±inf"));
+  CHECK_THAT(result.out, Contains("temperature") && Contains("NaN") && Contains("±inf") &&
+                             Contains("no layer could be made"));
 }
 
 TEST_CASE("info: a broken file is an error") {

@@ -94,7 +94,7 @@ TEST_CASE("fails for an unknown option") {
 
 TEST_CASE("fails for wrong values of options") {
   const std::tuple<std::vector<std::string>, std::string> cases[] = {
-      {{"--num-heads", "four"}, "--num-heads: num_heads is 'four': a whole number expected"},
+      {{"--num-heads", "four"}, "--num-heads: num_heads is 'four': a number expected"},
       {{"--num-heads"}, "--num-heads needs a value"},
       {{"--stage", "--head"}, "--stage needs a value"},
       {{"--rope", "haf"}, "did you mean 'half'?"},
@@ -170,6 +170,13 @@ TEST_CASE("a closed pipe ends quietly") {
   CHECK(result.code == 0);
   CHECK(result.err.empty());
   CHECK(one_line(result.out));
+}
+
+TEST_CASE("names out of files cannot drive the terminal from messages") {
+  const Result result = run({"show", "\x1b[2Jnowhere\n.npz"});
+  CHECK(result.code == 2);
+  CHECK(one_line(result.err));
+  CHECK(result.err.find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("a full disk is an error") {

@@ -185,11 +185,9 @@ TEST_CASE_METHOD(Layer, "show: other tools' names of stages are understood, neve
 TEST_CASE_METHOD(Layer, "show: tables print every number, in groups of columns that fit") {
   const Result narrow =
       run({"show", path, "-s", "weights", "--head", "1"}, {{}, {{"COLUMNS", "32"}}, {}});
-  for (const std::string& line :
-       lines_of(narrow.out).size() > 2
-           ? std::vector<std::string>(lines_of(narrow.out).begin() + 1, lines_of(narrow.out).end())
-           : std::vector<std::string>{"too short"})
-    CHECK(line.size() <= 32);
+  const std::vector<std::string> lines = lines_of(narrow.out);
+  REQUIRE(lines.size() > 6);
+  for (std::size_t i = 1; i < lines.size(); ++i) CHECK(lines[i].size() <= 32);
   CHECK_THAT(narrow.out, Contains("'sat'") && Contains("weights · head 1"));
   CHECK_THAT(show({"-s", "masked"}).out,
              Contains("head 0\n") && Contains("head 1\n") && Contains("-inf"));
@@ -258,6 +256,18 @@ TEST_CASE("refuses a W_q that does not split into the heads") {
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
   CHECK_THAT(result.err, Contains("W_q") && Contains("3 heads"));
+}
+
+TEST_CASE("show: a checkpoint without an input says what is missing") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"show", "data/induction", "--layer", "1"},
+        {"show", "data/induction", "--layer", "1", "-s", "weights"},
+        {"dump", "data/induction", "--layer", "1", "-o", "nowhere.npz"}}) {
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains("X=FILE"));
+  }
 }
 
 TEST_CASE("a missing file is one line that names it") {

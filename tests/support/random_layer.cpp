@@ -18,59 +18,24 @@ std::size_t Random::count(std::size_t low, std::size_t high) {
 
 namespace {
 
-constexpr std::array<const char*, variant_count> names{"cross",
-                                                       "separate_sources",
-                                                       "one_token",
-                                                       "one_key",
-                                                       "gqa",
-                                                       "mqa",
-                                                       "no_biases",
-                                                       "identity_output",
-                                                       "identity_queries",
-                                                       "per_head_weights",
-                                                       "fused_weights",
-                                                       "columns",
-                                                       "float_mask",
-                                                       "infinite_mask",
-                                                       "may_attend_mask",
-                                                       "block_mask",
-                                                       "padding",
-                                                       "attention_mask",
-                                                       "kv_lengths",
-                                                       "bias",
-                                                       "alibi_paper",
-                                                       "alibi_bloom",
-                                                       "alibi_falcon",
-                                                       "alibi_mpt",
-                                                       "softcap",
-                                                       "causal",
-                                                       "causal_top_left",
-                                                       "causal_bottom_right",
-                                                       "window_left",
-                                                       "window_right",
-                                                       "past",
-                                                       "extra_key",
-                                                       "zero_key",
-                                                       "sinks",
-                                                       "qk_norm",
-                                                       "qk_norm_whole",
-                                                       "qk_norm_one_plus",
-                                                       "rope_half",
-                                                       "rope_interleaved",
-                                                       "rope_partial",
-                                                       "rope_offset",
-                                                       "positions",
-                                                       "rope_linear",
-                                                       "rope_llama3",
-                                                       "layer_norm",
-                                                       "rms_norm",
-                                                       "scale_number",
-                                                       "scale_d_model",
-                                                       "scale_none",
-                                                       "masked_nan",
-                                                       "masked_uniform",
-                                                       "naive",
-                                                       "residual"};
+// clang-format off
+constexpr std::array<const char*, variant_count> names{
+  "cross", "separate_sources", "one_token", "one_key",
+  "gqa", "mqa",
+  "no_biases", "identity_output", "identity_queries", "per_head_weights", "fused_weights",
+  "columns",
+  "float_mask", "infinite_mask", "short_mask", "may_attend_mask", "block_mask", "padding",
+  "attention_mask", "kv_lengths",
+  "bias", "alibi_paper", "alibi_bloom", "alibi_falcon", "alibi_mpt", "softcap",
+  "causal", "causal_top_left", "causal_bottom_right", "window_left", "window_right",
+  "past", "extra_key", "zero_key", "sinks",
+  "qk_norm", "qk_norm_whole", "qk_norm_one_plus",
+  "rope_half", "rope_interleaved", "rope_partial", "rope_offset", "positions", "rope_linear",
+  "rope_llama3",
+  "layer_norm", "rms_norm", "scale_number", "scale_d_model", "scale_none",
+  "masked_nan", "masked_uniform", "naive", "residual",
+};
+// clang-format on
 
 class Maker {
 public:
@@ -212,8 +177,10 @@ private:
     using enum Variant;
     constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
     form.short_masks = random_.chance(0.5);
-    if (has_any(float_mask, infinite_mask)) {
-      layer.mask = numbers(mask_shape(), -2, 2);
+    if (has_any(float_mask, infinite_mask, short_mask)) {
+      reference::Shape shape = mask_shape();
+      if (has(short_mask) && P + S > 2) shape[3] = random_.count(2, P + S - 1);
+      layer.mask = numbers(std::move(shape), -2, 2);
       for (double& value : layer.mask.values)
         if (has(infinite_mask) && random_.chance(0.4)) value = minus_infinity;
     }

@@ -54,7 +54,7 @@ struct Layer {
   Array k_past, v_past;               ///< B, H_kv, P, d
   Array k_extra, v_extra;             ///< H_kv·d
   Array sinks;                        ///< H
-  Array mask;    ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all
+  Array mask;    ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all, or fewer
   Array blocked; ///< not 0: may not attend; axes as mask
   Array padding; ///< not 0: ignored; B, S or B, S_all
   Array bias;    ///< B, H, T, keys, as mask

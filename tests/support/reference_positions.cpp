@@ -39,6 +39,8 @@ bool may_attend(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
       return false;
   }
   if (j >= layer.P() + layer.S()) return true;
+  // A mask that is too short: the keys that it leaves out are not attended to, as in ONNX.
+  if (!layer.mask.empty() && layer.mask.shape[3] > 1 && j >= layer.mask.shape[3]) return false;
   if (!layer.kv_lengths.empty() && j >= layer.kv_lengths[b]) return false;
   const double key = real(j), query = real(t) + diagonal_offset(layer, b);
   if (layer.causal && key > query) return false;

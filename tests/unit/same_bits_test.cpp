@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <limits>
 
 // A stage's bits depend on the layer alone: not on what else is asked for, which rows or heads, how
@@ -124,6 +125,22 @@ TEST_CASE("the same bits however a layer of some blocks is asked for") {
 
 TEST_CASE("the same bits however a layer of several key tiles is asked for") {
   require_same_bits(700, sanitized ? 1 : 24);
+}
+
+TEST_CASE("the same bits where a value is not finite and key tiles could be skipped") {
+  Limits limits;
+  limits.tokens = 700, limits.heads = 2;
+  std::uint64_t found = 0;
+  for (std::uint64_t seed = 0; found < (sanitized ? 1 : 6); ++seed) {
+    const std::vector<Variant> variants{Variant::causal_top_left};
+    RandomLayer drawn = random_layer(seed, variants, seed % 2 == 0, limits);
+    if (drawn.layer.S() <= 520) continue;
+    ++found;
+    reference::Array& source = drawn.layer.X_v.empty() ? drawn.layer.X : drawn.layer.X_v;
+    source.values.back() = std::nan("");
+    drawn.form.one_source = false;
+    require_same_bits(library_layer(drawn.layer, drawn.form), seed, drawn.description);
+  }
 }
 
 TEST_CASE("the same bits where oneDNN multiplies the scores and the values") {

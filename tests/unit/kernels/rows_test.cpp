@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -234,8 +235,8 @@ template <class T, class Wide> double error_in_ulp(T found, Wide exact) {
   std::frexp(exact, &exponent);
   const int digits = std::numeric_limits<T>::digits;
   exponent = std::max(exponent, std::numeric_limits<T>::min_exponent) - digits;
-  return std::ldexp(static_cast<double>(std::fabs(static_cast<Wide>(found) - exact)), 0) /
-         std::ldexp(1.0, exponent);
+  return static_cast<double>(std::fabs(static_cast<Wide>(found) - exact) /
+                             std::ldexp(Wide(1), exponent));
 }
 
 } // namespace

@@ -40,8 +40,7 @@ TEST_CASE("numbers are the shortest text that reads back") {
   CHECK(text(1.0) == "1");
   CHECK(text(-0.0) == "-0");
   CHECK(text(1e-30) == "1e-30");
-  CHECK(std::stod(text(std::numeric_limits<double>::denorm_min())) ==
-        std::numeric_limits<double>::denorm_min());
+  CHECK(text(std::numeric_limits<double>::denorm_min()) == "5e-324");
   CHECK(text(2.0 / 3, Dialect::csv, 3) == "0.667");
 }
 

@@ -12,7 +12,7 @@ namespace {
 /// Weights of 2 heads, 2 queries, 3 keys.
 Value weights() {
   Value value;
-  value.layer = "1";
+  value.layer = std::string("1");
   value.stage = Stage::weights;
   const std::vector<float> numbers{1, 0, 0, 0.25f, 0.75f, 0, 0.5f, 0.5f, 0, 0.125f, 0.125f, 0.75f};
   value.numbers = Tensor::of<float>({2, 2, 3}, numbers);
@@ -50,16 +50,16 @@ TEST_CASE("a table has a title, headed matrices, positions and labels") {
   CHECK(rendered("table", {weights()}) == R"(weights · 2 × 2 × 3 · exp / row_sum
 
 head 0
-                  0           1           2
-                'a'    '日本語'  'long lab…
-4  'the'     1.0000           0           0
-5  'cat'     0.2500      0.7500           0
+                   0           1           2
+                 'a'    '日本語'  'long lab…
+4  'the'      1.0000           0           0
+5  'cat'      0.2500      0.7500           0
 
 head 1
-                  0           1           2
-                'a'    '日本語'  'long lab…
-4  'the'     0.5000      0.5000           0
-5  'cat'     0.1250      0.1250      0.7500
+                   0           1           2
+                 'a'    '日本語'  'long lab…
+4  'the'      0.5000      0.5000           0
+5  'cat'      0.1250      0.1250      0.7500
 )");
 }
 

@@ -1,0 +1,122 @@
+#include "analysis/explain.hpp"
+
+#include "commands/commands.hpp"
+#include "options.hpp"
+#include "output.hpp"
+#include "render/explain.hpp"
+
+#include <map>
+#include <memory>
+
+namespace mha::app {
+
+namespace {
+
+struct Explain {
+  Request request;
+  Selection selection;
+  Common common;
+  OutputOptions output;
+  render::ExplainStyle style;
+
+  int run();
+  bool as_json() const;
+};
+
+/// The one index that a list means. Explanations are of one token.
+std::size_t single(const IndexList& list, std::size_t count, std::string_view what) {
+  const std::vector<std::size_t> indices = list.resolve(count, what).indices;
+  if (indices.size() != 1)
+    throw UsageError(fmt::format("{} {} means {} {}; explain tells of one at a time", list.option(),
+                                 list.text(), indices.size(), what));
+  return indices.front();
+}
+
+ExplainRequest request_for(const Layer& layer, const Selection& selection) {
+  const Dims& dims = layer.dims;
+  ExplainRequest request;
+  if (selection.query)
+    request.query = single(*selection.query, dims.T, "queries");
+  else if (dims.T != 1)
+    throw UsageError(fmt::format("which query? --query 0 to {}", dims.T == 0 ? 0 : dims.T - 1));
+  if (selection.head) request.head = single(*selection.head, dims.H, "heads");
+  if (selection.batch && !dims.batched)
+    fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());
+  if (selection.batch) request.batch = single(*selection.batch, dims.B, "batch items");
+  return request;
+}
+
+bool Explain::as_json() const {
+  return output.format.empty() ? output.path.ends_with(".json") : output.format == "json";
+}
+
+int Explain::run() {
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
+  }
+  if (output.to_standard_output()) style.look = look_of_output(common.color);
+  const bool json = as_json(), several = model->chosen().size() > 1;
+
+  // What each file gets: all layers one after the other, unless the path has placeholders.
+  std::map<std::string, std::vector<std::string>> files;
+  for (const std::string& id : model->chosen()) {
+    const LoadedLayer loaded = load_layer(*model, id, common);
+    std::vector<Stage> per_head{Stage::weights};
+    for (const Piece& piece : pieces_of(output.path, loaded, selection, per_head, false)) {
+      const Stopwatch watch(common.compute_s);
+      const Explanation explanation =
+          explain(loaded.layer, request_for(loaded.layer, piece.selection), common.threads);
+      style.layer = id;
+      files[piece.path].push_back(json ? render::explain_json(explanation, id)
+                                       : render::explain_text(explanation, style));
+    }
+  }
+  const Stopwatch watch(common.write_s);
+  for (const auto& [path, texts] : files) {
+    TextFile file(path);
+    const render::Sink sink = file.sink();
+    const bool list = json && several && texts.size() > 1;
+    if (list) sink("[\n");
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      sink((i == 0 ? "" : json ? ",\n" : "\n") + texts[i]);
+    if (json) sink(list ? "\n]\n" : "\n");
+    file.finish();
+  }
+  return 0;
+}
+
+} // namespace
+
+Run declare_explain(Cli& cli) {
+  const auto explain = std::make_shared<Explain>();
+  cli.about("Walks one query token through the layer, step by step with its numbers: with --head "
+            "one head in full, without it every head in brief and how they are joined. The share "
+            "of a head is its part of the output measured along the output: the shares of all "
+            "heads and of b_o sum to 1.");
+  add_layer(cli, explain->request);
+  add_selection(cli, explain->selection,
+                {.batch = true, .head = true, .query = true, .key = false});
+  add_output(cli, explain->output, {"text", "json"},
+             "a file; {layer}, {batch} and {head} in it write one each; default: standard output");
+  cli.value("--top", "N", explain->style.top, "keys that a long row lists; default: 10");
+  cli.value("--precision", "DIGITS", explain->style.digits,
+            "significant digits of the text; default: 4. JSON has them all");
+  add_common(cli, explain->common);
+  cli.example("explain data/quickstart.json --query 2 --head 0",
+              "one head, from x to its part of the output");
+  cli.example("explain data/quickstart.json --query 2", "every head in brief");
+  cli.example("explain data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --causal "
+              "--tokens data/induction/tokens.json --query 17 --head 0 --top 3",
+              "a long row: the three keys with the largest weights, the others summed up");
+  cli.example("explain data/quickstart.json --query 2 --head 0 -f json",
+              "the same numbers for a program");
+  return [explain] {
+    const int code = explain->run();
+    report_timings(explain->common);
+    return code;
+  };
+}
+
+} // namespace mha::app

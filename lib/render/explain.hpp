@@ -1,0 +1,23 @@
+#pragma once
+// An explanation as text for eyes, and as JSON.
+
+#include "analysis/explain.hpp"
+#include "render/text.hpp"
+
+namespace mha::render {
+
+struct ExplainStyle {
+  Look look;
+  std::size_t top = 10;   ///< keys that a long row lists
+  std::size_t digits = 4; ///< --precision: significant ones
+  std::string layer;      ///< put before the title where several layers are told
+};
+
+/// The whole story, ending in a line break.
+std::string explain_text(const Explanation& explanation, const ExplainStyle& style);
+
+/// One object with every number in full precision (docs/maths.md describes it), without a line
+/// break at its end; `layer` is left out where it is "".
+std::string explain_json(const Explanation& explanation, const std::string& layer = {});
+
+} // namespace mha::render

@@ -1,0 +1,195 @@
+#include "render/explain_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mha::render {
+
+namespace {
+
+/// A table whose cells are text, right-aligned.
+struct TextColumn {
+  std::string title;
+  std::vector<std::string> cells;
+
+  std::size_t width() const {
+    std::size_t widest = display_width(title);
+    for (const std::string& cell : cells) widest = std::max(widest, display_width(cell));
+    return widest;
+  }
+};
+
+/// One number per head; "" where a head has none.
+TextColumn numbers(std::string title, const std::vector<std::optional<double>>& values,
+                   std::size_t digits) {
+  std::vector<double> there;
+  for (const std::optional<double>& value : values)
+    if (value) there.push_back(*value);
+  const Rounding rounding(there, digits);
+  TextColumn column{std::move(title), {}};
+  for (const std::optional<double>& value : values)
+    column.cells.push_back(value ? rounding.text(*value) : "");
+  return column;
+}
+
+/// The heads' columns: number, key/value head, lengths, share of the output, what the sink takes.
+/// One more line for b_o, where there is one: the shares sum to 1 with it.
+std::vector<TextColumn> head_columns(const Explanation& explanation, const ExplainStyle& style) {
+  const std::vector<HeadExplanation>& heads = explanation.heads;
+  const bool bias = explanation.b_o_share.has_value();
+  std::vector<TextColumn> columns{{"head", {}}};
+  for (const HeadExplanation& head : heads) columns[0].cells.push_back(std::to_string(head.head));
+  if (bias) columns[0].cells.push_back("b_o");
+  if (explanation.dims.H_kv != 0 && explanation.dims.H_kv != explanation.dims.H) {
+    columns.push_back({"k/v", {}});
+    for (const HeadExplanation& head : heads)
+      columns.back().cells.push_back(std::to_string(head.kv_head));
+    if (bias) columns.back().cells.push_back("");
+  }
+  using Cell = std::optional<double>;
+  const auto add = [&](std::string title, Cell of_bias, auto value) {
+    std::vector<Cell> values;
+    for (const HeadExplanation& head : heads) values.push_back(value(head));
+    if (std::none_of(values.begin(), values.end(),
+                     [](const Cell& cell) { return cell.has_value(); }))
+      return;
+    if (bias) values.push_back(of_bias);
+    columns.push_back(numbers(std::move(title), values, style.digits));
+  };
+  const auto norm = [](const HeadExplanation& head, Stage stage) {
+    return head.has(stage) ? Cell(norm_of(head.values.at(stage))) : Cell();
+  };
+  add("‖head_out‖", {}, [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
+  if (explanation.has_W_o)
+    add("‖result‖", bias ? Cell(norm_of(explanation.b_o)) : Cell(),
+        [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
+  add("share", explanation.b_o_share, [](const HeadExplanation& head) { return head.share; });
+  add("sink", {},
+      [](const HeadExplanation& head) { return head.sink ? head.sink->share : Cell(); });
+  return columns;
+}
+
+/// What each head looks at most: ranks side by side, as many as fit.
+std::vector<std::vector<std::string>> top_weights(const Explanation& explanation,
+                                                  const ExplainStyle& style, std::size_t room) {
+  std::vector<std::vector<std::string>> rows(explanation.heads.size());
+  std::vector<std::vector<std::size_t>> ranked;
+  for (const HeadExplanation& head : explanation.heads) ranked.push_back(by_weight(head));
+  for (std::size_t rank = 0, used = 0; rank < style.top; ++rank) {
+    std::size_t name_width = 0, number_width = 0;
+    std::vector<std::string> names(rows.size()), alphas(rows.size());
+    for (std::size_t h = 0; h < rows.size(); ++h) {
+      if (rank >= ranked[h].size()) continue;
+      const std::vector<double>& alpha = explanation.heads[h].values.at(Stage::weights);
+      names[h] = key_name(explanation, ranked[h][rank], 10);
+      alphas[h] = Rounding(alpha, style.digits).text(alpha[ranked[h][rank]]);
+      name_width = std::max(name_width, display_width(names[h]));
+      number_width = std::max(number_width, alphas[h].size());
+    }
+    used += name_width + 1 + number_width + (rank == 0 ? 0 : 3);
+    if (name_width == 0 || (rank > 0 && used > room)) break;
+    for (std::size_t h = 0; h < rows.size(); ++h)
+      rows[h].push_back(names[h].empty() ? ""
+                                         : pad_right(names[h], name_width) + " " +
+                                               pad_left(alphas[h], number_width));
+  }
+  return rows;
+}
+
+std::string head_table(const Explanation& explanation, const ExplainStyle& style) {
+  const std::vector<TextColumn> columns = head_columns(explanation, style);
+  std::size_t used = 2;
+  for (const TextColumn& column : columns)
+    used += column.width() + (&column == &columns[0] ? 0 : 2);
+  std::vector<std::vector<std::string>> weights(explanation.heads.size());
+  const bool has_weights = explanation.heads.front().has(Stage::weights);
+  if (has_weights)
+    weights = top_weights(explanation, style,
+                          style.look.width > used + 3 ? style.look.width - used - 3 : 0);
+
+  std::string header = "  ", text;
+  for (const TextColumn& column : columns)
+    header += pad_left(column.title, column.width() + (&column == &columns[0] ? 0 : 2));
+  if (has_weights) header += "   largest α";
+  text += style.look.dim(header) + "\n";
+  for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
+    std::string line = "  ";
+    for (const TextColumn& column : columns)
+      line += pad_left(column.cells[h], column.width() + (&column == &columns[0] ? 0 : 2));
+    if (h < explanation.heads.size()) {
+      const HeadExplanation& head = explanation.heads[h];
+      for (const std::string& weight : weights[h])
+        if (!weight.empty()) line += "   " + weight;
+      if (!head.masked.empty() && head.masked_count() == head.masked.size())
+        line += "   every key is masked";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+/// The notes of all heads; one that several heads share is said once.
+std::vector<std::string> all_notes(const Explanation& explanation) {
+  std::vector<std::string> notes;
+  for (const HeadExplanation& head : explanation.heads)
+    for (const std::string& note : head.notes) {
+      std::vector<std::size_t> who;
+      for (const HeadExplanation& other : explanation.heads)
+        if (std::find(other.notes.begin(), other.notes.end(), note) != other.notes.end())
+          who.push_back(other.head);
+      if (who.front() != head.head) continue;
+      const std::string list = ranges(who, 8);
+      notes.push_back(who.size() == explanation.heads.size()
+                          ? note
+                          : fmt::format("head{} {}: {}", who.size() == 1 ? "" : "s",
+                                        list.empty() ? fmt::format("{} of {}", who.size(),
+                                                                   explanation.heads.size())
+                                                     : list,
+                                        note));
+    }
+  return notes;
+}
+
+} // namespace
+
+std::string all_heads_text(const Explanation& explanation, const ExplainStyle& style) {
+  VectorGrid grid(style.look, style.digits);
+  std::vector<std::size_t> before, after;
+  const auto add = [&](std::vector<std::size_t>& part, Stage stage, std::string label) {
+    if (explanation.has(stage))
+      part.push_back(grid.add(std::move(label), explanation.values.at(stage)));
+  };
+  add(before, Stage::x, "x");
+  add(after, Stage::concat, "concat");
+  if (!explanation.b_o.empty()) after.push_back(grid.add("b_o", explanation.b_o));
+  add(after, Stage::output, "output");
+  add(after, Stage::residual, "X + output");
+  grid.lay_out();
+  const auto lines = [&](const std::vector<std::size_t>& part) {
+    std::string text;
+    for (std::size_t index : part) text += grid.line(index) + "\n";
+    return text;
+  };
+
+  std::string text;
+  if (!before.empty()) text += heading(style.look, "The token", {}) + lines(before);
+  text += heading(style.look, "Each head", key_formulas(explanation, explanation.heads.front()));
+  text += head_table(explanation, style) + note_lines(style.look, all_notes(explanation));
+  if (after.empty()) return text;
+
+  std::vector<std::string> formulas;
+  if (explanation.has(Stage::output) && !contains(explanation.given, Stage::output))
+    formulas.push_back("output = " + projection(explanation, "concat", "W_o", explanation.has_W_o,
+                                                "b_o", explanation.has_b_o));
+  text += heading(style.look, explanation.has_W_o ? "Join and project" : "Join", formulas);
+  std::vector<std::string> names;
+  for (std::size_t h = 0; h < explanation.dims.H; ++h) names.push_back(fmt::format("head {}", h));
+  if (explanation.has(Stage::concat))
+    if (const std::string titles = grid.titles(names, explanation.dims.d_v); !titles.empty())
+      text += titles + "\n";
+  return text + lines(after);
+}
+
+} // namespace mha::render

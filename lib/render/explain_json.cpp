@@ -1,0 +1,145 @@
+#include "render/explain.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no word for what is not finite: a string stands for it.
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
+  return value;
+}
+
+/// float32 results as the shortest decimals that read back to them, not as the doubles they became.
+class Numbers {
+public:
+  explicit Numbers(DType dtype) : single_(dtype == DType::f32) {}
+
+  Json operator()(double value) const {
+    if (!single_ || !std::isfinite(value)) return number(value);
+    return std::stod(fmt::format("{}", static_cast<float>(value)));
+  }
+  Json list(const std::vector<double>& values) const {
+    Json json = Json::array();
+    for (double value : values) json.push_back((*this)(value));
+    return json;
+  }
+
+private:
+  bool single_;
+};
+
+constexpr std::array map_stages{
+    std::pair{Stage::scores, "score"},  std::pair{Stage::scaled, "scaled"},
+    std::pair{Stage::capped, "capped"}, std::pair{Stage::biased, "biased"},
+    std::pair{Stage::masked, "logit"},  std::pair{Stage::shifted, "shifted"},
+    std::pair{Stage::exp, "exp"},       std::pair{Stage::weights, "weight"}};
+
+Json label_of(const std::string& label) {
+  return label.empty() ? Json(nullptr) : Json(label);
+}
+
+Json keys_json(const Explanation& explanation, const HeadExplanation& head,
+               const Numbers& numbers) {
+  Json keys = Json::array();
+  const bool any_map = head.has(Stage::weights) || logits_stage(head).has_value();
+  for (std::size_t j = 0; any_map && j < explanation.key_labels.size(); ++j) {
+    Json key{{"key", j}, {"label", label_of(explanation.key_labels[j])}};
+    if (!head.masked.empty()) key["masked"] = head.is_masked(j);
+    for (const auto& [stage, name] : map_stages)
+      if (head.has(stage)) key[name] = numbers(head.values.at(stage)[j]);
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+Json head_json(const Explanation& explanation, const HeadExplanation& head,
+               const Numbers& numbers) {
+  const Dims& dims = explanation.dims;
+  Json json{{"head", head.head}};
+  if (dims.H_kv != 0) json["kv_head"] = head.kv_head;
+  for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope})
+    if (head.has(stage)) json[std::string(name_of(stage))] = numbers.list(head.values.at(stage));
+  json["keys"] = keys_json(explanation, head, numbers);
+  for (Stage stage : {Stage::row_max, Stage::row_sum, Stage::logsumexp})
+    if (head.has(stage)) json[std::string(name_of(stage))] = numbers(head.value(stage));
+  if (head.sink) {
+    json["sink"] = {{"logit", numbers(head.sink->logit)}};
+    if (head.sink->exp) json["sink"]["exp"] = numbers(*head.sink->exp);
+    if (head.sink->share) json["sink"]["weight"] = numbers(*head.sink->share);
+  }
+  if (head.has(Stage::head_out)) {
+    json["head_out"] = numbers.list(head.values.at(Stage::head_out));
+    json["concat_range"] = {head.head * dims.d_v, (head.head + 1) * dims.d_v};
+  }
+  if (head.has(Stage::head_result))
+    json["head_result"] = numbers.list(head.values.at(Stage::head_result));
+  if (head.relative_norm) json["relative_norm"] = number(*head.relative_norm);
+  if (head.share) json["share"] = number(*head.share);
+  if (!head.notes.empty()) json["notes"] = head.notes;
+  return json;
+}
+
+/// A line for each member of the outer objects; lists of numbers and keys stay on one line each.
+std::string written(const Json& json, std::size_t depth) {
+  const auto is_flat = [](const Json& value) {
+    return std::none_of(value.begin(), value.end(),
+                        [](const Json& item) { return item.is_structured(); });
+  };
+  // A label may hold bytes that are no UTF-8.
+  if (!json.is_structured() || json.empty() || is_flat(json))
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string indent(2 * depth + 2, ' ');
+  std::string text;
+  for (const auto& [name, value] : json.items()) {
+    text += (text.empty() ? "\n" : ",\n") + indent;
+    if (json.is_object()) text += Json(name).dump() + ": ";
+    text += written(value, depth + 1);
+  }
+  text += "\n" + std::string(2 * depth, ' ');
+  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+} // namespace
+
+std::string explain_json(const Explanation& explanation, const std::string& layer) {
+  const Numbers numbers(explanation.dtype);
+  const Dims& dims = explanation.dims;
+  Json json;
+  if (!layer.empty()) json["layer"] = layer;
+  if (dims.batched) json["batch"] = explanation.batch;
+  json["query"] = explanation.query;
+  json["label"] = label_of(explanation.label);
+  json["dtype"] = name_of(explanation.dtype);
+  json["num_heads"] = dims.H;
+  if (dims.H_kv != 0) json["num_kv_heads"] = dims.H_kv;
+  if (dims.d_k != 0) json["d_k"] = dims.d_k;
+  if (dims.d_v != 0) json["d_v"] = dims.d_v;
+  if (explanation.heads.front().has(Stage::scores)) json["scale"] = number(explanation.scale);
+  Json given = Json::array();
+  for (const StageInfo& info : stages())
+    if (contains(explanation.given, info.stage)) given.push_back(info.name);
+  if (!given.empty()) json["given"] = std::move(given);
+  if (explanation.has(Stage::x)) json["x"] = numbers.list(explanation.values.at(Stage::x));
+  json["heads"] = Json::array();
+  for (const HeadExplanation& head : explanation.heads)
+    json["heads"].push_back(head_json(explanation, head, numbers));
+  if (explanation.has(Stage::concat))
+    json["concat"] = numbers.list(explanation.values.at(Stage::concat));
+  if (!explanation.b_o.empty()) json["b_o"] = numbers.list(explanation.b_o);
+  if (explanation.b_o_share) json["b_o_share"] = number(*explanation.b_o_share);
+  for (Stage stage : {Stage::output, Stage::residual})
+    if (explanation.has(stage))
+      json[std::string(name_of(stage))] = numbers.list(explanation.values.at(stage));
+  return written(json, 0);
+}
+
+} // namespace mha::render

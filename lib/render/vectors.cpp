@@ -1,0 +1,76 @@
+#include "render/vectors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+constexpr std::size_t indent = 2, gap = 2, widest_label = 30;
+
+double length_of(const std::vector<double>& numbers) {
+  double sum = 0;
+  for (double number : numbers) sum += number * number;
+  return std::sqrt(sum);
+}
+
+} // namespace
+
+std::size_t VectorGrid::add(std::string label, std::vector<double> numbers, bool with_norm) {
+  lines_.push_back({std::move(label), std::move(numbers), with_norm});
+  return lines_.size() - 1;
+}
+
+void VectorGrid::lay_out() {
+  std::vector<double> all;
+  std::size_t longest = 0, norm_width = 0;
+  for (const Line& line : lines_) {
+    all.insert(all.end(), line.numbers.begin(), line.numbers.end());
+    longest = std::max(longest, line.numbers.size());
+    label_width_ = std::max(label_width_, std::min(widest_label, display_width(line.label)));
+    if (line.with_norm)
+      norm_width = std::max(norm_width, rounded_alone(length_of(line.numbers), digits_).size());
+  }
+  rounding_ = Rounding(all, digits_);
+  for (double number : all) number_width_ = std::max(number_width_, rounding_.text(number).size());
+
+  const std::size_t norm = norm_width == 0 ? 0 : gap + 4 + norm_width; // "  ‖·‖ 2.31"
+  const std::size_t used = indent + label_width_ + norm, cell = gap + number_width_;
+  const std::size_t room = look_.width > used ? look_.width - used : 0;
+  shown_ = std::max<std::size_t>(1, room / cell);
+  cut_ = shown_ < longest;
+  if (cut_ && room % cell < 2 && shown_ > 1) --shown_; // " …"
+  shown_ = std::min(shown_, longest);
+}
+
+std::string VectorGrid::line(std::size_t index) const {
+  const Line& line = lines_[index];
+  std::string text(indent, ' ');
+  text += pad_right(shortened(line.label, label_width_), label_width_);
+  for (std::size_t i = 0; i < shown_; ++i)
+    text += pad_left(i < line.numbers.size() ? rounding_.text(line.numbers[i]) : "",
+                     gap + number_width_);
+  if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
+  if (line.with_norm)
+    return text + look_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string VectorGrid::titles(const std::vector<std::string>& groups,
+                               std::size_t per_group) const {
+  const std::size_t cell = gap + number_width_;
+  if (groups.size() < 2 || groups.size() * per_group > shown_) return "";
+  std::string text(indent + label_width_, ' ');
+  for (const std::string& group : groups) {
+    if (display_width(group) + 1 > per_group * cell) return "";
+    // Over the group's numbers, right-aligned with its last one.
+    text += pad_left(group, per_group * cell);
+  }
+  return look_.dim(text);
+}
+
+} // namespace mha::render

@@ -1,0 +1,39 @@
+#pragma once
+// Vectors, one a line, in one grid: a label, as many numbers as fit, the length.
+
+#include "render/rounding.hpp"
+#include "render/text.hpp"
+
+namespace mha::render {
+
+/// Collects lines first, so that all of them share one width of labels and one of numbers; parts of
+/// the text between them are written with `lines`.
+class VectorGrid {
+public:
+  VectorGrid(const Look& look, std::size_t digits) : look_(look), digits_(digits) {}
+
+  /// Takes part in the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
+  std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
+  /// Call once all lines are added.
+  void lay_out();
+  /// The text of a line, without its end.
+  std::string line(std::size_t index) const;
+  /// Titles over groups of `per_group` numbers of a line: "head 0   head 1"; "" where they do not
+  /// fit.
+  std::string titles(const std::vector<std::string>& groups, std::size_t per_group) const;
+
+private:
+  struct Line {
+    std::string label;
+    std::vector<double> numbers;
+    bool with_norm;
+  };
+  Look look_;
+  std::size_t digits_;
+  std::vector<Line> lines_;
+  Rounding rounding_{std::vector<double>{}};
+  std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;
+  bool cut_ = false; ///< some line has more numbers than fit
+};
+
+} // namespace mha::render

@@ -1,0 +1,187 @@
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+std::string golden(const std::string& name) {
+  std::ifstream file(std::string(MHA_SOURCE_DIR) + "/tests/golden/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Result explain(std::vector<std::string> words, const std::string& columns = "80") {
+  words.insert(words.begin(), "explain");
+  Setting setting;
+  setting.env["COLUMNS"] = columns;
+  return run(words, setting);
+}
+
+/// A trained head: a long row, cut off by causal.
+const std::vector<std::string> long_row{"data/induction",
+                                        "--layer",
+                                        "1",
+                                        "X=data/induction/hidden.npz:layers.1",
+                                        "--causal",
+                                        "--tokens",
+                                        "data/induction/tokens.json",
+                                        "--query",
+                                        "17",
+                                        "--quiet"};
+
+std::vector<std::string> operator+(std::vector<std::string> words,
+                                   const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+} // namespace
+
+TEST_CASE("explain: one head, from x to the output") {
+  const Result result = explain({"data/quickstart.json", "--query", "2", "--head", "0"});
+  CHECK(result.err == "");
+  CHECK(result.code == 0);
+  CHECK(result.out == golden("explain-head.txt"));
+}
+
+TEST_CASE("explain: every head in brief") {
+  const Result result = explain({"data/quickstart.json", "--query", "2"});
+  CHECK(result.code == 0);
+  CHECK(result.out == golden("explain-heads.txt"));
+}
+
+TEST_CASE("explain: a long row shows the largest weights and sums up the rest") {
+  const Result result = explain(long_row + std::vector<std::string>{"--head", "0", "--top", "3"});
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("15 more keys") && Contains("15 keys masked: 18–32") &&
+                             Contains("sees keys 0–17"));
+  CHECK(result.out == golden("explain-long-row.txt"));
+}
+
+TEST_CASE("explain: the text fits the width, in every form") {
+  for (const char* columns : {"60", "80", "132"})
+    for (const std::vector<std::string>& head : {std::vector<std::string>{}, {"--head", "3"}}) {
+      const Result result = explain(long_row + head, columns);
+      REQUIRE(result.code == 0);
+      std::size_t start = 0, lines = 0;
+      while (start < result.out.size()) {
+        const std::size_t end = result.out.find('\n', start);
+        std::size_t width = 0;
+        for (std::size_t i = start; i < end; ++i)
+          if ((static_cast<unsigned char>(result.out[i]) & 0xc0) != 0x80) ++width;
+        INFO(result.out.substr(start, end - start));
+        CHECK(width <= static_cast<std::size_t>(std::stoi(columns)));
+        start = end + 1, ++lines;
+      }
+      if (columns != std::string("60")) CHECK(lines <= 40);
+    }
+}
+
+TEST_CASE("explain: colours only where they are wanted, and the same content without them") {
+  const std::vector<std::string> words{"data/quickstart.json", "--query", "2", "--head", "0"};
+  const std::string plain = explain(words).out;
+  std::string colored = explain(words + std::vector<std::string>{"--color", "always"}).out;
+  CHECK(plain.find('\x1b') == std::string::npos);
+  CHECK_THAT(colored, Contains("\x1b[1m") && Contains("\x1b[2m") && Contains("\x1b[36m"));
+  for (std::size_t at; (at = colored.find('\x1b')) != std::string::npos;)
+    colored.erase(at, colored.find('m', at) - at + 1);
+  CHECK(colored == plain);
+}
+
+TEST_CASE("explain: a token cannot send escapes to the terminal") {
+  const Folder folder;
+  const std::string layer = folder.write(
+      "evil.json", R"({"num_heads": 1, "tokens": ["a\u001b[31m", "b\nc"], "X": [[1, 0], [0, 1]]})");
+  for (const std::vector<std::string>& head : {std::vector<std::string>{}, {"--head", "0"}}) {
+    const Result result =
+        explain(std::vector<std::string>{layer, "--query", "0", "--quiet"} + head);
+    CHECK(result.code == 0);
+    CHECK(result.out.find('\x1b') == std::string::npos);
+    CHECK(result.out.find("b\nc") == std::string::npos);
+  }
+}
+
+TEST_CASE("explain: JSON has the same content in full") {
+  const Result result =
+      explain({"data/quickstart.json", "--query", "2", "--head", "0", "-f", "json"});
+  REQUIRE(result.code == 0);
+  const json object = json::parse(result.out);
+  CHECK(object["query"] == 2);
+  CHECK(object["label"] == "sat");
+  CHECK(object["d_k"] == 2);
+  CHECK(object["x"] == json({0.0, 0.0, 1.0, 1.0}));
+  REQUIRE(object["heads"].size() == 1);
+  const json& head = object["heads"][0];
+  CHECK(head["head"] == 0);
+  CHECK(head["concat_range"] == json({0, 2}));
+  REQUIRE(head["keys"].size() == 3);
+  CHECK(head["keys"][1]["label"] == "cat");
+  CHECK(head["keys"][1]["score"] == 2.0);
+  CHECK(head["keys"][1]["masked"] == false);
+  CHECK(head["keys"][1]["weight"].get<double>() == Approx(2.0 / 3).epsilon(1e-14));
+  CHECK(object["output"].size() == 4);
+
+  const json every =
+      json::parse(explain({"data/quickstart.json", "--query", "2", "-f", "json"}).out);
+  double share = 0;
+  for (const json& each : every["heads"]) share += each["share"].get<double>();
+  CHECK(share == Approx(1));
+}
+
+TEST_CASE("explain: JSON writes what is not finite as strings") {
+  const Result result = explain({"data/quickstart.json", "--query", "0", "--causal", "--head", "0",
+                                 "--softmax", "naive", "--scale", "4000", "-f", "json"});
+  REQUIRE(result.code == 0);
+  const json head = json::parse(result.out)["heads"][0];
+  CHECK(head["keys"][1]["logit"] == "-Infinity");
+  CHECK(head["keys"][1]["masked"] == true);
+}
+
+TEST_CASE("explain: the overflow of the naive softmax is pointed out") {
+  const Result result = explain({"data/quickstart.json", "--query", "2", "--head", "0", "--softmax",
+                                 "naive", "--scale", "400"});
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out,
+             Contains("overflow: 1 exponential is infinite") && Contains("α = inf / inf = nan"));
+}
+
+TEST_CASE("explain: a file, one per head, a list of layers") {
+  const Folder folder;
+  CHECK(explain({"data/quickstart.json", "--query", "2", "-o", folder.path("{head}.json")}).code ==
+        0);
+  CHECK(folder.names() == std::vector<std::string>{"0.json", "1.json"});
+  CHECK(json::parse(folder.read("1.json"))["heads"][0]["head"] == 1);
+
+  const Result layers =
+      explain({"data/induction", "--layer", "all", "X=data/induction/hidden.npz:layers.{layer}",
+               "--query", "3", "--quiet", "-f", "json"});
+  const json list = json::parse(layers.out);
+  REQUIRE(list.size() == 2);
+  CHECK(list[1]["layer"] == "1");
+}
+
+TEST_CASE("explain: refuses what it cannot tell") {
+  const auto refused = [](const std::vector<std::string>& words) {
+    const Result result = explain(words);
+    CHECK(result.code == 2);
+    CHECK(result.out == "");
+    CHECK(one_line(result.err));
+    return result.err;
+  };
+  CHECK_THAT(refused({"data/quickstart.json"}), Contains("which query? --query 0 to 2"));
+  CHECK_THAT(refused({"data/quickstart.json", "--query", "3"}),
+             Contains("there are 3 queries (0 to 2)"));
+  CHECK_THAT(refused({"data/quickstart.json", "--query", "0-1"}), Contains("one at a time"));
+  CHECK_THAT(refused({"data/quickstart.json", "--query", "0", "--head", "2"}),
+             Contains("there are 2 heads"));
+  CHECK_THAT(refused({"data/quickstart.json", "--query", "0", "--batch", "0"}),
+             Contains("not batched"));
+}
