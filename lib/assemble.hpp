@@ -25,6 +25,9 @@ struct Labels {
   std::string tokens_source, key_tokens_source;
 };
 
+/// Whether `columns` exchanges the last two axes of this tensor or stage.
+bool turns_in_columns(const std::string& name, const Tensor& tensor);
+
 /// The precision a layer is computed in: `wanted`, else that of X or the earliest stage given: f64 for
 /// f64, and for numbers without a dtype where nothing else brings one; f32 for the rest.
 DType compute_dtype(const Parts& parts, std::optional<DType> wanted);

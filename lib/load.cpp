@@ -117,10 +117,14 @@ void Model::State::open_sources() {
 }
 
 void Model::State::find_layers() {
-  if (!request.naming.empty() && request.naming != "canonical") naming::family_named(request.naming);
   if (request.naming != "canonical")
     for (const io::Contents& file : contents)
       for (naming::Found& layer : naming::find_layers(file, config, request.naming)) found.push_back(std::move(layer));
+  if (!request.naming.empty() && request.naming != "canonical") {
+    const naming::Family& family = naming::family_named(request.naming);
+    if (found.empty() && !contents.empty())
+      fail("--naming {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name, family.title, family.needs);
+  }
   if (!request.prefix.empty()) {
     const std::string prefix = request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
     std::erase_if(found, [&](const naming::Found& layer) {
@@ -451,7 +455,11 @@ std::vector<Model::Part> Model::parts(const std::string& id) const {
   Labels labels;
   state_->collect(id, parts, settings, labels, loaded);
   std::vector<Part> list;
-  for (auto& [name, part] : parts) list.push_back({name, std::move(part.tensor), part.source});
+  for (auto& [name, part] : parts) {
+    // As the setting `columns` says that they are.
+    const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);
+    list.push_back({name, turned ? transposed(part.tensor) : std::move(part.tensor), part.source});
+  }
   return list;
 }
 

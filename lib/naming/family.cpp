@@ -57,6 +57,17 @@ std::optional<std::string> Group::configured(std::initializer_list<std::string_v
   return std::nullopt;
 }
 
+std::optional<double> Group::configured_number(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = configured(keys);
+  if (!text) return std::nullopt;
+  double value = 0;
+  const char* last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, value);
+  if (error != std::errc{} || end != last)
+    fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
+  return value;
+}
+
 bool Group::is_model(std::initializer_list<std::string_view> types) const {
   const auto top = config->find("model_type");
   const std::optional<std::string> part = configured("model_type");
@@ -131,17 +142,6 @@ bool Translation::set_from_config(std::string_view setting,
   const std::optional<std::string> value = group_.configured(keys);
   if (value) set(setting, *value, "config.json");
   return value.has_value();
-}
-
-std::optional<double> Translation::number(std::initializer_list<std::string_view> keys) const {
-  const std::optional<std::string> text = group_.configured(keys);
-  if (!text) return std::nullopt;
-  double value = 0;
-  const char* last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, value);
-  if (error != std::errc{} || end != last)
-    fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
-  return value;
 }
 
 bool Translation::is_true(std::initializer_list<std::string_view> keys, bool otherwise) const {

@@ -50,6 +50,8 @@ struct Group {
   /// values of the part that the prefix names (vision_config), else those of text_config too.
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
   std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
+  /// A number of config.json; throws Error if it is none.
+  std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
 };
@@ -98,7 +100,9 @@ public:
   /// A setting from config.json, if one of the keys is there and not null; whether it was.
   bool set_from_config(std::string_view setting, std::initializer_list<std::string_view> keys);
   /// A number of config.json; throws Error if it is none.
-  std::optional<double> number(std::initializer_list<std::string_view> keys) const;
+  std::optional<double> number(std::initializer_list<std::string_view> keys) const {
+    return group_.configured_number(keys);
+  }
   bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const;
   /// A setting that the user chose.
   std::optional<std::string> option(std::string_view setting) const;

@@ -49,9 +49,9 @@ void translate2(const Group&, Translation& to) {
 }
 
 bool slides3(const Group& group, std::size_t layer) {
-  const std::optional<std::string> pattern =
-      group.configured({"sliding_window_pattern", "_sliding_window_pattern"});
-  return (layer + 1) % std::max(1ul, std::stoul("0" + pattern.value_or("6"))) != 0;
+  const double every =
+      group.configured_number({"sliding_window_pattern", "_sliding_window_pattern"}).value_or(6);
+  return std::fmod(static_cast<double>(layer + 1), every) != 0;
 }
 
 void translate3(const Group& group, Translation& to) {

@@ -21,7 +21,7 @@ Tensor stacked(const Translation& to, const std::string& name, std::size_t heads
     const std::string head = fmt::format("{}.head_{}", name, h + 1);
     Tensor one = to.read(head);
     const Shape s = one.shape();
-    if (s.size() != 2)
+    if (s.size() != 2 || one.count() == 0)
       fail("{} is {}: a matrix expected, (dim, dim / {})", to.source_of(head), to_string(s), heads);
     // Julia's arrays are stored by columns; some writers hand them on turned.
     if (s[1] == heads * s[0] && heads > 1) one = transposed(one);

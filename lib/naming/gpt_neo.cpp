@@ -12,29 +12,29 @@ bool recognises(const Group& group) {
   return group.is_model({"gpt_neo"}) || group.prefix.ends_with("attn.attention.");
 }
 
-/// attention_layers ("global,local,…"), or attention_types: [[["global", "local"], 12]] — a pattern
-/// and how often it is repeated, one after the other.
+/// attention_layers ("global,local,…"), or attention_types: [[["global", "local"], 12]] — patterns,
+/// each repeated, one after the other.
 std::optional<std::string> kind_of(const Group& group, std::size_t layer) {
   if (const auto layers = group.configured("attention_layers")) return element(*layers, layer);
-  std::string text = group.configured("attention_types").value_or("");
-  std::vector<std::string> pattern, kinds;
+  const std::string text = group.configured("attention_types").value_or("");
+  std::vector<std::string> pattern;
   for (std::size_t at = 0; at < text.size();) {
     if (text[at] == '"') {
       const std::size_t end = std::min(text.find('"', at + 1), text.size());
       pattern.push_back(text.substr(at + 1, end - at - 1));
       at = end + 1;
     } else if (text[at] >= '0' && text[at] <= '9') {
-      std::size_t digits = 0;
-      const std::size_t times = std::stoul(text.substr(at, 6), &digits);
-      for (std::size_t i = 0; i < times && kinds.size() <= layer; ++i)
-        kinds.insert(kinds.end(), pattern.begin(), pattern.end());
+      std::size_t times = 0;
+      for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+        times =
+            std::min<std::size_t>(times * 10 + static_cast<std::size_t>(text[at] - '0'), 1000000);
+      if (layer < times * pattern.size()) return pattern[layer % pattern.size()];
+      layer -= times * pattern.size();
       pattern.clear();
-      at += digits;
     } else {
       ++at;
     }
   }
-  if (layer < kinds.size()) return kinds[layer];
   return std::nullopt;
 }
 

@@ -120,4 +120,8 @@ bool even_layers(const Group&, std::size_t layer) {
   return layer % 2 == 0;
 }
 
+bool upper_layers(const Group& group, std::size_t layer) {
+  return static_cast<double>(layer) >= group.configured_number({"max_window_layers"}).value_or(0);
+}
+
 } // namespace mha::naming

@@ -35,8 +35,9 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise = 0);
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);
 
-/// Every layer; every second, from the first.
+/// Every layer; every second, from the first; from max_window_layers on.
 bool every_layer(const Group& group, std::size_t layer);
 bool even_layers(const Group& group, std::size_t layer);
+bool upper_layers(const Group& group, std::size_t layer);
 
 } // namespace mha::naming

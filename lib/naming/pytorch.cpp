@@ -9,9 +9,9 @@ namespace mha::naming {
 namespace {
 
 /// A third of in_proj_weight (out, in) or in_proj_bias, by rows.
-Tensor third(const Tensor& fused, std::size_t which, const std::string& where) {
+Tensor third(const Tensor& fused, std::size_t rank, std::size_t which, const std::string& where) {
   Shape shape = fused.shape();
-  if (shape.empty() || shape[0] % 3 != 0)
+  if (shape.size() != rank || shape[0] % 3 != 0)
     fail("{} is {}: a multiple of 3 rows expected: queries, keys, values", where, to_string(shape));
   shape[0] /= 3;
   Shape thirds = shape;
@@ -35,12 +35,13 @@ void translate(const Group& group, Translation& to) {
   for (const char* letter : {"q", "k", "v"}) {
     const std::string W = fmt::format("W_{}", letter), b = fmt::format("b_{}", letter);
     if (group.has("in_proj_weight"))
-      to.put(W, transposed(third(to.read("in_proj_weight"), which, to.source_of("in_proj_weight"))),
+      to.put(W,
+             transposed(third(to.read("in_proj_weight"), 2, which, to.source_of("in_proj_weight"))),
              "in_proj_weight");
     else
       to.take_linear(W, fmt::format("{}_proj_weight", letter));
     if (group.has("in_proj_bias"))
-      to.put(b, third(to.read("in_proj_bias"), which, to.source_of("in_proj_bias")),
+      to.put(b, third(to.read("in_proj_bias"), 1, which, to.source_of("in_proj_bias")),
              "in_proj_bias");
     ++which;
   }

@@ -16,10 +16,7 @@ void translate(const Group&, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = "half"});
   // use_sliding_window is usually false; the lower layers see everything even if it is true.
-  set_window(to, [](const Group& model, std::size_t layer) {
-    const std::optional<std::string> first = model.configured("max_window_layers");
-    return !first || layer >= std::stoul("0" + *first);
-  });
+  set_window(to, upper_layers);
 }
 
 } // namespace

@@ -17,10 +17,7 @@ void translate(const Group&, Translation& to) {
   to.expect_models({"qwen3", "qwen3_moe"});
   take_llama(to);
   set_rotary(to, {.style = "half", .base = 1e6});
-  set_window(to, [](const Group& model, std::size_t layer) {
-    const std::optional<std::string> first = model.configured("max_window_layers");
-    return !first || layer >= std::stoul("0" + *first);
-  });
+  set_window(to, upper_layers);
 }
 
 } // namespace

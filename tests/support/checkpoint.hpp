@@ -62,7 +62,9 @@ public:
                     const std::vector<std::pair<char, std::size_t>>& runs);
   Checkpoint& store_as(mha::DType dtype);
 
-  /// Writes the folder and X beside it, and loads the layer; `more`: --layer, settings … of the
+  /// Writes the folder.
+  void write();
+  /// Writes X beside it too, and loads the layer; `more`: --layer, settings … of the
   /// request.
   mha::LoadedLayer load(const CanonicalLayer& layer, mha::Request more = {});
   mha::LoadedLayer load(const CanonicalLayer& layer, const std::string& id);
@@ -71,7 +73,6 @@ public:
   const std::string& path() const { return path_; }
 
 private:
-  void write();
   std::string path_, config_;
   mha::DType dtype_ = mha::DType::f32;
   std::vector<std::pair<std::string, mha::Tensor>> tensors_;

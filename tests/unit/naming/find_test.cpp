@@ -85,7 +85,7 @@ TEST_CASE("a binding reads a square matrix the other way") {
   CanonicalLayer layer = rotary();
   Checkpoint file(R"({"num_attention_heads": 3})");
   file.linears("model.layers.0.self_attn.", projections, layer);
-  file.load(layer); // writes it
+  file.write();
   mha::Request request;
   request.sources = {"W_o=" + file.path() +
                      "/model.safetensors:model.layers.0.self_attn.o_proj.weight@IO"};
@@ -101,7 +101,9 @@ TEST_CASE("a naming that none of the tensors has") {
   file.linears("model.layers.0.self_attn.", projections, layer);
   mha::Request request;
   request.naming = "gpt2";
-  CHECK_THROWS(file.load(layer, request));
+  CHECK_THROWS_WITH(file.load(layer, request),
+                    "--naming gpt2: " + file.path() +
+                        " has no layer with the tensors of GPT-2: c_attn.weight c_proj.weight");
 }
 
 TEST_CASE("config.json with a word where a number belongs") {

@@ -119,3 +119,18 @@ TEST_CASE("GeometricMachineLearning: columns, queries and keys exchanged, as its
     CHECK(notes_say(loaded, "W_q is PK and W_k is PQ, as the code has it"));
   }
 }
+
+TEST_CASE("parts of a layer of columns are columns, as its settings say") {
+  CanonicalLayer layer({}, "");
+  layer.tensors.erase("W_o"), layer.tensors.erase("X");
+  Checkpoint file;
+  for (const auto& [name, canonical] : {std::pair("PQ", "W_k"), {"PK", "W_q"}, {"PV", "W_v"}})
+    for (std::size_t h = 0; h < 3; ++h)
+      file.add(fmt::format("{}.head_{}", name, h + 1), per_head(layer[canonical], 3).at(h));
+  file.write();
+  Request request;
+  request.sources = {file.path()};
+  const Model model(request);
+  for (const Model::Part& part : model.parts(""))
+    CHECK(part.tensor.shape() == Shape{3, 4, 12}); // (H, d_h, dim): applied from the left
+}
