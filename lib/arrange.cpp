@@ -86,8 +86,8 @@ Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view
       shape.push_back(1); // an axis that a mask does not have, after one that it has
     } else if (letter != 'B' && letter != 'H' && !is_broadcast(name)) {
       fail("{}: @{}: {} needs an axis {}; its axes are {}", where, axes, target_name, letter, order);
-    } else if (letter == 'H' && order == "BHTS" && !is_broadcast(name)) {
-      fail("{}: @{}: {} needs an axis H; its axes are {}", where, axes, target_name, order);
+    } else if (letter == 'H' && order == "BHTS") {
+      shape.push_back(1); // one head's map, as `dump -o 'w{head}.npy'` writes it
     }
   }
   if (!std::is_sorted(positions.begin(), positions.end())) current = permuted(current, positions);

@@ -356,7 +356,7 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
     const io::Entry entry = io::bound_entry(source);
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, arranged.name,
-        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, binding.name), true, entry.weak_dtype});
+        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true, entry.weak_dtype});
   }
 }
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -98,7 +100,13 @@ Bytes read_bytes(const std::string& path) {
   const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
                      (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
   if (whole) return map(file, std::move(name), static_cast<std::size_t>(status.st_size));
-  return read_stream(file, std::move(name));
+  // A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
+  static std::map<std::string, Bytes> streams;
+  static std::mutex lock;
+  const std::lock_guard hold(lock);
+  const auto known = streams.find(path);
+  if (known != streams.end()) return known->second;
+  return streams.emplace(path, read_stream(file, std::move(name))).first->second;
 }
 
 } // namespace mha::io

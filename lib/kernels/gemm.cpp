@@ -5,6 +5,7 @@
 #include "kernels/onednn.hpp"
 #include "kernels/tiled.hpp"
 
+#include <atomic>
 #include <type_traits>
 
 namespace mha {
@@ -23,8 +24,6 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
   multiply_tiled(kernels<T>(), a, b, transposed, c, accumulate);
 }
 
-} // namespace
-
 // Measured on one core of a Sapphire Rapids Xeon in GFLOP/s, ours against oneDNN 2.6's, the best of
 // some dozen alternating runs (in brackets: both kept to AVX2):
 //   256 × 768 × 768   180, 180  (101, 109)
@@ -33,10 +32,17 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
 //   64 × 768 × 768    142, 169
 // and from 1024 columns on oneDNN wins up to a tenth. Its first call takes 25 ms: at 10¹¹
 // operations, two thirds of a second, a tenth repays that twice; below there is little to win.
+std::atomic<double> least_operations = 1e11;
+
+} // namespace
+
+void set_onednn_operations(double operations) { least_operations = operations; }
+double onednn_operations() { return least_operations; }
+
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
   const double operations =
       2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
-  return cols > 1 && operations >= 1e11 ? Routine::onednn : Routine::ours;
+  return cols > 1 && operations >= least_operations ? Routine::onednn : Routine::ours;
 }
 
 template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t) {

@@ -25,6 +25,11 @@ enum class Routine {
 /// always `ours`.
 template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
 
+/// From how many operations (2 · rows · cols · depth) on oneDNN multiplies; 10¹¹ unless set. Tests set it
+/// to 0, to take that path with small layers. Not while a layer is computed.
+void set_onednn_operations(double operations);
+double onednn_operations();
+
 /// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
 /// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.
 template <class T> void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c,

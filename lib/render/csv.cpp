@@ -1,5 +1,5 @@
-// One number a line: layer,stage,batch,head,row,col,value, with row_label,col_label before the
-// value where there are tokens. An axis that a stage does not have leaves its field empty.
+// One number a line: layer,stage,batch,head,row,col,value, then row_label,col_label
+// where there are tokens. An axis that a stage does not have leaves its field empty.
 
 #include "render/numbers.hpp"
 #include "render/renderers.hpp"
@@ -47,13 +47,13 @@ private:
             if (value.col.exists())
               fmt::format_to(std::back_inserter(text_), "{}", value.col.positions[c]);
             text_ += separator_;
+            numbers_.append(text_, *number++);
             if (options_.labelled) {
+              text_ += separator_;
               text_ += row_label;
               text_ += separator_;
               text_ += field(label(value.col, c));
-              text_ += separator_;
             }
-            numbers_.append(text_, *number++);
             text_ += '\n';
             if (text_.size() > piece) flush();
           }
@@ -86,7 +86,7 @@ private:
   void write_header() {
     started_ = true;
     std::string_view names = options_.labelled
-                                 ? "layer,stage,batch,head,row,col,row_label,col_label,value\n"
+                                 ? "layer,stage,batch,head,row,col,value,row_label,col_label\n"
                                  : "layer,stage,batch,head,row,col,value\n";
     for (char c : names) text_ += c == ',' ? separator_ : c;
   }

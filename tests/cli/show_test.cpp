@@ -69,17 +69,17 @@ TEST_CASE_METHOD(Layer, "show: the overview as csv and json") {
 TEST_CASE_METHOD(Layer, "show: csv has one number a line, with labels where there are tokens") {
   const std::vector<std::string> lines = lines_of(show({"-s", "weights", "-f", "csv"}).out);
   REQUIRE(lines.size() == 1 + 2 * 3 * 3);
-  CHECK(lines[0] == "layer,stage,batch,head,row,col,row_label,col_label,value");
-  CHECK(lines[1] == ",weights,,0,0,0,the,the,1");
-  CHECK(lines[2] == ",weights,,0,0,1,the,cat,0");
-  CHECK_THAT(lines[4], Catch::StartsWith(",weights,,0,1,0,cat,the,0."));
+  CHECK(lines[0] == "layer,stage,batch,head,row,col,value,row_label,col_label");
+  CHECK(lines[1] == ",weights,,0,0,0,1,the,the");
+  CHECK(lines[2] == ",weights,,0,0,1,0,the,cat");
+  CHECK_THAT(lines[4], Catch::StartsWith(",weights,,0,1,0,0."));
 }
 
 TEST_CASE_METHOD(Layer, "show: fields of axes that a stage does not have stay empty") {
   CHECK(lines_of(show({"-s", "row_max", "-f", "csv"}).out).at(1).substr(0, 15) ==
         ",row_max,,0,0,,");
-  CHECK(lines_of(show({"-s", "output", "-f", "csv"}).out).at(2).substr(0, 20) ==
-        ",output,,,0,1,the,,-");
+  CHECK(lines_of(show({"-s", "output", "-f", "csv"}).out).at(2).substr(0, 15) ==
+        ",output,,,0,1,-");
 }
 
 TEST_CASE_METHOD(Layer, "show: labels are quoted in csv and escaped in tsv") {
@@ -87,11 +87,11 @@ TEST_CASE_METHOD(Layer, "show: labels are quoted in csv and escaped in tsv") {
       folder.write("tokens.json", R"(["a,b", "say \"hi\"", "line\nbreak\ttab"])");
   const std::string csv =
       show({"-s", "row_sum", "--head", "0", "--tokens", tokens, "-f", "csv"}).out;
-  CHECK_THAT(csv, Contains(R"(,"a,b",,)") && Contains(R"(,"say ""hi""",,)") &&
-                      Contains(",\"line\nbreak\ttab\",,"));
+  CHECK_THAT(csv, Contains(R"(,"a,b",)") && Contains(R"(,"say ""hi""",)") &&
+                      Contains(",\"line\nbreak\ttab\","));
   const std::string tsv =
       show({"-s", "row_sum", "--head", "0", "--tokens", tokens, "-f", "tsv"}).out;
-  CHECK_THAT(tsv, Contains("\ta,b\t\t") && Contains("\tline\\nbreak\\ttab\t\t"));
+  CHECK_THAT(tsv, Contains("\ta,b\t") && Contains("\tline\\nbreak\\ttab\t"));
   CHECK(lines_of(tsv).size() == 4);
 }
 
@@ -134,12 +134,14 @@ TEST_CASE_METHOD(Layer, "show: ndjson is one object a row") {
 TEST_CASE_METHOD(Layer, "show: numbers read back to the same value") {
   const json exact = shown({"-s", "q,weights"});
   const std::vector<std::string> csv = lines_of(show({"-s", "weights", "-f", "csv"}).out);
-  const std::string& line = csv.at(1 + 2 * 9 - 1);
-  CHECK(std::stod(line.substr(line.rfind(',') + 1)) ==
-        exact["weights"]["data"][1][2][2].get<double>());
+  const auto value = [](std::string line) { // layer,stage,batch,head,row,col,value,row_label,col_label
+    for (int i = 0; i < 6; ++i) line.erase(0, line.find(',') + 1);
+    return line.substr(0, line.find(','));
+  };
+  CHECK(std::stod(value(csv.at(1 + 2 * 9 - 1))) == exact["weights"]["data"][1][2][2].get<double>());
   const std::string rounded =
-      lines_of(show({"-s", "weights", "-f", "csv", "--precision", "2"}).out).at(18);
-  CHECK(rounded.size() - rounded.rfind(',') <= 6);
+      value(lines_of(show({"-s", "weights", "-f", "csv", "--precision", "2"}).out).at(18));
+  CHECK(rounded.size() <= 5);
 }
 
 TEST_CASE_METHOD(Layer, "show: one bare index drops its axis, lists and ranges keep it") {
@@ -157,7 +159,7 @@ TEST_CASE_METHOD(Layer, "show: one bare index drops its axis, lists and ranges k
   CHECK(part({"--key", "2,0"})["data"][1][2] == json({all[1][2][2], all[1][2][0]}));
   // A dropped axis is still named in csv.
   CHECK_THAT(show({"-s", "weights", "--head", "1", "--query", "2", "-f", "csv"}).out,
-             Contains(",weights,,1,2,0,sat,the,"));
+             Contains(",weights,,1,2,0,0.") && Contains(",sat,the\n"));
 }
 
 TEST_CASE_METHOD(Layer, "show: refuses a selection that no stage has, or that is out of range") {

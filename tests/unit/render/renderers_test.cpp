@@ -108,8 +108,8 @@ TEST_CASE("csv") {
   options.labelled = true;
   const std::string text = rendered("csv", {weights()}, options);
   CHECK(text.substr(0, text.find('\n')) ==
-        "layer,stage,batch,head,row,col,row_label,col_label,value");
-  CHECK(text.find("\n1,weights,,0,5,1,cat,日本語,0.75\n") != std::string::npos);
+        "layer,stage,batch,head,row,col,value,row_label,col_label");
+  CHECK(text.find("\n1,weights,,0,5,1,0.75,cat,日本語\n") != std::string::npos);
   options.matrix = true;
   CHECK(rendered("tsv", {row_max(), row_max()}, options) == "1.5\t-inf\n3\t4\n\n1.5\t-inf\n3\t4\n");
 }
