@@ -15,8 +15,8 @@ struct Part {
   Tensor tensor;
   std::string source;  ///< where it is, for messages: "weights.npz: W_q", "data/llama: …q_proj.weight"
   bool bound = false;  ///< by NAME=: then a stage always replaces its computation
-  bool rows = false;   ///< applied to rows, X W, even where the files' tokens are columns
   bool weak = false;   ///< numbers without a dtype (JSON lists), which do not decide the precision
+  bool rows = false;   ///< applied to rows, X W, even where the files' tokens are columns
 };
 using Parts = std::map<std::string, Part>;
 

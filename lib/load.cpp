@@ -266,7 +266,9 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts
                             LoadedLayer& to) const {
   const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
   if (settings.input_norm != InputNorm::checkpoint) {
-    if (before && !settings.origins.count("input_norm") && parts.count("X"))
+    // Without its weights the file is a layer taken out of a model, and says nothing about X.
+    const bool there = norm.weight || !norm.needs_weight;
+    if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
       to.notes.push_back(fmt::format("X must be the normalised input (the output of {}), or give "
                                      "--input-norm checkpoint",
                                      norm.module));
