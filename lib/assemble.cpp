@@ -55,12 +55,8 @@ private:
 
   void turn_columns() {
     if (!layer_.settings.columns) return;
-    for (auto& [name, part] : parts_) {
-      const TensorInfo* info = find_tensor_name(name);
-      const std::optional<Stage> stage = info ? std::nullopt : find_stage(name);
-      if (part.tensor.rank() >= 2 && (info ? info->turns : stage && info_of(*stage).kind != Kind::row))
-        part.tensor = transposed(part.tensor);
-    }
+    for (auto& [name, part] : parts_)
+      if (!part.rows && turns_in_columns(name, part.tensor)) part.tensor = transposed(part.tensor);
   }
 
   /// Which results of the files start the computation. One that was bound always does; one that was
@@ -293,6 +289,13 @@ private:
 };
 
 } // namespace
+
+bool turns_in_columns(const std::string& name, const Tensor& tensor) {
+  if (tensor.rank() < 2) return false;
+  if (const TensorInfo* info = find_tensor_name(name)) return info->turns;
+  const std::optional<Stage> stage = find_stage(name);
+  return stage && info_of(*stage).kind != Kind::row;
+}
 
 DType compute_dtype(const Parts& parts, std::optional<DType> wanted) {
   if (wanted) return *wanted;
