@@ -66,6 +66,11 @@ TEST_CASE("settings: one that contradicts the files says which won") {
                              "X=data/induction/hidden.npz:layers.1"});
   CHECK(config.code == 0);
   CHECK_THAT(config.err, Contains("--causal false wins over true (LLaMA names)"));
+  const Result heads =
+      run({"show", "data/induction", "--layer", "1", "--num-heads", "8", "--num-kv-heads", "8",
+           "-s", "q", "X=data/induction/hidden.npz:layers.1"});
+  CHECK(heads.code == 0);
+  CHECK_THAT(heads.err, Contains("--num-heads 8 wins over 4 (config.json)"));
   CHECK(run({"show", "data/quickstart.json", "--scale", "1", "--strict"}).code == 2);
 }
 
