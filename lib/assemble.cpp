@@ -1,5 +1,6 @@
 #include "assemble.hpp"
 
+#include "check_settings.hpp"
 #include "fused.hpp"
 #include "graph.hpp"
 #include "masks.hpp"
@@ -38,12 +39,15 @@ public:
     const Heads heads = find_heads(parts_, given_, layer_.settings);
     unfuse(heads);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
+    const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});
+    const std::string output_source = first_of({"W_o", "output", "W_v", "v", "V"});
     take_inputs();
     take_weights();
     take_masks(parts_, layer_, notes_);
     take_given();
     take_labels(std::move(labels));
-    check_settings();
+    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
+    check_settings(layer_, head_source, output_source, notes_);
     return std::move(layer_);
   }
 
@@ -51,6 +55,13 @@ private:
   const Part* find(const char* name) const {
     const auto part = parts_.find(name);
     return part == parts_.end() ? nullptr : &part->second;
+  }
+
+  /// Where the first of these tensors comes from, for messages.
+  std::string first_of(std::initializer_list<const char*> names) const {
+    for (const char* name : names)
+      if (const Part* part = find(name)) return part->source;
+    return "the layer";
   }
 
   void turn_columns() {
@@ -259,27 +270,6 @@ private:
       labels.key_tokens = std::move(all);
     }
     layer_.key_tokens = std::move(labels.key_tokens);
-  }
-
-  void check_settings() {
-    Settings& s = layer_.settings;
-    const Dims& d = layer_.dims;
-    const auto origin = [&](const char* name) {
-      const auto at = s.origins.find(name);
-      return at == s.origins.end() ? std::string("default") : at->second;
-    };
-    if (s.input_norm == InputNorm::checkpoint)
-      fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give layer or rms",
-           origin("input_norm"));
-    const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
-    if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
-      fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that", origin("rope_dims"),
-           rotated, d.d_k);
-    if (s.softcap < 0) fail("{}: softcap is {}: a positive number expected, or 0 for none", origin("softcap"), s.softcap);
-    if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
-      fail("{}: residual adds X (width {}) and the output (width {}): the widths differ", origin("residual"), d.d_model,
-           d.d_out);
-    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
   }
 
   Parts parts_;

@@ -34,6 +34,11 @@ std::string canonical_name(std::string_view name, bool strict) {
   return stage ? std::string(name_of(*stage)) : "";
 }
 
+/// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
+bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
+  return name == "attn_mask" && layer.naming.starts_with("PyTorch") && tensor.dtype() == DType::boolean;
+}
+
 /// The label list that a name means: "tokens", "key_tokens", or "".
 std::string label_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -322,9 +327,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
       Arranged arranged = arrange(name, entry.read(), "", number_of(id), source);
-      const bool pytorch_mask = entry.name == "attn_mask" && to.naming.starts_with("PyTorch") &&
-                                arranged.tensor.dtype() == DType::boolean;
-      add(parts, pytorch_mask ? "block_mask" : arranged.name,
+      add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype});
     }
     if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
@@ -335,7 +338,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
   }
 }
 
-void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer&) const {
+void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
@@ -357,17 +360,28 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
     }
     const io::Entry entry = io::bound_entry(source);
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
-    add(parts, arranged.name,
+    add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true, entry.weak_dtype});
   }
 }
 
-/// Files' settings, then options, which win and say so.
+/// Files' settings, then options. A later one wins over an earlier one and over what the model's family
+/// says; where they differ, a note says so.
 void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
+  const auto overrule = [&](const std::string& name, const std::string& value, const std::string& origin) {
+    const SettingInfo* info = find_setting(name);
+    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
+    const bool said = before != settings.origins.end();
+    const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
+    set(settings, name, value, origin);
+    if (!said || info->get(settings) == old) return;
+    const std::string what = origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
+    notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
+  };
   for (const io::Contents& file : contents)
     for (const auto& [name, value] : file.scalars) {
       if (find_setting(name)) {
-        set(settings, name, value, file.name);
+        overrule(name, value, file.name);
         continue;
       }
       if (file.format == "safetensors" || file.format == "checkpoint") continue; // metadata may be anything
@@ -382,11 +396,7 @@ void Model::State::add_settings(Settings& settings, std::vector<std::string>& no
     const std::string option = info ? "--" + std::string(info->name) : "--" + name;
     std::string dashed = option;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
-    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
-    const std::string old = before == settings.origins.end() ? "" : info->get(settings), from = before == settings.origins.end() ? "" : before->second;
-    set(settings, name, value, dashed);
-    if (!from.empty() && info->get(settings) != old)
-      notes.push_back(fmt::format("{} {} wins over {} ({})", dashed, info->get(settings), old, from));
+    overrule(name, value, dashed);
   }
 }
 

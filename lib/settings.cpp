@@ -36,6 +36,12 @@ std::size_t whole(std::string_view text) {
   return static_cast<std::size_t>(value);
 }
 
+double not_negative(std::string_view text) {
+  const double value = number(text);
+  if (value < 0) expected("a number that is not negative");
+  return value;
+}
+
 double positive(std::string_view text) {
   const double value = number(text);
   if (value <= 0) expected("a positive number");
@@ -109,12 +115,12 @@ const SettingInfo table[] = {
   {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, whole>, load<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
   {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
-  {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, number>, load<&S::input_norm_eps>},
+  {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
   {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
-  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "which corner the causal diagonal starts from where T ≠ S; auto: bottom_right with past keys or kv_lengths, else top_left", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
+  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows lies when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
-  {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, number>, load<&S::softcap>},
+  {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
   {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
   {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
   {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
@@ -129,7 +135,7 @@ const SettingInfo table[] = {
   {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
   {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
   {"relative_max_distance", SettingKind::count, "N", "relative_bias: keys farther than this share one bucket", "", store<&S::relative_max_distance, whole>, load<&S::relative_max_distance>},
-  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, number>, load<&S::qk_norm_eps>},
+  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},

@@ -182,12 +182,28 @@ private:
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
+  /// The width of one of `heads` in `columns` is d, or throws with how it came out.
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says) {
+    const std::size_t width = split(columns, heads, says);
+    if (d.known && d.value != width)
+      fail("{} is {}: {} columns in {} {} are {} each, but {} {} expected, as in {}; give --num-{}heads or fix {}",
+           says.source, to_string(says.tensor.shape()), columns, heads.value, heads.meaning, width, d.value, d.meaning,
+           d.source, &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    d.learn(width, says.source);
+  }
+
+  /// "W_k" of "weights.npz: W_k".
+  static std::string name_in(const std::string& source) {
+    const std::size_t colon = source.rfind(": ");
+    return source.substr(colon == std::string::npos ? 0 : colon + 2);
+  }
+
   /// Splits `columns` into `heads`, or throws.
   std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
     if (heads.value == 0 || columns % heads.value != 0)
       fail("{} is {}: {} columns do not split into {} heads; give --num-{}heads or fix {}", says.source,
            to_string(says.tensor.shape()), columns, heads.value, &heads == &H_kv ? "kv-" : "",
-           says.source.substr(says.source.rfind(": ") == std::string::npos ? 0 : says.source.rfind(": ") + 2));
+           name_in(says.source));
     return columns / heads.value;
   }
 
@@ -202,10 +218,10 @@ private:
     };
     const Part* says = nullptr;
     const Part* packed_q = given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
-    if (packed_q) d_k.learn(split(width_q.value, H, *packed_q), packed_q->source, &packed_q->tensor.shape());
+    if (packed_q) learn_width(d_k, width_q.value, H, *packed_q);
     else if (const auto columns = projected("W_q", part("X"), &says);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
-      d_k.learn(split(*columns, H, *says), says->source, &says->tensor.shape());
+      learn_width(d_k, *columns, H, *says);
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W, const Part* source, Size& d) {
       std::size_t columns = 0;
@@ -218,7 +234,7 @@ private:
         columns = *found;
       }
       if (!H_kv.known) infer_kv_heads(columns, *says);
-      d.learn(split(columns, H_kv, *says), says->source, &says->tensor.shape());
+      learn_width(d, columns, H_kv, *says);
     };
     keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
     keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);
