@@ -7,6 +7,7 @@
 #include "kernels/tokens.hpp"
 #include "position.hpp"
 #include "softmax_block.hpp"
+#include "token_stages.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,13 +23,6 @@ namespace {
 /// Rows of a projection that one product covers: enough tiles for the cores, from the shape alone.
 std::size_t tile_rows(std::size_t rows) {
   return rows <= 512 ? 64 : 256;
-}
-
-template <class T> bool all_finite(Matrix<const T> m) {
-  for (std::size_t i = 0; i < m.rows; ++i)
-    if (!std::all_of(m.row(i), m.row(i) + m.cols, [](T value) { return std::isfinite(value); }))
-      return false;
-  return true;
 }
 
 template <class T> class Forward {
@@ -52,18 +46,12 @@ private:
   bool computes(Stage stage) const { return contains(plan.computed, stage); }
   bool wants(Stage stage) const { return contains(plan.wanted, stage); }
 
-  /// The rows of batch b of a token stage: rows × width. A step that the layer does not have reads
-  /// as the step before it.
-  Matrix<const T> tokens(Stage stage, std::size_t b) const {
-    return matrix(token[index_of(stage)], b);
+  Matrix<const T> tokens(Stage stage, std::size_t b) const { return token.rows(stage, b); }
+  Matrix<T> tokens_mutable(Stage stage, std::size_t b) { return token.rows_mutable(stage, b); }
+  static Matrix<const T> matrix(const Tensor& tensor, std::size_t b = 0) {
+    return matrix_of<T>(tensor, b);
   }
-  Matrix<T> tokens_mutable(Stage stage, std::size_t b) {
-    const Matrix<const T> m = tokens(stage, b);
-    return {const_cast<T*>(m.data), m.rows, m.cols, m.stride};
-  }
-  static Matrix<const T> matrix(const Tensor& tensor, std::size_t b = 0);
 
-  void place(Stage stage, Stage before, Letter rows, std::size_t width);
   void project();
   void project_queries(const Linear& W_q, std::size_t b, std::size_t first, std::size_t n);
   void project_keys(const Linear& W_k, std::size_t b, std::size_t first, std::size_t n);
@@ -81,27 +69,19 @@ private:
   void rotate_heads(Matrix<const T> x, std::size_t first, std::size_t heads, Matrix<T> y) const;
   void for_rows(std::size_t rows, bool queries,
                 const std::function<void(std::size_t, std::size_t, std::size_t)>& work);
-  void show_tokens(Stage stage);
-  void show(Stage stage, std::size_t b, std::size_t h, std::size_t first, const T* values,
-            Shape shape, std::vector<std::ptrdiff_t> strides);
+  void show_tokens(Stage stage) { token.show(stage, observer, threads); }
 
   const Layer& layer;
   const Plan& plan;
   Observer& observer;
   const Dims& dims;
   std::size_t threads;
-  std::array<Tensor, stage_count> token; ///< B, rows, width
+  TokenStages<T> token;
   RotaryTable<T> rotary;
   Routine projecting, scoring, weighing;
   std::vector<Operand<T>> k_operands, v_operands; ///< k and v of each batch and key/value head
   std::vector<std::uint8_t> finite_values;        ///< per batch: v has no NaN or infinity
 };
-
-template <class T> Matrix<const T> Forward<T>::matrix(const Tensor& tensor, std::size_t b) {
-  const Shape& shape = tensor.shape();
-  const std::size_t cols = shape.back(), rows = shape[shape.size() - 2];
-  return {tensor.as<T>().data() + b * rows * cols, rows, cols, cols};
-}
 
 template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_plan,
                                        Observer& the_observer, std::size_t the_threads)
@@ -109,30 +89,8 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
       plan(the_plan),
       observer(the_observer),
       dims(the_layer.dims),
-      threads(the_threads) {
-  place(Stage::x, Stage::x, Letter::T, dims.d_model);
-  if (layer.settings.input_norm == InputNorm::none && !layer.has_given(Stage::x))
-    token[index_of(Stage::x)] = layer.X;
-  place(Stage::q, Stage::x, Letter::T, dims.H * dims.d_k);
-  place(Stage::k, Stage::x, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::v, Stage::x, Letter::S, dims.H_kv * dims.d_v);
-  place(Stage::q_norm, Stage::q, Letter::T, dims.H * dims.d_k);
-  place(Stage::k_norm, Stage::k, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::q_rope, Stage::q_norm, Letter::T, dims.H * dims.d_k);
-  place(Stage::k_rope, Stage::k_norm, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::k_all, Stage::k_rope, Letter::S_all, dims.H_kv * dims.d_k);
-  place(Stage::v_all, Stage::v, Letter::S_all, dims.H_kv * dims.d_v);
-  // head_out is a view of concat's memory, unless one of them is given.
-  place(Stage::concat, Stage::concat, Letter::T, dims.H * dims.d_v);
-  place(Stage::head_out, Stage::concat, Letter::T, dims.H * dims.d_v);
-  if (computes(Stage::head_out) && !layer.has_given(Stage::concat)) {
-    token[index_of(Stage::concat)] = token[index_of(Stage::head_out)];
-  } else if (layer.has_given(Stage::head_out) && !layer.has_given(Stage::concat)) {
-    token[index_of(Stage::concat)] = layer.given[index_of(Stage::head_out)];
-  }
-  place(Stage::output, Stage::output, Letter::T, dims.d_out);
-  place(Stage::residual, Stage::residual, Letter::T, dims.d_out);
-
+      threads(the_threads),
+      token(the_layer, the_plan) {
   // Which routine multiplies follows from the layer's shape alone.
   const std::size_t rows = dims.B * (dims.T + dims.S);
   std::size_t narrowest = dims.d_out;
@@ -149,22 +107,6 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
                           static_cast<double>(dims.S_all) *
                           static_cast<double>(dims.d_k + dims.d_v);
   if (threads == 0) threads = work < 4e6 ? 1 : core_count();
-}
-
-/// Gives a token stage its memory: new if it is computed, the given tensor, or that of the step
-/// before.
-template <class T>
-void Forward<T>::place(Stage stage, Stage before, Letter rows, std::size_t width) {
-  Tensor& tensor = token[index_of(stage)];
-  if (layer.has_given(stage)) {
-    tensor = layer.given[index_of(stage)];
-    if (info_of(stage).kind == Kind::token)
-      tensor = tensor.reshaped({dims.B, dims.size_of(rows), width});
-  } else if (computes(stage)) {
-    tensor = Tensor::uninitialised(layer.dtype, {dims.B, dims.size_of(rows), width});
-  } else if (before != stage) {
-    tensor = token[index_of(before)];
-  }
 }
 
 /// Calls work(batch, first row, rows) for the tiles of the planned rows.
@@ -279,7 +221,7 @@ template <class T> void Forward<T>::project_queries(const Linear& W_q, std::size
 template <class T>
 void Forward<T>::project_keys(const Linear& W_k, std::size_t b, std::size_t first, std::size_t n) {
   const auto rows = [&](Stage stage) { return tokens_mutable(stage, b).rows_from(first, n); };
-  const Tensor& source = layer.X_k.empty() ? token[index_of(Stage::x)] : layer.X_k;
+  const Tensor& source = layer.X_k.empty() ? token.tensor(Stage::x) : layer.X_k;
   if (computes(Stage::k)) linear(matrix(source, b).rows_from(first, n), W_k, rows(Stage::k));
   if (computes(Stage::k_norm))
     norm_heads(rows(Stage::k), layer.k_norm_weight, dims.H_kv, rows(Stage::k_norm));
@@ -289,7 +231,7 @@ void Forward<T>::project_keys(const Linear& W_k, std::size_t b, std::size_t firs
 
 template <class T> void Forward<T>::project_values(const Linear& W_v, std::size_t b,
                                                    std::size_t first, std::size_t n) {
-  const Tensor& source = layer.X_v.empty() ? token[index_of(Stage::x)] : layer.X_v;
+  const Tensor& source = layer.X_v.empty() ? token.tensor(Stage::x) : layer.X_v;
   linear(matrix(source, b).rows_from(first, n), W_v,
          tokens_mutable(Stage::v, b).rows_from(first, n));
 }
@@ -386,9 +328,11 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
     if (!wants(info.stage)) continue;
     const auto S = static_cast<std::ptrdiff_t>(dims.S_all), rows = static_cast<std::ptrdiff_t>(n);
     if (info.kind == Kind::map)
-      show(info.stage, b, h, first, block.map(info.stage), {1, n, dims.S_all}, {rows * S, S, 1});
+      observer.observe(block_of(layer, info.stage, b, h, first, block.map(info.stage),
+                                {1, n, dims.S_all}, {rows * S, S, 1}));
     if (info.kind == Kind::row)
-      show(info.stage, b, h, first, block.row(info.stage), {1, n}, {rows, 1});
+      observer.observe(
+          block_of(layer, info.stage, b, h, first, block.row(info.stage), {1, n}, {rows, 1}));
   }
 
   if (computes(Stage::head_out)) {
@@ -403,7 +347,8 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
 
   const auto width = static_cast<std::ptrdiff_t>(dims.d_out), rows = static_cast<std::ptrdiff_t>(n);
   const auto show_result = [&](const T* values) {
-    show(Stage::head_result, b, h, first, values, {1, n, dims.d_out}, {rows * width, width, 1});
+    observer.observe(block_of(layer, Stage::head_result, b, h, first, values, {1, n, dims.d_out},
+                              {rows * width, width, 1}));
   };
   if (wants(Stage::head_result) && layer.has_given(Stage::head_result))
     show_result(layer.given[index_of(Stage::head_result)].template as<T>().data() +
@@ -439,38 +384,6 @@ template <class T> void Forward<T>::merge() {
     });
   show_tokens(Stage::output);
   show_tokens(Stage::residual);
-}
-
-/// Shows a token stage: per batch, in blocks of queries, or all its keys at once.
-template <class T> void Forward<T>::show_tokens(Stage stage) {
-  if (!wants(stage)) return;
-  const std::vector<Letter>& letters = info_of(stage).letters;
-  const bool with_heads = letters.size() == 3;
-  const bool queries = axis_of(letters[letters.size() - 2]) == Axis::query;
-  const std::size_t rows = dims.size_of(letters[letters.size() - 2]),
-                    width = dims.size_of(letters.back());
-  const std::size_t heads = with_heads ? dims.size_of(letters[0]) : 1;
-  const std::size_t pieces = queries ? plan.blocks.size() : 1;
-  parallel_for(plan.batches.size() * pieces, threads, [&](std::size_t i) {
-    const std::size_t b = plan.batches[i / pieces];
-    const std::size_t first = queries ? plan.blocks[i % pieces] * block_queries : 0;
-    const std::size_t n = queries ? std::min(block_queries, rows - first) : rows;
-    const Matrix<const T> values = tokens(stage, b).rows_from(first, n);
-    const auto stride = static_cast<std::ptrdiff_t>(values.stride);
-    if (with_heads)
-      show(stage, b, 0, first, values.data, {heads, n, width},
-           {static_cast<std::ptrdiff_t>(width), stride, 1});
-    else
-      show(stage, b, 0, first, values.data, {n, width}, {stride, 1});
-  });
-}
-
-template <class T> void Forward<T>::show(Stage stage, std::size_t b, std::size_t h,
-                                         std::size_t first, const T* values, Shape shape,
-                                         std::vector<std::ptrdiff_t> strides) {
-  observer.observe({stage, b, h, first,
-                    ArrayView{layer.dtype, reinterpret_cast<const std::byte*>(values),
-                              std::move(shape), std::move(strides)}});
 }
 
 } // namespace
