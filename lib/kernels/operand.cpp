@@ -11,8 +11,8 @@ namespace mha {
 
 namespace {
 
-/// Packing costs about as much as a product with a dozen rows.
-constexpr std::size_t fewest_rows = 32;
+/// From how many rows on packing pays: plain columns can be read as they lie nearly as fast.
+std::size_t fewest_rows(bool transposed) { return transposed ? 32 : 192; }
 
 } // namespace
 
@@ -23,7 +23,7 @@ template <class T> void Operand<T>::Free::operator()(T* memory) const {
 template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool transposed,
                                        std::size_t rows, std::size_t threads)
     : routine_(routine), b_(b), transposed_(transposed) {
-  if (routine == Routine::onednn || rows < fewest_rows) return;
+  if (routine == Routine::onednn || rows < fewest_rows(transposed)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
   const std::size_t line = 64, bytes = packed_size(set, depth, cols) * sizeof(T);

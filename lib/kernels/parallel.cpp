@@ -6,12 +6,70 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace mha {
+
+namespace {
+
+/// Threads that wait for work between loops: to start them anew for each step of a small layer would take
+/// longer than the layer.
+class Team {
+public:
+  static Team& get() {
+    static Team team;
+    return team;
+  }
+
+  /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only on
+  /// the caller where another loop has the team, or no more threads are to be had.
+  void run(std::size_t helpers, const std::function<void()>& work) {
+    const std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn.owns_lock()) return work();
+    {
+      const std::lock_guard hold(state_);
+      try {
+        while (threads_.size() < helpers)
+          threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
+      } catch (const std::system_error&) {
+      }
+      work_ = &work;
+      open_ = std::min(helpers, threads_.size());
+    }
+    wake_.notify_all();
+    work();
+    std::unique_lock hold(state_);
+    open_ = 0; // the work is handed out: who has not begun need not
+    done_.wait(hold, [this] { return running_ == 0; });
+  }
+
+private:
+  void serve(const std::stop_token& stop) {
+    std::unique_lock hold(state_);
+    while (wake_.wait(hold, stop, [this] { return open_ > 0; })) {
+      --open_;
+      ++running_;
+      const std::function<void()>& work = *work_;
+      hold.unlock();
+      work();
+      hold.lock();
+      if (--running_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex turn_;  ///< held by the loop that has the team
+  std::mutex state_; ///< guards what follows
+  std::condition_variable_any wake_, done_;
+  const std::function<void()>* work_ = nullptr;
+  std::size_t open_ = 0, running_ = 0; ///< places for helpers; helpers at work
+  std::vector<std::jthread> threads_;  ///< last, so that they end before what they use
+};
+
+} // namespace
 
 std::size_t core_count() {
   cpu_set_t cores;
@@ -49,16 +107,7 @@ void parallel_for(std::size_t count, std::size_t threads,
       }
     }
   };
-  {
-    std::vector<std::jthread> others;
-    others.reserve(workers - 1);
-    // Where no more threads are to be had, the ones there are do the work.
-    try {
-      while (others.size() + 1 < workers) others.emplace_back(run);
-    } catch (const std::system_error&) {
-    }
-    run();
-  }
+  Team::get().run(workers - 1, run);
   if (first_error) std::rethrow_exception(first_error);
 }
 

@@ -88,8 +88,8 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
     return;
   }
 
-  // Packing pays where several tiles share a strip; a transposed b cannot be read as it is.
-  const bool pack = transposed || m > 2 * kernels.tile_rows;
+  // Packing pays where many tiles share a strip; a transposed b cannot be read as it is.
+  const bool pack = transposed || m > 128;
   const std::size_t depth = std::min(k, most_depth);
   const std::size_t strips = std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / tile_cols);
   const std::size_t width = pack ? std::min(n, strips * tile_cols) : n;
