@@ -59,7 +59,7 @@ private:
       const TensorInfo* info = find_tensor_name(name);
       const std::optional<Stage> stage = info ? std::nullopt : find_stage(name);
       if (part.tensor.rank() >= 2 && (info ? info->turns : stage && info_of(*stage).kind != Kind::row))
-        part.tensor = transposed(part.tensor);
+        part.tensor = transposed(part.tensor), part.source += ", transposed for columns,";
     }
   }
 
@@ -127,6 +127,10 @@ private:
       const auto fused = parts_.find(std::string(letter) + "qkv");
       if (fused == parts_.end()) continue;
       const Part part = fused->second;
+      const bool bias = *letter == 'b';
+      if (part.tensor.rank() != (bias ? 1u : 2u))
+        fail("{} is {}: expected {}", part.source, to_string(part.tensor.shape()),
+             bias ? "one axis, all widths" : "(d_in, all widths)");
       const SplitTensors split = split_fused(part.tensor, layer_.settings.qkv_order, heads.H,
                                              heads.H_kv > 0 ? heads.H_kv : heads.H, part.source);
       for (const auto& [name, tensor] : {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
@@ -246,7 +250,7 @@ private:
     const auto check = [](const std::vector<std::string>& list, const std::string& source, std::size_t n,
                           std::string_view what) {
       if (!list.empty() && n != 0 && list.size() != n)
-        fail("{} has {} labels, the layer {} {}", source, list.size(), n, what);
+        fail("{}: {} label{}, but the layer has {} {}", source, list.size(), list.size() == 1 ? "" : "s", n, what);
     };
     const bool self = layer_.X_k.empty() && d.T == d.S;
     if (labels.key_tokens.empty() && self) labels.key_tokens = labels.tokens;
@@ -279,7 +283,6 @@ private:
     if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
       fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that", origin("rope_dims"),
            rotated, d.d_k);
-    if (s.softcap < 0) fail("{}: softcap is {}: a positive number expected, or 0 for none", origin("softcap"), s.softcap);
     if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
       fail("{}: residual adds X (width {}) and the output (width {}): the widths differ", origin("residual"), d.d_model,
            d.d_out);

@@ -35,7 +35,7 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 IndexList::IndexList(std::string text, std::string option) : text_(std::move(text)), option_(std::move(option)) {
   const auto refuse = [&](std::string_view part) {
     fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated by commas",
-         option_, text_, part);
+         option_, text_.empty() ? "''" : text_, part);
   };
   for (std::string_view part : split(text_, ',')) {
     Range range;

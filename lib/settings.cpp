@@ -26,7 +26,8 @@ double number(std::string_view text) {
 
 std::int64_t integer(std::string_view text) {
   const double value = number(text); // "4.0" is how some writers say 4
-  if (value != std::floor(value) || std::fabs(value) > 1e15) expected("a whole number");
+  if (value != std::floor(value)) expected("a whole number");
+  if (std::fabs(value) > 1e15) expected("a whole number up to 10^15");
   return static_cast<std::int64_t>(value);
 }
 
@@ -34,6 +35,20 @@ std::size_t whole(std::string_view text) {
   const std::int64_t value = integer(text);
   if (value < 0) expected("a number that is not negative");
   return static_cast<std::size_t>(value);
+}
+
+/// A number of heads; "auto" is what the tensors say.
+std::size_t heads(std::string_view text) {
+  if (text == "auto") return 0;
+  const std::int64_t value = integer(text);
+  if (value < 1) expected("a positive number");
+  return static_cast<std::size_t>(value);
+}
+
+double not_negative(std::string_view text) {
+  const double value = number(text);
+  if (value < 0) expected("a number that is not negative");
+  return value;
 }
 
 double positive(std::string_view text) {
@@ -100,21 +115,24 @@ std::int64_t window(std::string_view text) {
 /// A row whose setter parses with `Parse` and stores into `Member`.
 template <auto Member, auto Parse> void store(Settings& s, std::string_view text) { s.*Member = Parse(text); }
 template <auto Member> std::string load(const Settings& s) { return text_of(s.*Member); }
+template <auto Member> std::string load_heads(const Settings& s) {
+  return s.*Member == 0 ? "auto" : text_of(s.*Member);
+}
 template <auto Member> std::string load_word(const Settings& s) { return word(s.*Member); }
 
 using S = Settings;
 // clang-format off
 const SettingInfo table[] = {
-  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, whole>, load<&S::num_heads>},
-  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, whole>, load<&S::num_kv_heads>},
+  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
+  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
   {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
-  {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, number>, load<&S::input_norm_eps>},
+  {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
   {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
   {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "which corner the causal diagonal starts from where T ≠ S; auto: bottom_right with past keys or kv_lengths, else top_left", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
-  {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, number>, load<&S::softcap>},
+  {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
   {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
   {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
   {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
@@ -129,7 +147,7 @@ const SettingInfo table[] = {
   {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
   {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
   {"relative_max_distance", SettingKind::count, "N", "relative_bias: keys farther than this share one bucket", "", store<&S::relative_max_distance, whole>, load<&S::relative_max_distance>},
-  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, number>, load<&S::qk_norm_eps>},
+  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},
@@ -160,7 +178,9 @@ void set(Settings& settings, std::string_view name, std::string_view text, std::
   try {
     info->set(settings, text);
   } catch (const Error& error) {
-    fail("{}: {} is '{}': {}", origin, info->name, text, error.what());
+    // An option says which setting it is.
+    const std::string what = origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
+    fail("{} is '{}': {}", what, text, error.what());
   }
   settings.origins[std::string(info->name)] = origin;
 }

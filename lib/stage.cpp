@@ -124,7 +124,8 @@ Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
   std::vector<std::string_view> names;
   for (const StageInfo& info : table) names.push_back(info.name);
-  fail("no stage is called '{}'{}; `mha-inspect stages` lists them", name, did_you_mean(name, names));
+  const std::string meant = did_you_mean(name, names);
+  fail("no stage is called '{}'{}", name, meant.empty() ? "; `mha-inspect stages` lists them" : meant);
 }
 
 } // namespace mha

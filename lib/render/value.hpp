@@ -6,17 +6,18 @@
 
 namespace mha::render {
 
-/// One side of a value. A dropped axis (`--head 0`) still knows its one position; one that the
-/// stage does not have has no positions.
+/// One side of a value. A dropped axis (`--head 0`) still knows its one position. A side that the
+/// stage does not have is another thing than one of no tokens, whose positions are none.
 struct Side {
   Axis axis = Axis::width;
   std::vector<std::size_t> positions;
   bool dropped = false;
   std::vector<std::string> labels; ///< of the positions, or empty
+  bool present = false;            ///< whether the stage has it
 
-  bool exists() const { return !positions.empty(); }
-  /// Positions to run over: at least one.
-  std::size_t count() const { return positions.empty() ? 1 : positions.size(); }
+  bool exists() const { return present; }
+  /// Positions to run over: one where there is no such side.
+  std::size_t count() const { return present ? positions.size() : 1; }
 };
 
 /// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as
