@@ -135,7 +135,8 @@ private:
                                              heads.H_kv > 0 ? heads.H_kv : heads.H, part.source);
       for (const auto& [name, tensor] : {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
         const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
-        if (!added) fail("{} and {} are both given", part.source, at->second.source);
+        if (!added)
+          fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
         at->second.tensor = *tensor;
       }
       parts_.erase(std::string(letter) + "qkv");
@@ -196,8 +197,10 @@ private:
     layer_.q_norm_weight = norm("q_norm.weight", q), layer_.k_norm_weight = norm("k_norm.weight", k);
     if (const Part* part = find("positions")) {
       if (part->tensor.count() != d.T || d.S != d.T)
-        fail("{} has {} positions, the layer {} queries and {} keys: one position a token, for self-attention",
-             part->source, part->tensor.count(), d.T, d.S);
+        fail("{} is {}, but the layer has {} and {}: one position a token expected, for "
+             "self-attention",
+             part->source, to_string(part->tensor.shape()), counted(d.T, "queries"),
+             counted(d.S, "keys"));
       layer_.positions = convert(part->tensor, DType::f64).reshaped({d.T});
       parts_.erase("positions");
     }
@@ -216,11 +219,13 @@ private:
     const std::string source = part->source;
     const Shape shape = part->tensor.shape();
     if (shape.size() != 2 || shape[1] != layer_.dims.H)
-      fail("{} is {}: expected (buckets, H) with {} heads", source, to_string(shape), layer_.dims.H);
+      fail("{} is {}: expected (buckets, H) with {}", source, to_string(shape),
+           counted(layer_.dims.H, "heads"));
     const std::size_t buckets = s.relative_bidirectional ? shape[0] / 2 : shape[0];
     if (buckets < 2 || s.relative_max_distance <= buckets / 2)
-      fail("{} is {}: {} buckets{} do not fit relative_max_distance {}", source, to_string(shape), buckets,
-           s.relative_bidirectional ? " a direction" : "", s.relative_max_distance);
+      fail("{} is {}: {}{} do not fit relative_max_distance {}", source, to_string(shape),
+           counted(buckets, "buckets"), s.relative_bidirectional ? " a direction" : "",
+           s.relative_max_distance);
     layer_.relative_bias = take("relative_bias", shape);
     const std::size_t farthest = std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
     for (std::size_t distance = 0; distance <= farthest; ++distance)
@@ -250,7 +255,8 @@ private:
     const auto check = [](const std::vector<std::string>& list, const std::string& source, std::size_t n,
                           std::string_view what) {
       if (!list.empty() && n != 0 && list.size() != n)
-        fail("{}: {} label{}, but the layer has {} {}", source, list.size(), list.size() == 1 ? "" : "s", n, what);
+        fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"),
+             counted(n, what));
     };
     const bool self = layer_.X_k.empty() && d.T == d.S;
     if (labels.key_tokens.empty() && self) labels.key_tokens = labels.tokens;
@@ -281,8 +287,8 @@ private:
            origin("input_norm"));
     const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
     if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
-      fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that", origin("rope_dims"),
-           rotated, d.d_k);
+      fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that",
+           origin("rope_dims"), rotated, d.d_k);
     if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
       fail("{}: residual adds X (width {}) and the output (width {}): the widths differ", origin("residual"), d.d_model,
            d.d_out);

@@ -47,9 +47,13 @@ std::string unknown_name(const std::string& name) {
   for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
   for (const StageInfo& info : stages()) names.push_back(info.name);
   std::string hint;
-  for (Stage stage : readings_of(name)) hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
-  if (!hint.empty()) return fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]), name);
-  if (const std::string meant = closest(name, names); !meant.empty()) return fmt::format("{} (is it {}?)", name, meant);
+  for (Stage stage : readings_of(name))
+    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
+  if (!hint.empty())
+    return fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
+                       name);
+  if (const std::string meant = closest(name, names); !meant.empty())
+    return fmt::format("{} (is it {}?)", name, meant);
   return name;
 }
 
@@ -195,7 +199,8 @@ void Model::State::choose_layers() {
   if (wanted.empty()) {
     const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
     if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())
-      fail("{}: {{layer}} stands for a number, and there is nothing for layer 0; give --layer N", numbered->text);
+      fail("{}: {{layer}} stands for a number, and there is nothing for layer 0; give --layer N",
+           numbered->text);
     if (ids.size() > 1)
       fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
            contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
@@ -205,7 +210,8 @@ void Model::State::choose_layers() {
   if (ids.empty() || (ids.size() == 1 && ids[0].empty())) {
     // One layer without a number: a number is for {layer} in bindings.
     const bool fills = std::any_of(bindings.begin(), bindings.end(), io::mentions_layer);
-    if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" || (!fills && wanted != "0"))
+    if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" ||
+        (!fills && wanted != "0"))
       fail("--layer {}: there is one layer, which has no number; leave --layer out", wanted);
     chosen = {wanted};
     return;
@@ -226,8 +232,8 @@ void Model::State::choose_layers() {
     std::vector<std::string_view> names(ids.begin(), ids.end());
     if (what.find_first_of(",-:") != std::string_view::npos)
       fail("--layer {}: not all of these are there; the layers are {}", wanted, list());
-    fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what, numbers ? "" : did_you_mean(what, names),
-         list());
+    fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
+         numbers ? "" : did_you_mean(what, names), list());
   };
   if (!numbers) refuse(wanted);
   std::size_t highest = 0;
@@ -281,7 +287,8 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
     const auto label = [&](const std::string& name, std::vector<std::string> list) {
       const bool queries = label_name(name) == "tokens";
       (queries ? labels.tokens : labels.key_tokens) = std::move(list);
-      (queries ? labels.tokens_source : labels.key_tokens_source) = fmt::format("{}: {}", file.name, name);
+      (queries ? labels.tokens_source : labels.key_tokens_source) =
+          fmt::format("{}: {}", file.name, name);
     };
     for (const io::Entry& entry : file.tensors) {
       if (!belongs(entry.name, checkpoint)) continue;
@@ -296,7 +303,8 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
       if (of_family) continue;
       const std::string name = canonical_name(entry.name, false);
       if (name.empty()) {
-        if (!checkpoint) unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
+        if (!checkpoint)
+          unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
         continue;
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
@@ -308,8 +316,10 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
     }
     if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
     for (const auto& [name, list] : file.labels) {
-      if (!label_name(name).empty()) label(name, list);
-      else if (!canonical_name(name, false).empty()) fail("{}: {} is a list of text; numbers expected", file.name, name);
+      if (!label_name(name).empty())
+        label(name, list);
+      else if (!canonical_name(name, false).empty())
+        fail("{}: {} is a list of text; numbers expected", file.name, name);
     }
   }
 }

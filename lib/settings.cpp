@@ -179,7 +179,8 @@ void set(Settings& settings, std::string_view name, std::string_view text, std::
     info->set(settings, text);
   } catch (const Error& error) {
     // An option says which setting it is.
-    const std::string what = origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
+    const std::string what =
+        origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
     fail("{} is '{}': {}", what, text, error.what());
   }
   settings.origins[std::string(info->name)] = origin;

@@ -8,9 +8,6 @@ namespace {
 
 bool is_packed(const std::string& name) { return name == "Q" || name == "K" || name == "V"; }
 
-/// "1 head", "2 heads".
-std::string counted(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
-
 /// A number that must be the same wherever it is said; remembers who said it first.
 struct Size {
   std::string_view meaning;
@@ -20,8 +17,9 @@ struct Size {
 
   void learn(std::size_t n, const std::string& who, const Shape* shape = nullptr) {
     if (known && value != n)
-      fail("{}{}: {} {} expected, as in {}", who, shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), value,
-           meaning, source);
+      fail("{}{}: {} expected, as in {}", who,
+           shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
+           source);
     if (!known) value = n, source = who, known = true;
   }
 };
@@ -62,10 +60,12 @@ private:
   /// Only the merge of the heads can do without their number.
   bool needs_heads() const {
     const bool merged = part("concat") || part("output") || part("residual");
-    return (part("X") && !merged) || std::any_of(parts_.begin(), parts_.end(), [](const auto& entry) {
-      const std::string& name = entry.first;
-      return name != "concat" && name != "output" && name != "residual" && name != "W_o" && name != "b_o" && name != "X";
-    });
+    return (part("X") && !merged) ||
+           std::any_of(parts_.begin(), parts_.end(), [](const auto& entry) {
+             const std::string& name = entry.first;
+             return name != "concat" && name != "output" && name != "residual" && name != "W_o" &&
+                    name != "b_o" && name != "X";
+           });
   }
 
   void learn_heads() {
@@ -98,8 +98,10 @@ private:
     }
     if (H.known && H.value == 0) fail("{}: there are no heads", H.source);
     if (H.known && H_kv.known && (H_kv.value == 0 || H.value % H_kv.value != 0))
-      fail("{}: {} do not divide into {} ({}); the number of query heads is a multiple of the number of key/value heads",
-           H_kv.source, counted(H.value, "query head"), counted(H_kv.value, "key/value head"), H.source);
+      fail("{}: {} do not divide into {} ({}); the number of query heads is a multiple of the "
+           "number of key/value heads",
+           H_kv.source, counted(H.value, "query heads"), counted(H_kv.value, "key/value heads"),
+           H.source);
   }
 
   /// Learns `letters` of a tensor whose batch axis may be there or not.
@@ -156,26 +158,30 @@ private:
       if (const Part* p = part(name)) learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v}, "H_kv, P, d");
     for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
       if (!part(k) != !part(v))
-        fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source, k, v,
-             part(k) ? v : k);
+        fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source,
+             k, v, part(k) ? v : k);
     const std::size_t others = past.value + (part("k_extra") ? 1 : 0) + (settings_.zero_attn ? 1 : 0);
     if (!S.known && S_all.known) {
       if (S_all.value < others)
-        fail("{}: {} keys, but there are {} past, extra and zero ones", S_all.source, S_all.value, others);
+        fail("{}: {}, but there are {} past, extra and zero ones", S_all.source,
+             counted(S_all.value, "keys"), others);
       S.learn(S_all.value - others, S_all.source);
     }
     // Self-attention: keys and values come from X.
     if (!S.known && T.known && part("X")) S.learn(T.value, T.source);
     if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
     if (part("X") && S.known && T.known && S.value != T.value) {
-      if (!source_k_ && !given_.count(Stage::k) && (part("W_k") || part("W_q") || !given_after(Stage::scores)))
+      if (!source_k_ && !given_.count(Stage::k) &&
+          (part("W_k") || part("W_q") || !given_after(Stage::scores)))
         wrong_source("keys");
-      if (!source_v_ && !given_.count(Stage::v) && !given_after(Stage::head_out)) wrong_source("values");
+      if (!source_v_ && !given_.count(Stage::v) && !given_after(Stage::head_out))
+        wrong_source("values");
     }
   }
   [[noreturn]] void wrong_source(std::string_view what) const {
-    fail("{}: {}, but the {} come from {}, which has {}; give X_kv, or {}", S.source, counted(S.value, "key"), what,
-         part("X")->source, counted(T.value, "token"), what == "keys" ? "k" : "v");
+    fail("{}: {}, but the {} come from {}, which has {}; give X_kv, or {}", S.source,
+         counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
+         what == "keys" ? "k" : "v");
   }
   /// Whether a stage from `first` on is given. row_max alone is no start.
   bool given_after(Stage first) const {
@@ -194,9 +200,11 @@ private:
       fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source, to_string(shape));
     const std::size_t rows = shape[shape.size() - 2];
     if (source && source->tensor.shape().back() != rows)
-      fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "row"), source->source,
-           counted(source->tensor.shape().back(), "column"),
-           shape.back() == source->tensor.shape().back() ? fmt::format("; stored as (out, in)? say {}=…@OI", W) : "");
+      fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
+           source->source, counted(source->tensor.shape().back(), "columns"),
+           shape.back() == source->tensor.shape().back()
+               ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
+               : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
@@ -204,9 +212,10 @@ private:
   std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
     if (heads.value == 0 || columns % heads.value != 0)
       fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
-           to_string(says.tensor.shape()), counted(columns, "column"), counted(heads.value, "head"),
-           &heads == &H_kv ? "kv-" : "",
-           says.source.substr(says.source.rfind(": ") == std::string::npos ? 0 : says.source.rfind(": ") + 2));
+           to_string(says.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, "heads"), &heads == &H_kv ? "kv-" : "",
+           says.source.substr(
+               says.source.rfind(": ") == std::string::npos ? 0 : says.source.rfind(": ") + 2));
     return columns / heads.value;
   }
 
@@ -214,11 +223,14 @@ private:
   /// blame, for what it is taken as.
   void learn_width(Size& d, std::size_t n, const char* W, const Part& says) {
     if (d.known && d.value != n && !part(W) && find_tensor_source(says))
-      fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in {}; give {}",
+      fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
+           "{}; give {}",
            says.source, to_string(says.tensor.shape()), W, n, d.value, d.source, W);
     d.learn(n, says.source, &says.tensor.shape());
   }
-  bool find_tensor_source(const Part& says) const { return &says == part("X") || &says == source_k_ || &says == source_v_; }
+  bool find_tensor_source(const Part& says) const {
+    return &says == part("X") || &says == source_k_ || &says == source_v_;
+  }
 
   void learn_widths() {
     if (!H.known) return; // concat, output alone
@@ -228,7 +240,9 @@ private:
       return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
     };
     // Nor need X have as many tokens as there are keys.
-    const auto from_others = [&](const Part* source) { return !source && S.known && T.known && S.value != T.value; };
+    const auto from_others = [&](const Part* source) {
+      return !source && S.known && T.known && S.value != T.value;
+    };
     const Part* says = nullptr;
     const Part* packed_q = given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q) d_k.learn(split(width_q.value, H, *packed_q), packed_q->source, &packed_q->tensor.shape());
@@ -274,8 +288,9 @@ private:
       if (H.known && !d_v.known && H.value > 0 && rows % H.value == 0) d_v.learn(rows / H.value, p->source);
       const std::size_t width = H.known ? H.value * d_v.value : concat_width();
       if (rows != width)
-        fail("{} is {}: {}, but {} {} wide{}", p->source, to_string(shape), counted(rows, "row"),
-             H.known ? fmt::format("{} of {} are", counted(H.value, "head"), counted(d_v.value, "value"))
+        fail("{} is {}: {}, but {} {} wide{}", p->source, to_string(shape), counted(rows, "rows"),
+             H.known ? fmt::format("{} of {} are", counted(H.value, "heads"),
+                                   counted(d_v.value, "values"))
                      : H_d_v.source + " is",
              width, shape.back() == width ? "; stored as (out, in)? say W_o=…@OI" : "");
       d_out.learn(shape.back(), p->source, &shape);
@@ -286,11 +301,11 @@ private:
     if (H_d_v.known && H.known) {
       if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);
       if (!d_v.known)
-        fail("{}: {} do not split into {}; give --num-heads", H_d_v.source, counted(H_d_v.value, "column"),
-             counted(H.value, "head"));
+        fail("{}: {} do not split into {}; give --num-heads", H_d_v.source,
+             counted(H_d_v.value, "columns"), counted(H.value, "heads"));
       if (H_d_v.value != H.value * d_v.value)
-        fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value, counted(H.value, "head"),
-             counted(d_v.value, "value"), H.value * d_v.value);
+        fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value,
+             counted(H.value, "heads"), counted(d_v.value, "values"), H.value * d_v.value);
     }
     if (!H.known && H_d_v.known) H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
   }

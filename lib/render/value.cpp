@@ -7,7 +7,7 @@ namespace mha::render {
 namespace {
 
 Side side_of(const Layer& layer, SelectedAxis axis) {
-  Side side{axis.axis, std::move(axis.pick.indices), axis.pick.drops_axis, {}, true};
+  Side side{axis.axis, std::move(axis.pick.indices), axis.pick.drops_axis, {}};
   const std::vector<std::string>* labels = nullptr;
   if (axis.axis == Axis::query) labels = &layer.tokens;
   // The keys that a layer computes are the current ones: their labels follow those of the past.
