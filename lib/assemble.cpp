@@ -1,5 +1,6 @@
 #include "assemble.hpp"
 
+#include "check_settings.hpp"
 #include "fused.hpp"
 #include "graph.hpp"
 #include "masks.hpp"
@@ -38,12 +39,15 @@ public:
     const Heads heads = find_heads(parts_, given_, layer_.settings);
     unfuse(heads);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
+    const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});
+    const std::string output_source = first_of({"W_o", "output", "W_v", "v", "V"});
     take_inputs();
     take_weights();
     take_masks(parts_, layer_, notes_);
     take_given();
     take_labels(std::move(labels));
-    check_settings();
+    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
+    check_settings(layer_, head_source, output_source, notes_);
     return std::move(layer_);
   }
 
@@ -53,14 +57,18 @@ private:
     return part == parts_.end() ? nullptr : &part->second;
   }
 
+  /// Where the first of these tensors comes from, for messages.
+  std::string first_of(std::initializer_list<const char*> names) const {
+    for (const char* name : names)
+      if (const Part* part = find(name)) return part->source;
+    return "the layer";
+  }
+
   void turn_columns() {
     if (!layer_.settings.columns) return;
-    for (auto& [name, part] : parts_) {
-      const TensorInfo* info = find_tensor_name(name);
-      const std::optional<Stage> stage = info ? std::nullopt : find_stage(name);
-      if (part.tensor.rank() >= 2 && (info ? info->turns : stage && info_of(*stage).kind != Kind::row))
+    for (auto& [name, part] : parts_)
+      if (!part.rows && turns_in_columns(name, part.tensor))
         part.tensor = transposed(part.tensor), part.source += ", transposed for columns,";
-    }
   }
 
   /// Which results of the files start the computation. One that was bound always does; one that was
@@ -275,26 +283,6 @@ private:
     layer_.key_tokens = std::move(labels.key_tokens);
   }
 
-  void check_settings() {
-    Settings& s = layer_.settings;
-    const Dims& d = layer_.dims;
-    const auto origin = [&](const char* name) {
-      const auto at = s.origins.find(name);
-      return at == s.origins.end() ? std::string("default") : at->second;
-    };
-    if (s.input_norm == InputNorm::checkpoint)
-      fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give layer or rms",
-           origin("input_norm"));
-    const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
-    if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
-      fail("{}: rope rotates {} dimensions, a head has {}: expected an even number up to that",
-           origin("rope_dims"), rotated, d.d_k);
-    if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
-      fail("{}: residual adds X (width {}) and the output (width {}): the widths differ", origin("residual"), d.d_model,
-           d.d_out);
-    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
-  }
-
   Parts parts_;
   GivenParts given_;
   Layer layer_;
@@ -302,6 +290,13 @@ private:
 };
 
 } // namespace
+
+bool turns_in_columns(const std::string& name, const Tensor& tensor) {
+  if (tensor.rank() < 2) return false;
+  if (const TensorInfo* info = find_tensor_name(name)) return info->turns;
+  const std::optional<Stage> stage = find_stage(name);
+  return stage && info_of(*stage).kind != Kind::row;
+}
 
 DType compute_dtype(const Parts& parts, std::optional<DType> wanted) {
   if (wanted) return *wanted;

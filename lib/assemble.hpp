@@ -16,6 +16,7 @@ struct Part {
   std::string source;  ///< where it is, for messages: "weights.npz: W_q", "data/llama: …q_proj.weight"
   bool bound = false;  ///< by NAME=: then a stage always replaces its computation
   bool weak = false;   ///< numbers without a dtype (JSON lists), which do not decide the precision
+  bool rows = false;   ///< applied to rows, X W, even where the files' tokens are columns
 };
 using Parts = std::map<std::string, Part>;
 
@@ -23,6 +24,9 @@ struct Labels {
   std::vector<std::string> tokens, key_tokens;
   std::string tokens_source, key_tokens_source;
 };
+
+/// Whether `columns` exchanges the last two axes of this tensor or stage.
+bool turns_in_columns(const std::string& name, const Tensor& tensor);
 
 /// The precision a layer is computed in: `wanted`, else that of X or the earliest stage given: f64 for
 /// f64, and for numbers without a dtype where nothing else brings one; f32 for the rest.

@@ -36,6 +36,7 @@ Order order_of(QkvOrder order, std::size_t H, std::size_t H_kv) {
 
 SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std::size_t H_kv,
                          const std::string& where) {
+  if (fused.rank() == 0) fail("{} is one number: queries, keys and values expected", where);
   const std::size_t cols = fused.shape().back(), runs = H + 2 * H_kv;
   if (H == 0 || cols == 0 || cols % runs != 0)
     fail("{} is {}: {} columns do not split into {} query and 2 × {} key and value heads; give --num-heads and "

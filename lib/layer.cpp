@@ -32,11 +32,11 @@ double Layer::scale() const {
 }
 
 std::ptrdiff_t Layer::causal_offset(std::size_t batch) const {
-  const bool cached = dims.past > 0 || !kv_lengths.empty();
-  const bool bottom_right = settings.causal_align == CausalAlign::automatic
-                                ? cached
-                                : settings.causal_align == CausalAlign::bottom_right;
-  if (!bottom_right) return 0;
+  const CausalAlign align = settings.causal_align;
+  if (align == CausalAlign::top_left) return 0;
+  // The first query and the first current key are the same token. Where T = S this is bottom_right;
+  // where not, it is what ONNX does with past_key.
+  if (align == CausalAlign::automatic && kv_lengths.empty()) return static_cast<std::ptrdiff_t>(dims.past);
   const std::size_t keys = kv_lengths.empty() ? dims.past + dims.S : kv_lengths[batch];
   return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(dims.T);
 }

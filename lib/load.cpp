@@ -2,6 +2,7 @@
 
 #include "arrange.hpp"
 #include "assemble.hpp"
+#include "io/folder.hpp"
 #include "io/formats.hpp"
 #include "io/text.hpp"
 #include "naming/family.hpp"
@@ -32,6 +33,11 @@ std::string canonical_name(std::string_view name, bool strict) {
   if (!strict && !readings_of(name).empty()) return "";
   const std::optional<Stage> stage = find_stage(name);
   return stage ? std::string(name_of(*stage)) : "";
+}
+
+/// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
+bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
+  return name == "attn_mask" && layer.naming.starts_with("PyTorch") && tensor.dtype() == DType::boolean;
 }
 
 /// The label list that a name means: "tokens", "key_tokens", or "".
@@ -79,6 +85,16 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
+/// 1 + w, not in bfloat16, which has no 1 + 1/256.
+Tensor one_plus(const Tensor& weight) {
+  Tensor sum = copy_of(view_of(convert(weight, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)));
+  if (sum.dtype() == DType::f64)
+    for (double& w : sum.as_mutable<double>()) w += 1;
+  else
+    for (float& w : sum.as_mutable<float>()) w += 1;
+  return sum;
+}
+
 bool file_exists(const std::string& path) {
   try {
     io::read_bytes(path);
@@ -95,6 +111,7 @@ struct Model::State {
   std::vector<io::Source> bindings;
   std::vector<io::Contents> contents; ///< of plain sources; not changed after the constructor
   naming::Config config;
+  naming::Options options; ///< request.settings by their own names
   std::vector<naming::Found> found;
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
@@ -104,7 +121,8 @@ struct Model::State {
   void choose_layers();
   std::vector<std::string> numbered_by_bindings() const;
   void add(Parts& parts, const std::string& name, mha::Part part) const;
-  void add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const;
+  naming::InputNormalisation add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const;
+  void add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings, LoadedLayer& to) const;
   void add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
   void add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
   void add_settings(Settings& settings, std::vector<std::string>& notes) const;
@@ -122,14 +140,20 @@ void Model::State::open_sources() {
   for (const io::Contents& file : contents)
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   if (!request.config.empty())
-    for (const auto& [key, value] : io::open(request.config).scalars) config[key] = value;
+    for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
+  for (const auto& [name, value] : request.settings)
+    if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
 }
 
 void Model::State::find_layers() {
-  if (!request.naming.empty() && request.naming != "canonical") naming::family_named(request.naming);
   if (request.naming != "canonical")
     for (const io::Contents& file : contents)
       for (naming::Found& layer : naming::find_layers(file, config, request.naming)) found.push_back(std::move(layer));
+  if (!request.naming.empty() && request.naming != "canonical") {
+    const naming::Family& family = naming::family_named(request.naming);
+    if (found.empty() && !contents.empty())
+      fail("--naming {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name, family.title, family.needs);
+  }
   if (!request.prefix.empty()) {
     const std::string prefix = request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
     std::erase_if(found, [&](const naming::Found& layer) {
@@ -260,13 +284,52 @@ void Model::State::add(Parts& parts, const std::string& name, mha::Part part) co
   at->second = std::move(part);
 }
 
-void Model::State::add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const {
-  naming::Translation translation(layer.group);
+naming::InputNormalisation Model::State::add_found(const naming::Found& layer, Parts& parts, Settings& settings,
+                                                   LoadedLayer& to) const {
+  naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
-  for (auto& [name, part] : translation.parts) add(parts, name, std::move(part));
+  for (auto& [name, part] : translation.parts) {
+    part.rows = true; // families hand on (in, out)
+    add(parts, name, std::move(part));
+  }
   for (const auto& setting : translation.settings) set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
   to.naming = layer.family->title;
+  return std::move(translation.norm);
+}
+
+/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model that
+/// normalises before attention gets a note.
+void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings,
+                            LoadedLayer& to) const {
+  const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
+  if (settings.input_norm != InputNorm::checkpoint) {
+    // Without its weights the file is a layer taken out of a model, and says nothing about X.
+    const bool there = norm.weight || !norm.needs_weight;
+    if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
+      to.notes.push_back(fmt::format("X must be the normalised input (the output of {}), or give "
+                                     "--input-norm checkpoint",
+                                     norm.module));
+    return;
+  }
+  if (norm.kind == naming::NormKind::unknown) return; // refused by who assembles the layer
+  const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
+  if (!before) {
+    set(settings, "input_norm", "none", origin);
+    to.notes.push_back(fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
+    return;
+  }
+  set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
+  if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
+    fail("input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
+         norm.file, norm.module);
+  const auto take = [&](const char* name, const io::Entry* entry) {
+    if (!entry || parts.count(name)) return; // one that was given wins
+    Tensor tensor = entry->read();
+    if (norm.one_plus) tensor = one_plus(tensor);
+    parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
+  };
+  take("norm.weight", norm.weight), take("norm.bias", norm.bias);
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
@@ -297,8 +360,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
         continue;
       }
       const bool of_family = std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
-        return layer.group.contents == &file && entry.name.starts_with(layer.group.prefix) &&
-               layer.group.has(std::string_view(entry.name).substr(layer.group.prefix.size()));
+        return layer.group.contents == &file && layer.group.holds(entry);
       });
       if (of_family) continue;
       const std::string name = canonical_name(entry.name, false);
@@ -309,9 +371,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
       Arranged arranged = arrange(name, entry.read(), "", number_of(id), source);
-      const bool pytorch_mask = entry.name == "attn_mask" && to.naming.starts_with("PyTorch") &&
-                                arranged.tensor.dtype() == DType::boolean;
-      add(parts, pytorch_mask ? "block_mask" : arranged.name,
+      add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype});
     }
     if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
@@ -324,7 +384,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
   }
 }
 
-void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer&) const {
+void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
@@ -346,17 +406,28 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
     }
     const io::Entry entry = io::bound_entry(source);
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
-    add(parts, arranged.name,
+    add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true, entry.weak_dtype});
   }
 }
 
-/// Files' settings, then options, which win and say so.
+/// Files' settings, then options. A later one wins over an earlier one and over what the model's family
+/// says; where they differ, a note says so.
 void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
+  const auto overrule = [&](const std::string& name, const std::string& value, const std::string& origin) {
+    const SettingInfo* info = find_setting(name);
+    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
+    const bool said = before != settings.origins.end();
+    const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
+    set(settings, name, value, origin);
+    if (!said || info->get(settings) == old) return;
+    const std::string what = origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
+    notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
+  };
   for (const io::Contents& file : contents)
     for (const auto& [name, value] : file.scalars) {
       if (find_setting(name)) {
-        set(settings, name, value, file.name);
+        overrule(name, value, file.name);
         continue;
       }
       if (file.format == "safetensors" || file.format == "checkpoint") continue; // metadata may be anything
@@ -371,11 +442,7 @@ void Model::State::add_settings(Settings& settings, std::vector<std::string>& no
     const std::string option = info ? "--" + std::string(info->name) : "--" + name;
     std::string dashed = option;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
-    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
-    const std::string old = before == settings.origins.end() ? "" : info->get(settings), from = before == settings.origins.end() ? "" : before->second;
-    set(settings, name, value, dashed);
-    if (!from.empty() && info->get(settings) != old)
-      notes.push_back(fmt::format("{} {} wins over {} ({})", dashed, info->get(settings), old, from));
+    overrule(name, value, dashed);
   }
 }
 
@@ -401,11 +468,13 @@ void Model::State::add_tokens(const std::string& text, const char* option, std::
 void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels, LoadedLayer& to) const {
   to.id = id;
   to.naming = "canonical";
+  naming::InputNormalisation norm;
   for (const naming::Found& layer : found)
-    if (layer.id == id || (found.size() == 1 && layer.id.empty())) add_found(layer, parts, settings, to);
+    if (layer.id == id || (found.size() == 1 && layer.id.empty())) norm = add_found(layer, parts, settings, to);
   add_bindings(id, parts, labels, to);
   add_loose(id, parts, labels, to);
   add_settings(settings, to.notes);
+  add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
   add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
   for (const auto& [name, part] : parts)
@@ -445,7 +514,11 @@ std::vector<Model::Part> Model::parts(const std::string& id) const {
   Labels labels;
   state_->collect(id, parts, settings, labels, loaded);
   std::vector<Part> list;
-  for (auto& [name, part] : parts) list.push_back({name, std::move(part.tensor), part.source});
+  for (auto& [name, part] : parts) {
+    // As the setting `columns` says that they are.
+    const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);
+    list.push_back({name, turned ? transposed(part.tensor) : std::move(part.tensor), part.source});
+  }
   return list;
 }
 

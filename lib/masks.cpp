@@ -31,8 +31,11 @@ Tensor as_boolean(const Part& part, bool inverted = false) {
 
 /// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys alone
 /// will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
-Broadcast broadcast(const Tensor& tensor, const std::string& source, const Dims& dims, bool may_be_short = false) {
-  const Shape& shape = tensor.shape();
+Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims, bool may_be_short = false) {
+  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes it.
+  if (const Shape& s = tensor.shape(); s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
+    tensor = tensor.reshaped({dims.B, dims.H, s[1], s[2]});
+  const Shape shape = tensor.shape();
   const std::size_t rank = shape.size();
   const std::size_t keys = dims.past + dims.S;
   const auto refuse = [&] {

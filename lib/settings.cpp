@@ -129,7 +129,7 @@ const SettingInfo table[] = {
   {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
   {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
   {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
-  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "which corner the causal diagonal starts from where T ≠ S; auto: bottom_right with past keys or kv_lengths, else top_left", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
+  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows lies when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
   {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},

@@ -208,27 +208,41 @@ private:
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
+  /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
+  /// projection; one that is absent is the identity, and its input to blame for what it is taken as.
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says,
+                   const char* W = nullptr) {
+    const std::size_t width = split(columns, heads, says);
+    if (d.known && d.value != width) {
+      if (W && !part(W) && is_input(says))
+        fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
+             "{}; give {}",
+             says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+      fail("{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
+           says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
+           &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    }
+    d.learn(width, says.source);
+  }
+
+  /// "W_k" of "weights.npz: W_k".
+  static std::string name_in(const std::string& source) {
+    const std::size_t colon = source.rfind(": ");
+    return source.substr(colon == std::string::npos ? 0 : colon + 2);
+  }
+
   /// Splits `columns` into `heads`, or throws.
   std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
     if (heads.value == 0 || columns % heads.value != 0)
       fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
            to_string(says.tensor.shape()), counted(columns, "columns"),
-           counted(heads.value, "heads"), &heads == &H_kv ? "kv-" : "",
-           says.source.substr(
-               says.source.rfind(": ") == std::string::npos ? 0 : says.source.rfind(": ") + 2));
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv-" : "", name_in(says.source));
     return columns / heads.value;
   }
 
-  /// A head's width out of a projection. One that is absent is the identity: then its input is to
-  /// blame, for what it is taken as.
-  void learn_width(Size& d, std::size_t n, const char* W, const Part& says) {
-    if (d.known && d.value != n && !part(W) && find_tensor_source(says))
-      fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
-           "{}; give {}",
-           says.source, to_string(says.tensor.shape()), W, n, d.value, d.source, W);
-    d.learn(n, says.source, &says.tensor.shape());
-  }
-  bool find_tensor_source(const Part& says) const {
+  /// Whether a width comes from an input itself.
+  bool is_input(const Part& says) const {
     return &says == part("X") || &says == source_k_ || &says == source_v_;
   }
 
@@ -245,10 +259,10 @@ private:
     };
     const Part* says = nullptr;
     const Part* packed_q = given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
-    if (packed_q) d_k.learn(split(width_q.value, H, *packed_q), packed_q->source, &packed_q->tensor.shape());
+    if (packed_q) learn_width(d_k, width_q.value, H, *packed_q);
     else if (const auto columns = projected("W_q", part("X"), &says);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
-      learn_width(d_k, split(*columns, H, *says), "W_q", *says);
+      learn_width(d_k, *columns, H, *says, "W_q");
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W, const Part* source, Size& d) {
       std::size_t columns = 0;
@@ -261,7 +275,7 @@ private:
         columns = *found;
       }
       if (!H_kv.known) infer_kv_heads(columns, *says);
-      learn_width(d, split(columns, H_kv, *says), W, *says);
+      learn_width(d, columns, H_kv, *says, given_.count(stage) ? nullptr : W);
     };
     keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
     keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);

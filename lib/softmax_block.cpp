@@ -15,8 +15,8 @@ template <class T> constexpr T infinity = std::numeric_limits<T>::infinity();
 /// Whether keys that no query of the block can see may be left out: only where their weights are
 /// zeros made by the mask, and zero times v is zero.
 bool may_skip(const Layer& layer) {
-  const bool given = layer.has_given(Stage::masked) || layer.has_given(Stage::shifted) || layer.has_given(Stage::exp) ||
-                     layer.has_given(Stage::weights);
+  const bool given = layer.has_given(Stage::masked) || layer.has_given(Stage::shifted) ||
+                     layer.has_given(Stage::exp) || layer.has_given(Stage::weights);
   return !given && layer.settings.masked_rows == MaskedRows::zero;
 }
 
@@ -27,13 +27,16 @@ template <class T> SoftmaxBlock<T>& SoftmaxBlock<T>::of_this_thread() {
   return block;
 }
 
-template <class T>
-void SoftmaxBlock<T>::start(const Layer& layer, const Plan& plan, std::size_t b, std::size_t h, std::size_t first_query,
-                            std::size_t queries, bool finite_values) {
+template <class T> void SoftmaxBlock<T>::start(const Layer& layer, const Plan& plan, std::size_t b,
+                                               std::size_t h, std::size_t first_query,
+                                               std::size_t queries, bool finite_values,
+                                               std::size_t step) {
   layer_ = &layer, plan_ = &plan;
   b_ = b, h_ = h, first_ = first_query, queries_ = queries, keys_ = layer.dims.S_all;
-  seen_ = may_skip(layer) && finite_values ? visible_tiles(layer, b, first_query, queries) : Visible{0, keys_};
-  const bool all_scores = wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
+  seen_ = may_skip(layer) && finite_values ? visible_tiles(layer, b, first_query, queries, step)
+                                           : Visible{0, keys_};
+  const bool all_scores =
+      wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
   scored_ = all_scores ? Visible{0, keys_} : seen_;
   scale_ = static_cast<T>(layer.scale());
   if (computes(Stage::biased) && layer.settings.alibi != Alibi::none)
@@ -42,7 +45,8 @@ void SoftmaxBlock<T>::start(const Layer& layer, const Plan& plan, std::size_t b,
   rows_.resize(queries * keys_);
   for (const StageInfo& info : stages()) {
     if (!wants(info.stage)) continue;
-    if (info.kind == Kind::map && info.stage != Stage::weights) maps_[index_of(info.stage)].resize(queries * keys_);
+    if (info.kind == Kind::map && info.stage != Stage::weights)
+      maps_[index_of(info.stage)].resize(queries * keys_);
     if (info.kind == Kind::row) row_values_[index_of(info.stage)].resize(queries);
   }
 }
@@ -57,7 +61,8 @@ template <class T> void SoftmaxBlock<T>::load(Stage stage, std::size_t i, T* row
 }
 
 template <class T> T SoftmaxBlock<T>::given_value(Stage stage, std::size_t i) const {
-  return layer_->given[index_of(stage)].template as<T>()[(b_ * layer_->dims.H + h_) * layer_->dims.T + first_ + i];
+  return layer_->given[index_of(stage)]
+      .template as<T>()[(b_ * layer_->dims.H + h_) * layer_->dims.T + first_ + i];
 }
 
 template <class T> void SoftmaxBlock<T>::keep(Stage stage, std::size_t i, const T* row, T outside) {
@@ -85,17 +90,23 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
     if (wants(stage)) std::copy_n(row, keys_, maps_[index_of(stage)].data() + i * keys_);
   };
 
-  // scores, scaled, capped, biased: over every key if somebody looks, else over those that are seen.
+  // scores, scaled, capped, biased: over every key if somebody looks, else over those that are
+  // seen.
   const std::size_t first_score = scored_.first, count = scored_.last - scored_.first;
   if (starts_at(Stage::scores)) load(Stage::scores, i, row);
   keep_scores(Stage::scores);
-  if (starts_at(Stage::scaled)) load(Stage::scaled, i, row);
-  else if (computes(Stage::scaled)) row_scale(row + first_score, count, scale_);
+  if (starts_at(Stage::scaled))
+    load(Stage::scaled, i, row);
+  else if (computes(Stage::scaled))
+    row_scale(row + first_score, count, scale_);
   keep_scores(Stage::scaled);
-  if (starts_at(Stage::capped)) load(Stage::capped, i, row);
-  else if (computes(Stage::capped)) row_softcap(row + first_score, count, static_cast<T>(layer.settings.softcap));
+  if (starts_at(Stage::capped))
+    load(Stage::capped, i, row);
+  else if (computes(Stage::capped))
+    row_softcap(row + first_score, count, static_cast<T>(layer.settings.softcap));
   keep_scores(Stage::capped);
-  if (starts_at(Stage::biased)) load(Stage::biased, i, row);
+  if (starts_at(Stage::biased))
+    load(Stage::biased, i, row);
   else if (computes(Stage::biased)) {
     add_bias(layer, b_, h_, t, scored_.first, scored_.last, row);
     add_alibi(layer, slope_, b_, t, scored_.first, scored_.last, row);
@@ -105,8 +116,10 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
   // masked, row_max, shifted, exp, row_sum, weights: over the keys that the block can see.
   const std::size_t n = seen_.last - seen_.first;
   T* seen = row + seen_.first;
-  if (starts_at(Stage::masked)) load(Stage::masked, i, row);
-  else if (computes(Stage::masked)) add_masks(layer, b_, h_, t, seen_.first, seen_.last, row);
+  if (starts_at(Stage::masked))
+    load(Stage::masked, i, row);
+  else if (computes(Stage::masked))
+    add_masks(layer, b_, h_, t, seen_.first, seen_.last, row);
   keep(Stage::masked, i, row, -infinity<T>);
 
   const T sink = layer.sinks.empty() ? -infinity<T> : layer.sinks.as<T>()[h_];
@@ -115,18 +128,24 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
     return std::isnan(sink) || sink > max ? sink : max;
   };
   T max = 0;
-  if (starts_at(Stage::row_max)) max = given_value(Stage::row_max, i);
-  else if (computes(Stage::row_max)) max = max_of_row();
+  if (starts_at(Stage::row_max))
+    max = given_value(Stage::row_max, i);
+  else if (computes(Stage::row_max))
+    max = max_of_row();
   keep_value(Stage::row_max, i, max);
 
   // A row without any allowed key stays at −inf: its exponentials are zeros, not NaN.
   const T shift = naive || max == -infinity<T> ? T(0) : max;
   T sum = 0;
-  if (starts_at(Stage::shifted)) load(Stage::shifted, i, row);
-  else if (computes(Stage::shifted) && (wants(Stage::shifted) || !computes(Stage::exp))) row_subtract(seen, n, shift);
-  const T outside = -infinity<T> - shift; // of keys that the block cannot see: −inf, in a row of NaN NaN
+  if (starts_at(Stage::shifted))
+    load(Stage::shifted, i, row);
+  else if (computes(Stage::shifted) && (wants(Stage::shifted) || !computes(Stage::exp)))
+    row_subtract(seen, n, shift);
+  const T outside =
+      -infinity<T> - shift; // of keys that the block cannot see: −inf, in a row of NaN NaN
   keep(Stage::shifted, i, row, outside);
-  // The naive softmax can divide zeros by zero; only where the mask made them all is that a masked row.
+  // The naive softmax can divide zeros by zero; only where the mask made them all is that a masked
+  // row.
   const bool nothing_allowed = naive && computes(Stage::exp) && max_of_row() == -infinity<T>;
   const bool shifted_already = starts_at(Stage::shifted) || wants(Stage::shifted);
   if (starts_at(Stage::exp)) {
@@ -136,19 +155,25 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
     sum = row_exp_sum(seen, n, shifted_already ? T(0) : shift);
   }
   keep(Stage::exp, i, row, std::exp(outside));
-  if (starts_at(Stage::row_sum)) sum = given_value(Stage::row_sum, i);
-  else if (computes(Stage::row_sum) && !layer.sinks.empty()) sum += std::exp(sink - shift);
+  if (starts_at(Stage::row_sum))
+    sum = given_value(Stage::row_sum, i);
+  else if (computes(Stage::row_sum) && !layer.sinks.empty())
+    sum += std::exp(sink - shift);
   keep_value(Stage::row_sum, i, sum);
-  if (starts_at(Stage::logsumexp)) keep_value(Stage::logsumexp, i, given_value(Stage::logsumexp, i));
-  else if (computes(Stage::logsumexp)) keep_value(Stage::logsumexp, i, (naive ? T(0) : max) + std::log(sum));
+  if (starts_at(Stage::logsumexp))
+    keep_value(Stage::logsumexp, i, given_value(Stage::logsumexp, i));
+  else if (computes(Stage::logsumexp))
+    keep_value(Stage::logsumexp, i, (naive ? T(0) : max) + std::log(sum));
 
-  if (starts_at(Stage::weights)) load(Stage::weights, i, row);
+  if (starts_at(Stage::weights))
+    load(Stage::weights, i, row);
   else if (computes(Stage::weights)) {
     if (naive && computes(Stage::exp) ? nothing_allowed : sum == 0) {
       const MaskedRows policy = layer.settings.masked_rows;
-      std::fill_n(seen, n, policy == MaskedRows::zero  ? T(0)
-                           : policy == MaskedRows::nan ? std::numeric_limits<T>::quiet_NaN()
-                                                       : T(1) / static_cast<T>(keys_));
+      std::fill_n(seen, n,
+                  policy == MaskedRows::zero  ? T(0)
+                  : policy == MaskedRows::nan ? std::numeric_limits<T>::quiet_NaN()
+                                              : T(1) / static_cast<T>(keys_));
     } else {
       row_divide(seen, n, sum);
     }

@@ -18,10 +18,11 @@ public:
   /// One per thread, so that its memory is used again.
   static SoftmaxBlock& of_this_thread();
 
-  /// Makes room for queries [first_query, first_query + queries) of a head. `finite_values`: no value is
-  /// NaN or infinite, so a weight of zero really adds nothing.
-  void start(const Layer& layer, const Plan& plan, std::size_t b, std::size_t h, std::size_t first_query,
-             std::size_t queries, bool finite_values);
+  /// Makes room for queries [first_query, first_query + queries) of a head. `finite_values`: no
+  /// value is NaN or infinite, so a weight of zero really adds nothing. Keys are left out in
+  /// multiples of `step`.
+  void start(const Layer& layer, const Plan& plan, std::size_t b, std::size_t h,
+             std::size_t first_query, std::size_t queries, bool finite_values, std::size_t step);
   /// Runs every row from what rows() holds, or from the given stage, to the last step planned.
   void run();
 
@@ -39,7 +40,9 @@ public:
 private:
   void run_row(std::size_t i);
   bool computes(Stage stage) const { return contains(plan_->computed, stage); }
-  bool starts_at(Stage stage) const { return layer_->has_given(stage) && contains(plan_->needed, stage); }
+  bool starts_at(Stage stage) const {
+    return layer_->has_given(stage) && contains(plan_->needed, stage);
+  }
   bool wants(Stage stage) const { return contains(plan_->wanted, stage); }
   void load(Stage stage, std::size_t i, T* row) const;
   void keep(Stage stage, std::size_t i, const T* row, T outside);

@@ -9,6 +9,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <sys/mman.h>
+
 namespace mha {
 
 namespace {
@@ -47,18 +49,35 @@ const DTypeRow& row_of(DType dtype) {
 
 constexpr std::size_t alignment = 64; // a cache line, and the widest vector
 
-/// Zeroed memory whose untouched pages cost nothing: calloc gets big blocks fresh from the system.
-std::shared_ptr<const std::byte> zeroed(std::size_t bytes, DType dtype, const Shape& shape) {
-  void* block = bytes > std::numeric_limits<std::size_t>::max() - alignment
-                    ? nullptr
-                    : std::calloc(1, bytes + alignment);
-  if (!block)
+constexpr std::size_t huge_bytes = 4 << 20; // from here on pages of 2 MiB pay
+
+/// Memory straight from the system, in huge pages where it has them: faulting in a map of weights
+/// page by page takes longer than computing it. Zeros; untouched pages cost nothing.
+std::shared_ptr<const std::byte> mapped(std::size_t bytes) {
+  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return nullptr;
+  ::madvise(block, bytes, MADV_HUGEPAGE);
+  return {static_cast<const std::byte*>(block),
+          [bytes](const std::byte* memory) { ::munmap(const_cast<std::byte*>(memory), bytes); }};
+}
+
+std::shared_ptr<const std::byte> small(std::size_t bytes, bool zeroed) {
+  const std::size_t lines = (bytes / alignment + 1) * alignment;
+  void* block = std::aligned_alloc(alignment, lines);
+  if (!block) return nullptr;
+  if (zeroed) std::memset(block, 0, lines);
+  return {static_cast<const std::byte*>(block),
+          [](const std::byte* memory) { std::free(const_cast<std::byte*>(memory)); }};
+}
+
+std::shared_ptr<const std::byte> memory_for(std::size_t bytes, bool zeroed, DType dtype,
+                                            const Shape& shape) {
+  std::shared_ptr<const std::byte> memory =
+      bytes >= huge_bytes ? mapped(bytes) : small(bytes, zeroed);
+  if (!memory)
     fail("not enough memory for {} numbers of {}: {} bytes", to_string(shape), name_of(dtype),
          bytes);
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  const std::size_t shift = (alignment - address % alignment) % alignment;
-  const std::shared_ptr<void> owner(block, [](void* memory) { std::free(memory); });
-  return {owner, static_cast<const std::byte*>(block) + shift};
+  return memory;
 }
 
 } // namespace
@@ -109,7 +128,16 @@ Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype),
       shape_(std::move(shape)),
       count_(count_of(shape_)),
-      data_(zeroed(bytes(), dtype_, shape_)) {}
+      data_(memory_for(bytes(), true, dtype_, shape_)) {}
+
+Tensor Tensor::uninitialised(DType dtype, Shape shape) {
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = std::move(shape);
+  tensor.count_ = count_of(tensor.shape_);
+  tensor.data_ = memory_for(tensor.bytes(), false, dtype, tensor.shape_);
+  return tensor;
+}
 
 Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
     : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {}

@@ -42,6 +42,8 @@ public:
   Tensor() = default;
   /// New memory, zeroed lazily by the system (a page that nobody writes costs nothing).
   Tensor(DType dtype, Shape shape);
+  /// New memory whose contents are anything: for who writes every element.
+  static Tensor uninitialised(DType dtype, Shape shape);
   /// Shares memory that somebody else keeps: `data` owns it (an aliasing pointer into a mapping).
   Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
   /// A copy of numbers, for tests and small results.

@@ -85,6 +85,14 @@ void read_shards(const std::string& path, const std::string& index_name, Content
 
 } // namespace
 
+std::map<std::string, std::string> read_config(const std::string& path) {
+  const json config = parse(read_bytes(path));
+  if (!config.is_object()) fail("{}: an object expected", shown(path));
+  std::map<std::string, std::string> flat;
+  flatten(config, "", flat);
+  return flat;
+}
+
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names) {
   Contents contents;
   contents.name = path;
@@ -115,12 +123,8 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
          "together; give one of them itself: {}",
          shown(path), listed(weights));
   }
-  if (std::ranges::find(names, "config.json") != names.end()) {
-    const std::string where = in_folder(path, "config.json");
-    const json config = parse(read_bytes(where));
-    if (!config.is_object()) fail("{}: an object expected", shown(where));
-    flatten(config, "", contents.config);
-  }
+  if (std::ranges::find(names, "config.json") != names.end())
+    contents.config = read_config(in_folder(path, "config.json"));
   return contents;
 }
 

@@ -12,6 +12,8 @@ Contents read_folder(const Bytes& folder);
 Contents read_folder(const Bytes& folder, bool void_is_bf16);
 std::unique_ptr<Writer> create_folder(const std::string& path, Output output);
 
+/// A config.json, flattened as Contents::config is.
+std::map<std::string, std::string> read_config(const std::string& path);
 /// A checkpoint folder, with the names of what lies in it.
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names);
 

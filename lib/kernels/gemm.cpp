@@ -36,8 +36,12 @@ std::atomic<double> least_operations = 1e11;
 
 } // namespace
 
-void set_onednn_operations(double operations) { least_operations = operations; }
-double onednn_operations() { return least_operations; }
+void set_onednn_operations(double operations) {
+  least_operations = operations;
+}
+double onednn_operations() {
+  return least_operations;
+}
 
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
   const double operations =
@@ -54,15 +58,16 @@ void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c
   multiply_any(routine, a, b, false, c, accumulate);
 }
 
-template <class T>
-void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c) {
-  multiply_any(routine, a, b, true, c, false);
+template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b,
+                                            Matrix<T> c, bool accumulate) {
+  multiply_any(routine, a, b, true, c, accumulate);
 }
 
 template void multiply(Routine, Matrix<const float>, Matrix<const float>, Matrix<float>, bool);
 template void multiply(Routine, Matrix<const double>, Matrix<const double>, Matrix<double>, bool);
-template void multiply_transposed(Routine, Matrix<const float>, Matrix<const float>, Matrix<float>);
+template void multiply_transposed(Routine, Matrix<const float>, Matrix<const float>, Matrix<float>,
+                                  bool);
 template void multiply_transposed(Routine, Matrix<const double>, Matrix<const double>,
-                                  Matrix<double>);
+                                  Matrix<double>, bool);
 
 } // namespace mha

@@ -25,8 +25,8 @@ enum class Routine {
 /// always `ours`.
 template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
 
-/// From how many operations (2 · rows · cols · depth) on oneDNN multiplies; 10¹¹ unless set. Tests set it
-/// to 0, to take that path with small layers. Not while a layer is computed.
+/// From how many operations (2 · rows · cols · depth) on oneDNN multiplies; 10¹¹ unless set. Tests
+/// set it to 0, to take that path with small layers. Not while a layer is computed.
 void set_onednn_operations(double operations);
 double onednn_operations();
 
@@ -35,8 +35,8 @@ double onednn_operations();
 template <class T> void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c,
                                  bool accumulate = false);
 
-/// c = a · bᵀ: a is m × k, b is n × k, c is m × n.
-template <class T>
-void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c);
+/// c = a · bᵀ, or c += a · bᵀ: a is m × k, b is n × k, c is m × n.
+template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b,
+                                            Matrix<T> c, bool accumulate = false);
 
 } // namespace mha

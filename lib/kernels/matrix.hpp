@@ -1,6 +1,8 @@
 #pragma once
 // A row-major matrix in somebody else's memory.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace mha {
@@ -20,5 +22,13 @@ template <class T> struct Matrix {
   }
   operator Matrix<const T>() const { return {data, rows, cols, stride}; }
 };
+
+/// Whether no element is NaN or infinite.
+template <class T> bool all_finite(Matrix<const T> m) {
+  for (std::size_t i = 0; i < m.rows; ++i)
+    if (!std::all_of(m.row(i), m.row(i) + m.cols, [](T value) { return std::isfinite(value); }))
+      return false;
+  return true;
+}
 
 } // namespace mha

@@ -66,24 +66,32 @@ inline void tile_with_rows(std::size_t rows, std::size_t depth, const typename V
                                                    c_stride, last, accumulate);
 }
 
-/// Kernels<T>::tile: three registers a row, as many rows as the register file holds.
-template <class V, std::size_t most_rows>
+/// Finds the tile with that many registers a row, the last one masked.
+template <class V, std::size_t most_rows, std::size_t regs>
+inline void tile_with_cols(std::size_t rows, std::size_t cols, std::size_t depth,
+                           const typename V::T* a, std::size_t a_stride, const typename V::T* b,
+                           std::size_t b_stride, typename V::T* c, std::size_t c_stride,
+                           bool accumulate) {
+  if (regs == 1 || cols > (regs - 1) * V::width)
+    tile_with_rows<V, most_rows, regs, true>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
+                                             V::first(cols - (regs - 1) * V::width), accumulate);
+  else if constexpr (regs > 1)
+    tile_with_cols<V, most_rows, regs - 1>(rows, cols, depth, a, a_stride, b, b_stride, c, c_stride,
+                                           accumulate);
+}
+
+/// Kernels<T>::tile: `regs` registers a row, as many rows as the register file holds beside a line
+/// of b. Heads are 64, 80, 96, 128 wide: four registers of AVX-512, two of AVX2 leave little over.
+template <class V, std::size_t most_rows, std::size_t regs>
 void tile(std::size_t rows, std::size_t cols, std::size_t depth, const typename V::T* a,
           std::size_t a_stride, const typename V::T* b, std::size_t b_stride, typename V::T* c,
           std::size_t c_stride, bool accumulate) {
-  constexpr std::size_t width = V::width;
-  if (cols == 3 * width)
-    tile_with_rows<V, most_rows, 3, false>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                           V::first(0), accumulate);
-  else if (cols > 2 * width)
-    tile_with_rows<V, most_rows, 3, true>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                          V::first(cols - 2 * width), accumulate);
-  else if (cols > width)
-    tile_with_rows<V, most_rows, 2, true>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                          V::first(cols - width), accumulate);
+  if (cols == regs * V::width)
+    tile_with_rows<V, most_rows, regs, false>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
+                                              V::first(0), accumulate);
   else
-    tile_with_rows<V, most_rows, 1, true>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                          V::first(cols), accumulate);
+    tile_with_cols<V, most_rows, regs>(rows, cols, depth, a, a_stride, b, b_stride, c, c_stride,
+                                       accumulate);
 }
 
 /// The 4 × 4 elements at source, transposed to panel.

@@ -164,11 +164,21 @@ typename V::T row_exp_sum(typename V::T* row, std::size_t n, typename V::T shift
 }
 
 /// The table of an instruction set.
-template <class V, std::size_t most_rows> constexpr Kernels<typename V::T> table(const char* name) {
-  return {
-      name,           most_rows,  3 * V::width, tile<V, most_rows>, pack_transposed<typename V::T>,
-      pack<V>,        row_max<V>, row_scale<V>, row_add<V>,         row_subtract<V>,
-      row_exp_sum<V>, row_sum<V>, row_divide<V>};
+template <class V, std::size_t most_rows, std::size_t regs>
+constexpr Kernels<typename V::T> table(const char* name) {
+  return {name,
+          most_rows,
+          regs * V::width,
+          tile<V, most_rows, regs>,
+          pack_transposed<typename V::T>,
+          pack<V>,
+          row_max<V>,
+          row_scale<V>,
+          row_add<V>,
+          row_subtract<V>,
+          row_exp_sum<V>,
+          row_sum<V>,
+          row_divide<V>};
 }
 
 } // namespace

@@ -9,8 +9,8 @@
 
 namespace mha {
 
-constexpr Kernels<float> avx2_f32 = table<VectorF32, 4>("avx2");
-constexpr Kernels<double> avx2_f64 = table<VectorF64, 4>("avx2");
+constexpr Kernels<float> avx2_f32 = table<VectorF32, 6, 2>("avx2");
+constexpr Kernels<double> avx2_f64 = table<VectorF64, 6, 2>("avx2");
 
 } // namespace mha
 

@@ -9,8 +9,8 @@
 
 namespace mha {
 
-constexpr Kernels<float> avx512_f32 = table<VectorF32, 8>("avx512");
-constexpr Kernels<double> avx512_f64 = table<VectorF64, 8>("avx512");
+constexpr Kernels<float> avx512_f32 = table<VectorF32, 6, 4>("avx512");
+constexpr Kernels<double> avx512_f64 = table<VectorF64, 6, 4>("avx512");
 
 } // namespace mha
 

@@ -58,13 +58,30 @@ void pack_strips(const Kernels<T>& kernels, Matrix<const T> b, bool transposed, 
   }
 }
 
+/// c = a · b, or c += a · b, for strips of b that lie `distance` elements apart, `line` from row to
+/// row.
+template <class T> void multiply_strips(const Kernels<T>& kernels, Matrix<const T> a,
+                                        const T* strips, std::size_t distance, std::size_t line,
+                                        Matrix<T> c, bool accumulate) {
+  for (std::size_t i0 = 0; i0 < c.rows; i0 += block_rows) {
+    const std::size_t end = std::min(c.rows, i0 + block_rows);
+    for (std::size_t j = 0; j < c.cols; j += kernels.tile_cols) {
+      const T* const strip = strips + j / kernels.tile_cols * distance;
+      const std::size_t cols = std::min(kernels.tile_cols, c.cols - j);
+      for (std::size_t i = i0; i < end; i += kernels.tile_rows)
+        kernels.tile(std::min(kernels.tile_rows, end - i), cols, a.cols, a.row(i), a.stride, strip,
+                     line, c.row(i) + j, c.stride, accumulate);
+    }
+  }
+}
+
 } // namespace
 
 template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T> a,
                                        Matrix<const T> b, bool transposed, Matrix<T> c,
                                        bool accumulate) {
   const std::size_t m = c.rows, n = c.cols, k = a.cols;
-  const std::size_t tile_rows = kernels.tile_rows, tile_cols = kernels.tile_cols;
+  const std::size_t tile_cols = kernels.tile_cols;
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (!accumulate) clear(c);
@@ -72,7 +89,7 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
   }
 
   // Packing pays where several tiles share a strip; a transposed b cannot be read as it is.
-  const bool pack = transposed || m > 2 * tile_rows;
+  const bool pack = transposed || m > 2 * kernels.tile_rows;
   const std::size_t depth = std::min(k, most_depth);
   const std::size_t strips = std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / tile_cols);
   const std::size_t width = pack ? std::min(n, strips * tile_cols) : n;
@@ -82,28 +99,62 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
   for (std::size_t j0 = 0; j0 < n; j0 += width)
     for (std::size_t p0 = 0; p0 < k; p0 += depth) {
       const std::size_t jn = std::min(width, n - j0), pn = std::min(depth, k - p0);
-      if (pack)
+      const Matrix<const T> left = a.cols_from(p0, pn);
+      const Matrix<T> result = c.cols_from(j0, jn);
+      if (pack) {
         pack_strips(kernels,
                     transposed ? b.rows_from(j0, jn).cols_from(p0, pn)
                                : b.rows_from(p0, pn).cols_from(j0, jn),
                     transposed, packed);
-      for (std::size_t i0 = 0; i0 < m; i0 += block_rows) {
-        const std::size_t end = std::min(m, i0 + block_rows);
-        for (std::size_t j = 0; j < jn; j += tile_cols) {
-          const T* const strip = pack ? packed + j * pn : b.row(p0) + j0 + j;
-          const std::size_t strip_stride = pack ? tile_cols : b.stride;
-          const std::size_t cols = std::min(tile_cols, jn - j);
-          for (std::size_t i = i0; i < end; i += tile_rows)
-            kernels.tile(std::min(tile_rows, end - i), cols, pn, a.row(i) + p0, a.stride, strip,
-                         strip_stride, c.row(i) + j0 + j, c.stride, accumulate || p0 > 0);
-        }
+        multiply_strips(kernels, left, packed, tile_cols * pn, tile_cols, result,
+                        accumulate || p0 > 0);
+      } else {
+        multiply_strips(kernels, left, b.row(p0) + j0, tile_cols, b.stride, result,
+                        accumulate || p0 > 0);
       }
     }
+}
+
+template <class T>
+std::size_t packed_size(const Kernels<T>& kernels, std::size_t depth, std::size_t cols) {
+  return (cols + kernels.tile_cols - 1) / kernels.tile_cols * kernels.tile_cols * depth;
+}
+
+template <class T> void pack_whole(const Kernels<T>& kernels, Matrix<const T> b, bool transposed,
+                                   std::size_t first_strip, std::size_t strips, T* packed) {
+  const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
+  const std::size_t first = first_strip * kernels.tile_cols;
+  const std::size_t n = std::min(cols - first, strips * kernels.tile_cols);
+  pack_strips(kernels, transposed ? b.rows_from(first, n) : b.cols_from(first, n), transposed,
+              packed + first * depth);
+}
+
+template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const T> a,
+                                        const T* packed, std::size_t depth, std::size_t first_row,
+                                        std::size_t first_col, Matrix<T> c, bool accumulate) {
+  if (a.cols == 0 && !accumulate) clear(c);
+  const std::size_t line = kernels.tile_cols;
+  for (std::size_t p0 = 0; p0 < a.cols; p0 += most_depth) {
+    const std::size_t pn = std::min(most_depth, a.cols - p0);
+    multiply_strips(kernels, a.cols_from(p0, pn),
+                    packed + first_col * depth + (first_row + p0) * line, line * depth, line, c,
+                    accumulate || p0 > 0);
+  }
 }
 
 template void multiply_tiled(const Kernels<float>&, Matrix<const float>, Matrix<const float>, bool,
                              Matrix<float>, bool);
 template void multiply_tiled(const Kernels<double>&, Matrix<const double>, Matrix<const double>,
                              bool, Matrix<double>, bool);
+template std::size_t packed_size(const Kernels<float>&, std::size_t, std::size_t);
+template std::size_t packed_size(const Kernels<double>&, std::size_t, std::size_t);
+template void pack_whole(const Kernels<float>&, Matrix<const float>, bool, std::size_t, std::size_t,
+                         float*);
+template void pack_whole(const Kernels<double>&, Matrix<const double>, bool, std::size_t,
+                         std::size_t, double*);
+template void multiply_packed(const Kernels<float>&, Matrix<const float>, const float*, std::size_t,
+                              std::size_t, std::size_t, Matrix<float>, bool);
+template void multiply_packed(const Kernels<double>&, Matrix<const double>, const double*,
+                              std::size_t, std::size_t, std::size_t, Matrix<double>, bool);
 
 } // namespace mha

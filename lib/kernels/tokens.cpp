@@ -28,8 +28,8 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, doubl
     out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
 }
 
-template <class T>
-void rotate(const T* x, const T* cosines, const T* sines, std::size_t n, std::size_t dims, bool interleaved, T* out) {
+template <class T> void rotate(const T* x, const T* cosines, const T* sines, std::size_t n,
+                               std::size_t dims, bool interleaved, T* out) {
   const std::size_t pairs = dims / 2;
   for (std::size_t i = 0; i < pairs; ++i) {
     const std::size_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + pairs;
@@ -44,7 +44,9 @@ template void rms_norm(const float*, const float*, std::size_t, double, bool, fl
 template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
 template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
 template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
-template void rotate(const float*, const float*, const float*, std::size_t, std::size_t, bool, float*);
-template void rotate(const double*, const double*, const double*, std::size_t, std::size_t, bool, double*);
+template void rotate(const float*, const float*, const float*, std::size_t, std::size_t, bool,
+                     float*);
+template void rotate(const double*, const double*, const double*, std::size_t, std::size_t, bool,
+                     double*);
 
 } // namespace mha

@@ -9,100 +9,149 @@ namespace mha::naming {
 
 namespace {
 
-std::vector<std::string_view> words(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> list;
   while (!text.empty()) {
-    const std::size_t space = text.find(' ');
-    if (space != 0) list.push_back(text.substr(0, space));
-    if (space == std::string_view::npos) break;
-    text.remove_prefix(space + 1);
+    const std::size_t end = text.find(at);
+    if (end != 0) list.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
   }
   return list;
 }
 
-/// The prefix of `name` before `ending`, if it ends so at a dot or is it.
-std::optional<std::string_view> prefix_of(std::string_view name, std::string_view ending) {
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// A tensor's name as families write it: dots between the parts, without TensorFlow's ":0".
+std::string dotted(std::string name) {
+  if (name.ends_with(":0")) name.resize(name.size() - 2);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+/// The length of the prefix of `name` before `ending`, if it ends so at a dot or is it. A # at the
+/// end of `ending` stands for a number.
+std::optional<std::size_t> prefix_of(std::string_view name, std::string_view ending) {
+  if (ending.ends_with('#')) {
+    ending.remove_suffix(1);
+    if (name.empty() || !is_digit(name.back())) return std::nullopt;
+    while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
+  }
   if (!name.ends_with(ending)) return std::nullopt;
-  const std::string_view prefix = name.substr(0, name.size() - ending.size());
-  if (!prefix.empty() && prefix.back() != '.') return std::nullopt;
-  return prefix;
+  name.remove_suffix(ending.size());
+  if (!name.empty() && name.back() != '.') return std::nullopt;
+  return name.size();
 }
 
 /// The groups of one family, by prefix.
-std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents, const Config& config) {
-  const std::vector<std::string_view> endings = words(family.tensors);
+std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
+                                       const Config& config) {
+  std::vector<std::string_view> endings = split(family.knows, ' ');
+  for (std::string_view needed : split(family.needs, ' '))
+    for (std::string_view name : split(needed, '|')) endings.push_back(name);
   std::map<std::string, Group> groups;
-  for (const io::Entry& entry : contents.tensors)
+  for (const io::Entry& entry : contents.tensors) {
+    const std::string name = dotted(entry.name);
     for (std::string_view ending : endings)
-      if (const std::optional<std::string_view> prefix = prefix_of(entry.name, ending)) {
-        Group& group = groups[std::string(*prefix)];
-        group.prefix = *prefix, group.contents = &contents, group.config = &config;
-        group.tensors.emplace(ending, &entry);
+      if (const std::optional<std::size_t> length = prefix_of(name, ending)) {
+        Group& group = groups[entry.name.substr(0, *length)];
+        group.prefix = entry.name.substr(0, *length);
+        group.contents = &contents, group.config = &config;
+        group.tensors.emplace(name.substr(*length), &entry);
       }
+  }
   return groups;
 }
 
-bool mentions(std::string_view prefix, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return prefix.find(part) != std::string_view::npos; });
+bool is_complete(const Family& family, const Group& group) {
+  const auto there = [&](std::string_view name) {
+    return std::any_of(group.tensors.begin(), group.tensors.end(),
+                       [&](const auto& tensor) { return prefix_of(tensor.first, name) == 0; });
+  };
+  const std::vector<std::string_view> needs = split(family.needs, ' ');
+  return std::all_of(needs.begin(), needs.end(), [&](std::string_view needed) {
+    const std::vector<std::string_view> names = split(needed, '|');
+    return std::any_of(names.begin(), names.end(), there);
+  });
 }
 
+std::string numbered_id(const Found& found) {
+  const std::optional<std::size_t> number = found.group.number();
+  return number ? std::to_string(*number) : std::string();
+}
+
+/// "encoder.0", "decoder.3", "decoder.3.cross", "vision.0".
 std::string qualified_id(const Found& found) {
-  const std::string& prefix = found.group.prefix;
-  const std::optional<std::size_t> number = layer_number(prefix);
-  std::string id = mentions(prefix, {"decoder."}) ? "decoder." : mentions(prefix, {"encoder."}) ? "encoder." : "";
-  id += number ? std::to_string(*number) : "";
-  if (mentions(prefix, {"encoder_attn", "EncDecAttention", "crossattention", "cross_attn", "multihead_attn"})) id += ".cross";
+  const Group& group = found.group;
+  std::string id = group.within({"vision", "visual"})       ? "vision."
+                   : group.within({"decoder.", "decoder/"}) ? "decoder."
+                   : group.within({"encoder.", "encoder/"}) ? "encoder."
+                                                            : "";
+  id += numbered_id(found);
+  if (group.within(
+          {"encoder_attn", "EncDecAttention", "crossattention", "cross_attn", "multihead_attn"})) {
+    if (!id.empty() && id.back() != '.') id += '.';
+    id += "cross";
+  }
+  if (id.ends_with('.')) id.pop_back();
   return id;
 }
 
+std::string whole_prefix(const Found& found) {
+  const std::string& prefix = found.group.prefix;
+  return prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
+}
+
+/// The shortest kind of id that tells the layers apart.
 void name_layers(std::vector<Found>& layers) {
-  const auto distinct = [&](auto&& id_of) {
+  for (const auto id_of : {numbered_id, qualified_id, whole_prefix}) {
     std::set<std::string> ids;
     for (Found& found : layers) found.id = id_of(found), ids.insert(found.id);
-    return ids.size() == layers.size();
-  };
-  if (distinct([](const Found& found) {
-        const std::optional<std::size_t> number = layer_number(found.group.prefix);
-        return number ? std::to_string(*number) : std::string();
-      }))
-    return;
-  if (distinct(qualified_id)) return;
-  distinct([](const Found& found) { return found.group.prefix.substr(0, found.group.prefix.size() - 1); });
+    if (ids.size() == layers.size() && (layers.size() == 1 || !ids.count(""))) return;
+  }
 }
 
 } // namespace
 
 std::optional<std::size_t> layer_number(std::string_view prefix) {
-  std::optional<std::size_t> number;
   while (!prefix.empty()) {
-    const std::size_t dot = prefix.find('.');
-    const std::string_view part = prefix.substr(0, dot);
-    if (!part.empty() && part.size() < 9 && part.find_first_not_of("0123456789") == std::string_view::npos) {
-      number = 0;
-      for (char digit : part) number = *number * 10 + static_cast<std::size_t>(digit - '0');
-      return number;
+    const std::size_t end = std::min(prefix.find_first_of("./"), prefix.size());
+    const std::string_view part = prefix.substr(0, end);
+    // "12", or Flax's and Keras' "layer_12".
+    std::size_t digits = 0;
+    while (digits < part.size() && is_digit(part[part.size() - 1 - digits])) ++digits;
+    const bool number = digits > 0 && digits < 9 &&
+                        (digits == part.size() || part[part.size() - 1 - digits] == '_');
+    if (number) {
+      std::size_t value = 0;
+      for (char digit : part.substr(part.size() - digits))
+        value = value * 10 + static_cast<std::size_t>(digit - '0');
+      return value;
     }
-    if (dot == std::string_view::npos) break;
-    prefix.remove_prefix(dot + 1);
+    prefix.remove_prefix(std::min(end + 1, prefix.size()));
   }
-  return number;
+  return std::nullopt;
 }
 
-std::vector<Found> find_layers(const io::Contents& contents, const Config& config, std::string_view only) {
+std::vector<Found> find_layers(const io::Contents& contents, const Config& config,
+                               std::string_view only) {
   std::vector<Found> layers;
   std::set<std::string> taken;
   for (const Family* family : families()) {
     if (!only.empty() && family->name != only) continue;
     for (auto& [prefix, group] : groups_of(*family, contents, config)) {
-      if (taken.count(prefix) || (only.empty() && !family->recognises(group))) continue;
+      if (taken.count(prefix) || !is_complete(*family, group)) continue;
+      if (only.empty() && family->recognises && !family->recognises(group)) continue;
       taken.insert(prefix);
       layers.push_back({"", std::move(group), family});
     }
   }
   // Numbers in their order, not as text: 2 before 10.
   std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
-    return std::tuple(layer_number(a.group.prefix), a.group.prefix) < std::tuple(layer_number(b.group.prefix), b.group.prefix);
+    return std::tuple(a.group.number(), a.group.prefix) <
+           std::tuple(b.group.number(), b.group.prefix);
   });
   name_layers(layers);
   return layers;

@@ -116,6 +116,7 @@ mha::Parts parts_of(const reference::Layer& layer, const Form& form) {
   };
   put("mask", mask(layer.mask), dtype);
   put("bias", mask(layer.bias), dtype);
+  put("relative_bias", layer.relative_bias, dtype);
   if (form.may_attend_mask)
     put("mask", mask(inverted(layer.blocked)), mha::DType::boolean);
   else
@@ -165,6 +166,8 @@ mha::Settings settings_of(const reference::Layer& layer, const Form& form) {
   set("rope_low_freq_factor", layer.rope_low), set("rope_high_freq_factor", layer.rope_high);
   set("rope_original_length", layer.rope_length);
   choose("alibi", layer.alibi, {"false", "true", "bloom", "falcon", "mpt"});
+  set("relative_bidirectional", layer.relative_bidirectional);
+  set("relative_max_distance", layer.relative_max_distance);
   set("qk_norm_eps", layer.qk_norm_eps), set("qk_norm_one_plus", layer.one_plus);
   set("residual", layer.residual), set("zero_attn", layer.zero_key);
   choose("softmax", layer.naive, {"stable", "naive"});

@@ -26,7 +26,7 @@ constexpr std::array<const char*, variant_count> names{
   "columns",
   "float_mask", "infinite_mask", "short_mask", "may_attend_mask", "block_mask", "padding",
   "attention_mask", "kv_lengths",
-  "bias", "alibi_paper", "alibi_bloom", "alibi_falcon", "alibi_mpt", "softcap",
+  "bias", "relative_bias", "relative_one_way", "alibi_paper", "alibi_bloom", "alibi_falcon", "alibi_mpt", "softcap",
   "causal", "causal_top_left", "causal_bottom_right", "window_left", "window_right",
   "past", "extra_key", "zero_key", "sinks",
   "qk_norm", "qk_norm_whole", "qk_norm_one_plus",
@@ -209,6 +209,12 @@ private:
 
   void make_positions() {
     using enum Variant;
+    if (has_any(relative_bias, relative_one_way)) { // few buckets, so that distances share them
+      layer.relative_bidirectional = !has(relative_one_way);
+      const std::size_t buckets = random_.count(2, 6) * (layer.relative_bidirectional ? 2 : 1);
+      layer.relative_bias = numbers({buckets, layer.H}, -2, 2);
+      layer.relative_max_distance = random_.count(4, 12);
+    }
     if (has(alibi_paper)) layer.alibi = reference::Alibi::paper;
     if (has(alibi_bloom)) layer.alibi = reference::Alibi::bloom;
     if (has(alibi_falcon)) layer.alibi = reference::Alibi::falcon;

@@ -27,7 +27,7 @@ enum class Variant : std::uint8_t {
   no_biases, identity_output, identity_queries, per_head_weights, fused_weights, columns,
   float_mask, infinite_mask, short_mask, may_attend_mask, block_mask, padding, attention_mask,
   kv_lengths,
-  bias, alibi_paper, alibi_bloom, alibi_falcon, alibi_mpt, softcap,
+  bias, relative_bias, relative_one_way, alibi_paper, alibi_bloom, alibi_falcon, alibi_mpt, softcap,
   causal, causal_top_left, causal_bottom_right, window_left, window_right,
   past, extra_key, zero_key, sinks,
   qk_norm, qk_norm_whole, qk_norm_one_plus,

@@ -216,7 +216,7 @@ std::map<std::string, Array> compute(const Layer& layer) {
     score = &put("capped", each(*score, [&](double a, auto...) {
                    return layer.softcap * std::tanh(a / layer.softcap);
                  }));
-  if (!layer.bias.empty() || layer.alibi != Alibi::none)
+  if (!layer.bias.empty() || !layer.relative_bias.empty() || layer.alibi != Alibi::none)
     score = &put("biased", biased(layer, *score));
   const Array& logits = put("masked", masked(layer, *score));
 

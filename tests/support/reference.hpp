@@ -54,10 +54,11 @@ struct Layer {
   Array k_past, v_past;               ///< B, H_kv, P, d
   Array k_extra, v_extra;             ///< H_kv·d
   Array sinks;                        ///< H
-  Array mask;    ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all, or fewer
-  Array blocked; ///< not 0: may not attend; axes as mask
-  Array padding; ///< not 0: ignored; B, S or B, S_all
-  Array bias;    ///< B, H, T, keys, as mask
+  Array mask;          ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all, or fewer
+  Array blocked;       ///< not 0: may not attend; axes as mask
+  Array padding;       ///< not 0: ignored; B, S or B, S_all
+  Array bias;          ///< B, H, T, keys, as mask
+  Array relative_bias; ///< buckets, H
   std::vector<std::size_t> kv_lengths; ///< B: valid keys of P + S
 
   double scale = 1;
@@ -75,6 +76,8 @@ struct Layer {
   Scaling rope_scaling = Scaling::none;
   double rope_factor = 1, rope_low = 1, rope_high = 4, rope_length = 8192;
   Alibi alibi = Alibi::none;
+  bool relative_bidirectional = true;
+  std::size_t relative_max_distance = 128;
   double qk_norm_eps = 1e-6;
   bool one_plus = false;
   bool residual = false;

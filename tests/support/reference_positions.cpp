@@ -19,10 +19,12 @@ double rope_frequency(const Layer& layer, std::size_t pair, std::size_t dims) {
   return (1 - smooth) * frequency / layer.rope_factor + smooth * frequency;
 }
 
-// What the diagonal is shifted by: with bottom_right the last query meets the last valid key.
+// What the diagonal is shifted by. top_left: the first query meets the first key; bottom_right: the
+// last query meets the last valid key; automatic, as ONNX: that where the valid keys are counted,
+// else the first query meets the first key after the past ones.
 double diagonal_offset(const Layer& layer, std::size_t b) {
-  const bool cached = layer.P() > 0 || !layer.kv_lengths.empty();
-  if (layer.align == Align::top_left || (layer.align == Align::automatic && !cached)) return 0;
+  if (layer.align == Align::top_left) return 0;
+  if (layer.align == Align::automatic && layer.kv_lengths.empty()) return real(layer.P());
   const std::size_t valid = layer.kv_lengths.empty() ? layer.P() + layer.S() : layer.kv_lengths[b];
   return real(valid) - real(layer.T());
 }
@@ -95,6 +97,30 @@ std::vector<double> alibi_slopes(std::size_t heads, Alibi form) {
   return slopes;
 }
 
+namespace {
+
+// Raffel et al.: small distances have buckets of their own, larger ones share them logarithmically.
+// Float where T5's code has float, which decides distances on the border of two buckets.
+std::size_t bucket_of(const Layer& layer, double key_minus_query) {
+  std::size_t buckets = layer.relative_bias.shape[0], first = 0;
+  double distance = -key_minus_query;
+  if (layer.relative_bidirectional) {
+    buckets /= 2;
+    if (key_minus_query > 0) first = buckets;
+    distance = std::fabs(distance);
+  } else if (distance < 0) {
+    distance = 0;
+  }
+  const std::size_t exact = buckets / 2;
+  if (distance < real(exact)) return first + static_cast<std::size_t>(distance);
+  const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                      static_cast<float>(std::log(real(layer.relative_max_distance) / real(exact)));
+  const auto further = static_cast<std::size_t>(ratio * static_cast<float>(buckets - exact));
+  return first + (exact + further < buckets ? exact + further : buckets - 1);
+}
+
+} // namespace
+
 Array biased(const Layer& layer, const Array& capped) {
   const std::vector<double> slopes = alibi_slopes(layer.H, layer.alibi);
   const std::size_t positioned = layer.P() + layer.S();
@@ -104,6 +130,8 @@ Array biased(const Layer& layer, const Array& capped) {
                   score += layer.bias.broadcast(b, h, t, j);
                 if (j >= positioned) return score;
                 const double key = real(j), query = real(t) + diagonal_offset(layer, b);
+                if (!layer.relative_bias.empty())
+                  score += layer.relative_bias(bucket_of(layer, key - query), h);
                 switch (layer.alibi) {
                 case Alibi::none:
                   return score;

@@ -1,4 +1,5 @@
 #include "graph.hpp"
+#include "kernels/gemm.hpp"
 #include "observe/trace.hpp"
 #include "support/compare.hpp"
 #include "support/library_input.hpp"
@@ -100,6 +101,18 @@ TEST_CASE("layers of several blocks and key tiles give the reference's stages") 
     require_same(random_layer(seed, variants, false, limits));
     require_same(random_layer(seed, variants, true, limits));
   }
+}
+
+TEST_CASE("where oneDNN multiplies, random layers give the reference's stages") {
+  const double before = mha::onednn_operations();
+  mha::set_onednn_operations(0); // layers of every size
+  for (std::uint64_t seed = 0; seed < draws / 4; ++seed) {
+    INFO("seed " << seed);
+    Limits limits;
+    if (seed % 50 == 0) limits.tokens = 700, limits.heads = 2;
+    require_same(random_layer(seed, random_variants(seed + 30000, 1, 5), true, limits));
+  }
+  mha::set_onednn_operations(before);
 }
 
 TEST_CASE("a computation that starts at any stage goes on from it") {

@@ -171,11 +171,13 @@ TEST_CASE("the same bits where oneDNN multiplies, a layer of several tiles of ev
   const std::size_t T = 800, H = 6, d = 40, d_model = 240;
   mha::Parts parts;
   parts["X"] = numbers({T, d_model}, 1.5f);
-  for (const char* name : {"W_q", "W_k", "W_v", "W_o"}) parts[name] = numbers({d_model, H * d}, 0.1f);
+  for (const char* name : {"W_q", "W_k", "W_v", "W_o"})
+    parts[name] = numbers({d_model, H * d}, 0.1f);
   mha::Settings settings;
   mha::set(settings, "num_heads", "6", "test");
   mha::set(settings, "causal", "true", "test");
   const mha::Layer layer = mha::make_layer(parts, settings);
   using enum mha::Stage;
-  require_same_parts(layer, {q, scores, masked, weights, row_sum, head_out, head_result, output}, "5", "3", "601");
+  require_same_parts(layer, {q, scores, masked, weights, row_sum, head_out, head_result, output},
+                     "5", "3", "601");
 }

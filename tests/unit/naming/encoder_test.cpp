@@ -1,0 +1,160 @@
+#include "support/checkpoint.hpp"
+
+#include <catch2/catch.hpp>
+
+// Encoders, and models of an encoder and a decoder.
+
+namespace {
+
+const std::vector<std::string> projections{"q_proj", "k_proj", "v_proj", "out_proj"};
+
+} // namespace
+
+TEST_CASE("BERT") {
+  const CanonicalLayer layer;
+  for (const std::string prefix : {"bert.", "roberta.", ""}) {
+    Checkpoint file(R"({"model_type": "bert", "num_attention_heads": 3})");
+    const std::string attention = prefix + "encoder.layer.1.attention.";
+    file.linears(attention, {"self.query", "self.key", "self.value", "output.dense"}, layer);
+    // The feed-forward part's names end like attention's.
+    file.linear(prefix + "encoder.layer.1.output.dense", layer, "o");
+    const mha::LoadedLayer loaded = file.load(layer);
+    CHECK(loaded.naming == "BERT");
+    CHECK(loaded.id == "1");
+    CHECK(difference(loaded.layer, layer) == "");
+  }
+}
+
+TEST_CASE("BERT with learned relative positions is refused") {
+  const CanonicalLayer layer;
+  Checkpoint file(R"({"num_attention_heads": 3})");
+  file.linears("encoder.layer.0.attention.",
+               {"self.query", "self.key", "self.value", "output.dense"}, layer);
+  file.add("encoder.layer.0.attention.self.distance_embedding.weight", layer["W_o"]);
+  CHECK_THROWS_WITH(file.load(layer),
+                    file.path() + ": encoder.layer.0.attention.self.distance_embedding.weight: "
+                                  "a learned relative position is not supported");
+}
+
+TEST_CASE("DistilBERT") {
+  const CanonicalLayer layer;
+  Checkpoint file(R"({"model_type": "distilbert", "n_heads": 3})");
+  file.linears("distilbert.transformer.layer.0.attention.", {"q_lin", "k_lin", "v_lin", "out_lin"},
+               layer);
+  CHECK(difference(file.load(layer).layer, layer) == "");
+}
+
+TEST_CASE("ViT, with and without qkv_bias") {
+  for (const char* biases : {"qkvo", "o"}) {
+    const CanonicalLayer layer({}, biases);
+    Checkpoint file(R"({"model_type": "vit", "num_attention_heads": 3})");
+    file.linears("vit.encoder.layer.0.attention.",
+                 {"attention.query", "attention.key", "attention.value", "output.dense"}, layer);
+    const mha::LoadedLayer loaded = file.load(layer);
+    CHECK(loaded.naming == "ViT");
+    CHECK(difference(loaded.layer, layer) == "");
+  }
+}
+
+TEST_CASE("timm and CLIP's own names") {
+  const CanonicalLayer layer;
+  const mha::Request heads = with("num_heads", "3");
+  Checkpoint timm;
+  timm.fused("blocks.0.attn.qkv", layer, one_after_the_other("qkv", layer.sizes))
+      .linear("blocks.0.attn.proj", layer, "o");
+  CHECK(difference(timm.load(layer, heads).layer, layer) == "");
+
+  const CanonicalLayer causal = CanonicalLayer().set("causal", "true");
+  for (const auto& [prefix, want] :
+       {std::pair("visual.transformer.", &layer), {"transformer.", &causal}}) {
+    const std::string attention = std::string(prefix) + "resblocks.0.attn.";
+    Checkpoint clip;
+    clip.add(attention + "in_proj_weight",
+             stacked({mha::transposed((*want)["W_q"]), mha::transposed((*want)["W_k"]),
+                      mha::transposed((*want)["W_v"])}));
+    clip.add(attention + "in_proj_bias", stacked({(*want)["b_q"], (*want)["b_k"], (*want)["b_v"]}));
+    clip.linear(attention + "out_proj", *want, "o");
+    CHECK(difference(clip.load(*want, heads).layer, *want) == "");
+  }
+}
+
+TEST_CASE("Hugging Face's CLIP: each tower has its own heads") {
+  const CanonicalLayer vision,
+      text = CanonicalLayer({.d_model = 8, .H = 2, .H_kv = 2}).set("causal", "true");
+  Checkpoint file(R"({"model_type": "clip", "text_config": {"num_attention_heads": 2},
+                      "vision_config": {"num_attention_heads": 3}})");
+  for (const auto& [tower, layer] : {std::pair("vision", &vision), {"text", &text}}) {
+    const std::string block = fmt::format("{}_model.encoder.layers.0.", tower);
+    file.linears(block + "self_attn.", projections, *layer);
+    file.add(block + "layer_norm1.weight", (*layer)["b_o"]);
+  }
+  CHECK(difference(file.load(vision, "vision.0").layer, vision) == "");
+  CHECK(difference(file.load(text, "encoder.0").layer, text) == "");
+}
+
+TEST_CASE("Whisper: encoder, decoder and cross-attention") {
+  const CanonicalLayer encoder({}, "qvo"),
+      decoder = CanonicalLayer({}, "qvo").set("causal", "true");
+  const CanonicalLayer cross({.S = 7}, "qvo");
+  Checkpoint file(
+      R"({"model_type": "whisper", "encoder_attention_heads": 3, "decoder_attention_heads": 3})");
+  file.linears("model.encoder.layers.3.self_attn.", projections, encoder);
+  file.linears("model.decoder.layers.3.self_attn.", projections, decoder);
+  file.linears("model.decoder.layers.3.encoder_attn.", projections, cross);
+  const std::vector<mha::LayerListing> list = file.layers();
+  REQUIRE(list.size() == 3);
+  CHECK(list[0].naming == "Whisper");
+  for (const auto& [id, layer] :
+       {std::pair("encoder.3", &encoder), {"decoder.3", &decoder}, {"decoder.3.cross", &cross}}) {
+    CHECK(difference(file.load(*layer, id).layer, *layer) == "");
+  }
+}
+
+TEST_CASE("BART and OPT") {
+  const CanonicalLayer encoder;
+  Checkpoint bart(
+      R"({"model_type": "bart", "encoder_attention_heads": 3, "decoder_attention_heads": 5})");
+  bart.linears("model.encoder.layers.0.self_attn.", projections, encoder);
+  const mha::LoadedLayer loaded = bart.load(encoder);
+  CHECK(loaded.naming == "BART");
+  CHECK(difference(loaded.layer, encoder) == "");
+
+  const CanonicalLayer layer = CanonicalLayer().set("causal", "true");
+  Checkpoint opt(R"({"model_type": "opt", "num_attention_heads": 3})");
+  opt.linears("model.decoder.layers.0.self_attn.", projections, layer);
+  CHECK(difference(opt.load(layer).layer, layer) == "");
+}
+
+TEST_CASE("T5: block 0's buckets in every block, none in cross-attention") {
+  const LayerSizes sizes{.T = 9, .d_model = 10, .H = 3, .H_kv = 3, .d = 4}; // H · d ≠ d_model
+  CanonicalLayer encoder =
+      CanonicalLayer(sizes, "").set("scale", "none").add("relative_bias", {8, 3});
+  encoder.set("relative_bidirectional", "true").set("relative_max_distance", "6");
+  CanonicalLayer decoder =
+      CanonicalLayer(sizes, "").set("scale", "none").add("relative_bias", {8, 3});
+  decoder.set("relative_bidirectional", "false")
+      .set("relative_max_distance", "6")
+      .set("causal", "true");
+  const CanonicalLayer cross =
+      CanonicalLayer({.T = 4, .S = 7, .d_model = 10, .H = 3, .H_kv = 3, .d = 4}, "")
+          .set("scale", "none");
+  Checkpoint file(R"({"model_type": "t5", "num_heads": 3, "relative_attention_max_distance": 6})");
+  for (const auto& [stack, layer] :
+       {std::pair<const char*, const CanonicalLayer*>("encoder", &encoder),
+        {"decoder", &decoder}}) {
+    const std::string block = std::string(stack) + ".block.";
+    file.add(block + "0.layer.0.SelfAttention.relative_attention_bias.weight",
+             (*layer)["relative_bias"]);
+    for (const char* number : {"0", "12"})
+      file.linears(block + number + ".layer.0.SelfAttention.", {"q", "k", "v", "o"}, *layer);
+  }
+  file.linears("decoder.block.12.layer.1.EncDecAttention.", {"q", "k", "v", "o"}, cross);
+  for (const auto& [id, layer] :
+       {std::pair<const char*, const CanonicalLayer*>("encoder.0", &encoder),
+        {"encoder.12", &encoder},
+        {"decoder.0", &decoder},
+        {"decoder.12", &decoder},
+        {"decoder.12.cross", &cross}}) {
+    CHECK(difference(file.load(*layer, id).layer, *layer) == "");
+  }
+}

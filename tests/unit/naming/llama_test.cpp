@@ -1,0 +1,246 @@
+#include "support/checkpoint.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+// LLaMA's relatives: each checkpoint is made of canonical weights, and its stages are the canonical
+// layer's, bit for bit.
+
+namespace {
+
+const std::vector<std::string> projections{"q_proj", "k_proj", "v_proj", "o_proj"};
+// H · d ≠ d_model, and grouped keys.
+const LayerSizes grouped{.T = 5, .d_model = 10, .H = 6, .H_kv = 2, .d = 4};
+
+CanonicalLayer rotary(LayerSizes sizes = grouped, const std::string& biases = "") {
+  CanonicalLayer layer(sizes, biases);
+  layer.set("causal", "true").set("rope", "half");
+  return layer;
+}
+
+} // namespace
+
+TEST_CASE("LLaMA") {
+  const CanonicalLayer layer = rotary().set("rope_base", "50000");
+  Checkpoint file(R"({"model_type": "llama", "num_attention_heads": 6, "num_key_value_heads": 2,
+                      "rope_theta": 50000.0})");
+  file.linears("model.layers.0.self_attn.", projections, layer);
+  const mha::LoadedLayer loaded = file.load(layer);
+  CHECK(loaded.naming == "LLaMA");
+  CHECK(difference(loaded.layer, layer) == "");
+}
+
+TEST_CASE("LLaMA with attention_bias, in bfloat16, under wrapped prefixes, without config.json") {
+  const CanonicalLayer layer = rotary(grouped, "qkvo").round_to_bf16();
+  for (const char* prefix :
+       {"model.", "module.model.", "_orig_mod.model.", "language_model.model.", ""}) {
+    Checkpoint file;
+    file.linears(std::string(prefix) + "layers.3.self_attn.", projections, layer)
+        .store_as(mha::DType::bf16);
+    const mha::LoadedLayer loaded = file.load(layer, with("num_heads", "6"));
+    CHECK(loaded.id == "3");
+    CHECK(difference(loaded.layer, layer) == "");
+  }
+}
+
+TEST_CASE("the frequency scalings of LLaMA") {
+  CanonicalLayer layer = rotary();
+  Checkpoint linear(
+      R"({"num_attention_heads": 6, "rope_scaling": {"type": "linear", "factor": 4.0}})");
+  linear.linears("layers.0.self_attn.", projections, layer);
+  layer.set("rope_scaling", "linear").set("rope_factor", "4");
+  CHECK(difference(linear.load(layer).layer, layer) == "");
+
+  CanonicalLayer longer = rotary().set("rope_scaling", "llama3").set("rope_factor", "8");
+  longer.set("rope_low_freq_factor", "1")
+      .set("rope_high_freq_factor", "4")
+      .set("rope_original_length", "16");
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    Checkpoint llama3(
+        fmt::format(R"({{"num_attention_heads": 6, "{}": {{"rope_type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}}})",
+                    name));
+    llama3.linears("layers.0.self_attn.", projections, longer);
+    CHECK(difference(llama3.load(longer).layer, longer) == "");
+  }
+}
+
+TEST_CASE("other frequency scalings are refused by name") {
+  CanonicalLayer layer = rotary();
+  for (const std::string type : {"yarn", "dynamic", "longrope", "su"}) {
+    Checkpoint file(
+        fmt::format(R"({{"num_attention_heads": 6, "rope_scaling": {{"type": "{}"}}}})", type));
+    file.linears("layers.0.self_attn.", projections, layer);
+    CHECK_THROWS_WITH(file.load(layer),
+                      file.path() + ": rope_scaling '" + type +
+                          "' is not supported: linear and llama3 are; --rope-scaling none "
+                          "computes without it");
+    CHECK(difference(file.load(layer, with("rope_scaling", "none")).layer, layer) == "");
+  }
+}
+
+TEST_CASE("Mistral's window counts the query's own key") {
+  const CanonicalLayer layer = rotary().set("window_left", "1");
+  Checkpoint file(R"({"model_type": "mistral", "num_attention_heads": 6, "sliding_window": 2})");
+  file.linears("model.layers.0.self_attn.", projections, layer);
+  CHECK(difference(file.load(layer).layer, layer) == "");
+}
+
+TEST_CASE("LLaMA as its makers publish it") {
+  const CanonicalLayer layer =
+      CanonicalLayer(grouped, "").set("causal", "true").set("rope", "interleaved");
+  Checkpoint file(R"({"n_heads": 6, "n_kv_heads": 2})");
+  file.linears("layers.0.attention.", {"wq", "wk", "wv", "wo"}, layer);
+  CHECK(difference(file.load(layer).layer, layer) == "");
+}
+
+TEST_CASE("Qwen2") {
+  const CanonicalLayer layer = rotary(grouped, "qkv").set("rope_base", "1000000");
+  for (const std::string config :
+       {R"("model_type": "qwen2", )", R"("use_sliding_window": false, "sliding_window": 2, )"}) {
+    Checkpoint file("{" + config + R"("num_attention_heads": 6, "rope_theta": 1000000.0})");
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    const mha::LoadedLayer loaded = file.load(layer);
+    CHECK(loaded.naming == "Qwen2");
+    CHECK(difference(loaded.layer, layer) == "");
+  }
+}
+
+TEST_CASE("Qwen2's lower layers have no window") {
+  const CanonicalLayer all = rotary(grouped, "qkv"),
+                       window = rotary(grouped, "qkv").set("window_left", "1");
+  Checkpoint file(R"({"model_type": "qwen2", "num_attention_heads": 6, "use_sliding_window": true,
+                      "sliding_window": 2, "max_window_layers": 1})");
+  file.linears("model.layers.0.self_attn.", projections, all)
+      .linears("model.layers.1.self_attn.", projections, window);
+  CHECK(difference(file.load(all, "0").layer, all) == "");
+  CHECK(difference(file.load(window, "1").layer, window) == "");
+}
+
+TEST_CASE("Qwen3") {
+  const CanonicalLayer layer =
+      rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4}).set("rope_base", "1000000");
+  for (const char* config :
+       {R"({"model_type": "qwen3", "num_attention_heads": 6, "head_dim": 4})", ""}) {
+    Checkpoint file(config); // without config.json, the width of q_norm gives the heads
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    for (const char* name : {"q_norm.weight", "k_norm.weight"})
+      file.add(std::string("model.layers.0.self_attn.") + name, layer[name]);
+    const mha::LoadedLayer loaded = file.load(layer);
+    CHECK(loaded.naming == "Qwen3");
+    CHECK(difference(loaded.layer, layer) == "");
+  }
+}
+
+TEST_CASE("OLMo 2 normalises the whole projection") {
+  const CanonicalLayer layer =
+      rotary().add("q_norm.weight", {24}).add("k_norm.weight", {8}).set("qk_norm_eps", "1e-5");
+  Checkpoint file(R"({"num_attention_heads": 6, "rms_norm_eps": 1e-05})");
+  file.linears("model.layers.0.self_attn.", projections, layer);
+  for (const char* name : {"q_norm.weight", "k_norm.weight"})
+    file.add(std::string("model.layers.0.self_attn.") + name, layer[name]);
+  const mha::LoadedLayer loaded = file.load(layer);
+  CHECK(loaded.naming == "OLMo 2");
+  CHECK(difference(loaded.layer, layer) == "");
+}
+
+TEST_CASE("Gemma 2: every second layer has a window") {
+  CanonicalLayer even =
+      rotary().set("scale", fmt::format("{}", 1 / std::sqrt(144.0))).set("softcap", "50");
+  const CanonicalLayer odd = even;
+  even.set("window_left", "1");
+  Checkpoint file(
+      R"({"model_type": "gemma2", "num_attention_heads": 6, "query_pre_attn_scalar": 144,
+                      "attn_logit_softcapping": 50.0, "sliding_window": 2})");
+  file.linears("model.layers.2.self_attn.", projections, even)
+      .linears("model.layers.3.self_attn.", projections, odd);
+  CHECK(difference(file.load(even, "2").layer, even) == "");
+  const mha::LoadedLayer loaded = file.load(odd, "3");
+  CHECK(loaded.naming == "Gemma 2");
+  CHECK(difference(loaded.layer, odd) == "");
+}
+
+TEST_CASE("Gemma 3: windows and rotary bases by layer, inside text_config") {
+  CanonicalLayer global = rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4});
+  global.set("qk_norm_one_plus", "true").set("scale", fmt::format("{}", 1 / std::sqrt(168.0)));
+  CanonicalLayer local = global;
+  global.set("rope_base", "1000000").set("rope_scaling", "linear").set("rope_factor", "8");
+  local.set("window_left", "2").set("rope_base", "10000");
+  Checkpoint file(
+      R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "query_pre_attn_scalar": 168,
+    "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "sliding_window": 3,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0}}})");
+  for (const auto& [number, layer] :
+       {std::pair<int, const CanonicalLayer*>(4, &local), {5, &global}}) {
+    const std::string prefix = fmt::format("language_model.model.layers.{}.self_attn.", number);
+    file.linears(prefix, projections, *layer);
+    for (const char* name : {"q_norm.weight", "k_norm.weight"})
+      file.add(prefix + name, (*layer)[name]);
+  }
+  CHECK(difference(file.load(local, "4").layer, local) == "");
+  CHECK(difference(file.load(global, "5").layer, global) == "");
+}
+
+TEST_CASE("GPT-OSS: sinks, and a window on every second layer") {
+  CanonicalLayer even = rotary(grouped, "qkvo").add("sinks", {6}).set("rope_base", "150000");
+  const CanonicalLayer odd = even;
+  even.set("window_left", "2");
+  Checkpoint file(
+      R"({"model_type": "gpt_oss", "num_attention_heads": 6, "sliding_window": 3, "rope_theta": 150000,
+                      "layer_types": ["sliding_attention", "full_attention"]})");
+  for (const auto& [number, layer] : {std::pair<int, const CanonicalLayer*>(0, &even), {1, &odd}}) {
+    const std::string prefix = fmt::format("model.layers.{}.self_attn.", number);
+    file.linears(prefix, projections, *layer).add(prefix + "sinks", (*layer)["sinks"]);
+  }
+  CHECK(difference(file.load(even, "0").layer, even) == "");
+  CHECK(difference(file.load(odd, "1").layer, odd) == "");
+}
+
+TEST_CASE("Phi and Phi-3") {
+  const CanonicalLayer phi = rotary({}, "qkvo").set("rope_dims", "2");
+  Checkpoint file(
+      R"({"model_type": "phi", "num_attention_heads": 3, "partial_rotary_factor": 0.5})");
+  file.linears("model.layers.0.self_attn.", {"q_proj", "k_proj", "v_proj", "dense"}, phi);
+  CHECK(difference(file.load(phi).layer, phi) == "");
+
+  Checkpoint mixer(R"({"n_head": 3, "rotary_dim": 2})");
+  mixer.fused("layers.1.mixer.Wqkv", phi, one_after_the_other("qkv", phi.sizes))
+      .linear("layers.1.mixer.out_proj", phi, "o");
+  CHECK(difference(mixer.load(phi).layer, phi) == "");
+
+  const CanonicalLayer phi3 = rotary().set("window_left", "2");
+  Checkpoint fused(
+      R"({"model_type": "phi3", "num_attention_heads": 6, "num_key_value_heads": 2, "sliding_window": 3})");
+  fused.fused("model.layers.0.self_attn.qkv_proj", phi3, one_after_the_other("qkv", grouped));
+  fused.linear("model.layers.0.self_attn.o_proj", phi3, "o");
+  CHECK(difference(fused.load(phi3).layer, phi3) == "");
+}
+
+TEST_CASE("DeepSeek's latent attention is refused") {
+  const CanonicalLayer layer;
+  Checkpoint file;
+  file.add("model.layers.0.self_attn.kv_a_proj_with_mqa.weight", layer["W_k"]);
+  CHECK_THROWS_WITH(
+      file.load(layer),
+      file.path() +
+          ": model.layers.0.self_attn.kv_a_proj_with_mqa.weight: multi-head latent attention "
+          "(DeepSeek) is not supported; with the model's own q, k and v of this layer, start "
+          "from these: q=FILE k=FILE v=FILE");
+}
+
+TEST_CASE("config.json against the tensors, and models that are not known") {
+  const CanonicalLayer layer = rotary();
+  Checkpoint file(R"({"model_type": "hummingbird", "num_attention_heads": 6, "head_dim": 5})");
+  file.linears("model.layers.0.self_attn.", projections, layer);
+  const mha::LoadedLayer loaded = file.load(layer);
+  CHECK(notes_say(
+      loaded,
+      "config.json says head_dim 5, but " + file.path() +
+          ": model.layers.0.self_attn.q_proj.weight is (24, 10): the tensor wins, 6 heads share "
+          "its 24 rows"));
+  CHECK(notes_say(
+      loaded,
+      "config.json says model_type 'hummingbird', which is not known here: its tensors are named "
+      "as LLaMA's and read so"));
+}
