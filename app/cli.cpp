@@ -141,7 +141,10 @@ Option& Cli::list(std::string_view names, std::string value_name, std::vector<st
                   std::string help) {
   Option option = with_value(names, std::move(value_name), std::move(help));
   option.joins = true;
-  option.set = [&target](const std::string& text) { target = split(text); };
+  option.set = [&target](const std::string& text) {
+    target = split(text);
+    if (target.empty()) throw Error("a name expected");
+  };
   return add(std::move(option));
 }
 

@@ -63,9 +63,10 @@ std::string help_of_program(const Look& look) {
             0, look.width);
   examples(out,
            {{"info data/induction", "what is in a checkpoint"},
-            {"show layer.npz", "every step of a layer, one line each"},
-            {"show layer.npz --stage weights --head 0", "the attention weights of the first head"},
-            {"dump layer.npz -o stages.npz", "every step as arrays"}},
+            {"show data/quickstart.json", "every step of a layer, one line each"},
+            {"show data/quickstart.json --stage weights --head 0",
+             "the attention weights of the first head"},
+            {"dump data/quickstart.json -o stages.npz", "every step as arrays"}},
            look);
   out += "\n`mha-inspect COMMAND --help` explains a command, `mha-inspect --version` tells the "
          "version.\n";

@@ -35,6 +35,29 @@ Model opened(Request request, Inventory& inventory) {
   }
 }
 
+/// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
+void list_layers(const Model& model, bool sizes, Inventory& inventory) {
+  const std::vector<std::string>& chosen = model.chosen();
+  std::erase_if(inventory.layers, [&](const Inventory::Line& line) {
+    return std::find(chosen.begin(), chosen.end(), line.listing.id) == chosen.end();
+  });
+  const auto note = [&](const std::string& text) {
+    if (std::find(inventory.notes.begin(), inventory.notes.end(), text) == inventory.notes.end())
+      inventory.notes.push_back(text);
+  };
+  if (!sizes) return;
+  for (Inventory::Line& line : inventory.layers) {
+    try {
+      const LoadedLayer loaded = model.load(line.listing.id);
+      line.dims = loaded.layer.dims;
+      line.dtype = loaded.layer.dtype;
+      for (const std::string& text : loaded.notes) note(text);
+    } catch (const Error& error) {
+      note(fmt::format("layer {}: {}", line.listing.id, error.what()));
+    }
+  }
+}
+
 } // namespace
 
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
@@ -42,13 +65,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   const Model model = opened(request, inventory);
   for (const io::Contents& contents : model.contents())
     inventory.files.push_back(listed(contents, ranges, threads));
-  inventory.layers = model.layers();
-  if (!inventory.reason.empty()) return inventory;
+  for (const LayerListing& layer : model.layers())
+    inventory.layers.push_back({layer, std::nullopt, DType::f32});
   if (model.chosen().size() > 1) {
-    inventory.reason =
-        fmt::format("{} layers are chosen; info shows the settings of one", model.chosen().size());
+    if (inventory.reason.empty())
+      inventory.reason = fmt::format("{} layers are chosen; info shows the settings of one",
+                                     model.chosen().size());
+    list_layers(model, ranges, inventory);
     return inventory;
   }
+  if (!inventory.reason.empty()) return inventory;
   LoadedLayer loaded;
   try {
     loaded = model.load(model.chosen()[0]);

@@ -28,8 +28,14 @@ struct Inventory {
     Item item;
     std::string source;
   };
+  /// A layer of the files; its sizes where several are listed and numbers are read.
+  struct Line {
+    LayerListing listing;
+    std::optional<Dims> dims;
+    DType dtype = DType::f32;
+  };
   std::vector<File> files;
-  std::vector<LayerListing> layers;
+  std::vector<Line> layers;
   // Of the chosen layer, where there is one and it could be made:
   std::string id, naming, headline;
   std::vector<Part> parts;

@@ -70,6 +70,29 @@ std::string file_text(const Inventory::File& file, const Look& look) {
   return out;
 }
 
+/// One line a layer, with its sizes where they are known.
+std::string layers_text(const std::vector<Inventory::Line>& layers, const Look& look) {
+  const bool sizes = std::any_of(layers.begin(), layers.end(),
+                                 [](const Inventory::Line& line) { return line.dims.has_value(); });
+  std::vector<Grid::Column> columns{{"layer"}, {"names"}};
+  if (sizes)
+    columns.insert(columns.end(),
+                   {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
+  columns.push_back({"where", false, true, true});
+  Grid grid(std::move(columns));
+  for (const auto& [listing, dims, dtype] : layers) {
+    std::vector<std::string> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
+    if (sizes && dims)
+      row.insert(row.end(), {fmt::format("{} × {}", dims->H, dims->d_k), std::to_string(dims->H_kv),
+                             std::to_string(dims->d_out), std::string(name_of(dtype))});
+    else if (sizes)
+      row.insert(row.end(), 4, "–");
+    row.push_back(visible(listing.prefix));
+    grid.add(std::move(row));
+  }
+  return grid.text(look);
+}
+
 std::string layer_text(const Inventory& inventory, const Look& look) {
   std::string out = look.bold(inventory.headline) + "\n";
   if (!inventory.parts.empty()) {
@@ -140,13 +163,8 @@ std::string inventory_text(const Inventory& inventory, const Look& look) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, look));
-  const bool lone = inventory.layers.size() == 1 && inventory.layers[0].id.empty();
-  if (!inventory.layers.empty() && !lone) {
-    Grid grid({{"layer"}, {"names"}, {"where", false, true, true}});
-    for (const LayerListing& layer : inventory.layers)
-      grid.add({visible(layer.id.empty() ? "–" : layer.id), layer.naming, visible(layer.prefix)});
-    section(grid.text(look));
-  }
+  const bool lone = inventory.layers.size() == 1 && inventory.layers[0].listing.id.empty();
+  if (!inventory.layers.empty() && !lone) section(layers_text(inventory.layers, look));
   if (!inventory.headline.empty())
     section(layer_text(inventory, look));
   else if (inventory.layers.empty() || lone)
@@ -179,11 +197,17 @@ std::string inventory_json(const Inventory& inventory) {
             "{{\"name\": {}, \"format\": {}, \"scalars\": {{{}}}, \"tensors\": [{}]}}",
             json_quoted(file.name), json_quoted(file.format), scalars(file), tensors);
       });
-  out +=
-      ",\n  \"layers\": " + json_list(inventory.layers, [](const LayerListing& layer) {
-        return fmt::format("{{\"id\": {}, \"naming\": {}, \"prefix\": {}}}", json_quoted(layer.id),
-                           json_quoted(layer.naming), json_quoted(layer.prefix));
-      });
+  out += ",\n  \"layers\": " + json_list(inventory.layers, [](const Inventory::Line& line) {
+           std::string sizes;
+           if (line.dims)
+             sizes = fmt::format(", \"heads\": {}, \"kv_heads\": {}, \"d_k\": {}, \"d_v\": {}, "
+                                 "\"d_model\": {}, \"dtype\": \"{}\"",
+                                 line.dims->H, line.dims->H_kv, line.dims->d_k, line.dims->d_v,
+                                 line.dims->d_out, name_of(line.dtype));
+           return fmt::format("{{\"id\": {}, \"naming\": {}, \"prefix\": {}{}}}",
+                              json_quoted(line.listing.id), json_quoted(line.listing.naming),
+                              json_quoted(line.listing.prefix), sizes);
+         });
   if (inventory.headline.empty()) {
     out += ",\n  \"layer\": null,\n  \"reason\": " + json_quoted(inventory.reason);
   } else {

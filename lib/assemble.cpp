@@ -67,7 +67,8 @@ private:
   void turn_columns() {
     if (!layer_.settings.columns) return;
     for (auto& [name, part] : parts_)
-      if (!part.rows && turns_in_columns(name, part.tensor)) part.tensor = transposed(part.tensor);
+      if (!part.rows && turns_in_columns(name, part.tensor))
+        part.tensor = transposed(part.tensor), part.source += ", transposed for columns,";
   }
 
   /// Which results of the files start the computation. One that was bound always does; one that was
@@ -134,11 +135,16 @@ private:
       const auto fused = parts_.find(std::string(letter) + "qkv");
       if (fused == parts_.end()) continue;
       const Part part = fused->second;
+      const bool bias = *letter == 'b';
+      if (part.tensor.rank() != (bias ? 1u : 2u))
+        fail("{} is {}: expected {}", part.source, to_string(part.tensor.shape()),
+             bias ? "one axis, all widths" : "(d_in, all widths)");
       const SplitTensors split = split_fused(part.tensor, layer_.settings.qkv_order, heads.H,
                                              heads.H_kv > 0 ? heads.H_kv : heads.H, part.source);
       for (const auto& [name, tensor] : {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
         const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
-        if (!added) fail("{} and {} are both given", part.source, at->second.source);
+        if (!added)
+          fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
         at->second.tensor = *tensor;
       }
       parts_.erase(std::string(letter) + "qkv");
@@ -199,8 +205,10 @@ private:
     layer_.q_norm_weight = norm("q_norm.weight", q), layer_.k_norm_weight = norm("k_norm.weight", k);
     if (const Part* part = find("positions")) {
       if (part->tensor.count() != d.T || d.S != d.T)
-        fail("{} has {} positions, the layer {} queries and {} keys: one position a token, for self-attention",
-             part->source, part->tensor.count(), d.T, d.S);
+        fail("{} is {}, but the layer has {} and {}: one position a token expected, for "
+             "self-attention",
+             part->source, to_string(part->tensor.shape()), counted(d.T, "queries"),
+             counted(d.S, "keys"));
       layer_.positions = convert(part->tensor, DType::f64).reshaped({d.T});
       parts_.erase("positions");
     }
@@ -219,11 +227,13 @@ private:
     const std::string source = part->source;
     const Shape shape = part->tensor.shape();
     if (shape.size() != 2 || shape[1] != layer_.dims.H)
-      fail("{} is {}: expected (buckets, H) with {} heads", source, to_string(shape), layer_.dims.H);
+      fail("{} is {}: expected (buckets, H) with {}", source, to_string(shape),
+           counted(layer_.dims.H, "heads"));
     const std::size_t buckets = s.relative_bidirectional ? shape[0] / 2 : shape[0];
     if (buckets < 2 || s.relative_max_distance <= buckets / 2)
-      fail("{} is {}: {} buckets{} do not fit relative_max_distance {}", source, to_string(shape), buckets,
-           s.relative_bidirectional ? " a direction" : "", s.relative_max_distance);
+      fail("{} is {}: {}{} do not fit relative_max_distance {}", source, to_string(shape),
+           counted(buckets, "buckets"), s.relative_bidirectional ? " a direction" : "",
+           s.relative_max_distance);
     layer_.relative_bias = take("relative_bias", shape);
     const std::size_t farthest = std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
     for (std::size_t distance = 0; distance <= farthest; ++distance)
@@ -253,7 +263,8 @@ private:
     const auto check = [](const std::vector<std::string>& list, const std::string& source, std::size_t n,
                           std::string_view what) {
       if (!list.empty() && n != 0 && list.size() != n)
-        fail("{} has {} labels, the layer {} {}", source, list.size(), n, what);
+        fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"),
+             counted(n, what));
     };
     const bool self = layer_.X_k.empty() && d.T == d.S;
     if (labels.key_tokens.empty() && self) labels.key_tokens = labels.tokens;

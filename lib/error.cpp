@@ -28,6 +28,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 } // namespace
 
+std::string counted(std::size_t n, std::string_view plural) {
+  if (n != 1) return fmt::format("{} {}", n, plural);
+  if (plural.starts_with("queries")) return fmt::format("1 query{}", plural.substr(7));
+  // The word that counts is the first that ends in s.
+  std::size_t s = plural.find('s');
+  while (s != std::string_view::npos && s + 1 < plural.size() && plural[s + 1] != ' ')
+    s = plural.find('s', s + 1);
+  if (s == std::string_view::npos) return fmt::format("1 {}", plural);
+  return fmt::format("1 {}{}", plural.substr(0, s), plural.substr(s + 1));
+}
+
 std::string closest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

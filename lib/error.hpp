@@ -21,6 +21,9 @@ template <class... Args> [[noreturn]] void fail(fmt::format_string<Args...> form
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// "1 head", "2 heads", "1 query", "0 keys in all": a number of what is named in the plural.
+std::string counted(std::size_t n, std::string_view plural);
+
 /// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is close.
 std::string closest(std::string_view word, std::span<const std::string_view> candidates);
 

@@ -38,7 +38,7 @@ SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std
                          const std::string& where) {
   if (fused.rank() == 0) fail("{} is one number: queries, keys and values expected", where);
   const std::size_t cols = fused.shape().back(), runs = H + 2 * H_kv;
-  if (H == 0 || cols % runs != 0)
+  if (H == 0 || cols == 0 || cols % runs != 0)
     fail("{} is {}: {} columns do not split into {} query and 2 × {} key and value heads; give --num-heads and "
          "--num-kv-heads",
          where, to_string(fused.shape()), cols, H, H_kv);

@@ -86,19 +86,35 @@ std::string list_of(const StageSet& set) {
   return list;
 }
 
+namespace {
+
+/// The tensors to ask for where a stage cannot be computed: the nearest projections, or X.
+void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
+                     StageSet& missing) {
+  for (Stage input : inputs_of(layer, stage)) {
+    if (contains(available, input)) continue;
+    const bool projection = input == Stage::q || input == Stage::k || input == Stage::v;
+    if (projection)
+      missing.set(index_of(input));
+    else
+      collect_missing(layer, input, available, missing);
+  }
+}
+
+} // namespace
+
 void require_stage(const Layer& layer, Stage stage) {
   const StageSet available = available_stages(layer);
   if (contains(available, stage)) return;
   const StageInfo& info = info_of(stage);
   if (!has_step(layer, stage))
-    fail("this layer has no {} ({}); it has {}", info.name, info.part, list_of(available));
-  fail("{} cannot be computed: it needs {}; there are {}", info.name, [&] {
-    std::string missing;
-    for (Stage input : inputs_of(layer, stage))
-      if (!contains(available, input))
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(input));
-    return missing.empty() ? std::string("X") : missing;
-  }(), available.none() ? std::string("no stages") : list_of(available));
+    fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
+         list_of(available));
+  StageSet missing;
+  collect_missing(layer, stage, available, missing);
+  fail("{} cannot be computed: {} is missing; this layer has {}", info.name,
+       missing.none() ? "X" : list_of(missing),
+       available.none() ? "no stages" : list_of(available));
 }
 
 } // namespace mha

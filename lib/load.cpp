@@ -4,6 +4,7 @@
 #include "assemble.hpp"
 #include "io/folder.hpp"
 #include "io/formats.hpp"
+#include "io/text.hpp"
 #include "naming/family.hpp"
 #include "select.hpp"
 #include "tensor_names.hpp"
@@ -44,6 +45,29 @@ std::string label_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
   return last == "tokens" || last == "key_tokens" ? std::string(last) : "";
+}
+
+/// An unknown name of a file, with what it may have been meant to be.
+std::string unknown_name(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+  for (const StageInfo& info : stages()) names.push_back(info.name);
+  std::string hint;
+  for (Stage stage : readings_of(name))
+    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
+  if (!hint.empty())
+    return fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
+                       name);
+  if (const std::string meant = closest(name, names); !meant.empty())
+    return fmt::format("{} (is it {}?)", name, meant);
+  return name;
+}
+
+/// Token numbers as labels.
+std::vector<std::string> labels_of(const Tensor& numbers) {
+  std::vector<std::string> labels(numbers.count());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = io::element_text(numbers, i);
+  return labels;
 }
 
 /// "decoder.3.cross" → 3; 0 where there is no number.
@@ -197,6 +221,10 @@ void Model::State::choose_layers() {
     return text;
   };
   if (wanted.empty()) {
+    const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
+    if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())
+      fail("{}: {{layer}} stands for a number, and there is nothing for layer 0; give --layer N",
+           numbered->text);
     if (ids.size() > 1)
       fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
            contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
@@ -204,9 +232,11 @@ void Model::State::choose_layers() {
     return;
   }
   if (ids.empty() || (ids.size() == 1 && ids[0].empty())) {
-    // One layer without a number: any one number goes, for {layer} and L axes.
-    if (wanted == "all" || wanted.find_first_of(",-:") != std::string::npos)
-      fail("--layer {}: the files hold one layer without a number", wanted);
+    // One layer without a number: a number is for {layer} in bindings.
+    const bool fills = std::any_of(bindings.begin(), bindings.end(), io::mentions_layer);
+    if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" ||
+        (!fills && wanted != "0"))
+      fail("--layer {}: there is one layer, which has no number; leave --layer out", wanted);
     chosen = {wanted};
     return;
   }
@@ -224,7 +254,10 @@ void Model::State::choose_layers() {
   });
   const auto refuse = [&](std::string_view what) {
     std::vector<std::string_view> names(ids.begin(), ids.end());
-    fail("--layer {}: there is no layer {}{}; there are {}", wanted, what, numbers ? "" : did_you_mean(what, names), list());
+    if (what.find_first_of(",-:") != std::string_view::npos)
+      fail("--layer {}: not all of these are there; the layers are {}", wanted, list());
+    fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
+         numbers ? "" : did_you_mean(what, names), list());
   };
   if (!numbers) refuse(wanted);
   std::size_t highest = 0;
@@ -314,15 +347,26 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
     const bool checkpoint = std::any_of(found.begin(), found.end(),
                                         [&](const naming::Found& layer) { return layer.group.contents == &file; });
     std::string unknown;
+    const auto label = [&](const std::string& name, std::vector<std::string> list) {
+      const bool queries = label_name(name) == "tokens";
+      (queries ? labels.tokens : labels.key_tokens) = std::move(list);
+      (queries ? labels.tokens_source : labels.key_tokens_source) =
+          fmt::format("{}: {}", file.name, name);
+    };
     for (const io::Entry& entry : file.tensors) {
       if (!belongs(entry.name, checkpoint)) continue;
+      if (!label_name(entry.name).empty() && entry.shape.size() == 1) {
+        label(entry.name, labels_of(entry.read()));
+        continue;
+      }
       const bool of_family = std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
         return layer.group.contents == &file && layer.group.holds(entry);
       });
       if (of_family) continue;
       const std::string name = canonical_name(entry.name, false);
       if (name.empty()) {
-        if (!checkpoint) unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", entry.name);
+        if (!checkpoint)
+          unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
         continue;
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
@@ -332,8 +376,10 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
     }
     if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
     for (const auto& [name, list] : file.labels) {
-      if (label_name(name) == "tokens") labels.tokens = list, labels.tokens_source = file.name;
-      if (label_name(name) == "key_tokens") labels.key_tokens = list, labels.key_tokens_source = file.name;
+      if (!label_name(name).empty())
+        label(name, list);
+      else if (!canonical_name(name, false).empty())
+        fail("{}: {} is a list of text; numbers expected", file.name, name);
     }
   }
 }
@@ -415,6 +461,7 @@ void Model::State::add_tokens(const std::string& text, const char* option, std::
     io::read_bytes(text); // says that there is no such file
   } else {
     tokens = split_words(text);
+    if (tokens.empty()) fail("{} is '{}': a file or words expected", option, text);
   }
 }
 

@@ -133,12 +133,13 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
   });
   with("kv_lengths", [&](const Part& part) {
     if (part.tensor.count() != dims.B)
-      fail("{} has {} lengths, the batch {} items", part.source, part.tensor.count(), dims.B);
+      fail("{} is {}: one length per batch item expected, {}", part.source,
+           to_string(part.tensor.shape()), dims.B);
     for (std::size_t b = 0; b < dims.B; ++b) {
       const double length = value_at(part.tensor, b);
       if (length < 0 || length != std::floor(length) || length > static_cast<double>(dims.past + dims.S))
-        fail("{}: length {} of batch item {} is not between 0 and the {} keys", part.source, length, b,
-             dims.past + dims.S);
+        fail("{}: length {} of batch item {} is no whole number from 0 to {}, the number of keys",
+             part.source, length, b, dims.past + dims.S);
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
   });

@@ -34,8 +34,9 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 
 IndexList::IndexList(std::string text, std::string option) : text_(std::move(text)), option_(std::move(option)) {
   const auto refuse = [&](std::string_view part) {
-    fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated by commas",
-         option_, text_, part);
+    fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
+         "by commas",
+         option_, text_.empty() ? "''" : text_, part);
   };
   for (std::string_view part : split(text_, ',')) {
     Range range;
@@ -76,8 +77,10 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
   };
   const auto check = [&](std::int64_t index) {
     if (index < -n || index >= n)
-      fail("{} {}: there are {} {}{}", option_, text_, count, what,
-           count == 0 ? std::string() : fmt::format(" (0 to {})", count - 1));
+      fail("{} {}: there {} {}{}", option_, text_, count == 1 ? "is" : "are", counted(count, what),
+           count == 0   ? ""
+           : count == 1 ? " (0)"
+                        : fmt::format(" (0 to {})", count - 1));
     return index < 0 ? index + n : index;
   };
   for (const Range& range : ranges_) {
@@ -99,7 +102,8 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
     }
   }
   if (pick.indices.empty())
-    fail("{} {} selects nothing: there are {} {}", option_, text_, count, what);
+    fail("{} {} selects nothing: there {} {}", option_, text_, count == 1 ? "is" : "are",
+         counted(count, what));
   pick.drops_axis = ranges_.size() == 1 && ranges_[0].form == Range::Form::index;
   return pick;
 }

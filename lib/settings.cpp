@@ -26,13 +26,22 @@ double number(std::string_view text) {
 
 std::int64_t integer(std::string_view text) {
   const double value = number(text); // "4.0" is how some writers say 4
-  if (value != std::floor(value) || std::fabs(value) > 1e15) expected("a whole number");
+  if (value != std::floor(value)) expected("a whole number");
+  if (std::fabs(value) > 1e15) expected("a whole number up to 10^15");
   return static_cast<std::int64_t>(value);
 }
 
 std::size_t whole(std::string_view text) {
   const std::int64_t value = integer(text);
   if (value < 0) expected("a number that is not negative");
+  return static_cast<std::size_t>(value);
+}
+
+/// A number of heads; "auto" is what the tensors say.
+std::size_t heads(std::string_view text) {
+  if (text == "auto") return 0;
+  const std::int64_t value = integer(text);
+  if (value < 1) expected("a positive number");
   return static_cast<std::size_t>(value);
 }
 
@@ -106,13 +115,16 @@ std::int64_t window(std::string_view text) {
 /// A row whose setter parses with `Parse` and stores into `Member`.
 template <auto Member, auto Parse> void store(Settings& s, std::string_view text) { s.*Member = Parse(text); }
 template <auto Member> std::string load(const Settings& s) { return text_of(s.*Member); }
+template <auto Member> std::string load_heads(const Settings& s) {
+  return s.*Member == 0 ? "auto" : text_of(s.*Member);
+}
 template <auto Member> std::string load_word(const Settings& s) { return word(s.*Member); }
 
 using S = Settings;
 // clang-format off
 const SettingInfo table[] = {
-  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, whole>, load<&S::num_heads>},
-  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, whole>, load<&S::num_kv_heads>},
+  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
+  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
   {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
   {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
@@ -166,7 +178,10 @@ void set(Settings& settings, std::string_view name, std::string_view text, std::
   try {
     info->set(settings, text);
   } catch (const Error& error) {
-    fail("{}: {} is '{}': {}", origin, info->name, text, error.what());
+    // An option says which setting it is.
+    const std::string what =
+        origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
+    fail("{} is '{}': {}", what, text, error.what());
   }
   settings.origins[std::string(info->name)] = origin;
 }

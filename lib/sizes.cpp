@@ -17,8 +17,9 @@ struct Size {
 
   void learn(std::size_t n, const std::string& who, const Shape* shape = nullptr) {
     if (known && value != n)
-      fail("{}{}: {} {} expected, as in {}", who, shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), value,
-           meaning, source);
+      fail("{}{}: {} expected, as in {}", who,
+           shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
+           source);
     if (!known) value = n, source = who, known = true;
   }
 };
@@ -31,7 +32,7 @@ public:
   Heads heads() {
     learn_heads();
     if (!H.known && needs_heads())
-      fail("{}: the number of heads is not known; give --num-heads", where());
+      fail("{}: the number of heads is not known; give --num-heads (1 for a single head)", where());
     return {H.value, H_kv.value};
   }
 
@@ -58,16 +59,20 @@ private:
   }
   /// Only the merge of the heads can do without their number.
   bool needs_heads() const {
-    return std::any_of(parts_.begin(), parts_.end(), [](const auto& entry) {
-      const std::string& name = entry.first;
-      return name != "concat" && name != "output" && name != "residual" && name != "W_o" && name != "b_o" && name != "X";
-    });
+    const bool merged = part("concat") || part("output") || part("residual");
+    return (part("X") && !merged) ||
+           std::any_of(parts_.begin(), parts_.end(), [](const auto& entry) {
+             const std::string& name = entry.first;
+             return name != "concat" && name != "output" && name != "residual" && name != "W_o" &&
+                    name != "b_o" && name != "X";
+           });
   }
 
   void learn_heads() {
     const auto origin = [&](const char* name) {
       const auto at = settings_.origins.find(name);
-      return fmt::format("{} ({})", name, at == settings_.origins.end() ? "given" : at->second);
+      if (at == settings_.origins.end()) return std::string(name);
+      return at->second.starts_with("--") ? at->second : fmt::format("{}: {}", at->second, name);
     };
     const auto first_axis = [&](const char* name, std::size_t rank, Size& size) {
       if (const Part* p = part(name); p && p->tensor.rank() == rank)
@@ -93,7 +98,10 @@ private:
     }
     if (H.known && H.value == 0) fail("{}: there are no heads", H.source);
     if (H.known && H_kv.known && (H_kv.value == 0 || H.value % H_kv.value != 0))
-      fail("{}: {} key/value heads do not divide the {} query heads ({})", H_kv.source, H_kv.value, H.value, H.source);
+      fail("{}: {} do not divide into {} ({}); the number of query heads is a multiple of the "
+           "number of key/value heads",
+           H_kv.source, counted(H.value, "query heads"), counted(H_kv.value, "key/value heads"),
+           H.source);
   }
 
   /// Learns `letters` of a tensor whose batch axis may be there or not.
@@ -148,22 +156,38 @@ private:
   void learn_keys() {
     for (const char* name : {"k_past", "v_past"})
       if (const Part* p = part(name)) learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v}, "H_kv, P, d");
-    if (!part("k_past") != !part("v_past")) fail("k_past and v_past come together; {} is alone", part("k_past") ? "k_past" : "v_past");
-    if (!part("k_extra") != !part("v_extra"))
-      fail("k_extra and v_extra come together; {} is alone", part("k_extra") ? "k_extra" : "v_extra");
+    for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
+      if (!part(k) != !part(v))
+        fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source,
+             k, v, part(k) ? v : k);
     const std::size_t others = past.value + (part("k_extra") ? 1 : 0) + (settings_.zero_attn ? 1 : 0);
     if (!S.known && S_all.known) {
       if (S_all.value < others)
-        fail("{}: {} keys, but there are {} past, extra and zero ones", S_all.source, S_all.value, others);
+        fail("{}: {}, but there are {} past, extra and zero ones", S_all.source,
+             counted(S_all.value, "keys"), others);
       S.learn(S_all.value - others, S_all.source);
     }
     // Self-attention: keys and values come from X.
     if (!S.known && T.known && part("X")) S.learn(T.value, T.source);
     if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
-    if (part("X") && S.known && T.known && S.value != T.value && !source_k_ && !given_.count(Stage::k) &&
-        (part("W_k") || part("W_qkv")))
-      fail("{}: {} keys, but the keys come from {}, which has {} tokens; give X_kv", S.source, S.value, part("X")->source,
-           T.value);
+    if (part("X") && S.known && T.known && S.value != T.value) {
+      if (!source_k_ && !given_.count(Stage::k) &&
+          (part("W_k") || part("W_q") || !given_after(Stage::scores)))
+        wrong_source("keys");
+      if (!source_v_ && !given_.count(Stage::v) && !given_after(Stage::head_out))
+        wrong_source("values");
+    }
+  }
+  [[noreturn]] void wrong_source(std::string_view what) const {
+    fail("{}: {}, but the {} come from {}, which has {}; give X_kv, or {}", S.source,
+         counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
+         what == "keys" ? "k" : "v");
+  }
+  /// Whether a stage from `first` on is given. row_max alone is no start.
+  bool given_after(Stage first) const {
+    return std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
+      return entry.first >= first && entry.first != Stage::row_max;
+    });
   }
 
   /// Columns that come out of a projection, its input's if there is none; checks its rows.
@@ -176,19 +200,29 @@ private:
       fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source, to_string(shape));
     const std::size_t rows = shape[shape.size() - 2];
     if (source && source->tensor.shape().back() != rows)
-      fail("{} is {}: {} rows, but {} has {} columns{}", p->source, to_string(shape), rows, source->source,
-           source->tensor.shape().back(),
-           shape.back() == source->tensor.shape().back() ? fmt::format("; stored as (out, in)? say {}=…@OI", W) : "");
+      fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
+           source->source, counted(source->tensor.shape().back(), "columns"),
+           shape.back() == source->tensor.shape().back()
+               ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
+               : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
-  /// The width of one of `heads` in `columns` is d, or throws with how it came out.
-  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says) {
+  /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
+  /// projection; one that is absent is the identity, and its input to blame for what it is taken as.
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says,
+                   const char* W = nullptr) {
     const std::size_t width = split(columns, heads, says);
-    if (d.known && d.value != width)
-      fail("{} is {}: {} columns in {} {} are {} each, but {} {} expected, as in {}; give --num-{}heads or fix {}",
-           says.source, to_string(says.tensor.shape()), columns, heads.value, heads.meaning, width, d.value, d.meaning,
-           d.source, &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    if (d.known && d.value != width) {
+      if (W && !part(W) && is_input(says))
+        fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
+             "{}; give {}",
+             says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+      fail("{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
+           says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
+           &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    }
     d.learn(width, says.source);
   }
 
@@ -201,27 +235,34 @@ private:
   /// Splits `columns` into `heads`, or throws.
   std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
     if (heads.value == 0 || columns % heads.value != 0)
-      fail("{} is {}: {} columns do not split into {} heads; give --num-{}heads or fix {}", says.source,
-           to_string(says.tensor.shape()), columns, heads.value, &heads == &H_kv ? "kv-" : "",
-           name_in(says.source));
+      fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
+           to_string(says.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv-" : "", name_in(says.source));
     return columns / heads.value;
+  }
+
+  /// Whether a width comes from an input itself.
+  bool is_input(const Part& says) const {
+    return &says == part("X") || &says == source_k_ || &says == source_v_;
   }
 
   void learn_widths() {
     if (!H.known) return; // concat, output alone
     // With a T × S stage given, queries and keys are not needed, and X need not split into them.
-    const bool late = std::any_of(given_.begin(), given_.end(), [](const auto& entry) {
-      return entry.first >= Stage::scores && entry.first != Stage::row_max;
-    });
+    const bool late = given_after(Stage::scores);
     const auto usable = [&](const char* W, std::size_t columns, const Size& heads) {
       return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
+    };
+    // Nor need X have as many tokens as there are keys.
+    const auto from_others = [&](const Part* source) {
+      return !source && S.known && T.known && S.value != T.value;
     };
     const Part* says = nullptr;
     const Part* packed_q = given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q) learn_width(d_k, width_q.value, H, *packed_q);
     else if (const auto columns = projected("W_q", part("X"), &says);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
-      learn_width(d_k, *columns, H, *says);
+      learn_width(d_k, *columns, H, *says, "W_q");
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W, const Part* source, Size& d) {
       std::size_t columns = 0;
@@ -230,11 +271,11 @@ private:
         says = part(packed), columns = width.value;
       } else {
         const auto found = projected(W, source ? source : part("X"), &says);
-        if (!found || !usable(W, *found, H_kv.known ? H_kv : H)) return;
+        if (!found || !usable(W, *found, H_kv.known ? H_kv : H) || from_others(source)) return;
         columns = *found;
       }
       if (!H_kv.known) infer_kv_heads(columns, *says);
-      learn_width(d, columns, H_kv, *says);
+      learn_width(d, columns, H_kv, *says, given_.count(stage) ? nullptr : W);
     };
     keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
     keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);
@@ -261,8 +302,11 @@ private:
       if (H.known && !d_v.known && H.value > 0 && rows % H.value == 0) d_v.learn(rows / H.value, p->source);
       const std::size_t width = H.known ? H.value * d_v.value : concat_width();
       if (rows != width)
-        fail("{} is {}: {} rows, but {} heads of {} values are {} wide{}", p->source, to_string(shape), rows, H.value,
-             d_v.value, width, shape.back() == width ? "; stored as (out, in)? say W_o=…@OI" : "");
+        fail("{} is {}: {}, but {} {} wide{}", p->source, to_string(shape), counted(rows, "rows"),
+             H.known ? fmt::format("{} of {} are", counted(H.value, "heads"),
+                                   counted(d_v.value, "values"))
+                     : H_d_v.source + " is",
+             width, shape.back() == width ? "; stored as (out, in)? say W_o=…@OI" : "");
       d_out.learn(shape.back(), p->source, &shape);
     }
     if (H.known && d_v.known && !d_out.known) d_out.learn(H.value * d_v.value, d_v.source);
@@ -270,9 +314,12 @@ private:
     if (const Part* p = part("b_o")) d_out.learn(p->tensor.count(), p->source, &p->tensor.shape());
     if (H_d_v.known && H.known) {
       if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);
+      if (!d_v.known)
+        fail("{}: {} do not split into {}; give --num-heads", H_d_v.source,
+             counted(H_d_v.value, "columns"), counted(H.value, "heads"));
       if (H_d_v.value != H.value * d_v.value)
-        fail("{} is {} wide, {} heads of {} values are {}", H_d_v.source, H_d_v.value, H.value, d_v.value,
-             H.value * d_v.value);
+        fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value,
+             counted(H.value, "heads"), counted(d_v.value, "values"), H.value * d_v.value);
     }
     if (!H.known && H_d_v.known) H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
   }

@@ -19,8 +19,8 @@ const std::array<StageInfo, stage_count> table{{
   {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, ""},
   {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q"},
   {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k"},
-  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there is more than the current ones", {k_rope}, ""},
-  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there is more than the current ones", {v}, ""},
+  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, ""},
+  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, ""},
   {scores, "scores", Kind::map, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
   {scaled, "scaled", Kind::map, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
   {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, ""},
@@ -108,6 +108,12 @@ std::vector<Stage> readings_of(std::string_view name) {
   return {};
 }
 
+std::vector<std::string_view> ambiguous_words() {
+  std::vector<std::string_view> words;
+  for (const Ambiguous& entry : ambiguous) words.push_back(entry.word);
+  return words;
+}
+
 std::optional<Stage> find_stage(std::string_view name) {
   const std::string_view word = last_part(name);
   for (const StageInfo& info : table)
@@ -124,7 +130,9 @@ Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
   std::vector<std::string_view> names;
   for (const StageInfo& info : table) names.push_back(info.name);
-  fail("no stage is called '{}'{}; `mha-inspect stages` lists them", name, did_you_mean(name, names));
+  const std::string meant = did_you_mean(name, names);
+  fail("no stage is called '{}'{}", name,
+       meant.empty() ? "; `mha-inspect stages` lists them" : meant);
 }
 
 } // namespace mha

@@ -68,5 +68,7 @@ std::optional<Stage> find_stage(std::string_view name);
 Stage stage_named(std::string_view name);
 /// The stages that an ambiguous word of the field may mean ("attn_weights"); empty for other words.
 std::vector<Stage> readings_of(std::string_view name);
+/// The words that have several.
+std::vector<std::string_view> ambiguous_words();
 
 } // namespace mha

@@ -120,7 +120,8 @@ Run declare_convert(Cli& cli) {
   add_common(cli, convert->common, false);
   cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
               "a layer of a checkpoint with its input, in one file");
-  cli.example("convert layer.npz -o layer.json", "to read it in an editor");
+  cli.example("convert data/quickstart.json -o quickstart.safetensors",
+              "a layer in another format");
   return [convert] { return convert->run(); };
 }
 

@@ -162,14 +162,15 @@ Run declare_dump(Cli& cli) {
              "round the numbers to this type; default: as computed");
   add_layer(cli, dump->request);
   add_common(cli, dump->common);
-  cli.example("dump layer.npz -o stages.npz", "every stage");
-  cli.example("dump layer.npz -s q,k,weights -o stages.safetensors --dump-dtype f16",
+  cli.example("dump data/quickstart.json -o stages.npz", "every stage");
+  cli.example("dump data/quickstart.json -s q,k,weights -o stages.safetensors --dump-dtype f16",
               "some, in half precision");
-  cli.example("dump layer.npz -s weights -o 'head{head}.npy'", "one file per head");
+  cli.example("dump data/quickstart.json -s weights -o 'head{head}.npy'", "one file per head");
   cli.example(
       "dump data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' -o stages.npz",
       "every layer of a checkpoint, as layers.N.STAGE");
-  cli.example("dump layer.npz -s output -o - > output.npy", "one stage on standard output");
+  cli.example("dump data/quickstart.json -s output -o - > output.npy",
+              "one stage on standard output");
   return [dump] { return dump->run(); };
 }
 

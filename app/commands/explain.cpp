@@ -38,7 +38,8 @@ ExplainRequest request_for(const Layer& layer, const Selection& selection) {
   if (selection.query)
     request.query = single(*selection.query, dims.T, "queries");
   else if (dims.T != 1)
-    throw UsageError(fmt::format("which query? --query 0 to {}", dims.T == 0 ? 0 : dims.T - 1));
+    throw UsageError(dims.T == 0 ? "there are no queries to explain"
+                                 : fmt::format("which query? --query 0 to {}", dims.T - 1));
   if (selection.head) request.head = single(*selection.head, dims.H, "heads");
   if (selection.batch && !dims.batched)
     fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());

@@ -49,7 +49,7 @@ Run declare_info(Cli& cli) {
   cli.example("info data/induction", "a checkpoint: its tensors and layers");
   cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "one of its layers: where everything comes from");
-  cli.example("info layer.npz --format json", "for another program");
+  cli.example("info data/quickstart.json --format json", "for another program");
   return [info] { return info->run(); };
 }
 

@@ -41,9 +41,9 @@ std::string Show::format() const {
   if (extension == ".npy") return "npy";
   std::string known = ".npy";
   for (const render::Form& form : render::forms()) {
-    known += fmt::format(", {}", form.extensions);
     std::string_view rest = form.extensions;
     while (!rest.empty()) {
+      known += fmt::format(", {}", rest.substr(0, rest.find(',')));
       if (rest.substr(0, rest.find(',')) == extension) return std::string(form.name);
       rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
     }
@@ -206,12 +206,13 @@ Run declare_show(Cli& cli) {
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");
-  cli.example("show layer.npz --stage weights --head 0", "the attention weights of the first head");
-  cli.example("show layer.npz -s scores,masked --query 2 --tokens 'the cat sat'",
+  cli.example("show data/quickstart.json --stage weights --head 0",
+              "the attention weights of the first head");
+  cli.example("show data/quickstart.json -s scores,masked --query 2 --tokens 'the cat sat'",
               "two steps of one query, with labels");
-  cli.example("show layer.npz -s weights -f csv -o 'weights{head}.csv' --matrix",
+  cli.example("show data/quickstart.json -s weights -f csv -o 'weights{head}.csv' --matrix",
               "a matrix per head for a spreadsheet");
-  cli.example("show layer.npz -s output -f json", "for another program");
+  cli.example("show data/quickstart.json -s output -f json", "for another program");
   return [show] { return show->run(); };
 }
 

@@ -54,8 +54,8 @@ Run declare_stages(Cli& cli) {
   add_layer(cli, stages->request, false);
   add_common(cli, stages->common, false);
   cli.example("stages", "all stages");
-  cli.example("stages layer.npz", "with the shapes of a layer");
-  cli.example("stages --format markdown", "the table for a document");
+  cli.example("stages data/quickstart.json", "with the shapes of a layer");
+  cli.example("stages --format markdown", "the page docs/stages.md, in Markdown");
   return [stages] { return stages->run(); };
 }
 

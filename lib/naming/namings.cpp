@@ -67,7 +67,8 @@ const Family& family_named(std::string_view name) {
     names.push_back(family->name);
     choices += fmt::format("{}{}", choices.empty() ? "" : ", ", family->name);
   }
-  fail("no naming is called '{}'{}; there are {}", name, did_you_mean(name, names), choices);
+  const std::string meant = did_you_mean(name, names);
+  fail("no naming is called '{}'{}", name, meant.empty() ? "; there are " + choices : meant);
 }
 
 } // namespace mha::naming

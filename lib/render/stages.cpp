@@ -51,6 +51,38 @@ constexpr std::string_view legend =
     "H_kv key/value "
     "heads · d_model width of input and output · d_k, d_v widths of one head";
 
+// The page around the tables, in Markdown: one paragraph a line.
+constexpr std::string_view page_start =
+    R"(# Stages
+
+Every step of multi-head attention, in the order of the computation. This page is what `mha-inspect stages --format markdown` prints; with a layer (`mha-inspect stages layer.npz`) the command also tells each stage's size there.
+
+- **T**, **S**: query tokens, key tokens. In self-attention they are the same. From `k_all` on, S counts every key: past, current, extra and zero ones.
+- **H**, **H_kv**: query heads, key/value heads. Query head h reads key/value head ⌊h · H_kv / H⌋.
+- **d_model**: the width of the input and of the output. **d_k**, **d_v**: the width of one head's queries and keys, of its values.
+
+A batch axis stands before all others exactly when the input has one. With `columns`, the last two axes of every stage are exchanged, but for `row_max`, `row_sum` and `logsumexp`.
+
+A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
+
+)";
+constexpr std::string_view page_names = R"(
+## Names in other tools
+
+Understood wherever a stage or a tensor is named, also behind a prefix such as `blocks.0.attn.`, and never printed.
+
+| stage | also called |
+|---|---|
+)";
+constexpr std::string_view page_ambiguous = R"(
+## Words that mean several things
+
+Tools disagree about these. They are refused with the choices named (`'attn_weights' means several things in the field: say scaled or weights`), unless the layer has only one of them and `--stage` asks for it. A tensor of such a name in a file is passed over with a note.
+
+| word | may be |
+|---|---|
+)";
+
 } // namespace
 
 std::string stages_table(const Layer* layer, const Look& look) {
@@ -105,18 +137,33 @@ std::string stages_json(const Layer* layer) {
 
 std::string stages_markdown(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
+  const std::string_view here = layer ? " here |" : "", rule = layer ? "---|" : "";
   std::string out =
-      layer ? "| stage | shape | here | value | what it is | part of the layer | also called |\n"
-              "|---|---|---|---|---|---|---|\n"
-            : "| stage | shape | value | what it is | part of the layer | also called |\n"
-              "|---|---|---|---|---|---|\n";
+      std::string(page_start) +
+      fmt::format("| stage | shape |{} value | what it is | computed from | part of a layer |\n"
+                  "|---|---|{}---|---|---|---|\n",
+                  here, rule);
   for (const StageInfo& info : stages()) {
+    std::string inputs;
+    for (Stage input : info.inputs)
+      inputs += fmt::format("{}`{}`", inputs.empty() ? "" : " ", mha::name_of(input));
     out += fmt::format("| `{}` | {} |", info.name, letters_text(info, ", "));
     if (layer)
       out += fmt::format(
           " {} |", contains(available, info.stage) ? shape_text(layer->shape_of(info.stage)) : "–");
-    out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text, info.part,
-                       markdown_words(info.aliases));
+    out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text,
+                       inputs.empty() ? "X" : inputs, info.part);
+  }
+  out += page_names;
+  for (const StageInfo& info : stages())
+    if (!info.aliases.empty())
+      out += fmt::format("| `{}` | {} |\n", info.name, markdown_words(info.aliases));
+  out += page_ambiguous;
+  for (std::string_view word : ambiguous_words()) {
+    std::string readings;
+    for (Stage stage : readings_of(word))
+      readings += fmt::format("{}`{}`", readings.empty() ? "" : " or ", mha::name_of(stage));
+    out += fmt::format("| `{}` | {} |\n", word, readings);
   }
   return out;
 }

@@ -6,17 +6,18 @@
 
 namespace mha::render {
 
-/// One side of a value. A dropped axis (`--head 0`) still knows its one position; one that the
-/// stage does not have has no positions.
+/// One side of a value. A dropped axis (`--head 0`) still knows its one position. A side that the
+/// stage does not have is another thing than one of no tokens, whose positions are none.
 struct Side {
   Axis axis = Axis::width;
   std::vector<std::size_t> positions;
   bool dropped = false;
   std::vector<std::string> labels; ///< of the positions, or empty
+  bool absent = false;             ///< the stage does not have it
 
-  bool exists() const { return !positions.empty(); }
-  /// Positions to run over: at least one.
-  std::size_t count() const { return positions.empty() ? 1 : positions.size(); }
+  bool exists() const { return !absent; }
+  /// Positions to run over: one where there is no such side.
+  std::size_t count() const { return absent ? 1 : positions.size(); }
 };
 
 /// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as
@@ -25,10 +26,13 @@ struct Value {
   std::string layer; ///< "1" where the layer has a number, else ""
   Stage stage = Stage::x;
   Tensor numbers;
-  Side batch, head, row, col;
+  Side batch = absent(), head = absent(), row = absent(), col = absent();
 
   /// "weights", or "layers.1.weights".
   std::string name(bool with_layer) const;
+
+private:
+  static Side absent() { return {Axis::width, {}, false, {}, true}; }
 };
 
 /// What Placement hands out, with the labels of the layer.

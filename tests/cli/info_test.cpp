@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <fstream>
+
 using namespace mha::test;
 using Catch::Contains;
 using nlohmann::json;
@@ -24,6 +26,18 @@ TEST_CASE("info: a checkpoint of several layers is listed without choosing one")
   CHECK_THAT(result.out, Contains("q_proj.weight") && Contains("--layer"));
   const json parsed = json::parse(run({"info", "data/induction", "-f", "json"}).out);
   CHECK(parsed["layers"].size() == 2);
+  CHECK(parsed["layers"][1]["heads"] == 4);
+  CHECK(parsed["layers"][1]["d_k"] == 16);
+  for (const std::string option : {"", "all", "0-1"}) {
+    std::vector<std::string> words{"info", "data/induction"};
+    if (!option.empty()) words.insert(words.end(), {"--layer", option});
+    INFO("--layer '" << option << "'");
+    CHECK_THAT(run(words).out,
+               Contains("1      LLaMA  4 × 16                4       64  float32") &&
+                   Contains("model.layers.1.self_attn."));
+    words.emplace_back("--headers"); // no number is read, so no layer is made
+    CHECK_THAT(run(words).out, !Contains("4 × 16") && Contains("model.layers.1.self_attn."));
+  }
   CHECK(parsed["layer"].is_null());
 }
 
@@ -65,8 +79,11 @@ TEST_CASE("stages: the table, for eyes and for documents") {
   CHECK(table.code == 0);
   CHECK_THAT(table.out, Contains("weights") && Contains("H × T × S"));
   const Result markdown = run({"stages", "-f", "markdown"});
-  CHECK_THAT(markdown.out,
-             Catch::StartsWith("| stage | shape |") && Contains("| `weights` | H, T, S |"));
+  CHECK_THAT(markdown.out, Catch::StartsWith("# Stages\n") && Contains("| `weights` | H, T, S |") &&
+                               Contains("| `attn_weights` | `scaled` or `weights` |"));
+  // docs/stages.md is this page: `mha-inspect stages --format markdown > docs/stages.md`.
+  std::ifstream page(std::string(MHA_SOURCE_DIR) + "/docs/stages.md");
+  CHECK(markdown.out == std::string(std::istreambuf_iterator<char>(page), {}));
   const json parsed = json::parse(run({"stages", "-f", "json"}).out);
   CHECK(parsed.size() == 26);
 }

@@ -94,7 +94,7 @@ TEST_CASE("fails for an unknown option") {
 
 TEST_CASE("fails for wrong values of options") {
   const std::tuple<std::vector<std::string>, std::string> cases[] = {
-      {{"--num-heads", "four"}, "--num-heads: num_heads is 'four': a number expected"},
+      {{"--num-heads", "four"}, "--num-heads is 'four': a number expected"},
       {{"--num-heads"}, "--num-heads needs a value"},
       {{"--stage", "--head"}, "--stage needs a value"},
       {{"--rope", "haf"}, "did you mean 'half'?"},

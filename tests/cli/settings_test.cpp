@@ -25,22 +25,22 @@ std::string said(std::vector<std::string> arguments, int code) {
 TEST_CASE("settings: one that does not fit names the tensor and both numbers") {
   CHECK_THAT(said({"--num-heads", "3"}, 2),
              Contains("W_q is (4, 4): 4 columns do not split into 3 heads"));
-  CHECK_THAT(said({"--num-kv-heads", "3"}, 2), Contains("3 key/value heads do not divide the 2"));
+  CHECK_THAT(said({"--num-kv-heads", "3"}, 2), Contains("2 query heads do not divide into 3 key/value heads"));
   CHECK_THAT(said({"--num-kv-heads", "1"}, 2),
-             Contains("W_k is (4, 4): 4 columns in 1 key/value heads are 4 each, but 2") &&
+             Contains("W_k is (4, 4): 4 columns in 1 key/value head are 4 each, but 2") &&
                  Contains("W_q"));
   CHECK_THAT(said({"--rope", "half", "--rope-dims", "6"}, 2),
              Contains("rope rotates 6 dimensions") && Contains("W_q has 2"));
   CHECK_THAT(said({"--rope", "half", "--rope-scaling", "llama3", "--rope-low-freq-factor", "5"}, 2),
              Contains("rope_low_freq_factor is 5, rope_high_freq_factor 4"));
-  CHECK_THAT(said({"--softcap", "-3"}, 2), Contains("softcap is '-3'"));
-  CHECK_THAT(said({"--qk-norm-eps", "-1"}, 2), Contains("qk_norm_eps is '-1'"));
-  CHECK_THAT(said({"--window-left", "-3"}, 2), Contains("window_left is '-3'"));
+  CHECK_THAT(said({"--softcap", "-3"}, 2), Contains("--softcap is '-3'"));
+  CHECK_THAT(said({"--qk-norm-eps", "-1"}, 2), Contains("--qk-norm-eps is '-1'"));
+  CHECK_THAT(said({"--window-left", "-3"}, 2), Contains("--window-left is '-3'"));
 
   const Folder folder;
   const auto file = [&](const char* name, const char* text) { return folder.write(name, text); };
   CHECK_THAT(said({file("sinks.json", R"({"sinks": [0, 1, 2]})")}, 2),
-             Contains("sinks is (3,): 2 heads expected, as in num_heads (data/quickstart.json)"));
+             Contains("sinks is (3,): 2 heads expected, as in data/quickstart.json: num_heads"));
   CHECK_THAT(said({file("norm.json", R"({"q_norm.weight": [1, 1, 1]})")}, 2),
              Contains("q_norm.weight is (3,)") && Contains("(2,)"));
   CHECK_THAT(said({file("buckets.json", R"({"relative_bias": [[0, 1], [1, 0], [2, 2], [3, 1]]})"),
@@ -49,9 +49,9 @@ TEST_CASE("settings: one that does not fit names the tensor and both numbers") {
              Contains("relative_bias is (4, 2): 2 buckets a direction") &&
                  Contains("max_distance 1"));
   CHECK_THAT(said({file("past.json", R"({"k_past": [[[1, 0]]], "v_past": [[[1, 1]]]})")}, 2),
-             Contains("W_k is (4, 4): 4 columns in 1 key/value heads") && Contains("k_past"));
+             Contains("W_k is (4, 4): 4 columns in 1 key/value head") && Contains("k_past"));
   CHECK_THAT(said({file("lengths.json", R"({"kv_lengths": [4]})")}, 2),
-             Contains("length 4") && Contains("3 keys"));
+             Contains("length 4") && Contains("from 0 to 3"));
   CHECK_THAT(said({file("wide.json", R"({"b_o": [1, 2, 3]})")}, 2), Contains("b_o is (3,): 4"));
 }
 

@@ -14,9 +14,9 @@ struct Result {
 };
 
 struct Setting {
-  std::string input;                      ///< standard input
-  std::map<std::string, std::string> env; ///< set; "" = not set
-  std::string folder;                     ///< to run in; "" = the project's root
+  std::string input = {};                      ///< standard input
+  std::map<std::string, std::string> env = {}; ///< set; "" = not set
+  std::string folder = {};                     ///< to run in; "" = the project's root
 };
 
 /// `mha-inspect ARGUMENTS…`

@@ -48,6 +48,7 @@ TEST_CASE("every broken file gets its message", "[io]") {
   for (const auto& entry : fs::directory_iterator(".")) {
     const std::string name = entry.path().filename().string();
     if (name == "make.py" || name == "messages.txt") continue;
+    if (name == "layers" || name == "layers.txt") continue; // whole layers: cli/layers_test.cpp
     found.insert(name);
     INFO(name);
     CHECK(expected.contains(name));

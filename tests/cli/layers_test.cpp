@@ -1,0 +1,104 @@
+// Bad layers: every command line of tests/broken/layers.txt is refused with exactly the line beside
+// it. They run in tests/broken/layers, where one small file holds one defect.
+
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <set>
+
+using namespace mha::test;
+
+namespace {
+
+struct Line {
+  int number = 0;
+  std::string arguments, message;
+};
+
+std::vector<Line> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Line> lines;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.starts_with('#')) continue;
+    const std::size_t tab = line.find('\t');
+    REQUIRE(tab != std::string::npos);
+    lines.push_back({number, line.substr(0, tab), line.substr(tab + 1)});
+  }
+  return lines;
+}
+
+} // namespace
+
+TEST_CASE("bad layers: each is refused in one line that says where, what and what instead") {
+  const std::string broken = std::string(MHA_SOURCE_DIR) + "/tests/broken/";
+  const std::vector<Line> lines = lines_of(broken + "layers.txt");
+  CHECK(lines.size() >= 150);
+  std::string mentioned;
+  for (const Line& line : lines) {
+    INFO("layers.txt:" << line.number << ": mha-inspect " << line.arguments);
+    const Result result = shell("\"$MHA\" " + line.arguments, {.folder = broken + "layers"});
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err == "mha-inspect: " + line.message + "\n");
+    mentioned += " " + line.arguments + " ";
+  }
+  // No file lies about unused, and no refused command left one behind.
+  for (const auto& entry : std::filesystem::directory_iterator(broken + "layers")) {
+    INFO(entry.path().filename());
+    CHECK(mentioned.find(entry.path().filename().string()) != std::string::npos);
+  }
+}
+
+TEST_CASE("layers without tokens, keys or width are nothing to show, in every form") {
+  Folder folder;
+  const auto empty = [](const char* shape) {
+    return std::string(R"({"shape": )") + shape + R"(, "dtype": "float64", "data": []})";
+  };
+  const std::string no_tokens = folder.write(
+      "no-tokens.json", R"({"num_heads": 2, "tokens": [], "X": )" + empty("[0, 4]") + "}");
+  const std::string no_keys =
+      folder.write("no-keys.json",
+                   R"({"num_heads": 1, "X": [[1, 2], [3, 4]], "X_kv": )" + empty("[0, 2]") + "}");
+  const std::string no_batch =
+      folder.write("no-batch.json", R"({"num_heads": 2, "X": )" + empty("[0, 3, 4]") + "}");
+  const std::string no_width =
+      folder.write("no-width.json", R"({"num_heads": 2, "X": )" + empty("[3, 0]") + "}");
+  for (const std::string& layer : {no_tokens, no_keys, no_batch, no_width}) {
+    const auto works = [&](std::vector<std::string> arguments) {
+      const Result result = run(arguments);
+      std::string line;
+      for (const std::string& word : arguments) line += " " + word;
+      INFO("mha-inspect" << line << "\n" << result.err);
+      CHECK(result.code == 0);
+    };
+    works({"info", layer});
+    works({"stages", layer});
+    works({"show", layer});
+    for (const char* form : {"table", "csv", "tsv", "json", "ndjson"}) {
+      works({"show", layer, "-f", form});
+      works({"show", layer, "-s", "all", "-f", form});
+    }
+    for (const char* form : {"csv", "tsv"})
+      works({"show", layer, "-s", "all", "-f", form, "--matrix"});
+    works({"show", layer, "-s", "x", "-f", "npy"});
+    for (const char* path : {"out.npz", "out.safetensors", "out.json", "out/"}) {
+      works({"dump", layer, "-o", folder.path(path)});
+      works({"info", folder.path(path)});
+    }
+    works({"convert", layer, "-o", folder.path("again.npz")});
+    CHECK(run({"show", folder.path("again.npz"), "-s", "all", "-f", "csv"}).out ==
+          run({"show", layer, "-s", "all", "-f", "csv"}).out);
+  }
+  CHECK(run({"show", no_tokens, "-s", "weights,row_sum,output", "-f", "csv"}).out ==
+        "layer,stage,batch,head,row,col,value\n");
+  CHECK(run({"show", no_keys, "-s", "weights", "-f", "ndjson"}).out ==
+        "{\"stage\": \"weights\", \"head\": 0, \"row\": 0, \"values\": []}\n"
+        "{\"stage\": \"weights\", \"head\": 0, \"row\": 1, \"values\": []}\n");
+  // Nobody to attend to: the weighted sum over nothing is zero, and so is a row's sum.
+  CHECK(run({"show", no_keys, "-s", "output", "-f", "csv", "--matrix"}).out == "0,0\n0,0\n");
+  CHECK(run({"explain", no_keys, "--query", "0", "--head", "0"}).code == 0);
+}
