@@ -6,6 +6,7 @@
 #include "kernels/rows.hpp"
 #include "kernels/tokens.hpp"
 #include "position.hpp"
+#include "seconds.hpp"
 #include "softmax_block.hpp"
 #include "token_stages.hpp"
 
@@ -29,10 +30,12 @@ template <class T> class Forward {
 public:
   Forward(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads);
 
-  void run() {
-    project(); // x, q, k, v
-    attend();  // scores, weights, head_out
-    merge();   // concat W_o + b_o
+  PartTimes run() {
+    PartTimes seconds;
+    seconds.projections = seconds_of([&] { project(); }); // x, q, k, v
+    seconds.attention = seconds_of([&] { attend(); });    // scores, weights, head_out
+    seconds.output = seconds_of([&] { merge(); });        // concat W_o + b_o
+    return seconds;
   }
 
 private:
@@ -89,7 +92,7 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
       plan(the_plan),
       observer(the_observer),
       dims(the_layer.dims),
-      threads(the_threads),
+      threads(the_threads == 0 ? threads_for(the_layer) : the_threads),
       token(the_layer, the_plan) {
   // Which routine multiplies follows from the layer's shape alone.
   const std::size_t rows = dims.B * (dims.T + dims.S);
@@ -99,14 +102,6 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
   projecting = routine_for<T>(rows, narrowest, dims.d_model);
   scoring = routine_for<T>(dims.B * dims.H * dims.T, dims.S_all, dims.d_k);
   weighing = routine_for<T>(dims.B * dims.H * dims.T, dims.d_v, dims.S_all);
-
-  // Threads that have nothing to do cost more than they bring.
-  const double work = static_cast<double>(rows) * static_cast<double>(dims.d_model + dims.d_out) *
-                          static_cast<double>(dims.H * (dims.d_k + dims.d_v)) +
-                      static_cast<double>(dims.B * dims.H * dims.T) *
-                          static_cast<double>(dims.S_all) *
-                          static_cast<double>(dims.d_k + dims.d_v);
-  if (threads == 0) threads = work < 4e6 ? 1 : core_count();
 }
 
 /// Calls work(batch, first row, rows) for the tiles of the planned rows.
@@ -388,11 +383,9 @@ template <class T> void Forward<T>::merge() {
 
 } // namespace
 
-void compute(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
-  if (layer.dtype == DType::f64)
-    Forward<double>(layer, plan, observer, threads).run();
-  else
-    Forward<float>(layer, plan, observer, threads).run();
+PartTimes compute(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  if (layer.dtype == DType::f64) return Forward<double>(layer, plan, observer, threads).run();
+  return Forward<float>(layer, plan, observer, threads).run();
 }
 
 } // namespace mha

@@ -29,8 +29,16 @@ public:
   virtual void observe(const Block& block) = 0;
 };
 
-/// Computes what the plan says and shows `observer` every piece of the wanted stages.
-/// `threads` 0 = as many as pay. A stage's bits depend on the layer alone: not on the plan, nor the threads.
-void compute(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
+/// The seconds that the parts of a computation took, the observer's among them.
+struct PartTimes {
+  double projections = 0; ///< x, q, k, v, and what is done with them before they meet
+  double attention = 0;   ///< scores … weights, head_out, head_result
+  double output = 0;      ///< concat W_o + b_o, residual
+};
+
+/// Computes what the plan says and shows `observer` every piece of the wanted stages. `threads` 0 =
+/// threads_for(layer). A stage's bits depend on the layer alone: not on the plan, nor the threads.
+PartTimes compute(const Layer& layer, const Plan& plan, Observer& observer,
+                  std::size_t threads = 0);
 
 } // namespace mha

@@ -1,5 +1,7 @@
 #include "plan.hpp"
 
+#include "kernels/parallel.hpp"
+
 #include <algorithm>
 
 namespace mha {
@@ -51,7 +53,8 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
                                  : everything(dims.B);
   // The concatenation needs every head.
   const bool all_heads = !selection.head || contains(plan.computed, Stage::concat);
-  plan.heads = all_heads ? everything(dims.H) : sorted(selection.head->resolve(dims.H, "heads").indices);
+  plan.heads =
+      all_heads ? everything(dims.H) : sorted(selection.head->resolve(dims.H, "heads").indices);
   plan.blocks = everything((dims.T + block_queries - 1) / block_queries);
   if (selection.query) {
     plan.blocks = selection.query->resolve(dims.T, "queries").indices;
@@ -59,6 +62,16 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
     plan.blocks = sorted(plan.blocks);
   }
   return plan;
+}
+
+std::size_t threads_for(const Layer& layer) {
+  // Threads that have nothing to do cost more than they bring.
+  const Dims& dims = layer.dims;
+  const auto product = [](auto... sizes) { return (static_cast<double>(sizes) * ...); };
+  const double work = product(dims.B * (dims.T + dims.S), dims.d_model + dims.d_out,
+                              dims.H * (dims.d_k + dims.d_v)) +
+                      product(dims.B * dims.H * dims.T, dims.S_all, dims.d_k + dims.d_v);
+  return work < 4e6 ? 1 : core_count();
 }
 
 } // namespace mha

@@ -23,4 +23,7 @@ struct Plan {
 /// or a selection of an axis that no stage has.
 Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
 
+/// As many threads as pay for a layer: one, or all cores.
+std::size_t threads_for(const Layer& layer);
+
 } // namespace mha

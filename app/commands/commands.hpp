@@ -25,5 +25,6 @@ Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
 Run declare_explain(Cli& cli);
 Run declare_convert(Cli& cli);
+Run declare_bench(Cli& cli);
 
 } // namespace mha::app

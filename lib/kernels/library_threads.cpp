@@ -12,4 +12,13 @@ void use_one_library_thread() {
   is_set = true;
 }
 
+LibraryThreads::LibraryThreads(std::size_t threads) {
+  use_one_library_thread(); // so that nobody sets it again meanwhile
+  omp_set_num_threads(static_cast<int>(threads));
+}
+
+LibraryThreads::~LibraryThreads() {
+  omp_set_num_threads(1);
+}
+
 } // namespace mha

@@ -8,7 +8,7 @@ using namespace mha::test;
 using Catch::Contains;
 
 namespace {
-const std::vector<std::string> commands{"info", "stages", "show", "dump", "convert"};
+const std::vector<std::string> commands{"info", "stages", "show", "dump", "convert", "bench"};
 }
 
 TEST_CASE("prints help when nothing is asked") {

@@ -1,0 +1,101 @@
+// bench: times the computation of a layer in memory.
+
+#include "render/bench.hpp"
+#include "commands/commands.hpp"
+#include "describe.hpp"
+#include "output.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace mha::app {
+
+namespace {
+
+struct BenchCommand {
+  Request request;
+  std::vector<std::string> stages;
+  std::optional<std::size_t> repeat;
+  OutputOptions output;
+  Common common;
+
+  int run();
+};
+
+/// Memory that a run gives back is there for the next one, as frameworks' arenas keep it: what is
+/// timed is the computation, not the system clearing the same pages again. Blocks of 4 MiB and more
+/// do not come from here (tensor.cpp).
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that it takes
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
+int BenchCommand::run() {
+  if (repeat == std::size_t{0}) throw UsageError("--repeat is 0: at least 1 expected");
+  keep_freed_memory();
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
+  }
+  const render::Look look = look_of_output(common.color);
+  const bool as_json =
+      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  if (stages.empty()) stages = {"output"};
+
+  std::vector<render::SpeedRow> rows;
+  std::string text;
+  for (const std::string& id : model->chosen()) {
+    const LoadedLayer loaded = load_layer(*model, id, common);
+    const std::vector<Stage> kept = stages_of(loaded.layer, stages);
+    const Stopwatch watch(common.compute_s);
+    rows.push_back({id, bench(loaded.layer, {kept, repeat, common.threads})});
+    if (model->chosen().size() == 1 && !as_json)
+      text = headline(*model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
+  }
+  if (as_json)
+    text = speed_json(rows);
+  else if (rows.size() > 1)
+    text = speed_table(rows, look);
+  {
+    const Stopwatch watch(common.write_s);
+    TextFile file(output.path);
+    file.sink()(text);
+    file.finish();
+  }
+  report_timings(common);
+  return 0;
+}
+
+} // namespace
+
+Run declare_bench(Cli& cli) {
+  const auto bench = std::make_shared<BenchCommand>();
+  cli.about(
+      "Computes a layer in memory again and again, after one run that does not count, and tells "
+      "the median and the best time of its parts, GFLOP/s, and what share that is of this "
+      "machine's rate in one large matrix product on as many threads, measured between the runs. "
+      "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "
+      "windows and kv_lengths leave a query; softmax, norms and rotations count nothing. Each run "
+      "must give the bits of the first, or the exit code is 2. Several layers are a row each; "
+      "with --format json, one object keyed by layers.N.");
+  add_stages(cli, bench->stages);
+  cli.group("Measuring");
+  cli.value("--repeat", "N", bench->repeat,
+            "runs that count; default: as many as fit into two seconds, at least 5");
+  add_output(cli, bench->output, {"table", "json"}, "write to a file");
+  add_layer(cli, bench->request);
+  add_common(cli, bench->common);
+  cli.example("bench data/quickstart.json", "the output alone is computed and kept");
+  cli.example("bench layer.npz --stage weights,output --repeat 20",
+              "the maps are kept, too: what writing them to memory costs");
+  cli.example("bench data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "--repeat 20 --format json",
+              "every layer of a checkpoint, for another program");
+  return [bench] { return bench->run(); };
+}
+
+} // namespace mha::app

@@ -1,0 +1,214 @@
+#include "analysis/bench.hpp"
+
+#include "kernels/library_threads.hpp"
+#include "kernels/onednn.hpp"
+#include "kernels/operand.hpp"
+#include "kernels/parallel.hpp"
+#include "observe/trace.hpp"
+#include "position.hpp"
+#include "seconds.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Runs go on for this long, unless their number is given, and there are at least so many.
+constexpr double enough_seconds = 2;
+constexpr std::size_t fewest_runs = 5;
+/// How often the machine's rate is measured, evenly between the runs.
+constexpr std::size_t rate_rounds = 5;
+
+template <class... Sizes> double product_operations(Sizes... sizes) {
+  return 2 * (static_cast<double>(sizes) * ...);
+}
+
+/// Queries of one batch item that the plan's blocks hold.
+std::size_t queries_of(const Layer& layer, const Plan& plan) {
+  std::size_t queries = 0;
+  for (std::size_t block : plan.blocks)
+    queries += std::min(block_queries, layer.dims.T - block * block_queries);
+  return queries;
+}
+
+/// The (query, key) pairs of one head, of all planned batch items, that no position hides.
+double visible_pairs(const Layer& layer, const Plan& plan) {
+  std::size_t pairs = 0;
+  for (std::size_t b : plan.batches)
+    for (std::size_t block : plan.blocks) {
+      const std::size_t end = std::min((block + 1) * block_queries, layer.dims.T);
+      for (std::size_t t = block * block_queries; t < end; ++t) {
+        const Visible visible = visible_keys(layer, b, t);
+        pairs += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
+      }
+    }
+  return static_cast<double>(pairs);
+}
+
+/// A large product of square matrices: what the machine can do, on as many threads as the layer
+/// has.
+template <class T> class Product {
+public:
+  /// float64 is multiplied by our own kernels, a fourth as fast: smaller, to take half the time.
+  static constexpr std::size_t size = sizeof(T) == sizeof(float) ? 2048 : 1024;
+
+  /// More threads than cores would make nothing faster.
+  explicit Product(std::size_t threads) : threads_(std::min(threads, core_count())) {
+    for (std::vector<T>* matrix : {&a_, &b_})
+      for (std::size_t i = 0; i < matrix->size(); ++i)
+        (*matrix)[i] = static_cast<T>(i % 1021) / T(1021) - T(0.5);
+  }
+
+  /// The shortest time so far, this round's included.
+  double best_seconds() {
+    // The library's own threads spin for a moment when they are done, so what else is measured
+    // comes after the tiles.
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (threads_ > 1) {
+        const LibraryThreads all(threads_);
+        best_ = std::min(
+            best_, seconds_of([&] { multiply_onednn(left(), right(), false, result(), false); }));
+      }
+    }
+    return best_ = std::min(best_, seconds_of([&] { multiply_in_tiles(); }));
+  }
+  double best_rate() const { return product_operations(size, size, size) / best_; }
+
+private:
+  void multiply_in_tiles() {
+    constexpr Routine routine = sizeof(T) == sizeof(float) ? Routine::onednn : Routine::ours;
+    const Operand<T> b(routine, right(), false, size, threads_);
+    const std::size_t bands = threads_ == 1 ? 1 : 2 * threads_;
+    const std::size_t rows = (size + bands - 1) / bands;
+    parallel_for((size + rows - 1) / rows, threads_, [&](std::size_t i) {
+      const std::size_t first = i * rows, n = std::min(rows, size - first);
+      b.multiply(left().rows_from(first, n), 0, 0, result().rows_from(first, n));
+    });
+  }
+
+  Matrix<const T> left() const { return {a_.data(), size, size, size}; }
+  Matrix<const T> right() const { return {b_.data(), size, size, size}; }
+  Matrix<T> result() { return {c_.data(), size, size, size}; }
+
+  std::size_t threads_;
+  std::vector<T> a_ = std::vector<T>(size * size), b_ = a_, c_ = a_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+/// The seconds of every run.
+struct Seconds {
+  std::vector<double> projections, attention, output, all;
+};
+
+PartSpeed speed_of(std::vector<double> seconds, double operations) {
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t n = seconds.size();
+  return {(seconds[(n - 1) / 2] + seconds[n / 2]) / 2, seconds[0], operations};
+}
+
+/// One run, from the layer to what is kept of it.
+Trace run_once(const Layer& layer, const BenchRequest& request, std::size_t threads,
+               Seconds& seconds) {
+  std::optional<Trace> kept;
+  PartTimes parts;
+  seconds.all.push_back(seconds_of([&] {
+    kept.emplace(layer, request.kept);
+    parts = compute(layer, make_plan(layer, kept->wants()), *kept, threads);
+  }));
+  seconds.projections.push_back(parts.projections);
+  seconds.attention.push_back(parts.attention);
+  seconds.output.push_back(parts.output);
+  return std::move(*kept);
+}
+
+void require_same_bits(const Trace& first, const Trace& run, const std::vector<Stage>& kept,
+                       std::size_t number) {
+  for (Stage stage : kept) {
+    const Tensor &expected = first.value(stage), &found = run.value(stage);
+    if (std::memcmp(expected.raw(), found.raw(), expected.bytes()) != 0)
+      fail("{} of run {} differs from the first run's: this machine, or this program, does not "
+           "compute reliably",
+           name_of(stage), number);
+  }
+}
+
+template <class T> Speed bench_as(const Layer& layer, const BenchRequest& request) {
+  Speed speed;
+  speed.threads = request.threads == 0 ? threads_for(layer) : request.threads;
+  speed.dtype = layer.dtype;
+  speed.kept = request.kept;
+
+  Seconds warm_up, seconds;
+  const Trace first = run_once(layer, request, speed.threads, warm_up);
+  Product<T> product(speed.threads);
+  double run_s = 0, product_s = 0;
+  std::size_t products = 0;
+  const auto progress = [&] { // 0 … 1
+    const auto runs = static_cast<double>(speed.runs);
+    if (request.repeat) return runs / static_cast<double>(*request.repeat);
+    return std::min(run_s / enough_seconds, runs / static_cast<double>(fewest_runs));
+  };
+  const auto multiply = [&] {
+    product_s += seconds_of([&] { product.best_seconds(); });
+    ++products;
+  };
+  while (progress() < 1) {
+    if (progress() * (rate_rounds - 1) >= static_cast<double>(products) &&
+        product_s < enough_seconds)
+      multiply();
+    const Trace run = run_once(layer, request, speed.threads, seconds);
+    ++speed.runs;
+    run_s += seconds.all.back();
+    require_same_bits(first, run, request.kept, speed.runs + 1);
+  }
+  multiply();
+
+  const Operations operations = operations_of(layer, make_plan(layer, first.wants()));
+  speed.projections = speed_of(seconds.projections, operations.projections);
+  speed.attention = speed_of(seconds.attention, operations.attention);
+  speed.output = speed_of(seconds.output, operations.output);
+  speed.all =
+      speed_of(seconds.all, operations.projections + operations.attention + operations.output);
+  speed.product_rate = product.best_rate();
+  speed.product_size = Product<T>::size;
+  return speed;
+}
+
+} // namespace
+
+Operations operations_of(const Layer& layer, const Plan& plan) {
+  const Dims& dims = layer.dims;
+  const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
+  const auto wants = [&](Stage stage) { return contains(plan.wanted, stage); };
+  const std::size_t heads = plan.heads.size();
+  const std::size_t queries = plan.batches.size() * queries_of(layer, plan);
+  const std::size_t keys = plan.batches.size() * dims.S;
+  const double pairs = visible_pairs(layer, plan);
+
+  Operations sum;
+  // No weight is the identity: nothing is multiplied.
+  if (computes(Stage::q)) sum.projections += product_operations(queries, layer.W_q.count());
+  if (computes(Stage::k)) sum.projections += product_operations(keys, layer.W_k.count());
+  if (computes(Stage::v)) sum.projections += product_operations(keys, layer.W_v.count());
+
+  const bool every_score =
+      wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
+  const double scored = every_score ? static_cast<double>(queries * dims.S_all) : pairs;
+  if (computes(Stage::scores)) sum.attention += product_operations(heads, scored, dims.d_k);
+  if (computes(Stage::head_out)) sum.attention += product_operations(heads, pairs, dims.d_v);
+  if (computes(Stage::head_result) && !layer.W_o.empty())
+    sum.attention += product_operations(heads, queries, dims.d_v, dims.d_out);
+
+  if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
+  return sum;
+}
+
+Speed bench(const Layer& layer, const BenchRequest& request) {
+  return layer.dtype == DType::f64 ? bench_as<double>(layer, request)
+                                   : bench_as<float>(layer, request);
+}
+
+} // namespace mha

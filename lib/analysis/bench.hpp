@@ -1,0 +1,51 @@
+#pragma once
+// How fast a layer is computed in memory, beside what the machine can multiply.
+
+#include "plan.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace mha {
+
+/// The floating point operations of the products of a plan, by part: 2 m n k each. Keys that
+/// causal, window_left, window_right or kv_lengths hide from a query are not counted, whether or
+/// not a tile computes them along, except in the product for scores that somebody wants to see.
+struct Operations {
+  double projections = 0, attention = 0, output = 0;
+};
+Operations operations_of(const Layer& layer, const Plan& plan);
+
+/// The time of a part, or of all.
+struct PartSpeed {
+  double median_s = 0, best_s = 0;
+  double operations = 0;
+
+  /// Operations a second.
+  double rate() const { return operations == 0 ? 0 : operations / median_s; }
+};
+
+/// What was measured. All of it is in one run of the program: machines are not equally fast all
+/// day.
+struct Speed {
+  PartSpeed projections, attention, output;
+  PartSpeed all; ///< more than the parts: the plan, and the memory of what is kept
+  std::size_t runs = 0, threads = 1;
+  DType dtype = DType::f32;
+  std::vector<Stage> kept;
+  /// The machine's rate: operations a second of one product of three square matrices of this size.
+  double product_rate = 0;
+  std::size_t product_size = 0;
+};
+
+struct BenchRequest {
+  std::vector<Stage> kept;           ///< stages kept in memory, anew in every run
+  std::optional<std::size_t> repeat; ///< runs that are timed; else as many as fit into two seconds
+  std::size_t threads = 0;
+};
+
+/// Computes the layer again and again, after a run that is not timed. Throws Error if a run gives
+/// other bits than the first.
+Speed bench(const Layer& layer, const BenchRequest& request);
+
+} // namespace mha

@@ -1,0 +1,21 @@
+#pragma once
+// How fast layers are computed: for eyes, and as JSON.
+
+#include "analysis/bench.hpp"
+#include "render/text.hpp"
+
+namespace mha::render {
+
+/// A layer and its speed.
+struct SpeedRow {
+  std::string layer; ///< "" where the layer has no number
+  Speed speed;
+};
+
+/// One layer: a row a part. Several: a row a layer.
+std::string speed_table(const Speed& speed, const Look& look);
+std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look);
+/// One object; of several layers one keyed by layers.N.
+std::string speed_json(const std::vector<SpeedRow>& rows);
+
+} // namespace mha::render
