@@ -10,8 +10,9 @@ namespace mha {
 
 namespace {
 
-/// The axes as they are meant for this name: "" stands for the table's order with L in front of maps
-/// of five axes; T and S are one where the name has one token axis; D is O or I for weights, C is O.
+/// The axes as they are meant for this name: "" stands for the table's order with L in front of
+/// maps of five axes; T and S are one where the name has one token axis; D is O or I for weights, C
+/// is O.
 std::string understood(const std::string& name, std::string_view axes, const Shape& shape) {
   const std::string table = axes_of(name);
   if (axes.empty()) return table == "BHTS" && shape.size() == 5 && find_stage(name) ? "LBHTS" : "";
@@ -26,7 +27,9 @@ std::string understood(const std::string& name, std::string_view axes, const Sha
   return letters;
 }
 
-bool is_broadcast(const std::string& name) { return name == "mask" || name == "block_mask" || name == "bias"; }
+bool is_broadcast(const std::string& name) {
+  return name == "mask" || name == "block_mask" || name == "bias";
+}
 
 } // namespace
 
@@ -36,20 +39,27 @@ std::size_t layers_of(const std::string& name, const Shape& shape, std::string_v
   return at == std::string::npos || at >= shape.size() ? 0 : shape[at];
 }
 
-Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes, std::size_t layer,
-                 const std::string& where) {
+Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes,
+                 std::size_t layer, const std::string& where) {
   std::string letters = understood(name, axes, tensor.shape());
   if (letters.empty()) {
     // Q, K and V of four axes are per head, as in ONNX.
     const bool per_head = (name == "Q" || name == "K" || name == "V") && tensor.rank() == 4;
-    return {per_head ? std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])))) : name, tensor};
+    return {per_head ? std::string(
+                           1, static_cast<char>(std::tolower(static_cast<unsigned char>(name[0]))))
+                     : name,
+            tensor};
   }
   if (letters.size() != tensor.rank())
-    fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes, letters.size(),
-         tensor.rank(), to_string(tensor.shape()));
+    fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes,
+         letters.size(), tensor.rank(), to_string(tensor.shape()));
   std::string target_name = name, table = axes_of(name);
-  if (table.empty()) fail("{}: @{}: '{}' is no tensor of a layer; `mha-inspect stages` lists them", where, axes, name);
-  const auto has = [](const std::string& list, char letter) { return list.find(letter) != std::string::npos; };
+  if (table.empty())
+    fail("{}: @{}: '{}' is no tensor of a layer; `mha-inspect stages` lists them", where, axes,
+         name);
+  const auto has = [](const std::string& list, char letter) {
+    return list.find(letter) != std::string::npos;
+  };
 
   Tensor current = tensor;
   if (const std::size_t at = letters.find('L'); at != std::string::npos) {
@@ -63,7 +73,8 @@ Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view
   }
   // q, k and v with all widths in one axis are Q, K and V.
   if ((name == "q" || name == "k" || name == "v") && has(letters, 'C') && !has(letters, 'H')) {
-    target_name = std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(name[0]))));
+    target_name =
+        std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(name[0]))));
     table = axes_of(target_name);
     letters = understood(target_name, letters, current.shape());
   }
@@ -85,7 +96,8 @@ Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view
     } else if (is_broadcast(name) && !shape.empty()) {
       shape.push_back(1); // an axis that a mask does not have, after one that it has
     } else if (letter != 'B' && letter != 'H' && !is_broadcast(name)) {
-      fail("{}: @{}: {} needs an axis {}; its axes are {}", where, axes, target_name, letter, order);
+      fail("{}: @{}: {} needs an axis {}; its axes are {}", where, axes, target_name, letter,
+           order);
     } else if (letter == 'H' && order == "BHTS") {
       shape.push_back(1); // one head's map, as `dump -o 'w{head}.npy'` writes it
     }

@@ -23,11 +23,14 @@ std::optional<Stage> given_by(const std::string& name) {
   if (find_tensor_name(name)) return std::nullopt;
   return find_stage(name);
 }
-bool is_packed(const std::string& name) { return name == "Q" || name == "K" || name == "V"; }
+bool is_packed(const std::string& name) {
+  return name == "Q" || name == "K" || name == "V";
+}
 
 class Assembler {
 public:
-  Assembler(Parts parts, Settings settings, std::optional<DType> dtype, std::vector<std::string>& notes)
+  Assembler(Parts parts, Settings settings, std::optional<DType> dtype,
+            std::vector<std::string>& notes)
       : parts_(std::move(parts)), notes_(notes) {
     layer_.settings = std::move(settings);
     layer_.dtype = compute_dtype(parts_, dtype);
@@ -77,7 +80,9 @@ private:
     Layer probe; // only what is there, no sizes yet
     probe.settings = layer_.settings;
     probe.dims.S = probe.dims.S_all = probe.dims.H = probe.dims.d_k = probe.dims.d_v = 1;
-    const auto tensor = [&](const char* name) { return find(name) ? find(name)->tensor : Tensor(); };
+    const auto tensor = [&](const char* name) {
+      return find(name) ? find(name)->tensor : Tensor();
+    };
     probe.X = tensor("X");
     probe.X_k = find("X_kv") ? tensor("X_kv") : tensor("X_k");
     probe.X_v = find("X_kv") ? tensor("X_kv") : tensor("X_v");
@@ -90,11 +95,16 @@ private:
     // No weight is the identity, but a result that is there is a better guess than that.
     const auto projected = [&](Stage stage) {
       switch (stage) {
-      case Stage::q: return fused || find("W_q");
-      case Stage::k: return fused || find("W_k");
-      case Stage::v: return fused || find("W_v");
-      case Stage::output: return find("W_o") != nullptr;
-      default: return true;
+      case Stage::q:
+        return fused || find("W_q");
+      case Stage::k:
+        return fused || find("W_k");
+      case Stage::v:
+        return fused || find("W_v");
+      case Stage::output:
+        return find("W_o") != nullptr;
+      default:
+        return true;
       }
     };
 
@@ -102,7 +112,8 @@ private:
     for (const auto& [name, part] : parts_)
       if (const std::optional<Stage> stage = given_by(name)) {
         if (candidates.count(*stage))
-          fail("{} and {} both give {}", parts_.at(candidates[*stage]).source, part.source, name_of(*stage));
+          fail("{} and {} both give {}", parts_.at(candidates[*stage]).source, part.source,
+               name_of(*stage));
         candidates[*stage] = name;
       }
     StageSet available;
@@ -124,9 +135,10 @@ private:
       if (computable || probe.has_given(stage)) available.set(index_of(stage));
     }
     if (!passed_over.empty())
-      notes_.push_back(fmt::format("{} in the files: results, computed again from the layer; to start from one, bind "
-                                   "it: NAME=FILE",
-                                   passed_over));
+      notes_.push_back(fmt::format(
+          "{} in the files: results, computed again from the layer; to start from one, bind "
+          "it: NAME=FILE",
+          passed_over));
   }
 
   /// W_qkv and b_qkv become W_q … b_v.
@@ -141,7 +153,8 @@ private:
              bias ? "one axis, all widths" : "(d_in, all widths)");
       const SplitTensors split = split_fused(part.tensor, layer_.settings.qkv_order, heads.H,
                                              heads.H_kv > 0 ? heads.H_kv : heads.H, part.source);
-      for (const auto& [name, tensor] : {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
+      for (const auto& [name, tensor] :
+           {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
         const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
         if (!added)
           fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
@@ -157,7 +170,8 @@ private:
     if (part == parts_.end()) return {};
     const Tensor tensor = convert(part->second.tensor, layer_.dtype);
     if (tensor.count() != count_of(shape))
-      fail("{} is {}: {} expected", part->second.source, to_string(tensor.shape()), to_string(shape));
+      fail("{} is {}: {} expected", part->second.source, to_string(tensor.shape()),
+           to_string(shape));
     parts_.erase(part);
     return tensor.reshaped(shape);
   }
@@ -171,9 +185,11 @@ private:
       if (std::string_view(name) != "X_v") layer_.X_k = source;
       if (std::string_view(name) != "X_k") layer_.X_v = source;
     }
-    for (const auto& [name, past, width] : {std::tuple("k_past", &layer_.k_past, d.d_k), {"v_past", &layer_.v_past, d.d_v}})
+    for (const auto& [name, past, width] :
+         {std::tuple("k_past", &layer_.k_past, d.d_k), {"v_past", &layer_.v_past, d.d_v}})
       if (find(name))
-        *past = permuted(take(name, {d.B, d.H_kv, d.past, width}), {0, 2, 1, 3}).reshaped({d.B, d.past, d.H_kv * width});
+        *past = permuted(take(name, {d.B, d.H_kv, d.past, width}), {0, 2, 1, 3})
+                    .reshaped({d.B, d.past, d.H_kv * width});
   }
 
   /// Weights as (in, out), heads side by side; one matrix per head is put together.
@@ -183,13 +199,15 @@ private:
     const Shape s = part->tensor.shape(); // a copy: take() lets the part go
     if (s.size() == 2) return take(name, s);
     const Tensor heads = take(name, s);
-    return std::string_view(name) == "W_o" ? heads.reshaped({s[0] * s[1], s[2]})
-                                           : permuted(heads, {1, 0, 2}).reshaped({s[1], s[0] * s[2]});
+    return std::string_view(name) == "W_o"
+               ? heads.reshaped({s[0] * s[1], s[2]})
+               : permuted(heads, {1, 0, 2}).reshaped({s[1], s[0] * s[2]});
   }
 
   void take_weights() {
     const Dims& d = layer_.dims;
-    layer_.W_q = take_projection("W_q"), layer_.W_k = take_projection("W_k"), layer_.W_v = take_projection("W_v");
+    layer_.W_q = take_projection("W_q"), layer_.W_k = take_projection("W_k"),
+    layer_.W_v = take_projection("W_v");
     layer_.W_o = take_projection("W_o");
     const std::size_t q = d.H * d.d_k, k = d.H_kv * d.d_k, v = d.H_kv * d.d_v;
     layer_.b_q = take("b_q", {q}), layer_.b_k = take("b_k", {k}), layer_.b_v = take("b_v", {v});
@@ -202,7 +220,8 @@ private:
       const Part* part = find(name);
       return take(name, {part && part->tensor.count() == packed ? packed : d.d_k});
     };
-    layer_.q_norm_weight = norm("q_norm.weight", q), layer_.k_norm_weight = norm("k_norm.weight", k);
+    layer_.q_norm_weight = norm("q_norm.weight", q),
+    layer_.k_norm_weight = norm("k_norm.weight", k);
     if (const Part* part = find("positions")) {
       if (part->tensor.count() != d.T || d.S != d.T)
         fail("{} is {}, but the layer has {} and {}: one position a token expected, for "
@@ -215,7 +234,8 @@ private:
     take_relative_bias();
     const bool some = !layer_.W_q.empty() || !layer_.W_k.empty() || !layer_.W_v.empty();
     for (const auto& [W, name, stage] : {std::tuple(&layer_.W_q, "W_q", Stage::q),
-                                         {&layer_.W_k, "W_k", Stage::k}, {&layer_.W_v, "W_v", Stage::v}})
+                                         {&layer_.W_k, "W_k", Stage::k},
+                                         {&layer_.W_v, "W_v", Stage::v}})
       if (some && W->empty() && !given_.count(stage) && !layer_.X.empty())
         notes_.push_back(fmt::format("there is no {}: it is taken as the identity", name));
   }
@@ -235,9 +255,11 @@ private:
            counted(buckets, "buckets"), s.relative_bidirectional ? " a direction" : "",
            s.relative_max_distance);
     layer_.relative_bias = take("relative_bias", shape);
-    const std::size_t farthest = std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
+    const std::size_t farthest =
+        std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
     for (std::size_t distance = 0; distance <= farthest; ++distance)
-      layer_.relative_buckets.push_back(relative_bucket(distance, buckets, s.relative_max_distance));
+      layer_.relative_buckets.push_back(
+          relative_bucket(distance, buckets, s.relative_max_distance));
   }
 
   /// Given stages: (B, T, H · d) for token stages, else as the table says with B in front.
@@ -249,8 +271,10 @@ private:
       for (Letter letter : info.letters) shape.push_back(d.size_of(letter));
       const bool heads = info.kind == Kind::token && info.letters.size() == 3;
       Tensor tensor;
-      if (heads && is_packed(name)) tensor = take(name.c_str(), {d.B, shape[2], shape[1] * shape[3]});
-      else tensor = take(name.c_str(), shape);
+      if (heads && is_packed(name))
+        tensor = take(name.c_str(), {d.B, shape[2], shape[1] * shape[3]});
+      else
+        tensor = take(name.c_str(), shape);
       if (heads && !is_packed(name))
         tensor = permuted(tensor, {0, 2, 1, 3}).reshaped({d.B, shape[2], shape[1] * shape[3]});
       layer_.given[index_of(stage)] = tensor;
@@ -260,8 +284,8 @@ private:
 
   void take_labels(Labels labels) {
     const Dims& d = layer_.dims;
-    const auto check = [](const std::vector<std::string>& list, const std::string& source, std::size_t n,
-                          std::string_view what) {
+    const auto check = [](const std::vector<std::string>& list, const std::string& source,
+                          std::size_t n, std::string_view what) {
       if (!list.empty() && n != 0 && list.size() != n)
         fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"),
              counted(n, what));
@@ -317,7 +341,8 @@ DType compute_dtype(const Parts& parts, std::optional<DType> wanted) {
 Layer make_layer(Parts parts, Settings settings, std::optional<DType> dtype, Labels labels,
                  std::vector<std::string>* notes) {
   std::vector<std::string> unheard;
-  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard).assemble(std::move(labels));
+  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard)
+      .assemble(std::move(labels));
 }
 
 } // namespace mha

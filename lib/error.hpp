@@ -1,5 +1,6 @@
 #pragma once
-// The one error of the library: a line that says where, what was found, what was expected, the cure.
+// The one error of the library: a line that says where, what was found, what was expected, the
+// cure.
 
 #include <fmt/format.h>
 
@@ -17,14 +18,16 @@ public:
 };
 
 /// Throws an Error with a formatted message.
-template <class... Args> [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
 /// "1 head", "2 heads", "1 query", "0 keys in all": a number of what is named in the plural.
 std::string counted(std::size_t n, std::string_view plural);
 
-/// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is close.
+/// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is
+/// close.
 std::string closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// "; did you mean 'weights'?" for the closest candidate, or "".

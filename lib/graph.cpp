@@ -8,16 +8,24 @@ bool has_step(const Layer& layer, Stage stage) {
   if (layer.has_given(stage)) return true;
   const Settings& s = layer.settings;
   switch (stage) {
-  case Stage::q_norm: return !layer.q_norm_weight.empty();
-  case Stage::k_norm: return !layer.k_norm_weight.empty();
+  case Stage::q_norm:
+    return !layer.q_norm_weight.empty();
+  case Stage::k_norm:
+    return !layer.k_norm_weight.empty();
   case Stage::q_rope:
-  case Stage::k_rope: return s.rope != Rope::none;
+  case Stage::k_rope:
+    return s.rope != Rope::none;
   case Stage::k_all:
-  case Stage::v_all: return layer.dims.S_all != layer.dims.S;
-  case Stage::capped: return s.softcap != 0;
-  case Stage::biased: return !layer.bias.empty() || !layer.relative_bias.empty() || s.alibi != Alibi::none;
-  case Stage::residual: return s.residual;
-  default: return true;
+  case Stage::v_all:
+    return layer.dims.S_all != layer.dims.S;
+  case Stage::capped:
+    return s.softcap != 0;
+  case Stage::biased:
+    return !layer.bias.empty() || !layer.relative_bias.empty() || s.alibi != Alibi::none;
+  case Stage::residual:
+    return s.residual;
+  default:
+    return true;
   }
 }
 
@@ -35,7 +43,8 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
   const bool naive = layer.settings.softmax == Softmax::naive;
   for (Stage input : info_of(stage).inputs) {
     // The naive softmax does not look at the maximum.
-    if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp)) continue;
+    if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp))
+      continue;
     add(add, input);
   }
   if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
@@ -44,7 +53,8 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
 
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   switch (stage) {
-  case Stage::x: return !layer.X.empty();
+  case Stage::x:
+    return !layer.X.empty();
   case Stage::q:
     if (layer.dims.d_k == 0) return false; // X does not split into the heads
     break;
@@ -59,11 +69,13 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   case Stage::residual:
     if (layer.X.empty()) return false;
     break;
-  default: break;
+  default:
+    break;
   }
   if (!has_step(layer, stage)) return false;
   const std::vector<Stage> inputs = inputs_of(layer, stage);
-  return std::all_of(inputs.begin(), inputs.end(), [&](Stage input) { return contains(available, input); });
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](Stage input) { return contains(available, input); });
 }
 
 StageSet available_stages(const Layer& layer) {

@@ -7,26 +7,40 @@ namespace mha {
 
 std::size_t Dims::size_of(Letter letter) const {
   switch (letter) {
-  case Letter::T: return T;
-  case Letter::S: return S;
-  case Letter::S_all: return S_all;
-  case Letter::H: return H;
-  case Letter::H_kv: return H_kv;
-  case Letter::d_model: return d_model;
-  case Letter::d_k: return d_k;
-  case Letter::d_v: return d_v;
-  case Letter::H_d_v: return H * d_v;
-  case Letter::d_out: return d_out;
+  case Letter::T:
+    return T;
+  case Letter::S:
+    return S;
+  case Letter::S_all:
+    return S_all;
+  case Letter::H:
+    return H;
+  case Letter::H_kv:
+    return H_kv;
+  case Letter::d_model:
+    return d_model;
+  case Letter::d_k:
+    return d_k;
+  case Letter::d_v:
+    return d_v;
+  case Letter::H_d_v:
+    return H * d_v;
+  case Letter::d_out:
+    return d_out;
   }
   return 0;
 }
 
 double Layer::scale() const {
   switch (settings.scale) {
-  case ScaleKind::d_k: return 1 / std::sqrt(static_cast<double>(dims.d_k));
-  case ScaleKind::d_model: return 1 / std::sqrt(static_cast<double>(dims.d_model));
-  case ScaleKind::none: return 1;
-  case ScaleKind::number: return settings.scale_value;
+  case ScaleKind::d_k:
+    return 1 / std::sqrt(static_cast<double>(dims.d_k));
+  case ScaleKind::d_model:
+    return 1 / std::sqrt(static_cast<double>(dims.d_model));
+  case ScaleKind::none:
+    return 1;
+  case ScaleKind::number:
+    return settings.scale_value;
   }
   return 1;
 }
@@ -36,7 +50,8 @@ std::ptrdiff_t Layer::causal_offset(std::size_t batch) const {
   if (align == CausalAlign::top_left) return 0;
   // The first query and the first current key are the same token. Where T = S this is bottom_right;
   // where not, it is what ONNX does with past_key.
-  if (align == CausalAlign::automatic && kv_lengths.empty()) return static_cast<std::ptrdiff_t>(dims.past);
+  if (align == CausalAlign::automatic && kv_lengths.empty())
+    return static_cast<std::ptrdiff_t>(dims.past);
   const std::size_t keys = kv_lengths.empty() ? dims.past + dims.S : kv_lengths[batch];
   return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(dims.T);
 }

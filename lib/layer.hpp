@@ -12,13 +12,14 @@
 
 namespace mha {
 
-/// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no d_k).
+/// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
+/// d_k).
 struct Dims {
   std::size_t B = 1;
   bool batched = false; ///< whether shapes have the batch axis
   std::size_t T = 0;
-  std::size_t S = 0;                                      ///< current keys
-  std::size_t past = 0, extra = 0, zero = 0, S_all = 0;   ///< S_all = past + S + extra + zero
+  std::size_t S = 0;                                    ///< current keys
+  std::size_t past = 0, extra = 0, zero = 0, S_all = 0; ///< S_all = past + S + extra + zero
   std::size_t H = 0, H_kv = 0;
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
@@ -28,7 +29,8 @@ struct Dims {
   std::size_t size_of(Letter letter) const;
 };
 
-/// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key, first_key + keys).
+/// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
+/// first_key + keys).
 struct Broadcast {
   Tensor tensor;
   std::array<std::size_t, 4> strides{}; ///< in elements
@@ -48,26 +50,27 @@ struct Layer {
   Dims dims;
   Settings settings;
 
-  Tensor X;        ///< B, T, d_model
-  Tensor X_k, X_v; ///< B, S, d_in; empty: X itself
+  Tensor X;                  ///< B, T, d_model
+  Tensor X_k, X_v;           ///< B, S, d_in; empty: X itself
   Tensor W_q, W_k, W_v, W_o; ///< (in, out), heads side by side
   Tensor b_q, b_k, b_v, b_o;
-  Tensor norm_weight, norm_bias;         ///< d_model
-  Tensor q_norm_weight, k_norm_weight;   ///< d_k, or the whole projection's width
-  Tensor positions;                      ///< T: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
-  Tensor k_past, v_past;                 ///< B, past, H_kv · d
-  Tensor k_extra, v_extra;               ///< H_kv · d
-  Tensor sinks;                          ///< H
+  Tensor norm_weight, norm_bias;       ///< d_model
+  Tensor q_norm_weight, k_norm_weight; ///< d_k, or the whole projection's width
+  Tensor positions;      ///< T: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
+  Tensor k_past, v_past; ///< B, past, H_kv · d
+  Tensor k_extra, v_extra; ///< H_kv · d
+  Tensor sinks;            ///< H
 
   std::vector<Broadcast> added;   ///< float masks
   std::vector<Broadcast> blocked; ///< bool, true = may not attend
   std::vector<Broadcast> bias;    ///< position bias, at most one
   Tensor relative_bias;           ///< buckets, H: T5's position bias
-  std::vector<std::size_t> relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
+  std::vector<std::size_t>
+      relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
-  /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie packed
-  /// as B, T, H · d; the others as their shape says, with B in front.
+  /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
+  /// packed as B, T, H · d; the others as their shape says, with B in front.
   std::array<Tensor, stage_count> given;
   StageSet given_set;
 
@@ -86,6 +89,8 @@ struct Layer {
 };
 
 /// Query head h reads key/value head floor(h · H_kv / H).
-inline std::size_t kv_head_of(const Dims& dims, std::size_t h) { return h * dims.H_kv / dims.H; }
+inline std::size_t kv_head_of(const Dims& dims, std::size_t h) {
+  return h * dims.H_kv / dims.H;
+}
 
 } // namespace mha

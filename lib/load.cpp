@@ -1,11 +1,8 @@
 #include "load.hpp"
 
 #include "arrange.hpp"
-#include "assemble.hpp"
-#include "io/folder.hpp"
-#include "io/formats.hpp"
 #include "io/text.hpp"
-#include "naming/family.hpp"
+#include "model_state.hpp"
 #include "select.hpp"
 #include "tensor_names.hpp"
 
@@ -16,35 +13,10 @@ namespace mha {
 
 namespace {
 
-/// The canonical name that a file's or binding's name means, prefixes such as `blocks.0.attn.` seen
-/// through; "" if it is none. `strict`: words that mean several things throw.
-std::string canonical_name(std::string_view name, bool strict) {
-  if (name == "attn_mask") return "mask";
-  if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->name);
-  const std::size_t dot = name.rfind('.');
-  if (dot != std::string_view::npos)
-    if (const std::size_t before = name.rfind('.', dot - 1); before != std::string_view::npos || dot > 0) {
-      // "layers.0.norm.weight": two components are one name.
-      const std::string_view two = name.substr(before == std::string_view::npos ? 0 : before + 1);
-      if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
-    }
-  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
-  if (!strict && !readings_of(name).empty()) return "";
-  const std::optional<Stage> stage = find_stage(name);
-  return stage ? std::string(name_of(*stage)) : "";
-}
-
 /// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
 bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
-  return name == "attn_mask" && layer.naming.starts_with("PyTorch") && tensor.dtype() == DType::boolean;
-}
-
-/// The label list that a name means: "tokens", "key_tokens", or "".
-std::string label_name(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return last == "tokens" || last == "key_tokens" ? std::string(last) : "";
+  return name == "attn_mask" && layer.naming.starts_with("PyTorch") &&
+         tensor.dtype() == DType::boolean;
 }
 
 /// An unknown name of a file, with what it may have been meant to be.
@@ -70,9 +42,6 @@ std::vector<std::string> labels_of(const Tensor& numbers) {
   return labels;
 }
 
-/// "decoder.3.cross" → 3; 0 where there is no number.
-std::size_t number_of(const std::string& id) { return naming::layer_number(id).value_or(0); }
-
 /// Splits "a b  c" at spaces.
 std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
@@ -87,7 +56,8 @@ std::vector<std::string> split_words(const std::string& text) {
 
 /// 1 + w, not in bfloat16, which has no 1 + 1/256.
 Tensor one_plus(const Tensor& weight) {
-  Tensor sum = copy_of(view_of(convert(weight, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)));
+  Tensor sum =
+      copy_of(view_of(convert(weight, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)));
   if (sum.dtype() == DType::f64)
     for (double& w : sum.as_mutable<double>()) w += 1;
   else
@@ -95,213 +65,39 @@ Tensor one_plus(const Tensor& weight) {
   return sum;
 }
 
-bool file_exists(const std::string& path) {
-  try {
-    io::read_bytes(path);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 } // namespace
-
-struct Model::State {
-  Request request;
-  std::vector<io::Source> bindings;
-  std::vector<io::Contents> contents; ///< of plain sources; not changed after the constructor
-  naming::Config config;
-  naming::Options options; ///< request.settings by their own names
-  std::vector<naming::Found> found;
-  std::vector<LayerListing> listing;
-  std::vector<std::string> chosen;
-
-  void open_sources();
-  void find_layers();
-  void choose_layers();
-  std::vector<std::string> numbered_by_bindings() const;
-  void add(Parts& parts, const std::string& name, mha::Part part) const;
-  naming::InputNormalisation add_found(const naming::Found& layer, Parts& parts, Settings& settings, LoadedLayer& to) const;
-  void add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings, LoadedLayer& to) const;
-  void add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
-  void add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
-  void add_settings(Settings& settings, std::vector<std::string>& notes) const;
-  void add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens, std::string& source) const;
-  void collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels, LoadedLayer& to) const;
-};
-
-void Model::State::open_sources() {
-  if (request.sources.empty()) fail("no source is given: a layer's files, or NAME=FILE for single tensors");
-  for (const std::string& text : request.sources) {
-    io::Source source = io::parse_source(text);
-    if (source.name.empty()) contents.push_back(io::open(source.path));
-    else bindings.push_back(std::move(source));
-  }
-  for (const io::Contents& file : contents)
-    for (const auto& [key, value] : file.config) config.emplace(key, value);
-  if (!request.config.empty())
-    for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
-  for (const auto& [name, value] : request.settings)
-    if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
-}
-
-void Model::State::find_layers() {
-  if (request.naming != "canonical")
-    for (const io::Contents& file : contents)
-      for (naming::Found& layer : naming::find_layers(file, config, request.naming)) found.push_back(std::move(layer));
-  if (!request.naming.empty() && request.naming != "canonical") {
-    const naming::Family& family = naming::family_named(request.naming);
-    if (found.empty() && !contents.empty())
-      fail("--naming {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name, family.title, family.needs);
-  }
-  if (!request.prefix.empty()) {
-    const std::string prefix = request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
-    std::erase_if(found, [&](const naming::Found& layer) {
-      return layer.group.prefix != prefix && !layer.group.prefix.starts_with(prefix);
-    });
-    if (found.empty()) fail("--prefix {}: no attention layer's tensors begin so", request.prefix);
-  }
-  for (const naming::Found& layer : found)
-    listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
-  if (!found.empty()) return;
-
-  // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
-  std::set<std::pair<std::size_t, std::string>> numbered;
-  bool lone = contents.empty();
-  for (const io::Contents& file : contents)
-    for (const io::Entry& entry : file.tensors) {
-      if (canonical_name(entry.name, false).empty()) continue;
-      if (const auto number = naming::layer_number(entry.name)) numbered.insert({*number, std::to_string(*number)});
-      else lone = true;
-    }
-  for (const auto& [number, id] : numbered) listing.push_back({id, fmt::format("layers.{}.", id), "canonical"});
-  if (listing.empty() && lone) listing.push_back({"", "", "canonical"});
-}
-
-/// The layers that `{layer}` or an L axis of the bindings finds.
-std::vector<std::string> Model::State::numbered_by_bindings() const {
-  std::size_t count = 0;
-  for (const io::Source& binding : bindings) {
-    if (io::mentions_layer(binding)) {
-      std::size_t n = 0;
-      for (;; ++n) {
-        const io::Source numbered = io::with_layer(binding, std::to_string(n));
-        if (!file_exists(numbered.path)) break;
-        try {
-          io::bound_entry(numbered);
-        } catch (const Error&) {
-          break;
-        }
-      }
-      count = std::max(count, n);
-    } else if (label_name(binding.name).empty()) {
-      if (const std::string name = canonical_name(binding.name, false); !name.empty())
-        count = std::max(count, layers_of(name, io::bound_entry(binding).shape, binding.axes));
-    }
-  }
-  std::vector<std::string> ids;
-  for (std::size_t n = 0; n < count; ++n) ids.push_back(std::to_string(n));
-  return ids;
-}
-
-void Model::State::choose_layers() {
-  std::vector<std::string> ids;
-  for (const LayerListing& layer : listing) ids.push_back(layer.id);
-  const bool from_files = !(ids.empty() || (ids.size() == 1 && ids[0].empty()));
-  if (!from_files)
-    if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty()) ids = std::move(bound);
-
-  const std::string& wanted = request.layer;
-  const auto list = [&] {
-    std::string text;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
-    }
-    return text;
-  };
-  if (wanted.empty()) {
-    const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
-    if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())
-      fail("{}: {{layer}} stands for a number, and there is nothing for layer 0; give --layer N",
-           numbered->text);
-    if (ids.size() > 1)
-      fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
-           contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
-    chosen = ids.empty() ? std::vector<std::string>{""} : ids;
-    return;
-  }
-  if (ids.empty() || (ids.size() == 1 && ids[0].empty())) {
-    // One layer without a number: a number is for {layer} in bindings.
-    const bool fills = std::any_of(bindings.begin(), bindings.end(), io::mentions_layer);
-    if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" ||
-        (!fills && wanted != "0"))
-      fail("--layer {}: there is one layer, which has no number; leave --layer out", wanted);
-    chosen = {wanted};
-    return;
-  }
-  if (wanted == "all") {
-    chosen = ids;
-    return;
-  }
-  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) {
-    chosen = {wanted};
-    return;
-  }
-  // Lists and ranges: of numbers, where the ids are numbers.
-  const bool numbers = std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
-    return !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
-  });
-  const auto refuse = [&](std::string_view what) {
-    std::vector<std::string_view> names(ids.begin(), ids.end());
-    if (what.find_first_of(",-:") != std::string_view::npos)
-      fail("--layer {}: not all of these are there; the layers are {}", wanted, list());
-    fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
-         numbers ? "" : did_you_mean(what, names), list());
-  };
-  if (!numbers) refuse(wanted);
-  std::size_t highest = 0;
-  for (const std::string& id : ids) highest = std::max(highest, number_of(id));
-  Pick pick;
-  try {
-    pick = IndexList(wanted, "--layer").resolve(highest + 1, "layers");
-  } catch (const Error&) {
-    refuse(wanted);
-  }
-  for (std::size_t number : pick.indices) {
-    const std::string id = std::to_string(number);
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) refuse(id);
-    chosen.push_back(id);
-  }
-}
 
 void Model::State::add(Parts& parts, const std::string& name, mha::Part part) const {
   const auto [at, added] = parts.emplace(name, part);
   if (added) return;
-  if (at->second.bound && part.bound) fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
+  if (at->second.bound && part.bound)
+    fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
   if (at->second.bound) return; // a binding wins over files
-  if (!part.bound) fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source, part.source, name, name);
+  if (!part.bound)
+    fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source,
+         part.source, name, name);
   at->second = std::move(part);
 }
 
-naming::InputNormalisation Model::State::add_found(const naming::Found& layer, Parts& parts, Settings& settings,
-                                                   LoadedLayer& to) const {
+naming::InputNormalisation Model::State::add_found(const naming::Found& layer, Parts& parts,
+                                                   Settings& settings, LoadedLayer& to) const {
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
   for (auto& [name, part] : translation.parts) {
     part.rows = true; // families hand on (in, out)
     add(parts, name, std::move(part));
   }
-  for (const auto& setting : translation.settings) set(settings, setting.name, setting.value, setting.origin);
+  for (const auto& setting : translation.settings)
+    set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
   to.naming = layer.family->title;
   return std::move(translation.norm);
 }
 
-/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model that
-/// normalises before attention gets a note.
-void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings,
-                            LoadedLayer& to) const {
+/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
+/// that normalises before attention gets a note.
+void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts,
+                            Settings& settings, LoadedLayer& to) const {
   const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
   if (settings.input_norm != InputNorm::checkpoint) {
     // Without its weights the file is a layer taken out of a model, and says nothing about X.
@@ -316,13 +112,15 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
-    to.notes.push_back(fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
+    to.notes.push_back(
+        fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
     return;
   }
   set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
   if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
-    fail("input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
-         norm.file, norm.module);
+    fail(
+        "input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
+        norm.file, norm.module);
   const auto take = [&](const char* name, const io::Entry* entry) {
     if (!entry || parts.count(name)) return; // one that was given wins
     Tensor tensor = entry->read();
@@ -333,7 +131,8 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
-void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const {
+void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels,
+                             LoadedLayer& to) const {
   const std::string numbered = fmt::format("layers.{}.", id);
   const auto belongs = [&](const std::string& name, bool checkpoint) {
     const std::size_t dot = name.rfind('.');
@@ -344,8 +143,9 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
     return !number || std::to_string(*number) == id;
   };
   for (const io::Contents& file : contents) {
-    const bool checkpoint = std::any_of(found.begin(), found.end(),
-                                        [&](const naming::Found& layer) { return layer.group.contents == &file; });
+    const bool checkpoint =
+        std::any_of(found.begin(), found.end(),
+                    [&](const naming::Found& layer) { return layer.group.contents == &file; });
     std::string unknown;
     const auto label = [&](const std::string& name, std::vector<std::string> list) {
       const bool queries = label_name(name) == "tokens";
@@ -359,9 +159,10 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
         label(entry.name, labels_of(entry.read()));
         continue;
       }
-      const bool of_family = std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
-        return layer.group.contents == &file && layer.group.holds(entry);
-      });
+      const bool of_family =
+          std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
+            return layer.group.contents == &file && layer.group.holds(entry);
+          });
       if (of_family) continue;
       const std::string name = canonical_name(entry.name, false);
       if (name.empty()) {
@@ -374,7 +175,9 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
       add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype});
     }
-    if (!unknown.empty()) to.notes.push_back(fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
+    if (!unknown.empty())
+      to.notes.push_back(
+          fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
     for (const auto& [name, list] : file.labels) {
       if (!label_name(name).empty())
         label(name, list);
@@ -384,7 +187,8 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
   }
 }
 
-void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const {
+void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels,
+                                LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
@@ -393,35 +197,44 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
       continue;
     }
     if (binding.name == "k_bias" || binding.name == "v_bias" || binding.name == "q_bias")
-      fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", binding.text, binding.name,
-           binding.name[0], binding.name == "q_bias" ? "bias" : fmt::format("{}_extra (a learned key or value)", binding.name[0]));
-    for (const auto& [word, choices] : {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
-      if (binding.name == word) fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
+      fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", binding.text,
+           binding.name, binding.name[0],
+           binding.name == "q_bias"
+               ? "bias"
+               : fmt::format("{}_extra (a learned key or value)", binding.name[0]));
+    for (const auto& [word, choices] :
+         {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
+      if (binding.name == word)
+        fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
     const std::string name = canonical_name(binding.name, true);
     if (name.empty()) {
       std::vector<std::string_view> names{"tokens", "key_tokens"};
       for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
       for (const StageInfo& info : stages()) names.push_back(info.name);
-      fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name, did_you_mean(binding.name, names));
+      fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name,
+           did_you_mean(binding.name, names));
     }
     const io::Entry entry = io::bound_entry(source);
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
-        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true, entry.weak_dtype});
+        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
+         entry.weak_dtype});
   }
 }
 
-/// Files' settings, then options. A later one wins over an earlier one and over what the model's family
-/// says; where they differ, a note says so.
+/// Files' settings, then options. A later one wins over an earlier one and over what the model's
+/// family says; where they differ, a note says so.
 void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
-  const auto overrule = [&](const std::string& name, const std::string& value, const std::string& origin) {
+  const auto overrule = [&](const std::string& name, const std::string& value,
+                            const std::string& origin) {
     const SettingInfo* info = find_setting(name);
     const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
     const bool said = before != settings.origins.end();
     const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
     set(settings, name, value, origin);
     if (!said || info->get(settings) == old) return;
-    const std::string what = origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
+    const std::string what =
+        origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
     notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
   };
   for (const io::Contents& file : contents)
@@ -430,11 +243,13 @@ void Model::State::add_settings(Settings& settings, std::vector<std::string>& no
         overrule(name, value, file.name);
         continue;
       }
-      if (file.format == "safetensors" || file.format == "checkpoint") continue; // metadata may be anything
+      if (file.format == "safetensors" || file.format == "checkpoint")
+        continue; // metadata may be anything
       std::vector<std::string_view> names;
       for (const SettingInfo& info : settings_table()) names.push_back(info.name);
       const std::string meant = closest(name, names);
-      if (!meant.empty()) fail("{}: no setting is called '{}'; did you mean '{}'?", file.name, name, meant);
+      if (!meant.empty())
+        fail("{}: no setting is called '{}'; did you mean '{}'?", file.name, name, meant);
       notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
     }
   for (const auto& [name, value] : request.settings) {
@@ -446,8 +261,8 @@ void Model::State::add_settings(Settings& settings, std::vector<std::string>& no
   }
 }
 
-void Model::State::add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens,
-                              std::string& source) const {
+void Model::State::add_tokens(const std::string& text, const char* option,
+                              std::vector<std::string>& tokens, std::string& source) const {
   if (text.empty()) return;
   source = option;
   if (text == "-" || file_exists(text)) {
@@ -456,8 +271,9 @@ void Model::State::add_tokens(const std::string& text, const char* option, std::
     file.name = "tokens";
     tokens = io::read_labels(file);
     source = text;
-  } else if (text.find(' ') == std::string::npos && (text.find('/') != std::string::npos || text.ends_with(".json") ||
-                                                    text.ends_with(".txt") || text.ends_with(".npy"))) {
+  } else if (text.find(' ') == std::string::npos &&
+             (text.find('/') != std::string::npos || text.ends_with(".json") ||
+              text.ends_with(".txt") || text.ends_with(".npy"))) {
     io::read_bytes(text); // says that there is no such file
   } else {
     tokens = split_words(text);
@@ -465,12 +281,14 @@ void Model::State::add_tokens(const std::string& text, const char* option, std::
   }
 }
 
-void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels, LoadedLayer& to) const {
+void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels,
+                           LoadedLayer& to) const {
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
   for (const naming::Found& layer : found)
-    if (layer.id == id || (found.size() == 1 && layer.id.empty())) norm = add_found(layer, parts, settings, to);
+    if (layer.id == id || (found.size() == 1 && layer.id.empty()))
+      norm = add_found(layer, parts, settings, to);
   add_bindings(id, parts, labels, to);
   add_loose(id, parts, labels, to);
   add_settings(settings, to.notes);
@@ -490,9 +308,15 @@ Model::Model(Request request) : state_(std::make_unique<State>()) {
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 
-const std::vector<std::string>& Model::chosen() const { return state_->chosen; }
-const std::vector<LayerListing>& Model::layers() const { return state_->listing; }
-const std::vector<io::Contents>& Model::contents() const { return state_->contents; }
+const std::vector<std::string>& Model::chosen() const {
+  return state_->chosen;
+}
+const std::vector<LayerListing>& Model::layers() const {
+  return state_->listing;
+}
+const std::vector<io::Contents>& Model::contents() const {
+  return state_->contents;
+}
 std::string Model::title() const {
   return state_->contents.empty() ? state_->request.sources[0] : state_->contents[0].name;
 }
@@ -503,7 +327,8 @@ LoadedLayer Model::load(const std::string& id) const {
   Settings settings;
   Labels labels;
   state_->collect(id, parts, settings, labels, loaded);
-  loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype, std::move(labels), &loaded.notes);
+  loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype,
+                            std::move(labels), &loaded.notes);
   return loaded;
 }
 

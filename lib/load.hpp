@@ -13,14 +13,15 @@ namespace mha {
 
 /// What the command line says about the layer.
 struct Request {
-  std::vector<std::string> sources;                              ///< as typed
-  std::vector<std::pair<std::string, std::string>> settings;     ///< ("num_heads", "4"), from options: they win
-  std::optional<DType> dtype;                                    ///< --dtype f32|f64
-  std::string layer;                                             ///< --layer: "", "1", "0-3", "all", "decoder.3.cross"
-  std::string prefix;                                            ///< --prefix: where the layer's tensors are
-  std::string naming;                                            ///< --naming: a family by name, or ""
-  std::string config;                                            ///< --config: a config.json, or ""
-  std::string tokens, key_tokens;                                ///< file, or words in one string, or ""
+  std::vector<std::string> sources; ///< as typed
+  std::vector<std::pair<std::string, std::string>>
+      settings;                   ///< ("num_heads", "4"), from options: they win
+  std::optional<DType> dtype;     ///< --dtype f32|f64
+  std::string layer;              ///< --layer: "", "1", "0-3", "all", "decoder.3.cross"
+  std::string prefix;             ///< --prefix: where the layer's tensors are
+  std::string naming;             ///< --naming: a family by name, or ""
+  std::string config;             ///< --config: a config.json, or ""
+  std::string tokens, key_tokens; ///< file, or words in one string, or ""
 };
 
 /// Where one tensor of the layer came from, for `info`.
@@ -28,13 +29,13 @@ struct Origin {
   std::string name;   ///< canonical: "W_q"
   std::string source; ///< "data/induction: model.layers.0.self_attn.q_proj.weight"
   DType dtype = DType::f32;
-  Shape shape;        ///< as in the file
+  Shape shape; ///< as in the file
 };
 
 /// A layer with what `info` tells about it.
 struct LoadedLayer {
-  std::string id;       ///< "1"; "" where the files hold one layer without a number
-  std::string naming;   ///< "LLaMA", "PyTorch MultiheadAttention", "canonical"
+  std::string id;     ///< "1"; "" where the files hold one layer without a number
+  std::string naming; ///< "LLaMA", "PyTorch MultiheadAttention", "canonical"
   Layer layer;
   std::vector<Origin> origins;
   std::vector<std::string> notes; ///< what was taken silently, passed over or should be known

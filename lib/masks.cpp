@@ -24,23 +24,27 @@ Tensor as_boolean(const Part& part, bool inverted = false) {
   Tensor yes = convert(part.tensor, DType::boolean);
   if (!inverted) return yes;
   Tensor no(DType::boolean, yes.shape());
-  std::transform(yes.as<std::uint8_t>().begin(), yes.as<std::uint8_t>().end(), no.as_mutable<std::uint8_t>().begin(),
+  std::transform(yes.as<std::uint8_t>().begin(), yes.as<std::uint8_t>().end(),
+                 no.as_mutable<std::uint8_t>().begin(),
                  [](std::uint8_t value) { return static_cast<std::uint8_t>(value == 0); });
   return no;
 }
 
-/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys alone
-/// will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
-Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims, bool may_be_short = false) {
-  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes it.
-  if (const Shape& s = tensor.shape(); s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
+/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys
+/// alone will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
+Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
+                    bool may_be_short = false) {
+  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes
+  // it.
+  if (const Shape& s = tensor.shape();
+      s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
     tensor = tensor.reshaped({dims.B, dims.H, s[1], s[2]});
   const Shape shape = tensor.shape();
   const std::size_t rank = shape.size();
   const std::size_t keys = dims.past + dims.S;
   const auto refuse = [&] {
-    fail("{} is {}: it does not broadcast to (B, H, T, S) = ({}, {}, {}, {}){}", source, to_string(shape), dims.B,
-         dims.H, dims.T, dims.S_all,
+    fail("{} is {}: it does not broadcast to (B, H, T, S) = ({}, {}, {}, {}){}", source,
+         to_string(shape), dims.B, dims.H, dims.T, dims.S_all,
          rank == 3 && shape[0] == dims.B ? "; for a mask per batch item give its axes: @BTS" : "");
   };
   if (rank == 0 || rank > 4) refuse();
@@ -51,7 +55,8 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims, 
   std::size_t stride = 1;
   for (std::size_t i = 0; i < rank; ++i) { // from the last axis to the first
     const std::size_t axis = 3 - i, n = shape[rank - 1 - i];
-    const bool fits = n == full[axis] || n == 1 || (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
+    const bool fits = n == full[axis] || n == 1 ||
+                      (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
     if (!fits) refuse();
     result.strides[axis] = n == 1 ? 0 : stride;
     stride *= n;
@@ -64,7 +69,8 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims, 
 /// A mask over keys alone: (B, keys) or (keys), where keys counts the current ones or all.
 Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims& dims) {
   const Shape& shape = tensor.shape();
-  const bool fits = !shape.empty() && shape.size() <= 2 && (shape.back() == dims.S || shape.back() == dims.S_all) &&
+  const bool fits = !shape.empty() && shape.size() <= 2 &&
+                    (shape.back() == dims.S || shape.back() == dims.S_all) &&
                     (shape.size() == 1 || shape[0] == dims.B || shape[0] == 1);
   if (!fits)
     fail("{} is {}: expected (B, S) = ({}, {}){}", source, to_string(shape), dims.B, dims.S,
@@ -88,7 +94,8 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string
   rest.first_key = mask.keys, rest.keys = keys - mask.keys;
   rest.origin = mask.origin;
   layer.blocked.push_back(std::move(rest));
-  notes.push_back(fmt::format("{} covers {} of {} keys: the rest is masked, as in ONNX", mask.origin, mask.keys, keys));
+  notes.push_back(fmt::format("{} covers {} of {} keys: the rest is masked, as in ONNX",
+                              mask.origin, mask.keys, keys));
 }
 
 void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) {
@@ -99,10 +106,12 @@ void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) 
   }
   bool any_one = false;
   if (only_zeros_and_ones(part.tensor, &any_one) && any_one)
-    fail("{} holds only 0 and 1: is it true and false, or numbers to add? Store booleans (mask: true = may attend; "
+    fail("{} holds only 0 and 1: is it true and false, or numbers to add? Store booleans (mask: "
+         "true = may attend; "
          "block_mask: true = may not), or 0 and -inf",
          part.source);
-  layer.added.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims, true));
+  layer.added.push_back(
+      broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims, true));
   block_the_rest(layer.added.back(), layer, notes);
 }
 
@@ -137,7 +146,8 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
            to_string(part.tensor.shape()), dims.B);
     for (std::size_t b = 0; b < dims.B; ++b) {
       const double length = value_at(part.tensor, b);
-      if (length < 0 || length != std::floor(length) || length > static_cast<double>(dims.past + dims.S))
+      if (length < 0 || length != std::floor(length) ||
+          length > static_cast<double>(dims.past + dims.S))
         fail("{}: length {} of batch item {} is no whole number from 0 to {}, the number of keys",
              part.source, length, b, dims.past + dims.S);
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));

@@ -32,7 +32,8 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 
 } // namespace
 
-IndexList::IndexList(std::string text, std::string option) : text_(std::move(text)), option_(std::move(option)) {
+IndexList::IndexList(std::string text, std::string option)
+    : text_(std::move(text)), option_(std::move(option)) {
   const auto refuse = [&](std::string_view part) {
     fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
          "by commas",
@@ -48,15 +49,19 @@ IndexList::IndexList(std::string text, std::string option) : text_(std::move(tex
         if (bounds[i].empty()) continue;
         const std::optional<std::int64_t> bound = integer(bounds[i]);
         if (!bound || (i == 2 && *bound == 0)) refuse(part);
-        if (i == 0) range.first = bound;
-        else if (i == 1) range.last = bound;
-        else range.step = *bound;
+        if (i == 0)
+          range.first = bound;
+        else if (i == 1)
+          range.last = bound;
+        else
+          range.step = *bound;
       }
     } else if (const std::size_t dash = part.find('-', 1); dash != std::string_view::npos) {
       range.form = Range::Form::both_ends;
       range.first = integer(part.substr(0, dash));
       range.last = integer(part.substr(dash + 1));
-      if (!range.first || !range.last || *range.first < 0 || *range.last < *range.first) refuse(part);
+      if (!range.first || !range.last || *range.first < 0 || *range.last < *range.first)
+        refuse(part);
     } else {
       range.first = integer(part);
       if (!range.first) refuse(part);
@@ -85,7 +90,9 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
   };
   for (const Range& range : ranges_) {
     switch (range.form) {
-    case Range::Form::index: add(check(*range.first)); break;
+    case Range::Form::index:
+      add(check(*range.first));
+      break;
     case Range::Form::both_ends:
       check(*range.first), check(*range.last);
       for (std::int64_t i = *range.first; i <= *range.last; ++i) add(i);
@@ -93,10 +100,13 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
     case Range::Form::slice:
       if (range.step > 0) {
         const std::int64_t last = range.last ? clamped(*range.last, n, 0, n) : n;
-        for (std::int64_t i = clamped(range.first.value_or(0), n, 0, n); i < last; i += range.step) add(i);
+        for (std::int64_t i = clamped(range.first.value_or(0), n, 0, n); i < last; i += range.step)
+          add(i);
       } else {
         const std::int64_t last = range.last ? clamped(*range.last, n, -1, n - 1) : -1;
-        for (std::int64_t i = clamped(range.first.value_or(n - 1), n, -1, n - 1); i > last; i += range.step) add(i);
+        for (std::int64_t i = clamped(range.first.value_or(n - 1), n, -1, n - 1); i > last;
+             i += range.step)
+          add(i);
       }
       break;
     }
@@ -133,25 +143,38 @@ Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
 
 } // namespace
 
-std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage, const Selection& selection) {
+std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
+                                        const Selection& selection) {
   std::vector<SelectedAxis> axes;
   const Dims& dims = layer.dims;
-  if (dims.batched) axes.push_back({Axis::batch, dims.B, resolved(selection.batch, dims.B, "batch items")});
+  if (dims.batched)
+    axes.push_back({Axis::batch, dims.B, resolved(selection.batch, dims.B, "batch items")});
   for (Letter letter : info_of(stage).letters) {
     const Axis axis = axis_of(letter);
     const std::size_t count = dims.size_of(letter);
     switch (axis) {
-    case Axis::head: axes.push_back({axis, count, resolved(selection.head, count, "heads")}); break;
-    case Axis::kv_head: axes.push_back({axis, count, kv_heads(dims, selection.head)}); break;
-    case Axis::query: axes.push_back({axis, count, resolved(selection.query, count, "queries")}); break;
-    case Axis::key: axes.push_back({axis, count, resolved(selection.key, count, "keys")}); break;
-    default: axes.push_back({axis, count, everything(count)}); break;
+    case Axis::head:
+      axes.push_back({axis, count, resolved(selection.head, count, "heads")});
+      break;
+    case Axis::kv_head:
+      axes.push_back({axis, count, kv_heads(dims, selection.head)});
+      break;
+    case Axis::query:
+      axes.push_back({axis, count, resolved(selection.query, count, "queries")});
+      break;
+    case Axis::key:
+      axes.push_back({axis, count, resolved(selection.key, count, "keys")});
+      break;
+    default:
+      axes.push_back({axis, count, everything(count)});
+      break;
     }
   }
   return axes;
 }
 
-void require_axes(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection) {
+void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
+                  const Selection& selection) {
   const auto some_stage_has = [&](auto... axis) {
     return std::any_of(wanted.begin(), wanted.end(), [&](Stage stage) {
       const std::vector<Letter>& letters = info_of(stage).letters;
@@ -161,18 +184,22 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted, const Se
   };
   const auto names = [&] {
     std::string list;
-    for (Stage stage : wanted) list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
+    for (Stage stage : wanted)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
     return list;
   };
   const auto refuse = [&](const IndexList& list, std::string_view axis, std::string_view cure) {
-    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(), wanted.size() == 1 ? "has" : "have",
-         axis, cure);
+    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(),
+         wanted.size() == 1 ? "has" : "have", axis, cure);
   };
-  if (selection.batch && !layer.dims.batched) refuse(*selection.batch, "batch", "the input is not batched");
+  if (selection.batch && !layer.dims.batched)
+    refuse(*selection.batch, "batch", "the input is not batched");
   if (selection.head && !some_stage_has(Axis::head, Axis::kv_head))
     refuse(*selection.head, "head", "head_out and head_result show single heads");
-  if (selection.query && !some_stage_has(Axis::query)) refuse(*selection.query, "query", "select with --key");
-  if (selection.key && !some_stage_has(Axis::key)) refuse(*selection.key, "key", "select with --query");
+  if (selection.query && !some_stage_has(Axis::query))
+    refuse(*selection.query, "query", "select with --key");
+  if (selection.key && !some_stage_has(Axis::key))
+    refuse(*selection.key, "key", "select with --query");
 }
 
 } // namespace mha

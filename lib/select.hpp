@@ -15,7 +15,8 @@ struct Pick {
   bool drops_axis = false; ///< one bare index: the axis disappears, as in NumPy
 };
 
-/// A comma list of `i`, `a-b` (both ends) and `a:b` or `a:b:step` (as NumPy slices; negative counts from the end).
+/// A comma list of `i`, `a-b` (both ends) and `a:b` or `a:b:step` (as NumPy slices; negative counts
+/// from the end).
 class IndexList {
 public:
   /// `option` ("--head") goes into messages. Throws Error for what is no index list.
@@ -41,16 +42,19 @@ struct Selection {
   bool empty() const { return !batch && !head && !query && !key; }
 };
 
-/// One axis of a stage's value as it is handed out: which positions, and whether it is there at all.
+/// One axis of a stage's value as it is handed out: which positions, and whether it is there at
+/// all.
 struct SelectedAxis {
   Axis axis;
   std::size_t count = 0; ///< positions before the selection
   Pick pick;
 };
 
-/// The axes of a stage under a selection, batch first (where there is one), in the table's order: the
-/// transposition of `columns` is not in it. Key/value heads are those that the chosen query heads read.
-std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage, const Selection& selection);
+/// The axes of a stage under a selection, batch first (where there is one), in the table's order:
+/// the transposition of `columns` is not in it. Key/value heads are those that the chosen query
+/// heads read.
+std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
+                                        const Selection& selection);
 
 /// Throws Error if the selection names an axis that none of the stages has.
 void require_axes(const Layer& layer, const std::vector<Stage>& stages, const Selection& selection);

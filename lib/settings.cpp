@@ -9,18 +9,22 @@ namespace mha {
 
 namespace {
 
-[[noreturn]] void expected(std::string_view what) { throw Error(std::string(what) + " expected"); }
+[[noreturn]] void expected(std::string_view what) {
+  throw Error(std::string(what) + " expected");
+}
 
 bool boolean(std::string_view text) {
   if (text == "true" || text == "1" || text == "True" || text == "yes" || text == "on") return true;
-  if (text == "false" || text == "0" || text == "False" || text == "no" || text == "off") return false;
+  if (text == "false" || text == "0" || text == "False" || text == "no" || text == "off")
+    return false;
   expected("true or false");
 }
 
 double number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) expected("a number");
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+    expected("a number");
   return value;
 }
 
@@ -57,21 +61,43 @@ double positive(std::string_view text) {
   return value;
 }
 
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(double value) { return fmt::format("{}", value); }
-std::string text_of(std::size_t value) { return fmt::format("{}", value); }
-std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+std::string text_of(double value) {
+  return fmt::format("{}", value);
+}
+std::string text_of(std::size_t value) {
+  return fmt::format("{}", value);
+}
+std::string text_of(std::int64_t value) {
+  return fmt::format("{}", value);
+}
 
 /// The words of an enumeration, in the order of its values.
 template <class E> struct Words;
-template <> struct Words<InputNorm> { static constexpr std::array words{"none", "layer", "rms", "checkpoint"}; };
-template <> struct Words<CausalAlign> { static constexpr std::array words{"auto", "top_left", "bottom_right"}; };
-template <> struct Words<Rope> { static constexpr std::array words{"none", "half", "interleaved"}; };
-template <> struct Words<RopeScaling> { static constexpr std::array words{"none", "linear", "llama3"}; };
-template <> struct Words<Alibi> { static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"}; };
+template <> struct Words<InputNorm> {
+  static constexpr std::array words{"none", "layer", "rms", "checkpoint"};
+};
+template <> struct Words<CausalAlign> {
+  static constexpr std::array words{"auto", "top_left", "bottom_right"};
+};
+template <> struct Words<Rope> {
+  static constexpr std::array words{"none", "half", "interleaved"};
+};
+template <> struct Words<RopeScaling> {
+  static constexpr std::array words{"none", "linear", "llama3"};
+};
+template <> struct Words<Alibi> {
+  static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"};
+};
 template <> struct Words<Softmax> { static constexpr std::array words{"stable", "naive"}; };
-template <> struct Words<QkvOrder> { static constexpr std::array words{"qkv", "qvk", "kqv", "kvq", "vqk", "vkq", "per_group"}; };
-template <> struct Words<MaskedRows> { static constexpr std::array words{"zero", "nan", "uniform"}; };
+template <> struct Words<QkvOrder> {
+  static constexpr std::array words{"qkv", "qvk", "kqv", "kvq", "vqk", "vkq", "per_group"};
+};
+template <> struct Words<MaskedRows> {
+  static constexpr std::array words{"zero", "nan", "uniform"};
+};
 
 template <class E> E choice(std::string_view text) {
   std::string choices;
@@ -81,12 +107,17 @@ template <class E> E choice(std::string_view text) {
   }
   expected("one of " + choices);
 }
-template <class E> std::string word(E value) { return Words<E>::words[static_cast<std::size_t>(value)]; }
+template <class E> std::string word(E value) {
+  return Words<E>::words[static_cast<std::size_t>(value)];
+}
 
 void set_scale(Settings& s, std::string_view text) {
-  if (text == "d_k") s.scale = ScaleKind::d_k;
-  else if (text == "d_model") s.scale = ScaleKind::d_model;
-  else if (text == "none") s.scale = ScaleKind::none;
+  if (text == "d_k")
+    s.scale = ScaleKind::d_k;
+  else if (text == "d_model")
+    s.scale = ScaleKind::d_model;
+  else if (text == "none")
+    s.scale = ScaleKind::none;
   else {
     try {
       s.scale_value = number(text);
@@ -98,10 +129,14 @@ void set_scale(Settings& s, std::string_view text) {
 }
 std::string get_scale(const Settings& s) {
   switch (s.scale) {
-  case ScaleKind::d_k: return "d_k";
-  case ScaleKind::d_model: return "d_model";
-  case ScaleKind::none: return "none";
-  case ScaleKind::number: return text_of(s.scale_value);
+  case ScaleKind::d_k:
+    return "d_k";
+  case ScaleKind::d_model:
+    return "d_model";
+  case ScaleKind::none:
+    return "none";
+  case ScaleKind::number:
+    return text_of(s.scale_value);
   }
   return {};
 }
@@ -113,12 +148,18 @@ std::int64_t window(std::string_view text) {
 }
 
 /// A row whose setter parses with `Parse` and stores into `Member`.
-template <auto Member, auto Parse> void store(Settings& s, std::string_view text) { s.*Member = Parse(text); }
-template <auto Member> std::string load(const Settings& s) { return text_of(s.*Member); }
+template <auto Member, auto Parse> void store(Settings& s, std::string_view text) {
+  s.*Member = Parse(text);
+}
+template <auto Member> std::string load(const Settings& s) {
+  return text_of(s.*Member);
+}
 template <auto Member> std::string load_heads(const Settings& s) {
   return s.*Member == 0 ? "auto" : text_of(s.*Member);
 }
-template <auto Member> std::string load_word(const Settings& s) { return word(s.*Member); }
+template <auto Member> std::string load_word(const Settings& s) {
+  return word(s.*Member);
+}
 
 using S = Settings;
 // clang-format off
@@ -160,7 +201,9 @@ const SettingInfo table[] = {
 
 } // namespace
 
-std::span<const SettingInfo> settings_table() { return table; }
+std::span<const SettingInfo> settings_table() {
+  return table;
+}
 
 const SettingInfo* find_setting(std::string_view name) {
   for (const SettingInfo& info : table)
@@ -168,7 +211,8 @@ const SettingInfo* find_setting(std::string_view name) {
   return nullptr;
 }
 
-void set(Settings& settings, std::string_view name, std::string_view text, std::string_view origin) {
+void set(Settings& settings, std::string_view name, std::string_view text,
+         std::string_view origin) {
   const SettingInfo* info = find_setting(name);
   if (!info) {
     std::vector<std::string_view> names;

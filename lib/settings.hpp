@@ -1,5 +1,6 @@
 #pragma once
-// The settings of a layer: one table, from which files, options, help and `info` take names and values.
+// The settings of a layer: one table, from which files, options, help and `info` take names and
+// values.
 
 #include "error.hpp"
 
@@ -36,13 +37,15 @@ struct Settings {
   double softcap = 0;                               ///< 0 = none
   Rope rope = Rope::none;
   double rope_base = 10000;
-  std::size_t rope_dims = 0;               ///< rotated dimensions of a head; 0 = all
-  std::optional<std::int64_t> rope_offset; ///< position of token 0; default: the number of past keys
+  std::size_t rope_dims = 0; ///< rotated dimensions of a head; 0 = all
+  std::optional<std::int64_t>
+      rope_offset; ///< position of token 0; default: the number of past keys
   RopeScaling rope_scaling = RopeScaling::none;
-  double rope_factor = 1;                  ///< linear and llama3
-  double rope_low_freq_factor = 1, rope_high_freq_factor = 4, rope_original_length = 8192; ///< llama3
+  double rope_factor = 1; ///< linear and llama3
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4,
+         rope_original_length = 8192; ///< llama3
   Alibi alibi = Alibi::none;
-  bool relative_bidirectional = true;   ///< relative_bias: later keys have buckets of their own
+  bool relative_bidirectional = true;      ///< relative_bias: later keys have buckets of their own
   std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
   double qk_norm_eps = 1e-6;
   bool qk_norm_one_plus = false; ///< the weight is 1 + w
@@ -51,9 +54,10 @@ struct Settings {
   Softmax softmax = Softmax::stable;
   MaskedRows masked_rows = MaskedRows::zero;
   QkvOrder qkv_order = QkvOrder::qkv; ///< columns of W_qkv
-  bool columns = false; ///< tokens are columns in every file and every result
+  bool columns = false;               ///< tokens are columns in every file and every result
 
-  /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent = default.
+  /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent =
+  /// default.
   std::map<std::string, std::string, std::less<>> origins;
 };
 
@@ -61,11 +65,11 @@ enum class SettingKind : std::uint8_t { boolean, count, integer, number, choice 
 
 /// One row of the table.
 struct SettingInfo {
-  std::string_view name;    ///< "num_heads"; the option is --num-heads
+  std::string_view name; ///< "num_heads"; the option is --num-heads
   SettingKind kind;
-  std::string_view values;  ///< for help: "N", "none|layer|rms"
-  std::string_view text;    ///< what it does
-  std::string_view alias;   ///< its name in other formats, or ""
+  std::string_view values;                       ///< for help: "N", "none|layer|rms"
+  std::string_view text;                         ///< what it does
+  std::string_view alias;                        ///< its name in other formats, or ""
   void (*set)(Settings&, std::string_view text); ///< throws Error that says what was expected
   std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
 };

@@ -6,7 +6,9 @@ namespace mha {
 
 namespace {
 
-bool is_packed(const std::string& name) { return name == "Q" || name == "K" || name == "V"; }
+bool is_packed(const std::string& name) {
+  return name == "Q" || name == "K" || name == "V";
+}
 
 /// A number that must be the same wherever it is said; remembers who said it first.
 struct Size {
@@ -26,7 +28,8 @@ struct Size {
 
 class Sizes {
 public:
-  Sizes(const Parts& parts, const GivenParts& given, const Settings& settings, std::vector<std::string>& notes)
+  Sizes(const Parts& parts, const GivenParts& given, const Settings& settings,
+        std::vector<std::string>& notes)
       : parts_(parts), given_(given), settings_(settings), notes_(notes) {}
 
   Heads heads() {
@@ -80,7 +83,8 @@ private:
     };
     if (settings_.num_heads > 0) H.learn(settings_.num_heads, origin("num_heads"));
     if (settings_.num_kv_heads > 0) H_kv.learn(settings_.num_kv_heads, origin("num_kv_heads"));
-    first_axis("W_q", 3, H), first_axis("b_q", 2, H), first_axis("W_o", 3, H), first_axis("sinks", 1, H);
+    first_axis("W_q", 3, H), first_axis("b_q", 2, H), first_axis("W_o", 3, H),
+        first_axis("sinks", 1, H);
     for (const char* name : {"W_k", "W_v"}) first_axis(name, 3, H_kv);
     for (const char* name : {"b_k", "b_v", "k_extra", "v_extra"}) first_axis(name, 2, H_kv);
     for (const char* name : {"k_past", "v_past"})
@@ -111,18 +115,21 @@ private:
     if (!has_batch && shape.size() != sizes.size())
       fail("{} is {}: expected (B,) {}", p.source, to_string(shape), expected);
     if (batch_known_ && has_batch != batched_)
-      fail("{} is {}: it has {}, {} has {}", p.source, to_string(shape), has_batch ? "a batch axis" : "no batch axis",
-           batch_source_, has_batch ? "none" : "one");
+      fail("{} is {}: it has {}, {} has {}", p.source, to_string(shape),
+           has_batch ? "a batch axis" : "no batch axis", batch_source_, has_batch ? "none" : "one");
     batch_known_ = true, batched_ = has_batch;
     if (batch_source_.empty()) batch_source_ = p.source;
     if (has_batch) B.learn(shape[0], p.source, &shape);
-    for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i]->learn(shape[i + has_batch], p.source, &shape);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      sizes[i]->learn(shape[i + has_batch], p.source, &shape);
   }
 
   void learn_inputs() {
     if (const Part* p = part("X")) {
-      if (p->tensor.rank() == 1) T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
-      else learn_axes(*p, {&T, &d_model}, "T, d_model");
+      if (p->tensor.rank() == 1)
+        T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
+      else
+        learn_axes(*p, {&T, &d_model}, "T, d_model");
     }
     Size in_k{"columns"}, in_v{"columns"};
     if (const Part* p = part("X_kv")) {
@@ -141,7 +148,9 @@ private:
       std::vector<Size*> sizes;
       std::string expected;
       if (is_packed(name)) {
-        sizes = {stage == Stage::q ? &T : &S, stage == Stage::q ? &width_q : stage == Stage::k ? &width_k : &width_v};
+        sizes = {stage == Stage::q ? &T : &S, stage == Stage::q   ? &width_q
+                                              : stage == Stage::k ? &width_k
+                                                                  : &width_v};
         expected = stage == Stage::q ? "T, H·d_k" : "S, H_kv·d";
       } else {
         for (Letter letter : info_of(stage).letters) {
@@ -155,12 +164,15 @@ private:
 
   void learn_keys() {
     for (const char* name : {"k_past", "v_past"})
-      if (const Part* p = part(name)) learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v}, "H_kv, P, d");
+      if (const Part* p = part(name))
+        learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v},
+                   "H_kv, P, d");
     for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
       if (!part(k) != !part(v))
         fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source,
              k, v, part(k) ? v : k);
-    const std::size_t others = past.value + (part("k_extra") ? 1 : 0) + (settings_.zero_attn ? 1 : 0);
+    const std::size_t others =
+        past.value + (part("k_extra") ? 1 : 0) + (settings_.zero_attn ? 1 : 0);
     if (!S.known && S_all.known) {
       if (S_all.value < others)
         fail("{}: {}, but there are {} past, extra and zero ones", S_all.source,
@@ -197,7 +209,8 @@ private:
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
     if (shape.size() != 2 && shape.size() != 3)
-      fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source, to_string(shape));
+      fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source,
+           to_string(shape));
     const std::size_t rows = shape[shape.size() - 2];
     if (source && source->tensor.shape().back() != rows)
       fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
@@ -209,19 +222,22 @@ private:
   }
 
   /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
-  /// projection; one that is absent is the identity, and its input to blame for what it is taken as.
+  /// projection; one that is absent is the identity, and its input to blame for what it is taken
+  /// as.
   void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says,
                    const char* W = nullptr) {
     const std::size_t width = split(columns, heads, says);
     if (d.known && d.value != width) {
       if (W && !part(W) && is_input(says))
-        fail("{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
-             "{}; give {}",
-             says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
-      fail("{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
-           says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
-           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
-           &heads == &H_kv ? "kv-" : "", name_in(says.source));
+        fail(
+            "{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
+            "{}; give {}",
+            says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+      fail(
+          "{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
+          says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+          counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
+          &heads == &H_kv ? "kv-" : "", name_in(says.source));
     }
     d.learn(width, says.source);
   }
@@ -258,13 +274,16 @@ private:
       return !source && S.known && T.known && S.value != T.value;
     };
     const Part* says = nullptr;
-    const Part* packed_q = given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
-    if (packed_q) learn_width(d_k, width_q.value, H, *packed_q);
+    const Part* packed_q =
+        given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
+    if (packed_q)
+      learn_width(d_k, width_q.value, H, *packed_q);
     else if (const auto columns = projected("W_q", part("X"), &says);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
       learn_width(d_k, *columns, H, *says, "W_q");
 
-    const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W, const Part* source, Size& d) {
+    const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
+                          const Part* source, Size& d) {
       std::size_t columns = 0;
       if (given_.count(stage)) {
         if (given_.at(stage) != packed) return; // per head: learned already
@@ -284,22 +303,26 @@ private:
 
   /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
   void infer_kv_heads(std::size_t columns, const Part& says) {
-    const std::size_t n = d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
+    const std::size_t n =
+        d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
     if (n == 0 || n == H.value || H.value % n != 0) {
       H_kv.learn(H.value, H.source);
       return;
     }
     H_kv.learn(n, says.source);
-    notes_.push_back(fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, says.source));
+    notes_.push_back(
+        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, says.source));
   }
 
   void learn_output() {
     if (const Part* p = part("W_o")) {
       const Shape& shape = p->tensor.shape();
       if (shape.size() != 2 && shape.size() != 3)
-        fail("{} is {}: expected (H·d_v, d_model) or (H, d_v, d_model)", p->source, to_string(shape));
+        fail("{} is {}: expected (H·d_v, d_model) or (H, d_v, d_model)", p->source,
+             to_string(shape));
       const std::size_t rows = shape.size() == 3 ? shape[0] * shape[1] : shape[0];
-      if (H.known && !d_v.known && H.value > 0 && rows % H.value == 0) d_v.learn(rows / H.value, p->source);
+      if (H.known && !d_v.known && H.value > 0 && rows % H.value == 0)
+        d_v.learn(rows / H.value, p->source);
       const std::size_t width = H.known ? H.value * d_v.value : concat_width();
       if (rows != width)
         fail("{} is {}: {}, but {} {} wide{}", p->source, to_string(shape), counted(rows, "rows"),
@@ -321,7 +344,8 @@ private:
         fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value,
              counted(H.value, "heads"), counted(d_v.value, "values"), H.value * d_v.value);
     }
-    if (!H.known && H_d_v.known) H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
+    if (!H.known && H_d_v.known)
+      H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
   }
 
   std::size_t concat_width() const { return H_d_v.known ? H_d_v.value : 0; }
@@ -338,16 +362,26 @@ private:
 
   Size& size(Letter letter) {
     switch (letter) {
-    case Letter::T: return T;
-    case Letter::S: return S;
-    case Letter::S_all: return S_all;
-    case Letter::H: return H;
-    case Letter::H_kv: return H_kv;
-    case Letter::d_model: return d_model;
-    case Letter::d_k: return d_k;
-    case Letter::d_v: return d_v;
-    case Letter::H_d_v: return H_d_v;
-    case Letter::d_out: return d_out;
+    case Letter::T:
+      return T;
+    case Letter::S:
+      return S;
+    case Letter::S_all:
+      return S_all;
+    case Letter::H:
+      return H;
+    case Letter::H_kv:
+      return H_kv;
+    case Letter::d_model:
+      return d_model;
+    case Letter::d_k:
+      return d_k;
+    case Letter::d_v:
+      return d_v;
+    case Letter::H_d_v:
+      return H_d_v;
+    case Letter::d_out:
+      return d_out;
     }
     return T;
   }
@@ -356,10 +390,11 @@ private:
   const GivenParts& given_;
   const Settings& settings_;
   std::vector<std::string>& notes_;
-  Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"}, H{"heads"},
-      H_kv{"key/value heads"}, d_model{"columns (d_model)"}, d_k{"numbers per query and key (d_k)"},
-      d_v{"numbers per value (d_v)"}, d_out{"output columns"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"},
-      width_k{"columns"}, width_v{"columns"};
+  Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
+      H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
+      d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
+      d_out{"output columns"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
+      width_v{"columns"};
   const Part *source_k_ = nullptr, *source_v_ = nullptr;
   bool batched_ = false, batch_known_ = false;
   std::string batch_source_;

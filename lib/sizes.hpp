@@ -11,8 +11,8 @@ using GivenParts = std::map<Stage, std::string>;
 struct Heads {
   std::size_t H = 0, H_kv = 0; ///< 0 = nothing says
 };
-/// The numbers of heads that settings, weights per head and given stages name. Throws Error where two
-/// of them differ, or where nothing says how many heads there are.
+/// The numbers of heads that settings, weights per head and given stages name. Throws Error where
+/// two of them differ, or where nothing says how many heads there are.
 Heads find_heads(const Parts& parts, const GivenParts& given, const Settings& settings);
 
 /// Every size. Throws Error that names the tensor, its shape, what was expected and who says so.

@@ -73,34 +73,55 @@ std::string_view last_part(std::string_view name) {
 
 std::string_view name_of(Letter letter) {
   switch (letter) {
-  case T: return "T";
-  case S: return "S";
-  case S_all: return "S";
-  case H: return "H";
-  case H_kv: return "H_kv";
-  case d_model: return "d_model";
-  case d_k: return "d_k";
-  case d_v: return "d_v";
-  case H_d_v: return "H·d_v";
-  case d_out: return "d_model";
+  case T:
+    return "T";
+  case S:
+    return "S";
+  case S_all:
+    return "S";
+  case H:
+    return "H";
+  case H_kv:
+    return "H_kv";
+  case d_model:
+    return "d_model";
+  case d_k:
+    return "d_k";
+  case d_v:
+    return "d_v";
+  case H_d_v:
+    return "H·d_v";
+  case d_out:
+    return "d_model";
   }
   return "?";
 }
 
 Axis axis_of(Letter letter) {
   switch (letter) {
-  case T: return Axis::query;
+  case T:
+    return Axis::query;
   case S:
-  case S_all: return Axis::key;
-  case H: return Axis::head;
-  case H_kv: return Axis::kv_head;
-  default: return Axis::width;
+  case S_all:
+    return Axis::key;
+  case H:
+    return Axis::head;
+  case H_kv:
+    return Axis::kv_head;
+  default:
+    return Axis::width;
   }
 }
 
-std::span<const StageInfo> stages() { return table; }
-const StageInfo& info_of(Stage stage) { return table[index_of(stage)]; }
-std::string_view name_of(Stage stage) { return info_of(stage).name; }
+std::span<const StageInfo> stages() {
+  return table;
+}
+const StageInfo& info_of(Stage stage) {
+  return table[index_of(stage)];
+}
+std::string_view name_of(Stage stage) {
+  return info_of(stage).name;
+}
 
 std::vector<Stage> readings_of(std::string_view name) {
   for (const Ambiguous& entry : ambiguous)
@@ -120,7 +141,8 @@ std::optional<Stage> find_stage(std::string_view name) {
     if (info.name == word || has_word(info.aliases, word)) return info.stage;
   if (const std::vector<Stage> readings = readings_of(name); !readings.empty()) {
     std::string choices;
-    for (Stage stage : readings) choices += fmt::format("{}{}", choices.empty() ? "" : " or ", name_of(stage));
+    for (Stage stage : readings)
+      choices += fmt::format("{}{}", choices.empty() ? "" : " or ", name_of(stage));
     fail("'{}' means several things in the field: say {}", name, choices);
   }
   return std::nullopt;

@@ -16,9 +16,32 @@ namespace mha {
 
 /// The stages, in the order of the computation.
 enum class Stage : std::uint8_t {
-  x, q, k, v, q_norm, k_norm, q_rope, k_rope, k_all, v_all,
-  scores, scaled, capped, biased, masked, row_max, shifted, exp, row_sum, logsumexp, weights,
-  head_out, head_result, concat, output, residual,
+  x,
+  q,
+  k,
+  v,
+  q_norm,
+  k_norm,
+  q_rope,
+  k_rope,
+  k_all,
+  v_all,
+  scores,
+  scaled,
+  capped,
+  biased,
+  masked,
+  row_max,
+  shifted,
+  exp,
+  row_sum,
+  logsumexp,
+  weights,
+  head_out,
+  head_result,
+  concat,
+  output,
+  residual,
 };
 inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::residual) + 1;
 
@@ -44,12 +67,13 @@ struct StageInfo {
   Stage stage;
   std::string_view name;
   Kind kind;
-  std::vector<Letter> letters;    ///< the shape, without the batch axis
-  std::string_view value;         ///< the formula, short: "X W_q + b_q"
-  std::string_view text;          ///< what it is, in words
-  std::string_view part;          ///< when it is part of a layer: "always", "if …"
-  std::vector<Stage> inputs;      ///< computed from; one that a layer does not have stands for its own inputs
-  std::string_view aliases;       ///< other tools' names, separated by spaces
+  std::vector<Letter> letters; ///< the shape, without the batch axis
+  std::string_view value;      ///< the formula, short: "X W_q + b_q"
+  std::string_view text;       ///< what it is, in words
+  std::string_view part;       ///< when it is part of a layer: "always", "if …"
+  std::vector<Stage>
+      inputs; ///< computed from; one that a layer does not have stands for its own inputs
+  std::string_view aliases; ///< other tools' names, separated by spaces
 };
 
 std::span<const StageInfo> stages();
@@ -58,8 +82,12 @@ std::string_view name_of(Stage stage);
 
 /// A set of stages.
 using StageSet = std::bitset<stage_count>;
-inline std::size_t index_of(Stage stage) { return static_cast<std::size_t>(stage); }
-inline bool contains(const StageSet& set, Stage stage) { return set.test(index_of(stage)); }
+inline std::size_t index_of(Stage stage) {
+  return static_cast<std::size_t>(stage);
+}
+inline bool contains(const StageSet& set, Stage stage) {
+  return set.test(index_of(stage));
+}
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
 /// it is no stage. Throws Error for a word that means several things, naming the choices.

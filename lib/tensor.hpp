@@ -13,7 +13,21 @@
 namespace mha {
 
 /// Element types, named as NumPy names them; f16 is IEEE half, bf16 is bfloat16.
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
+enum class DType : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
+};
 
 /// Bytes of one element.
 std::size_t size_of(DType dtype);
@@ -101,7 +115,8 @@ float from_bfloat16(std::uint16_t bits);
 std::uint16_t to_bfloat16(float value);
 
 /// Converts `count` elements between memory blocks of two dtypes; the blocks do not overlap.
-void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::size_t count);
+void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype,
+             std::size_t count);
 
 /// A window into an array of f32 or f64: strides in elements. Does not own.
 struct ArrayView {

@@ -47,7 +47,9 @@ const TensorInfo table[] = {
 
 } // namespace
 
-std::span<const TensorInfo> tensor_names() { return table; }
+std::span<const TensorInfo> tensor_names() {
+  return table;
+}
 
 const TensorInfo* find_tensor_name(std::string_view name) {
   for (const TensorInfo& info : table)
@@ -61,14 +63,23 @@ std::string axes_of(std::string_view name) {
   if (!stage) return "";
   std::string axes = "B";
   const StageInfo& info = info_of(*stage);
-  const bool with_heads = axis_of(info.letters[0]) == Axis::head || axis_of(info.letters[0]) == Axis::kv_head;
+  const bool with_heads =
+      axis_of(info.letters[0]) == Axis::head || axis_of(info.letters[0]) == Axis::kv_head;
   for (Letter letter : info.letters) {
     switch (axis_of(letter)) {
     case Axis::head:
-    case Axis::kv_head: axes += 'H'; break;
-    case Axis::query: axes += 'T'; break;
-    case Axis::key: axes += 'S'; break;
-    default: axes += with_heads && info.kind == Kind::token ? 'D' : 'C'; break;
+    case Axis::kv_head:
+      axes += 'H';
+      break;
+    case Axis::query:
+      axes += 'T';
+      break;
+    case Axis::key:
+      axes += 'S';
+      break;
+    default:
+      axes += with_heads && info.kind == Kind::token ? 'D' : 'C';
+      break;
     }
   }
   return axes;

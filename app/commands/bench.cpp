@@ -90,7 +90,7 @@ Run declare_bench(Cli& cli) {
   add_layer(cli, bench->request);
   add_common(cli, bench->common);
   cli.example("bench data/quickstart.json", "the output alone is computed and kept");
-  cli.example("bench layer.npz --stage weights,output --repeat 20",
+  cli.example("bench data/quickstart.json --stage weights,output --repeat 20",
               "the maps are kept, too: what writing them to memory costs");
   cli.example("bench data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--repeat 20 --format json",

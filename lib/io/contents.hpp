@@ -24,7 +24,8 @@ struct Bytes {
 /// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder" …
 Bytes read_bytes(const std::string& path);
 
-/// One tensor of a file. Its size has been checked against the file; `read` costs only what it reads.
+/// One tensor of a file. Its size has been checked against the file; `read` costs only what it
+/// reads.
 struct Entry {
   std::string name;
   DType dtype = DType::f32;
@@ -39,11 +40,13 @@ struct Contents {
   std::string name;   ///< as the user wrote it, for messages
   std::string format; ///< "npz", "safetensors", "folder", "checkpoint" …
   std::vector<Entry> tensors;
-  /// 0-d arrays, JSON scalars and safetensors metadata as text: "num_heads" → "4", "causal" → "true".
+  /// 0-d arrays, JSON scalars and safetensors metadata as text: "num_heads" → "4", "causal" →
+  /// "true".
   std::vector<std::pair<std::string, std::string>> scalars;
   /// Lists of text: "tokens" → {"the", "cat"}.
   std::vector<std::pair<std::string, std::vector<std::string>>> labels;
-  /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" → "8".
+  /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
+  /// "8".
   std::map<std::string, std::string> config;
 
   /// The tensor of that name, or nullptr.

@@ -27,8 +27,8 @@ const Format& format_named(std::string_view name);
 
 /// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors or
 /// its shards) or "-". The extension decides; where it says nothing, the first bytes do.
-/// .pt, .pth, .bin without dtype and shape, .onnx, .gguf, .h5, pickles and object arrays get an Error
-/// with the line of Python that converts them.
+/// .pt, .pth, .bin without dtype and shape, .onnx, .gguf, .h5, pickles and object arrays get an
+/// Error with the line of Python that converts them.
 Contents open(const std::string& path);
 
 } // namespace mha::io

@@ -1,5 +1,6 @@
 #pragma once
-// One SOURCE of the command line: a file, or `NAME=FILE[:TENSOR][@AXES]`, or `NAME=FILE:DTYPE[SHAPE]@AXES`.
+// One SOURCE of the command line: a file, or `NAME=FILE[:TENSOR][@AXES]`, or
+// `NAME=FILE:DTYPE[SHAPE]@AXES`.
 
 #include "io/contents.hpp"
 
@@ -10,13 +11,14 @@ namespace mha::io {
 
 /// What one SOURCE says. `name` is empty for a plain file.
 struct Source {
-  std::string text;                                ///< as typed
-  std::string name;                                ///< "X" of X=hidden.npz:layers.0
-  std::string path;                                ///< file, folder or "-"
-  std::string tensor;                              ///< "layers.0", or ""
-  std::optional<DType> raw_dtype;                  ///< of FILE:DTYPE[SHAPE], or of FILE:bf16 on an .npy of 2-byte void
-  std::optional<Shape> raw_shape;                  ///< of FILE:DTYPE[SHAPE]
-  std::string axes;                                ///< "BTHD", or ""
+  std::string text;   ///< as typed
+  std::string name;   ///< "X" of X=hidden.npz:layers.0
+  std::string path;   ///< file, folder or "-"
+  std::string tensor; ///< "layers.0", or ""
+  std::optional<DType>
+      raw_dtype; ///< of FILE:DTYPE[SHAPE], or of FILE:bf16 on an .npy of 2-byte void
+  std::optional<Shape> raw_shape; ///< of FILE:DTYPE[SHAPE]
+  std::string axes;               ///< "BTHD", or ""
 };
 
 /// Parses a SOURCE. A name has no slash, and the part before '=' must look like a name
@@ -31,7 +33,8 @@ Source with_layer(const Source& source, std::string_view layer);
 bool mentions_layer(const Source& source);
 
 /// The one tensor that a binding means: the named one, the only one of the file, or the one whose
-/// name is the binding's name; otherwise throws Error with the tensors that are there and "did you mean".
+/// name is the binding's name; otherwise throws Error with the tensors that are there and "did you
+/// mean".
 Entry bound_entry(const Source& source);
 
 /// The same, for labels (`tokens=tokens.json`): a list of text, or lines of a text file.

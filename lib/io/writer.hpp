@@ -32,7 +32,8 @@ public:
   virtual ~Writer() = default;
   /// Elements [offset, offset + count) of item `item`, already in the item's dtype. Thread-safe for
   /// disjoint ranges. Throws Error "PATH: cannot write: No space left on device".
-  virtual void write(std::size_t item, std::size_t offset, const std::byte* data, std::size_t count) = 0;
+  virtual void write(std::size_t item, std::size_t offset, const std::byte* data,
+                     std::size_t count) = 0;
   /// Completes headers and checksums, closes, renames into place.
   virtual void finish() = 0;
 };

@@ -12,7 +12,9 @@ namespace mha {
 namespace {
 
 /// From how many rows on packing pays: plain columns can be read as they lie nearly as fast.
-std::size_t fewest_rows(bool transposed) { return transposed ? 32 : 192; }
+std::size_t fewest_rows(bool transposed) {
+  return transposed ? 32 : 192;
+}
 
 } // namespace
 

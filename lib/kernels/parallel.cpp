@@ -16,8 +16,8 @@ namespace mha {
 
 namespace {
 
-/// Threads that wait for work between loops: to start them anew for each step of a small layer would take
-/// longer than the layer.
+/// Threads that wait for work between loops: to start them anew for each step of a small layer
+/// would take longer than the layer.
 class Team {
 public:
   static Team& get() {
@@ -25,8 +25,8 @@ public:
     return team;
   }
 
-  /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only on
-  /// the caller where another loop has the team, or no more threads are to be had.
+  /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
+  /// on the caller where another loop has the team, or no more threads are to be had.
   void run(std::size_t helpers, const std::function<void()>& work) {
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn.owns_lock()) return work();

@@ -16,7 +16,8 @@ Dump::Dump(const Layer& layer, std::vector<Target> targets, const Selection& sel
            io::Writer& writer)
     : from_(layer.dtype), to_(dtype), writer_(writer) {
   for (const Target& target : targets)
-    streamed_.emplace(target.stage, Streamed{Placement(layer, target.stage, selection), target.item});
+    streamed_.emplace(target.stage,
+                      Streamed{Placement(layer, target.stage, selection), target.item});
 }
 
 StageSet Dump::wants() const {
@@ -34,12 +35,13 @@ void Dump::observe(const Block& block) {
     if (!pending.empty()) writer_.write(streamed.item, start, pending.data(), pending.size() / to);
     pending.clear();
   };
-  streamed.placement.scatter(block, [&](std::size_t offset, const std::byte* values, std::size_t count) {
-    if (pending.size() >= gather_bytes || start + pending.size() / to != offset) flush();
-    if (pending.empty()) start = offset;
-    pending.resize(pending.size() + count * to);
-    convert(values, from_, pending.data() + pending.size() - count * to, to_, count);
-  });
+  streamed.placement.scatter(
+      block, [&](std::size_t offset, const std::byte* values, std::size_t count) {
+        if (pending.size() >= gather_bytes || start + pending.size() / to != offset) flush();
+        if (pending.empty()) start = offset;
+        pending.resize(pending.size() + count * to);
+        convert(values, from_, pending.data() + pending.size() - count * to, to_, count);
+      });
   flush();
 }
 

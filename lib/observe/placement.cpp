@@ -19,7 +19,8 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
   // The order in which the result has the axes: the table's, its last two exchanged in `columns`.
   std::vector<std::size_t> order(axes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  if (layer.settings.columns && info_of(stage).kind != Kind::row) std::swap(order.end()[-1], order.end()[-2]);
+  if (layer.settings.columns && info_of(stage).kind != Kind::row)
+    std::swap(order.end()[-1], order.end()[-2]);
   std::size_t stride = 1;
   for (auto a = order.rbegin(); a != order.rend(); ++a) {
     targets_[*a].stride = stride;
@@ -59,7 +60,8 @@ void Placement::scatter(const Block& block, const Run& run) const {
     std::size_t start = 0;
     if (axis == Axis::head || axis == Axis::kv_head) start = block.head;
     // A block of a token stage or a map starts at its token; the key axis of a map is whole.
-    const bool token_axis = axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
+    const bool token_axis =
+        axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
     if (token_axis) start = block.token;
     const Target& target = targets_[first_axis + a];
     for (std::size_t i = 0; i < values.shape[a]; ++i)
@@ -73,8 +75,10 @@ void Placement::scatter(const Block& block, const Run& run) const {
   // The run goes along the axis that is contiguous in the result.
   std::size_t inner = rank - 1;
   for (std::size_t a = 0; a < rank; ++a)
-    if (targets_[first_axis + a].stride == 1 && chosen[a].to.size() >= chosen[inner].to.size()) inner = a;
-  if (targets_[first_axis + inner].stride != 1) inner = rank - 1; // a dropped axis: runs of one element
+    if (targets_[first_axis + a].stride == 1 && chosen[a].to.size() >= chosen[inner].to.size())
+      inner = a;
+  if (targets_[first_axis + inner].stride != 1)
+    inner = rank - 1; // a dropped axis: runs of one element
 
   const std::size_t element = size_of(values.dtype);
   std::vector<std::byte> gathered;
@@ -91,7 +95,8 @@ void Placement::scatter(const Block& block, const Run& run) const {
       if (!contiguous) {
         gathered.resize(n * element);
         for (std::size_t j = 0; j < n; ++j)
-          std::memcpy(gathered.data() + j * element, values.data + (from + along.from[i + j]) * element, element);
+          std::memcpy(gathered.data() + j * element,
+                      values.data + (from + along.from[i + j]) * element, element);
         source = gathered.data();
       }
       run(to + along.to[i], source, n);

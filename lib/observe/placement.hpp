@@ -7,8 +7,8 @@
 
 namespace mha {
 
-/// Maps pieces of a stage to runs of its selected value: row-major, dropped axes gone, transposed in
-/// `columns`. What is kept, streamed and printed all goes through here.
+/// Maps pieces of a stage to runs of its selected value: row-major, dropped axes gone, transposed
+/// in `columns`. What is kept, streamed and printed all goes through here.
 class Placement {
 public:
   Placement(const Layer& layer, Stage stage, const Selection& selection);
@@ -19,8 +19,8 @@ public:
   /// The axes that shape() has, in its order (transposed in `columns`), with the positions chosen.
   const std::vector<SelectedAxis>& axes() const { return axes_; }
 
-  /// Called with a contiguous run of the result: its offset in elements, its elements (of the layer's
-  /// dtype), their number.
+  /// Called with a contiguous run of the result: its offset in elements, its elements (of the
+  /// layer's dtype), their number.
   using Run = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
   /// Cuts the selected part of a block into runs. Thread-safe.
   void scatter(const Block& block, const Run& run) const;

@@ -12,7 +12,8 @@ namespace {
 /// What the machine has, as far as the system tells; 0 if it does not.
 std::size_t memory_size() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                               : 0;
 }
 
 } // namespace
@@ -26,7 +27,8 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
     kept_.emplace(stage, Kept{std::move(placement), {}});
   }
   if (const std::size_t memory = memory_size(); memory > 0 && bytes > memory / 10 * 9)
-    fail("the stages asked for take {:.1f} GiB, this machine has {:.1f}; select heads or queries, or let `dump` "
+    fail("the stages asked for take {:.1f} GiB, this machine has {:.1f}; select heads or queries, "
+         "or let `dump` "
          "stream them to a file",
          static_cast<double>(bytes) / (1 << 30), static_cast<double>(memory) / (1 << 30));
   for (auto& [stage, kept] : kept_) kept.value = Tensor(layer.dtype, kept.placement.shape());
@@ -42,15 +44,21 @@ void Trace::observe(const Block& block) {
   Kept& kept = kept_.at(block.stage);
   const std::size_t element = size_of(kept.value.dtype());
   std::byte* to = kept.value.raw_mutable();
-  kept.placement.scatter(block, [&](std::size_t offset, const std::byte* values, std::size_t count) {
-    std::memcpy(to + offset * element, values, count * element);
-  });
+  kept.placement.scatter(block,
+                         [&](std::size_t offset, const std::byte* values, std::size_t count) {
+                           std::memcpy(to + offset * element, values, count * element);
+                         });
 }
 
-const Tensor& Trace::value(Stage stage) const { return kept_.at(stage).value; }
-const Placement& Trace::placement(Stage stage) const { return kept_.at(stage).placement; }
+const Tensor& Trace::value(Stage stage) const {
+  return kept_.at(stage).value;
+}
+const Placement& Trace::placement(Stage stage) const {
+  return kept_.at(stage).placement;
+}
 
-Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection, std::size_t threads) {
+Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection,
+            std::size_t threads) {
   Trace kept(layer, wanted, selection);
   compute(layer, make_plan(layer, kept.wants(), selection), kept, threads);
   return kept;

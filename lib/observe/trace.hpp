@@ -9,8 +9,8 @@ namespace mha {
 
 class Trace : public Observer {
 public:
-  /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they would
-  /// not fit into this machine's memory, with the size and the way out.
+  /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they
+  /// would not fit into this machine's memory, with the size and the way out.
   Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {});
 
   StageSet wants() const override;

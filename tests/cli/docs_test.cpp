@@ -1,8 +1,9 @@
 // Every command block of the README and the docs runs and prints what the page shows.
 //
 // A block is fenced as ```sh; a line that starts with "$ " is a command (a backslash at its end
-// continues it), the lines after it are what it prints, standard error included. A line that is only
-// "…" stands for any lines. Commands run in a folder with the project's data/, one folder a page.
+// continues it), the lines after it are what it prints, standard error included. A line that is
+// only "…" stands for any lines. Commands run in a folder with the project's data/, one folder a
+// page.
 
 #include <catch2/catch.hpp>
 
@@ -54,7 +55,8 @@ std::vector<Example> examples_of(const fs::path& page) {
     if (!inside) continue;
     if (line.starts_with("$ ")) {
       examples.push_back({number, line.substr(2), {}});
-    } else if (!examples.empty() && examples.back().output.empty() && examples.back().command.ends_with('\\')) {
+    } else if (!examples.empty() && examples.back().output.empty() &&
+               examples.back().command.ends_with('\\')) {
       examples.back().command += "\n" + line;
     } else if (!examples.empty()) {
       examples.back().output.push_back(line);
@@ -73,9 +75,10 @@ std::string quoted(const std::string& text) {
 
 std::string run(const std::string& command, const fs::path& folder) {
   const std::string program = MHA_PROGRAM;
-  const std::string shell = "cd " + quoted(folder.string()) + " && exec env -i HOME=/nonexistent LC_ALL=C.UTF-8 COLUMNS=100 PATH=" +
-                            quoted(program.substr(0, program.rfind('/')) + ":/usr/bin:/bin") + " sh -c " +
-                            quoted("exec 2>&1\n" + command);
+  const std::string shell = "cd " + quoted(folder.string()) +
+                            " && exec env -i HOME=/nonexistent LC_ALL=C.UTF-8 COLUMNS=100 PATH=" +
+                            quoted(program.substr(0, program.rfind('/')) + ":/usr/bin:/bin") +
+                            " sh -c " + quoted("exec 2>&1\n" + command);
   std::FILE* pipe = popen(shell.c_str(), "r");
   REQUIRE(pipe);
   std::string output;
@@ -86,7 +89,8 @@ std::string run(const std::string& command, const fs::path& folder) {
 }
 
 /// Whether printed lines are those of the page, "…" standing for any.
-bool matches(const std::vector<std::string>& shown, std::size_t i, const std::vector<std::string>& printed, std::size_t j) {
+bool matches(const std::vector<std::string>& shown, std::size_t i,
+             const std::vector<std::string>& printed, std::size_t j) {
   for (; i < shown.size(); ++i, ++j) {
     if (shown[i] == "…") {
       for (std::size_t k = j; k <= printed.size(); ++k)
@@ -111,13 +115,16 @@ TEST_CASE("every command of the README and the docs prints what the page shows",
     REQUIRE(mkdtemp(name.data()));
     fs::create_directory_symlink(root / "data", fs::path(name) / "data");
     for (const Example& example : examples_of(page)) {
-      if (example.command.starts_with("sh ")) continue; // the two commands of the README: CI runs them
+      if (example.command.starts_with("sh "))
+        continue; // the two commands of the README: CI runs them
       ++commands;
       std::vector<std::string> printed = lines_of(run(example.command, name));
       while (!printed.empty() && printed.back().empty()) printed.pop_back();
       std::string text;
       for (const std::string& line : printed) text += line + "\n";
-      INFO(page.filename().string() << ":" << example.line << ": $ " << example.command << "\nprinted:\n" << text);
+      INFO(page.filename().string()
+           << ":" << example.line << ": $ " << example.command << "\nprinted:\n"
+           << text);
       CHECK(matches(example.output, 0, printed, 0));
     }
     fs::remove_all(name);

@@ -25,7 +25,8 @@ std::string said(std::vector<std::string> arguments, int code) {
 TEST_CASE("settings: one that does not fit names the tensor and both numbers") {
   CHECK_THAT(said({"--num-heads", "3"}, 2),
              Contains("W_q is (4, 4): 4 columns do not split into 3 heads"));
-  CHECK_THAT(said({"--num-kv-heads", "3"}, 2), Contains("2 query heads do not divide into 3 key/value heads"));
+  CHECK_THAT(said({"--num-kv-heads", "3"}, 2),
+             Contains("2 query heads do not divide into 3 key/value heads"));
   CHECK_THAT(said({"--num-kv-heads", "1"}, 2),
              Contains("W_k is (4, 4): 4 columns in 1 key/value head are 4 each, but 2") &&
                  Contains("W_q"));

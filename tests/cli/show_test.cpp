@@ -78,8 +78,7 @@ TEST_CASE_METHOD(Layer, "show: csv has one number a line, with labels where ther
 TEST_CASE_METHOD(Layer, "show: fields of axes that a stage does not have stay empty") {
   CHECK(lines_of(show({"-s", "row_max", "-f", "csv"}).out).at(1).substr(0, 15) ==
         ",row_max,,0,0,,");
-  CHECK(lines_of(show({"-s", "output", "-f", "csv"}).out).at(2).substr(0, 15) ==
-        ",output,,,0,1,-");
+  CHECK(lines_of(show({"-s", "output", "-f", "csv"}).out).at(2).substr(0, 15) == ",output,,,0,1,-");
 }
 
 TEST_CASE_METHOD(Layer, "show: labels are quoted in csv and escaped in tsv") {
@@ -134,10 +133,11 @@ TEST_CASE_METHOD(Layer, "show: ndjson is one object a row") {
 TEST_CASE_METHOD(Layer, "show: numbers read back to the same value") {
   const json exact = shown({"-s", "q,weights"});
   const std::vector<std::string> csv = lines_of(show({"-s", "weights", "-f", "csv"}).out);
-  const auto value = [](std::string line) { // layer,stage,batch,head,row,col,value,row_label,col_label
-    for (int i = 0; i < 6; ++i) line.erase(0, line.find(',') + 1);
-    return line.substr(0, line.find(','));
-  };
+  const auto value =
+      [](std::string line) { // layer,stage,batch,head,row,col,value,row_label,col_label
+        for (int i = 0; i < 6; ++i) line.erase(0, line.find(',') + 1);
+        return line.substr(0, line.find(','));
+      };
   CHECK(std::stod(value(csv.at(1 + 2 * 9 - 1))) == exact["weights"]["data"][1][2][2].get<double>());
   const std::string rounded =
       value(lines_of(show({"-s", "weights", "-f", "csv", "--precision", "2"}).out).at(18));
