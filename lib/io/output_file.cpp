@@ -60,6 +60,10 @@ OutputFile::~OutputFile() {
 
 void OutputFile::refuse(int code) const {
   if (code == EPIPE && is_standard_output(path_)) throw ClosedPipe();
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  std::error_code ignored;
+  if (code == ENOENT && !folder.empty() && !std::filesystem::exists(folder, ignored))
+    fail("{}: cannot write: there is no folder {}; make it first", shown(path_), shown(folder));
   fail("{}: cannot write: {}", path_ == "-" ? "standard output" : shown(path_), reason(code));
 }
 

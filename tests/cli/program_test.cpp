@@ -179,6 +179,16 @@ TEST_CASE("names out of files cannot drive the terminal from messages") {
   CHECK(result.err.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("says which folder is missing, and makes nothing") {
+  const Folder folder;
+  const Result result = run({"dump", "data/quickstart.json", "-o", folder.path("no such/out.npz")});
+  CHECK(result.code == 2);
+  CHECK(result.err == "mha-inspect: " + folder.path("no such/out.npz") +
+                          ": cannot write: there is no folder " + folder.path("no such") +
+                          "; make it first\n");
+  CHECK(folder.names().empty());
+}
+
 TEST_CASE("a full disk is an error") {
   const Result result = shell("\"$MHA\" stages > /dev/full");
   CHECK(result.code == 2);

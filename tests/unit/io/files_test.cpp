@@ -165,7 +165,7 @@ TEST_CASE("a full disk and a folder that is not there are errors", "[io]") {
   CHECK_THROWS_WITH(test::write("/dev/full", "npz", {{"X", test::numbers(DType::f32, {2})}}),
                     "/dev/full: cannot write: No space left on device");
   CHECK_THROWS_WITH(write_whole("/no/such/folder/x", "text"),
-                    Contains("No such file or directory"));
+                    Contains("there is no folder /no/such/folder; make it first"));
   const test::Folder folder;
   CHECK_THROWS_WITH(write_whole(folder.path(), "text"), Contains("it is a folder"));
   if (::geteuid() != 0) {
