@@ -23,9 +23,6 @@ std::optional<Stage> given_by(const std::string& name) {
   if (find_tensor_name(name)) return std::nullopt;
   return find_stage(name);
 }
-bool is_packed(const std::string& name) {
-  return name == "Q" || name == "K" || name == "V";
-}
 
 class Assembler {
 public:

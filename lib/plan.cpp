@@ -21,12 +21,6 @@ void close_over(const Layer& layer, const StageSet& available, Stage stage, Plan
   for (Stage input : inputs_of(layer, stage)) close_over(layer, available, input, plan);
 }
 
-std::vector<std::size_t> everything(std::size_t count) {
-  std::vector<std::size_t> all(count);
-  for (std::size_t i = 0; i < count; ++i) all[i] = i;
-  return all;
-}
-
 std::vector<std::size_t> sorted(std::vector<std::size_t> list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -49,18 +43,13 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   require_axes(layer, list, selection);
 
   const Dims& dims = layer.dims;
-  plan.batches = selection.batch ? sorted(selection.batch->resolve(dims.B, "batch items").indices)
-                                 : everything(dims.B);
+  plan.batches = sorted(resolved(selection.batch, dims.B, "batch items").indices);
   // The concatenation needs every head.
-  const bool all_heads = !selection.head || contains(plan.computed, Stage::concat);
-  plan.heads =
-      all_heads ? everything(dims.H) : sorted(selection.head->resolve(dims.H, "heads").indices);
-  plan.blocks = everything((dims.T + block_queries - 1) / block_queries);
-  if (selection.query) {
-    plan.blocks = selection.query->resolve(dims.T, "queries").indices;
-    for (std::size_t& block : plan.blocks) block /= block_queries;
-    plan.blocks = sorted(plan.blocks);
-  }
+  const bool all_heads = contains(plan.computed, Stage::concat);
+  plan.heads = sorted(resolved(all_heads ? std::nullopt : selection.head, dims.H, "heads").indices);
+  plan.blocks = resolved(selection.query, dims.T, "queries").indices;
+  for (std::size_t& block : plan.blocks) block /= block_queries;
+  plan.blocks = sorted(plan.blocks);
   return plan;
 }
 

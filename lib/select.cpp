@@ -127,10 +127,6 @@ Pick everything(std::size_t count) {
   return pick;
 }
 
-Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what) {
-  return list ? list->resolve(count, what) : everything(count);
-}
-
 /// The key/value heads that the chosen query heads read, once each.
 Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
   if (!heads) return everything(dims.H_kv);
@@ -142,6 +138,10 @@ Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
 }
 
 } // namespace
+
+Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what) {
+  return list ? list->resolve(count, what) : everything(count);
+}
 
 std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
                                         const Selection& selection) {

@@ -36,6 +36,9 @@ private:
   std::vector<Range> ranges_;
 };
 
+/// What a list picks of `count`; everything without one.
+Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what);
+
 /// A selection, the same for every command. An empty member selects everything.
 struct Selection {
   std::optional<IndexList> batch, head, query, key;

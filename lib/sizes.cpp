@@ -6,10 +6,6 @@ namespace mha {
 
 namespace {
 
-bool is_packed(const std::string& name) {
-  return name == "Q" || name == "K" || name == "V";
-}
-
 /// A number that must be the same wherever it is said; remembers who said it first.
 struct Size {
   std::string_view meaning;
@@ -401,6 +397,10 @@ private:
 };
 
 } // namespace
+
+bool is_packed(const std::string& name) {
+  return name == "Q" || name == "K" || name == "V";
+}
 
 Heads find_heads(const Parts& parts, const GivenParts& given, const Settings& settings) {
   std::vector<std::string> unheard;

@@ -8,6 +8,9 @@ namespace mha {
 /// The part by which each given stage is given: its own name, or Q, K, V for the packed q, k, v.
 using GivenParts = std::map<Stage, std::string>;
 
+/// Whether a given stage comes packed, heads side by side: as Q, K or V.
+bool is_packed(const std::string& name);
+
 struct Heads {
   std::size_t H = 0, H_kv = 0; ///< 0 = nothing says
 };

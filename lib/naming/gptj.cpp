@@ -19,10 +19,7 @@ void translate(const Group& group, Translation& to) {
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   to.set("causal", "true");
-  set_rotary(to, {.style = "interleaved"});
-  if (!group.configured("rotary_dim"))
-    to.note("config.json does not say rotary_dim: all dimensions of a head are rotated; "
-            "--rope-dims chooses");
+  set_rotary_of_gptj(to);
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 

@@ -113,6 +113,13 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise) {
   to.set("window_left", fmt::format("{}", window - 1), given ? "config.json" : "");
 }
 
+void set_rotary_of_gptj(Translation& to) {
+  set_rotary(to, {.style = "interleaved"});
+  if (!to.group().configured("rotary_dim"))
+    to.note("config.json does not say rotary_dim: all dimensions of a head are rotated; "
+            "--rope-dims chooses");
+}
+
 bool every_layer(const Group&, std::size_t) {
   return true;
 }

@@ -21,6 +21,10 @@ struct Rotary {
 /// one.
 void set_rotary(Translation& to, const Rotary& rotary);
 
+/// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions; a note where config.json is
+/// silent.
+void set_rotary_of_gptj(Translation& to);
+
 /// Whether a family's layer of this number sees a window only.
 using Slides = bool (*)(const Group& group, std::size_t layer);
 
