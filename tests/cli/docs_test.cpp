@@ -5,6 +5,8 @@
 // only "…" stands for any lines. Commands run in a folder with the project's data/, one folder a
 // page.
 
+#include "support/places.hpp"
+
 #include <catch2/catch.hpp>
 
 #include <cstdio>
@@ -74,7 +76,7 @@ std::string quoted(const std::string& text) {
 }
 
 std::string run(const std::string& command, const fs::path& folder) {
-  const std::string program = MHA_PROGRAM;
+  const std::string program = mha::test::program_path();
   const std::string shell = "cd " + quoted(folder.string()) +
                             " && exec env -i HOME=/nonexistent LC_ALL=C.UTF-8 COLUMNS=100 PATH=" +
                             quoted(program.substr(0, program.rfind('/')) + ":/usr/bin:/bin") +
@@ -105,7 +107,7 @@ bool matches(const std::vector<std::string>& shown, std::size_t i,
 } // namespace
 
 TEST_CASE("every command of the README and the docs prints what the page shows", "[docs]") {
-  const fs::path root = MHA_SOURCE_DIR;
+  const fs::path root = mha::test::source_folder();
   std::vector<fs::path> pages{root / "README.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());

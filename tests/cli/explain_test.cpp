@@ -1,3 +1,4 @@
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -14,7 +15,7 @@ using nlohmann::json;
 namespace {
 
 std::string golden(const std::string& name) {
-  std::ifstream file(std::string(MHA_SOURCE_DIR) + "/tests/golden/" + name);
+  std::ifstream file(mha::test::source_folder() + "/tests/golden/" + name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

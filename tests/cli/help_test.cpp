@@ -1,5 +1,6 @@
 // What the help promises works: every example of every command, as it is printed.
 
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -38,7 +39,7 @@ void try_examples(const std::string& help) {
   const std::vector<std::string> lines = examples_of(help);
   CHECK_FALSE(lines.empty());
   Folder folder;
-  std::filesystem::create_directory_symlink(std::string(MHA_SOURCE_DIR) + "/data",
+  std::filesystem::create_directory_symlink(mha::test::source_folder() + "/data",
                                             folder.path("data"));
   for (const std::string& line : lines) {
     const Result result =

@@ -1,3 +1,4 @@
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -82,7 +83,7 @@ TEST_CASE("stages: the table, for eyes and for documents") {
   CHECK_THAT(markdown.out, Catch::StartsWith("# Stages\n") && Contains("| `weights` | H, T, S |") &&
                                Contains("| `attn_weights` | `scaled` or `weights` |"));
   // docs/stages.md is this page: `mha-inspect stages --format markdown > docs/stages.md`.
-  std::ifstream page(std::string(MHA_SOURCE_DIR) + "/docs/stages.md");
+  std::ifstream page(mha::test::source_folder() + "/docs/stages.md");
   CHECK(markdown.out == std::string(std::istreambuf_iterator<char>(page), {}));
   const json parsed = json::parse(run({"stages", "-f", "json"}).out);
   CHECK(parsed.size() == 26);

@@ -1,6 +1,7 @@
 // Bad layers: every command line of tests/broken/layers.txt is refused with exactly the line beside
 // it. They run in tests/broken/layers, where one small file holds one defect.
 
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -34,7 +35,7 @@ std::vector<Line> lines_of(const std::string& path) {
 } // namespace
 
 TEST_CASE("bad layers: each is refused in one line that says where, what and what instead") {
-  const std::string broken = std::string(MHA_SOURCE_DIR) + "/tests/broken/";
+  const std::string broken = mha::test::source_folder() + "/tests/broken/";
   const std::vector<Line> lines = lines_of(broken + "layers.txt");
   CHECK(lines.size() >= 150);
   std::string mentioned;

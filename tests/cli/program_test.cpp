@@ -1,3 +1,4 @@
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -32,7 +33,7 @@ TEST_CASE("the help of every command ends with examples that work") {
   Folder folder;
   folder.write("layer.json", small_layer());
   REQUIRE(run({"convert", folder.path("layer.json"), "-o", folder.path("layer.npz")}).code == 0);
-  std::filesystem::copy(MHA_SOURCE_DIR "/data", folder.path("data"),
+  std::filesystem::copy(mha::test::source_folder() + "/data", folder.path("data"),
                         std::filesystem::copy_options::recursive);
   for (const std::string& command : commands) {
     const Result help = run({command, "--help"});

@@ -1,12 +1,14 @@
 #pragma once
 // The files that tests read.
 
+#include "support/places.hpp"
+
 #include "io/formats.hpp"
 #include "load.hpp"
 
 /// A path in the repository.
 inline std::string in_source(const std::string& path) {
-  return std::string(MHA_SOURCE_DIR) + "/" + path;
+  return mha::test::source_folder() + "/" + path;
 }
 
 /// A tensor of a file, as a test expects it to be there.

@@ -1,5 +1,7 @@
 #include "support/run.hpp"
 
+#include "support/places.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -40,8 +42,8 @@ Result execute(const std::vector<std::string>& words, const Setting& setting) {
     std::signal(SIGPIPE, SIG_DFL);
     for (const auto& [name, value] : setting.env)
       value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
-    setenv("MHA", MHA_PROGRAM, 1);
-    if (chdir(setting.folder.empty() ? MHA_SOURCE_DIR : setting.folder.c_str()) != 0) _exit(126);
+    setenv("MHA", program_path().c_str(), 1);
+    if (chdir((setting.folder.empty() ? source_folder() : setting.folder).c_str()) != 0) _exit(126);
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -87,7 +89,7 @@ Result execute(const std::vector<std::string>& words, const Setting& setting) {
 } // namespace
 
 Result run(const std::vector<std::string>& arguments, const Setting& setting) {
-  std::vector<std::string> words{MHA_PROGRAM};
+  std::vector<std::string> words{program_path()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return execute(words, setting);
 }

@@ -1,6 +1,8 @@
 // Rules of the house, which no compiler checks: who may include whom (docs/design.md), how long a
 // file may be, what lies at the top.
 
+#include "support/places.hpp"
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -59,7 +61,7 @@ Source read(const fs::path& file, const fs::path& root) {
 
 /// Every .cpp and .hpp below a folder of the project.
 std::vector<Source> sources_in(const std::string& folder) {
-  const fs::path root = MHA_SOURCE_DIR;
+  const fs::path root = mha::test::source_folder();
   std::vector<Source> list;
   for (const auto& entry : fs::recursive_directory_iterator(root / folder))
     if (entry.path().extension() == ".cpp" || entry.path().extension() == ".hpp")
@@ -182,7 +184,7 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
       INFO(name);
       CHECK_FALSE(name.starts_with("<CLI/"));
       CHECK_FALSE(name == "<iostream>");
-      CHECK_FALSE(fs::exists(fs::path(MHA_SOURCE_DIR) / "app" / name));
+      CHECK_FALSE(fs::exists(fs::path(mha::test::source_folder()) / "app" / name));
     }
     for (const char* word : {"std::cout", "std::cerr", "fmt::print", "printf(", "puts(", "perror(",
                              "exit(", "abort(", "terminate("})
@@ -239,7 +241,7 @@ TEST_CASE("the top of the project holds what the design names", "[house]") {
                                       "README.md",
                                       "CMakeLists.txt",
                                       "CMakePresets.json"};
-  for (const auto& entry : fs::directory_iterator(MHA_SOURCE_DIR)) {
+  for (const auto& entry : fs::directory_iterator(mha::test::source_folder())) {
     const std::string name = entry.path().filename();
     if (name.starts_with('.') || name == "build") continue; // dot-files; what a build leaves
     INFO(name);

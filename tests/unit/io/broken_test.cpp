@@ -1,3 +1,4 @@
+#include "support/places.hpp"
 #include "unit/io/support.hpp"
 
 #include <catch2/catch.hpp>
@@ -37,7 +38,7 @@ void read_all(std::string_view format, const std::string& text) {
 
 TEST_CASE("every broken file gets its message", "[io]") {
   const fs::path before = fs::current_path();
-  fs::current_path(fs::path(MHA_SOURCE_DIR) / "tests" / "broken");
+  fs::current_path(fs::path(mha::test::source_folder()) / "tests" / "broken");
   std::map<std::string, std::string> expected;
   std::istringstream lines(io::test::contents_of("messages.txt"));
   for (std::string line; std::getline(lines, line);) {

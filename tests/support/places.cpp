@@ -1,0 +1,13 @@
+#include "support/places.hpp"
+
+namespace mha::test {
+
+std::string source_folder() {
+  return MHA_SOURCE_DIR;
+}
+
+std::string program_path() {
+  return MHA_PROGRAM;
+}
+
+} // namespace mha::test

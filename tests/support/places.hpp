@@ -1,0 +1,14 @@
+#pragma once
+// Where the tests find the project and the program: known to one file, so that the others compile
+// the same wherever the checkout lies.
+
+#include <string>
+
+namespace mha::test {
+
+/// The top of the checkout.
+std::string source_folder();
+/// The program under test.
+std::string program_path();
+
+} // namespace mha::test
