@@ -190,6 +190,14 @@ Tensor in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const 
   return permuted(value, order).reshaped(layer.shape_of(stage));
 }
 
+/// Whether some match but the first is no mere transposition of it: every square map would be one.
+bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>& matches) {
+  std::string turned = own_axes(layer, stage);
+  std::swap(turned.end()[-1], turned.end()[-2]);
+  return std::any_of(matches.begin() + 1, matches.end(),
+                     [&](const Match& match) { return match.axes != turned; });
+}
+
 std::string choices(const std::vector<Match>& matches) {
   std::string text;
   for (const Match& match : matches)
@@ -216,7 +224,7 @@ Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
     fail("{} is {}, which fits {} in more than one way; say which: {}", where,
          to_string(tensor.shape()), name_of(stage), choices(matches));
   return {in_own_form(layer, stage, tensor, matches[0], where), own ? "" : matches[0].axes,
-          matches[0].repeated, matches.size() > 1};
+          matches[0].repeated, own && fits_tokens_first(layer, stage, matches)};
 }
 
 Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor, const std::string& axes,

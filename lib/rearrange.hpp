@@ -11,7 +11,7 @@ struct Rearranged {
   Tensor value;          ///< of the shape layer.shape_of(stage)
   std::string axes;      ///< "BTHD" where they are not the table's; "" where they are
   bool repeated = false; ///< key/value heads came once per query head
-  bool doubtful = false; ///< the shape would fit other axes, too
+  bool doubtful = false; ///< the shape would fit tokens first, too
 };
 
 /// Finds the axes of a tensor by its shape: those of the table (with or without a batch axis of

@@ -66,7 +66,6 @@ private:
   std::string id_;
   StageSet available_, bound_;
   Reference reference_;
-  std::vector<std::string> doubtful_;
   std::set<std::string> numbers_; ///< layers that unnumbered layers' names speak of
 };
 
@@ -88,13 +87,16 @@ std::vector<Stage> Reader::possible(const Named& named) {
     return {};
   }
   std::string why;
+  StageSet lacking;
   std::erase_if(stages, [&](Stage stage) {
     if (contains(available_, stage)) return false;
+    if (!has_step(layer_, stage)) lacking.set(index_of(stage));
     why = has_step(layer_, stage) ? fmt::format("{} cannot be computed here", name_of(stage))
                                   : fmt::format("this layer has no {}", name_of(stage));
     return true;
   });
   if (stages.empty()) {
+    reference_.lacking |= lacking;
     pass_over(why);
     return {};
   }
@@ -119,7 +121,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   if (arranged.repeated)
     result.rearranged += fmt::format("{}one of each group of key/value heads",
                                      result.rearranged.empty() ? "" : ", ");
-  if (arranged.doubtful) doubtful_.emplace_back(name_of(stage));
+  result.doubtful = arranged.doubtful;
   return result;
 }
 
@@ -192,11 +194,6 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
   for (const ReferenceStage& stage : reference_.stages)
     if (!stage.rearranged.empty())
       reference_.notes.push_back(fmt::format("{}: {}", stage.source, stage.rearranged));
-  if (!doubtful_.empty())
-    reference_.notes.push_back(
-        fmt::format("{} would fit other axes, too; read as the table of stages says. If that is "
-                    "wrong, give @AXES",
-                    fmt::join(doubtful_, ", ")));
   return std::move(reference_);
 }
 

@@ -56,6 +56,14 @@ void add_tolerance(std::string_view option, const std::string& text, std::option
   }
 }
 
+/// What the file calls a stage that was found in it.
+std::string tensor_of(const LoadedLayer& loaded, const std::string& stage) {
+  for (const Origin& origin : loaded.origins)
+    if (find_stage(origin.name) == stage_named(stage))
+      return origin.source.substr(origin.source.rfind(": ") + 2);
+  return stage;
+}
+
 /// Where to look at the worst element of the first difference, and what finds its cause.
 std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff) const {
   if (!diff.first) return "";
@@ -78,11 +86,17 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
     if (what == Axis::key && !query) place += fmt::format(" --key {}", i);
   }
   const std::string sources = retyped(request, loaded.id);
+  const std::string stage(name_of(row->stage));
   std::string out = "Look at it: ";
-  if (query && contains(available_stages(layer), Stage::weights))
+  if (layer.has_given(row->stage) && request.sources.size() == 1)
+    out += fmt::format(
+        "mha-inspect show {} -s {}{}\n",
+        shell_word(fmt::format("{}={}:{}", stage, request.sources[0], tensor_of(loaded, stage))),
+        stage, place);
+  else if (query && contains(available_stages(layer), Stage::weights))
     out += fmt::format("mha-inspect explain {}{}\n", sources, place);
   else
-    out += fmt::format("mha-inspect show {} -s {}{}\n", sources, name_of(row->stage), place);
+    out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
   const auto list = commands();
   if (std::any_of(list.begin(), list.end(),
                   [](const Command& command) { return command.name == "diagnose"; })) {

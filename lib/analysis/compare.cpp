@@ -286,7 +286,12 @@ Difference Comparison::of(Stage stage) const {
     for (std::size_t axis = shape.size(), rest = worst.index; axis-- > 0; rest /= shape[axis])
       result.at[axis] = rest % shape[axis];
   const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
-  result.cosine = norms > 0 ? total.dot / norms : total.aa == 0 && total.rr == 0 ? 1 : 0;
+  if (total.all.abs == 0)
+    result.cosine = 1; // the same numbers
+  else if (norms > 0)
+    result.cosine = std::clamp(total.dot / norms, -1.0, 1.0);
+  else
+    result.cosine = total.aa == 0 && total.rr == 0 ? 1 : 0;
   if (target->heads > 1 && total.count > 0 && worst.abs > 0) {
     std::size_t head = 0; // with the most wrong elements; of as many, the largest error
     for (std::size_t h = 1; h < heads.size(); ++h) {

@@ -4,6 +4,8 @@
 #include "render/numbers.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 namespace mha::render {
 
@@ -27,18 +29,60 @@ std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
   return i < labels.size() ? fmt::format(" '{}'", shortened(visible(labels[i]), 16)) : "";
 }
 
+/// One index of an element, and what it counts.
+struct Coordinate {
+  std::string_view word;
+  std::size_t index;
+  std::string label; ///< " 'cat'", or ""
+};
+
+std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
+                                    const std::vector<std::size_t>& at) {
+  std::vector<Letter> letters = info_of(stage).letters;
+  if (layer.settings.columns && info_of(stage).kind != Kind::row)
+    std::swap(letters.end()[-1], letters.end()[-2]);
+  std::vector<Coordinate> list;
+  if (layer.dims.batched) list.push_back({"batch", at[0], ""});
+  for (Letter letter : letters) {
+    const std::size_t i = at[list.size()];
+    switch (axis_of(letter)) {
+    case Axis::kv_head:
+      list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
+      break;
+    case Axis::query:
+      list.push_back({"query", i, label_text(layer.tokens, i)});
+      break;
+    case Axis::key: // labels count every key, k and v the current ones
+      list.push_back(
+          {"key", i, label_text(layer.key_tokens, letter == Letter::S ? layer.dims.past + i : i)});
+      break;
+    case Axis::head:
+      list.push_back({"head", i, ""});
+      break;
+    default:
+      list.push_back({"dimension", i, ""});
+      break;
+    }
+  }
+  return list;
+}
+
 std::string verdict_text(const StageDiff& row) {
   switch (row.status) {
   case DiffStatus::equal:
     return "equal";
   case DiffStatus::close:
-    return row.difference.within ? "close" : "close, by its inputs";
+    return row.difference.within ? "close" : "close*";
   case DiffStatus::first:
-    return "first difference";
+    return "first";
   case DiffStatus::inherited:
-    return row.own == true ? "differs, too" : row.own ? "follows" : "follows?";
+    return row.own == true ? "differs" : row.own ? "follows" : "follows?";
   }
   return "";
+}
+
+std::string error_text(double error) {
+  return std::isnan(error) ? "NaN" : fmt::format("{:.2g}", error);
 }
 
 std::string share_text(const Difference& difference) {
@@ -51,58 +95,104 @@ std::string share_text(const Difference& difference) {
 }
 
 std::string cosine_text(double cosine) {
-  if (cosine > 0.99999 && cosine < 1) return ">0.99999";
-  return fmt::format("{:.5g}", cosine);
+  if (cosine > 0.9999 && cosine < 1) return ">0.9999";
+  return fmt::format("{:.4g}", cosine);
 }
 
 std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
+/// "h2 q17 't9' k4": a place as short as a table needs it.
+std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  std::string text;
+  for (const Coordinate& place : coordinates(layer, stage, at))
+    text +=
+        fmt::format("{}{}{}{}", text.empty() ? "" : " ", place.word[0], place.index, place.label);
+  return text;
+}
+
+std::size_t count_of(const Diff& diff, const std::function<bool(const StageDiff&)>& matches) {
+  return static_cast<std::size_t>(std::count_if(diff.stages.begin(), diff.stages.end(), matches));
+}
+
+std::string agreement(const Diff& diff) {
+  const std::size_t n = diff.stages.size(), equal = count_of(diff, [](const StageDiff&row) {
+                                              return row.status == DiffStatus::equal;
+                                            });
+  if (equal == n) return n == 1 ? "It has the same bits." : "Every stage has the same bits.";
+  std::string text = equal == 0 ? std::string("Every stage agrees within the tolerance.")
+                                : fmt::format("{} of {} stages have the same bits, the rest agrees "
+                                              "within the tolerance.",
+                                              equal, n);
+  if (count_of(diff, [](const StageDiff& row) {
+        return row.status == DiffStatus::close && !row.difference.within;
+      }) > 0)
+    text += " Where some elements are outside, the step itself is sound: computed from the "
+            "reference's own stages before it, it agrees.";
+  return text;
+}
+
+/// What the reference says about the inputs of the first step that differs.
+std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference& reference) {
+  std::vector<Stage> between; // steps that only the reference has
+  for (const StageInfo& info : stages())
+    if (contains(reference.lacking, info.stage) && info.stage < row.stage)
+      between.push_back(info.stage);
+  std::string text;
+  if (!row.from.empty())
+    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}.",
+                       joined(names_of(row.from)), info_of(row.stage).value);
+  else if (diff.stages.size() > 1)
+    text = " The reference has none of the stages that it is computed from.";
+  else
+    text = " The reference has no other stage: save more of them to see where it begins.";
+  if (!between.empty())
+    text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
+                       "tensor missing here?",
+                       joined(names_of(between)));
+  if (row.reference->doubtful)
+    text += fmt::format(" Its shape fits tokens first, too; if that is meant, say so: --against "
+                        "{}=FILE@AXES.",
+                        mha::name_of(row.stage));
+  return text;
+}
+
 /// What is known about the first difference, in words.
-std::string verdict(const Layer& layer, const Diff& diff) {
-  const auto row = std::find_if(diff.stages.begin(), diff.stages.end(), [](const StageDiff& one) {
-    return one.status == DiffStatus::first;
-  });
-  const auto count = [&](auto matches) {
-    return static_cast<std::size_t>(std::count_if(diff.stages.begin(), diff.stages.end(), matches));
-  };
-  const std::size_t n = diff.stages.size();
-  if (row == diff.stages.end()) {
-    const std::size_t equal =
-        count([](const StageDiff& one) { return one.status == DiffStatus::equal; });
-    if (equal == n) return n == 1 ? "The same bits." : "Every stage has the same bits.";
-    return fmt::format("{} the same bits; the rest agrees within the tolerance.",
-                       equal == 0   ? "None has"
-                       : equal == 1 ? "One stage has"
-                                    : fmt::format("{} stages have", equal));
-  }
+std::string verdict(const Layer& layer, const Diff& diff, const Reference& reference) {
+  if (!diff.first) return agreement(diff);
+  const auto row = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                [&](const StageDiff& one) { return one.stage == *diff.first; });
   const Difference& found = row->difference;
   std::string text =
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(layer, row->stage, found.at));
-  if (!row->from.empty())
-    text += fmt::format(" What it is computed from ({}) agrees, so the step itself is wrong: {}.",
-                        joined(names_of(row->from)), info_of(row->stage).value);
-  else if (row != diff.stages.begin() || n > 1)
-    text += " The reference has none of the stages that it is computed from.";
-  else
-    text += " The reference has no other stage: dump more of them to see where it begins.";
-  std::vector<std::string> own;
-  for (const StageDiff& one : diff.stages)
-    if (one.status == DiffStatus::inherited && one.own == true)
-      own.push_back(one.from.empty()
-                        ? fmt::format("{} (which does not depend on what differs before it)",
-                                      mha::name_of(one.stage))
-                        : fmt::format("{} (computed from the reference's {})",
-                                      mha::name_of(one.stage), joined(names_of(one.from))));
-  if (own.size() == 1)
-    text += fmt::format(" {} differs by itself, too.", own[0]);
-  else if (!own.empty())
-    text += fmt::format(" These differ by themselves, too: {}.", joined(own));
-  else if (count([](const StageDiff& one) { return one.status == DiffStatus::inherited; }) > 0)
-    text += " The steps after it are sound: they follow from it.";
+  text += about_inputs(diff, *row, reference);
+  std::vector<std::string> own, sound, unknown;
+  for (const StageDiff& one : diff.stages) {
+    if (one.status != DiffStatus::inherited) continue;
+    const std::string name(mha::name_of(one.stage));
+    if (!one.own)
+      unknown.push_back(name);
+    else if (!*one.own)
+      sound.push_back(name);
+    else
+      own.push_back(one.from.empty() ? name
+                                     : fmt::format("{} (computed from the reference's {})", name,
+                                                   joined(names_of(one.from))));
+  }
+  if (!own.empty())
+    text += fmt::format(" {} differ{} by {}, too.", joined(own), own.size() == 1 ? "s" : "",
+                        own.size() == 1 ? "itself" : "themselves");
+  if (!sound.empty())
+    text += own.empty() && unknown.empty()
+                ? " The steps after it are sound: they follow from it."
+                : fmt::format(" {} {} sound.", joined(sound), sound.size() == 1 ? "is" : "are");
+  if (!unknown.empty())
+    text += fmt::format(" Whether {} {} by {} cannot be told without the layer's tensors.",
+                        joined(unknown), unknown.size() == 1 ? "differs" : "differ",
+                        unknown.size() == 1 ? "itself" : "themselves");
   return text;
 }
 
@@ -149,35 +239,9 @@ std::string row_json(const StageDiff& row) {
 } // namespace
 
 std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  std::vector<Letter> letters = info_of(stage).letters;
-  if (layer.settings.columns && info_of(stage).kind != Kind::row)
-    std::swap(letters.end()[-1], letters.end()[-2]);
   std::string text;
-  const auto add = [&](std::string_view word, std::size_t i, const std::string& label = "") {
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", word, i, label);
-  };
-  std::size_t axis = 0;
-  if (layer.dims.batched) add("batch", at[axis++]);
-  for (Letter letter : letters) {
-    const std::size_t i = at[axis++];
-    switch (axis_of(letter)) {
-    case Axis::head:
-      add("head", i);
-      break;
-    case Axis::kv_head:
-      add(layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i);
-      break;
-    case Axis::query:
-      add("query", i, label_text(layer.tokens, i));
-      break;
-    case Axis::key: // labels count every key, k and v the current ones
-      add("key", i, label_text(layer.key_tokens, letter == Letter::S ? layer.dims.past + i : i));
-      break;
-    default:
-      add("dimension", i);
-      break;
-    }
-  }
+  for (const Coordinate& place : coordinates(layer, stage, at))
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", place.word, place.index, place.label);
   return text;
 }
 
@@ -193,7 +257,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
                                     {"max rel", true},
                                     {"wrong", true},
                                     {"cosine", true}};
-  if (heads) columns.push_back({"worst head", true});
+  if (heads) columns.push_back({"head", true});
   columns.push_back({"where", false, true});
   Grid grid(std::move(columns));
   for (const StageDiff& row : diff.stages) {
@@ -202,12 +266,12 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     std::vector<std::string> cells{first ? "→" : "",
                                    std::string(mha::name_of(row.stage)),
                                    verdict_text(row),
-                                   same ? "" : rounded(d.max_abs, 3),
-                                   same ? "" : rounded(d.max_rel, 3),
+                                   same ? "" : error_text(d.max_abs),
+                                   same ? "" : error_text(d.max_rel),
                                    same ? "" : share_text(d),
                                    same ? "" : cosine_text(d.cosine)};
     if (heads) cells.push_back(same || !d.worst_head ? "" : std::to_string(*d.worst_head));
-    cells.push_back(same ? "" : place_text(layer, row.stage, d.at));
+    cells.push_back(same ? "" : short_place(layer, row.stage, d.at));
     for (std::string& cell : cells) {
       if (first) cell = look.bold(cell);
       if (same) cell = look.dim(cell);
@@ -220,16 +284,20 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       out += (dim ? look.dim(line) : line) + "\n";
   };
   if (!diff.stages.empty()) {
-    paragraph(verdict(layer, diff), false);
+    paragraph(verdict(layer, diff, reference), false);
     const Tolerance& tolerance = diff.stages[0].tolerance;
     const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
       return row.tolerance.absolute == tolerance.absolute &&
              row.tolerance.relative == tolerance.relative;
     });
-    paragraph(fmt::format("An element is wrong where |ours − reference| > {}.",
-                          one ? tolerance_text(tolerance)
-                              : "the tolerance of its stage (--format json lists them)"),
-              true);
+    const bool all_equal =
+        std::all_of(diff.stages.begin(), diff.stages.end(),
+                    [](const StageDiff& row) { return row.status == DiffStatus::equal; });
+    if (!all_equal)
+      paragraph(fmt::format("wrong: elements with |ours − reference| > {} · head: the worst one",
+                            one ? tolerance_text(tolerance)
+                                : "the tolerance of their stage (--format json lists them)"),
+                true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
     if (names.empty()) return;
