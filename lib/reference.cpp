@@ -66,7 +66,6 @@ private:
   std::string id_;
   StageSet available_, bound_;
   Reference reference_;
-  std::set<std::string> numbers_; ///< layers that unnumbered layers' names speak of
 };
 
 /// What a name may mean in this layer. Bindings must mean something.
@@ -117,7 +116,9 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
                                                  : rearrange(layer_, stage, tensor, named.axes,
                                                              layer_number(), named.where);
   result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
-  const bool packed_name = last_part(named.name).size() == 1 && arranged.axes.ends_with('C');
+  const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
+  const bool packed_name =
+      (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
   if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
   if (arranged.repeated)
     result.rearranged += fmt::format("{}one of each group of key/value heads",
@@ -165,19 +166,20 @@ void Reader::bind(const io::Source& source) {
 }
 
 void Reader::read(const io::Contents& contents) {
+  std::set<std::size_t> numbers; ///< of the layers that the file speaks of
+  for (const io::Entry& entry : contents.tensors)
+    if (const auto number = naming::layer_number(entry.name))
+      if (!meanings_of(entry.name).empty()) numbers.insert(*number);
+  if (id_.empty() && numbers.size() > 1)
+    fail("{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
+         io::shown(contents.name), fmt::join(numbers, ", "));
   for (const io::Entry& entry : contents.tensors) {
-    if (const std::optional<std::size_t> number = naming::layer_number(entry.name)) {
-      const std::string text = std::to_string(*number);
-      if (!id_.empty() && text != id_ && !entry.name.starts_with(fmt::format("layers.{}.", id_)))
-        continue; // another layer's
-      if (id_.empty() && !meanings_of(entry.name).empty()) numbers_.insert(text);
-    }
+    const std::optional<std::size_t> number = naming::layer_number(entry.name);
+    if (number && !id_.empty() && std::to_string(*number) != id_ &&
+        !entry.name.starts_with(fmt::format("layers.{}.", id_)))
+      continue; // another layer's
     take({entry.name, fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name)),
           &entry, "", false});
-    if (numbers_.size() > 1)
-      fail(
-          "{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
-          io::shown(contents.name), fmt::join(numbers_, " and "));
   }
 }
 
