@@ -124,6 +124,8 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
   const auto origin = layer.settings.origins.find("scale");
   if (origin == layer.settings.origins.end() || layer.dims.d_k == 0) return;
   if (loaded.naming != "canonical" && !origin->second.starts_with("--")) return;
+  // A bilinear form, X W Xᵀ, has no W_k and wants no scale.
+  if (!layer.X.empty() && layer.W_k.empty() && !layer.has_given(Stage::k)) return;
   const double usual = 1 / std::sqrt(static_cast<double>(layer.dims.d_k)), scale = layer.scale();
   const double factor = scale / usual;
   if (factor > 0.95 && factor < 1.05) return;
