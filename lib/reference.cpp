@@ -57,7 +57,7 @@ private:
     bool bound = false;
   };
   void take(const Named& named);
-  void add(ReferenceStage stage, bool bound);
+  void add(ReferenceStage stage, const std::string& name, bool bound);
   std::vector<Stage> possible(const Named& named);
   ReferenceStage value_of(const Named& named, Stage stage, const Tensor& tensor);
   std::size_t layer_number() const { return naming::layer_number(id_).value_or(0); }
@@ -65,6 +65,7 @@ private:
   const Layer& layer_;
   std::string id_;
   StageSet available_, bound_;
+  std::map<std::string, std::vector<std::string>> rearranged_; ///< names by how they are read
   Reference reference_;
 };
 
@@ -127,12 +128,13 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   return result;
 }
 
-void Reader::add(ReferenceStage stage, bool bound) {
+void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   const auto at =
       std::find_if(reference_.stages.begin(), reference_.stages.end(),
                    [&](const ReferenceStage& other) { return other.stage == stage.stage; });
   if (at == reference_.stages.end()) {
     if (bound) bound_.set(index_of(stage.stage));
+    if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
     reference_.stages.push_back(std::move(stage));
     return;
   }
@@ -152,7 +154,7 @@ void Reader::take(const Named& named) {
   }
   const Tensor tensor = named.entry->read();
   if (stages.size() == 1) {
-    add(value_of(named, stages[0], tensor), named.bound);
+    add(value_of(named, stages[0], tensor), named.name, named.bound);
     return;
   }
   AmbiguousStage ambiguous{named.name, {}};
@@ -194,9 +196,8 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return a.stage < b.stage; });
-  for (const ReferenceStage& stage : reference_.stages)
-    if (!stage.rearranged.empty())
-      reference_.notes.push_back(fmt::format("{}: {}", stage.source, stage.rearranged));
+  for (const auto& [how, names] : rearranged_)
+    reference_.notes.push_back(fmt::format("{}: {}", how, fmt::join(names, ", ")));
   return std::move(reference_);
 }
 

@@ -258,7 +258,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
   std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
   if (numbers)
     columns.insert(columns.end(),
-                   {{"max abs", true}, {"max rel", true}, {"wrong", true}, {"cosine", true}});
+                   {{"max abs", true}, {"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
   if (numbers) columns.push_back({"where", false, true});
   Grid grid(std::move(columns));
@@ -293,9 +293,10 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
              row.tolerance.relative == tolerance.relative;
     });
     if (numbers)
-      paragraph(fmt::format("wrong: elements with |ours − reference| > {} · head: the worst one",
+      paragraph(fmt::format("differ: elements with |ours − reference| > {}{}",
                             one ? tolerance_text(tolerance)
-                                : "the tolerance of their stage (--format json lists them)"),
+                                : "the tolerance of their stage (--format json lists them)",
+                            heads ? " · head: the worst one" : ""),
                 true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
