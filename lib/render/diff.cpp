@@ -145,6 +145,10 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}.",
                        joined(names_of(row.from)), info_of(row.stage).value);
+  else if (row.stage == Stage::x)
+    text = " It is the input: a comparison needs the same one on both sides.";
+  else if (row.stage <= Stage::v && !reference.find(Stage::x))
+    text = " The reference has no x: is its input the same?";
   else if (diff.stages.size() > 1)
     text = " The reference has none of the stages that it is computed from.";
   else

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <fstream>
 #include <set>
 
 using namespace mha;
@@ -194,4 +195,9 @@ TEST_CASE("lint: every check has a name of its own, and says what it looks for")
     CHECK_FALSE(check.looks_for.empty());
   }
   CHECK(names.size() == 9);
+  // The docs list the same.
+  std::ifstream page(in_source("docs/debugging.md"));
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  for (const Check& check : checks())
+    CHECK_THAT(text, Contains(fmt::format("| `{}` | {} |\n", check.name, check.looks_for)));
 }
