@@ -12,9 +12,9 @@ namespace {
 
 /// The columns of a table that nobody chose: the most telling first.
 constexpr std::string_view telling[] = {
-    "previous",       "first",      "self",     "induction",    "distance",   "entropy_share",
-    "result_share",   "max",        "diagonal", "one_key_rows", "uniformity", "duplicate",
-    "effective_keys", "masked_rows"};
+    "previous",      "first",        "self",           "induction",  "distance",
+    "entropy_share", "result_share", "one_key_rows",   "uniformity", "duplicate",
+    "diagonal",      "max",          "effective_keys", "masked_rows"};
 
 constexpr std::size_t digits = 3;
 constexpr std::string_view missing = "–";
