@@ -1,9 +1,11 @@
 #include "analysis/measures.hpp"
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <fstream>
 #include <sstream>
 
 using namespace mha::test;
@@ -52,7 +54,7 @@ std::string all_columns(std::string_view between) {
 /// (layers, batch, heads, queries, keys): the maps that a model's output_attentions are saved as.
 /// Head 0 of layer 0 looks back by one, head 1 at key 0; layer 1 here and there.
 std::string five_axes() {
-  return R"({"weights": [[[[[1,0,0],[1,0,0],[0,1,0]], [[1,0,0],[0.6,0.4,0],[0.4,0.2,0.4]]]],
+  return R"({"weights": [[[[[1,0,0],[1,0,0],[0,1,0]], [[1,0,0],[0.6,0.4,0],[0.4,0.3,0.3]]]],
                          [[[[0.25,0.5,0.25],[0.25,0.25,0.5],[0.35,0.4,0.25]],
                            [[0.25,0.25,0.5],[0.25,0.25,0.5],[0.25,0.5,0.25]]]]]})";
 }
@@ -300,4 +302,16 @@ TEST_CASE("stats: help lists every measure and every kind with its threshold") {
     CHECK_THAT(help, Contains(std::string(measure.name)));
   for (const mha::HeadKind& kind : mha::head_kinds())
     CHECK_THAT(help, Contains(fmt::format("{} ({})", kind.name, kind.text)));
+}
+
+TEST_CASE("stats: docs/stats.md explains every measure, and lists the kinds as the program does") {
+  std::ifstream file(mha::test::source_folder() + "/docs/stats.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const mha::Measure& measure : mha::measures()) {
+    const std::string name(measure.name);
+    const bool in_a_row_of_four = name.ends_with("_k") || name.ends_with("_v"); // rank_q … rank_o
+    if (!in_a_row_of_four) CHECK_THAT(page, Contains("`" + name + "`"));
+  }
+  for (const mha::HeadKind& kind : mha::head_kinds())
+    CHECK_THAT(page, Contains(fmt::format("| `{}` | {} |\n", kind.name, kind.text)));
 }
