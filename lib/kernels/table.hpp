@@ -36,7 +36,7 @@ template <class T> struct Kernels {
   void (*row_scale)(T* row, std::size_t n, T factor);
   void (*row_add)(T* row, const T* other, std::size_t n);
   void (*row_subtract)(T* row, std::size_t n, T value);
-  T (*row_exp_sum)(T* row, std::size_t n, T shift);
+  T (*row_exp_sum)(T* row, std::size_t n, T shift, T factor);
   T (*row_sum)(const T* row, std::size_t n);
   void (*row_divide)(T* row, std::size_t n, T divisor);
 };

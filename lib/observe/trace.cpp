@@ -31,7 +31,7 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
          "or let `dump` "
          "stream them to a file",
          static_cast<double>(bytes) / (1 << 30), static_cast<double>(memory) / (1 << 30));
-  for (auto& [stage, kept] : kept_) kept.value = Tensor(layer.dtype, kept.placement.shape());
+  for (auto& [stage, kept] : kept_) kept.value = Tensor::uninitialised(layer.dtype, kept.placement.shape());
 }
 
 StageSet Trace::wants() const {
