@@ -82,6 +82,7 @@ template <class T> T* Buffer<T>::room_for(std::size_t n) {
   return data();
 }
 
+template class Buffer<std::byte>;
 template class Buffer<float>;
 template class Buffer<double>;
 

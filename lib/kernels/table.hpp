@@ -4,6 +4,7 @@
 // standard library along: the linker could keep their copy for everybody.
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mha {
 
@@ -41,6 +42,12 @@ template <class T> struct Kernels {
   void (*row_divide)(T* row, std::size_t n, T divisor);
 };
 
+/// Halves to floats and back, as kernels/halves.hpp says.
+struct HalfKernels {
+  void (*narrow)(const float* from, std::uint16_t* to, std::size_t n);
+  void (*widen)(const std::uint16_t* from, float* to, std::size_t n);
+};
+
 extern const Kernels<float> portable_f32;
 extern const Kernels<double> portable_f64;
 #if defined(__x86_64__)
@@ -48,6 +55,7 @@ extern const Kernels<float> avx2_f32;
 extern const Kernels<double> avx2_f64;
 extern const Kernels<float> avx512_f32;
 extern const Kernels<double> avx512_f64;
+extern const HalfKernels avx2_halves;
 #endif
 
 } // namespace mha
