@@ -112,8 +112,8 @@ template <class T> T row_sum(const T* row, std::size_t n) {
   return lane[0];
 }
 
-template <class T> T row_exp_sum(T* row, std::size_t n, T shift) {
-  for (std::size_t i = 0; i < n; ++i) row[i] = std::exp(row[i] - shift);
+template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
+  for (std::size_t i = 0; i < n; ++i) row[i] = std::exp(row[i] * factor - shift);
   return row_sum(row, n);
 }
 

@@ -54,7 +54,7 @@ std::string all_columns(std::string_view between) {
 /// (layers, batch, heads, queries, keys): the maps that a model's output_attentions are saved as.
 /// Head 0 of layer 0 looks back by one, head 1 at key 0; layer 1 here and there.
 std::string five_axes() {
-  return R"({"weights": [[[[[1,0,0],[1,0,0],[0,1,0]], [[1,0,0],[0.6,0.4,0],[0.4,0.3,0.3]]]],
+  return R"({"weights": [[[[[1,0,0],[1,0,0],[0,1,0]], [[0.6,0.2,0.2],[0.6,0.2,0.2],[0.4,0.3,0.3]]]],
                          [[[[0.25,0.5,0.25],[0.25,0.25,0.5],[0.35,0.4,0.25]],
                            [[0.25,0.25,0.5],[0.25,0.25,0.5],[0.25,0.5,0.25]]]]]})";
 }
