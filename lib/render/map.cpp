@@ -175,6 +175,15 @@ std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
   return title + fmt::format("head {}", panel.map.head);
 }
 
+std::string range_text(const MapStyle& style) {
+  const auto text = [](double value) {
+    std::string number = value == 0 ? "0" : rounded(value, 3);
+    if (number.starts_with('-')) number.replace(0, 1, "−");
+    return number;
+  };
+  return text(style.low) + " to " + text(style.high);
+}
+
 std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols) {
   if (rows == 1 && cols == 1) return {};
   const MapPanel& panel = picture.panels.front();

@@ -309,8 +309,7 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
     const std::size_t width = width_of(panel);
     std::string title = panel_title(p_, panel);
     if (last - first > 1 && display_width(title) + border() > width) title = short_title(panel);
-    if (p_.styles.size() > 1)
-      title += fmt::format(" · {} – {}", rounded(p_.style(i).low, 2), rounded(p_.style(i).high, 2));
+    if (p_.styles.size() > 1) title += " · " + range_text(p_.style(i));
     title = std::string(border(), ' ') + title;
     if (last - first > 1) title = shortened(title, width);
     out_ += i + 1 < last ? pad_right(title, width + gap) : title;

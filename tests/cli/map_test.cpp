@@ -203,3 +203,37 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
   }
   CHECK(folder.names().empty());
 }
+
+TEST_CASE("map: the pictures of docs/maps.md are what its commands draw") {
+  const std::string root = mha::test::source_folder();
+  Folder folder;
+  std::filesystem::create_directory_symlink(root + "/data", folder.path("data"));
+  std::ifstream page(root + "/docs/maps.md");
+  std::size_t drawn = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("$ mha-inspect map")) continue;
+    const std::size_t at = line.find(" -o ");
+    const std::string name = at == std::string::npos ? "" : line.substr(at + 4);
+    std::ifstream kept(root + "/docs/pictures/" + name);
+    if (name.empty() || !kept) continue;
+    REQUIRE(shell("\"$MHA\"" + line.substr(line.find(" map")), {.folder = folder.path()}).code ==
+            0);
+    const std::string want{std::istreambuf_iterator<char>(kept), {}}, got = folder.read(name);
+    INFO(name);
+    ++drawn;
+    CHECK(want.size() < 150'000);
+    if (name.ends_with(".svg")) {
+      const auto texts = [](const std::string& svg) { return svg.substr(svg.find("<text")); };
+      CHECK(texts(got) == texts(want));
+      continue;
+    }
+    const Pixels a = decode_png(got), b = decode_png(want);
+    REQUIRE(a.width == b.width);
+    REQUIRE(a.rgba.size() == b.rgba.size());
+    int most = 0; // the last bit of a weight may depend on the machine
+    for (std::size_t i = 0; i < a.rgba.size(); ++i)
+      most = std::max(most, std::abs(a.rgba[i] - b.rgba[i]));
+    CHECK(most <= 3);
+  }
+  CHECK(drawn == 2);
+}
