@@ -1,6 +1,6 @@
 # Installs what is missing (Debian and its kin), or names it and stops. Sourced by app/demo.sh and
-# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a header in <>, or a library
-# that is loaded at run time (lib*.so.N).
+# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a file, a header in <>, or a
+# library that is loaded at run time (lib*.so.N).
 
 have() {
   case $1 in
@@ -11,6 +11,7 @@ have() {
       done
       return 1
       ;;
+    /*) [ -e "$1" ] ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
   esac
 }
@@ -38,5 +39,6 @@ need_packages() {
 
 build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp> libxtensor-dev=<xtensor/xarray.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
-  libutf8proc-dev=<utf8proc.h> liblapack3=liblapack.so.3"
+  libutf8proc-dev=<utf8proc.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h> liblapack3=liblapack.so.3
+  fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 test_packages="catch2=<catch2/catch.hpp> jq=jq"
