@@ -4,6 +4,7 @@
 #include "io/writer.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace mha::app {
 
@@ -38,6 +39,15 @@ void split(std::vector<Piece>& pieces, std::string_view placeholder,
     }
   }
   pieces = std::move(finer);
+}
+
+/// Many files want a folder of their own. Where it cannot be made, opening the file says why.
+void make_folders(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::path(piece.path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  }
 }
 
 } // namespace
@@ -127,6 +137,7 @@ std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
     split(pieces, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}"))
     split(pieces, "{head}", &Selection::head, dims.H, "heads", "--head");
+  if (path.find('{') != std::string::npos) make_folders(pieces);
   return pieces;
 }
 

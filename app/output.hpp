@@ -43,8 +43,8 @@ struct Piece {
   Selection selection;
 };
 /// {layer}, {batch} and {head} filled in: one piece per layer, batch item and head, whose axes are
-/// dropped. Stages that lack such an axis are taken out of `stages`; throws Error if none is left,
-/// or if `named` says that they were asked for by name.
+/// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
+/// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
 std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
                              const Selection& selection, std::vector<Stage>& stages, bool named);
 bool mentions(std::string_view path, std::string_view placeholder);
