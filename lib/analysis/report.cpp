@@ -1,0 +1,211 @@
+#include "analysis/report.hpp"
+
+#include "analysis/explain.hpp"
+#include "observe/several.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Keeps a token stage of one batch item in rows: T × width, heads side by side.
+class TokenRows : public Observer {
+public:
+  TokenRows(const Layer& layer, Stage stage, std::size_t batch) : stage_(stage), batch_(batch) {
+    const std::vector<Letter>& letters = info_of(stage).letters;
+    const bool heads = letters.size() == 3;
+    width_ = layer.dims.size_of(letters.back()) * (heads ? layer.dims.size_of(letters[0]) : 1);
+    // The whole batch, so that it can be given back to the layer.
+    rows_ = Tensor(layer.dtype, {layer.dims.B, layer.dims.T, width_});
+  }
+  StageSet wants() const override { return StageSet().set(index_of(stage_)); }
+  void observe(const Block& block) override {
+    if (block.batch != batch_) return;
+    const Tensor values = copy_of(block.values);
+    const bool heads = values.rank() == 3;
+    const std::size_t n = values.shape()[heads ? 1 : 0], d = values.shape().back();
+    const std::size_t element = size_of(values.dtype());
+    for (std::size_t h = 0; h < (heads ? values.shape()[0] : 1); ++h)
+      for (std::size_t t = 0; t < n; ++t)
+        std::copy_n(values.raw() + (h * n + t) * d * element, d * element,
+                    rows_.raw_mutable() +
+                        ((batch_ * rows_.shape()[1] + block.token + t) * width_ + h * d) * element);
+  }
+  const Tensor& tensor() const { return rows_; }
+  /// Row t of the item, as doubles.
+  double at(std::size_t t, std::size_t i) const {
+    return value_at(rows_, (batch_ * rows_.shape()[1] + t) * width_ + i);
+  }
+  std::size_t width() const { return width_; }
+
+private:
+  Stage stage_;
+  std::size_t batch_, width_ = 0;
+  Tensor rows_;
+};
+
+/// Lengths of what heads add, and their parts along the output.
+class Contributions : public Observer {
+public:
+  Contributions(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
+                const TokenRows* output)
+      : heads_(std::move(heads)), batch_(batch), output_(output) {
+    const std::vector<float> unknown(layer.dims.T, std::numeric_limits<float>::quiet_NaN());
+    parts_.assign(heads_.size(), {unknown, output ? unknown : std::vector<float>()});
+  }
+  StageSet wants() const override { return StageSet().set(index_of(Stage::head_result)); }
+  void observe(const Block& block) override {
+    const auto place = std::find(heads_.begin(), heads_.end(), block.head);
+    if (block.batch != batch_ || place == heads_.end()) return;
+    HeadContribution& part = parts_[static_cast<std::size_t>(place - heads_.begin())];
+    const Tensor values = copy_of(block.values);
+    const std::size_t n = values.shape()[1], d = values.shape()[2];
+    for (std::size_t t = 0; t < n; ++t) {
+      double square = 0, along = 0, whole = 0;
+      for (std::size_t i = 0; i < d; ++i) {
+        const double value = value_at(values, t * d + i);
+        const double out = output_ ? output_->at(block.token + t, i) : 0;
+        square += value * value, along += value * out, whole += out * out;
+      }
+      part.norm[block.token + t] = static_cast<float>(std::sqrt(square));
+      if (output_ && whole > 0) part.share[block.token + t] = static_cast<float>(along / whole);
+    }
+  }
+  std::vector<HeadContribution> take() { return std::move(parts_); }
+
+private:
+  std::vector<std::size_t> heads_;
+  std::size_t batch_;
+  const TokenRows* output_;
+  std::vector<HeadContribution> parts_;
+};
+
+/// The stages whose rows a page shows, by their names there; those that the layer has.
+std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const StageSet& available) {
+  std::map<std::string, Stage, std::less<>> forms;
+  const auto put = [&](const char* name, std::initializer_list<Stage> stages) {
+    if (const std::optional<Stage> stage = last_form(available, stages))
+      forms.emplace(name, *stage);
+  };
+  put("weights", {Stage::weights});
+  put("masked", {Stage::masked});
+  // Where nothing stands between them, masked tells scores: they are divided by the scale.
+  const bool between = layer.settings.softcap != 0 || !layer.added.empty() || !layer.bias.empty() ||
+                       !layer.relative_bias.empty() || layer.settings.alibi != Alibi::none;
+  if (between || !contains(available, Stage::masked)) put("scores", {Stage::scores});
+  if (contains(available, Stage::scores)) {
+    put("q", {Stage::q, Stage::q_norm, Stage::q_rope});
+    put("k", {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all});
+  }
+  put("v", {Stage::v, Stage::v_all});
+  put("head_out", {Stage::head_out});
+  return forms;
+}
+
+/// Bytes of a stage's rows of one item, unpacked.
+std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
+  std::size_t bytes = element;
+  for (Letter letter : info_of(stage).letters) bytes *= layer.dims.size_of(letter);
+  return bytes;
+}
+
+/// In which form each stage is kept, so that the page does not grow beyond what was asked for.
+std::vector<PackedRows::Target> targets_of(const Layer& layer, const LayerReport& report,
+                                           const ReportRequest& request) {
+  const std::size_t element = size_of(layer.dtype);
+  std::size_t all = 0;
+  for (const auto& [name, stage] : report.forms) all += bytes_of(layer, stage, element);
+  const RowForm others = all <= request.all_exact ? RowForm::exact : RowForm::rounded;
+  const std::size_t maps = bytes_of(layer, Stage::weights, element);
+  const bool exact = maps <= request.limit;
+  std::vector<PackedRows::Target> targets;
+  for (const auto& [name, stage] : report.forms) {
+    const bool map = info_of(stage).kind == Kind::map;
+    if (stage == Stage::weights)
+      targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
+    else if (!map || exact)
+      targets.push_back({stage, others});
+  }
+  return targets;
+}
+
+} // namespace
+
+LayerReport report(const Layer& layer, const ReportRequest& request) {
+  const StageSet available = available_stages(layer);
+  if (!contains(available, Stage::weights))
+    fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
+         "{}",
+         available.none() ? std::string("no stages") : list_of(available));
+  const Dims& dims = layer.dims;
+  if (dims.T == 0 || dims.S_all == 0)
+    fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);
+
+  LayerReport report;
+  if (dims.batched) report.batch = request.batch;
+  report.dtype = layer.dtype;
+  report.dims = dims;
+  report.settings = layer.settings;
+  report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
+  report.has_W_o = !layer.W_o.empty();
+  report.heads = resolved(request.selection.head, dims.H, "heads").indices;
+  report.tokens = layer.tokens;
+  report.keys = labels_of_keys(layer);
+  report.same_tokens = layer.X_k.empty() && layer.key_tokens.empty() && dims.T == dims.S_all;
+  report.forms = forms_of(layer, available);
+
+  Selection selection = request.selection;
+  if (dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
+  PackedRows rows(layer, targets_of(layer, report, request), selection, request.batch,
+                  request.limit);
+  Several all;
+  all.add(rows);
+  std::optional<TokenRows> head_out, output;
+  const auto keep = [&](std::optional<TokenRows>& kept, Stage stage) {
+    if (contains(available, stage)) all.add(kept.emplace(layer, stage, request.batch));
+  };
+  const bool results = contains(available, Stage::head_result);
+  const bool given = layer.has_given(Stage::head_result);
+  if (results) keep(output, Stage::output);
+  if (results && !given) keep(head_out, Stage::head_out);
+  compute(layer, make_plan(layer, all.wants(), selection), all, request.threads);
+
+  for (const auto& [name, stage] : report.forms)
+    if (contains(rows.wants(), stage))
+      if (std::optional<PackedStage> packed = rows.take(stage))
+        report.stages.emplace(name, std::move(*packed));
+  if (report.stages.count("v") || report.stages.count("k")) {
+    std::vector<std::size_t> kv_heads;
+    for (const SelectedAxis& axis :
+         selected_axes(layer, report.forms.at(report.stages.count("v") ? "v" : "k"), selection))
+      if (axis.axis == Axis::kv_head) kv_heads = axis.pick.indices;
+    for (std::size_t head : report.heads)
+      report.kv_of.push_back(static_cast<std::size_t>(
+          std::find(kv_heads.begin(), kv_heads.end(), kv_head_of(dims, head)) - kv_heads.begin()));
+  }
+
+  if (results) {
+    Contributions parts(layer, report.heads, request.batch, output ? &*output : nullptr);
+    // head_result needs the output beside it: a second pass, from head_out on.
+    Layer second = layer;
+    if (!given) {
+      second.given[index_of(Stage::head_out)] = head_out->tensor();
+      second.given_set.set(index_of(Stage::head_out));
+    }
+    compute(second, make_plan(second, parts.wants(), selection), parts, request.threads);
+    report.contributions = parts.take();
+  }
+  if (output)
+    for (std::size_t t = 0; t < dims.T; ++t) {
+      double square = 0;
+      for (std::size_t i = 0; i < output->width(); ++i)
+        square += output->at(t, i) * output->at(t, i);
+      report.output_norm.push_back(static_cast<float>(std::sqrt(square)));
+    }
+  return report;
+}
+
+} // namespace mha

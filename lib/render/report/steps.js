@@ -1,0 +1,181 @@
+// One query of one head, step by step with its numbers, as `explain` tells it.
+
+const fewKeys = 10;
+let allKeys = false;
+
+/// A vector as a strip of colours, its numbers under the pointer.
+function strip(values, dtype, name, high) {
+  const most = high || values.reduce((large, value) => Math.max(large, Math.abs(value)), 0);
+  const paint = painter({ high: most, signed: true });
+  const canvas = el('canvas', { class: 'strip', role: 'img',
+    'aria-label': `${name}: ${Array.from(values.slice(0, 8), (value) => rounded(value, 3)).join(', ')}${values.length > 8 ? ' …' : ''}` });
+  canvas.width = values.length;
+  canvas.height = 1;
+  const context = canvas.getContext('2d');
+  values.forEach((value, i) => {
+    context.fillStyle = paint.css(value);
+    context.fillRect(i, 0, 1, 1);
+  });
+  canvas.addEventListener('mousemove', (event) => {
+    const box = canvas.getBoundingClientRect();
+    const i = Math.max(0, Math.min(values.length - 1,
+      Math.floor(((event.clientX - box.left) / box.width) * values.length)));
+    showTip(event, [dtype ? exact(values[i], dtype) : `≈ ${rounded(values[i], 4)}`, `${name}[${i}]`]);
+  });
+  canvas.addEventListener('mouseleave', hideTip);
+  return canvas;
+}
+function numbersOf(values) {
+  const most = 12;
+  const text = Array.from(values.slice(0, most), (value) => rounded(value, 3)).join('  ');
+  return values.length > most ? `${text}  …` : text;
+}
+function norm(values) {
+  return Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+}
+function step(number, title, formula, ...content) {
+  return el('div', { class: 'step' },
+    el('h3', {}, el('span', { class: 'step-number' }, String(number)), title,
+      el('span', { class: 'formula' }, formula)),
+    ...content);
+}
+function vectorRow(name, values, dtype, high) {
+  return el('div', { class: 'vector' }, el('span', { class: 'vector-name' }, name),
+    strip(values, dtype, name, high),
+    el('span', { class: 'vector-numbers' }, numbersOf(values)),
+    el('span', { class: 'vector-norm' }, `‖·‖ ${rounded(norm(values))}`));
+}
+const typeOf = (rows) => (rows.exact ? rows.dtype : null);
+
+/// The numbers of one key, as far as the page has them.
+function keyNumbers(layer, head, query, key) {
+  const value = { key, weight: head.weights.at(query, key) };
+  if (head.masked) {
+    value.masked = head.masked.at(query, key);
+    value.hidden = value.masked === -Infinity;
+  }
+  if (head.scores) value.score = head.scores.at(query, key);
+  else if (head.masked && !value.hidden) value.score = value.masked / layer.scale;
+  if (value.score !== undefined && layer.stages.q) value.scaled = value.score * layer.scale;
+  if (value.score !== undefined && !layer.stages.q && head.masked && head.scores) value.scaled = value.score * layer.scale;
+  return value;
+}
+
+function drawSteps(head) {
+  const layer = layers[state.layer], q = state.query, labels = keyLabels(layer);
+  const box = $('steps');
+  const keys = Array.from({ length: layer.S }, (_, key) => keyNumbers(layer, head, q, key));
+  const order = keys.filter((one) => !one.hidden).sort((a, b) => b.weight - a.weight || a.key - b.key);
+  let number = 0;
+  const parts = [];
+
+  if (head.q) {
+    const stage = layer.stages.q.stage;
+    const made = { q: 'x W_q + b_q', q_norm: 'normalised', q_rope: 'normalised or rotated to its position' }[stage];
+    parts.push(step(++number, 'The query', `${stage} = ${stage === 'q_rope' ? 'q, rotated to its position' : made}`,
+      vectorRow(stage, head.q.row(q), typeOf(head.q))));
+  }
+  const shown = allKeys ? order : order.slice(0, fewKeys);
+  if (state.key !== null && !shown.some((one) => one.key === state.key)) {
+    const chosen = order.find((one) => one.key === state.key);
+    if (chosen) shown.push(chosen);
+  }
+  parts.push(step(++number, 'Compare with the keys', compareFormula(layer, head), keyTable(layer, head, shown, order, labels)));
+  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, shown, order, labels, q)));
+  else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
+  const sentence = contributionSentence(layer, q);
+  if (sentence) parts.push(step(++number, 'Project to the output', 'head_result = head_out W_o[h]', el('p', {}, sentence)));
+  box.replaceChildren(...parts);
+}
+
+function compareFormula(layer, head) {
+  if (!head.masked && !head.scores) return 'the weights α, largest first';
+  const cap = layer.softcap ? `, capped at ${layer.softcap}` : '';
+  return `scaled = ${rounded(layer.scale)} · q·k${cap}, α = softmax(masked)`;
+}
+
+function keyTable(layer, head, shown, order, labels) {
+  const columns = [['key', 'key']];
+  const has = (name) => order.some((one) => one[name] !== undefined);
+  const between = head.scores && head.masked;
+  if (has('score')) columns.push(['score', 'q·k']);
+  if (has('scaled')) columns.push(['scaled', 'scaled']);
+  if (has('masked') && between) columns.push(['masked', 'masked']);
+  columns.push(['weight', 'α']);
+  const body = shown.map((one) => el('tr', {
+    class: one.key === state.key ? 'chosen' : '',
+    onclick: () => update({ pin: 'query', key: state.key === one.key ? null : one.key }),
+    onmouseenter: () => setHover({ query: state.query, key: one.key }),
+    onmouseleave: () => setHover({}),
+  }, ...columns.map(([name]) => name === 'key'
+    ? el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)), labels ? el('bdi', {}, shown_(labels[one.key])) : null)
+    : el('td', { class: 'figure' }, name === 'weight' ? fixed(one.weight) : rounded(one[name]))),
+  el('td', { class: 'bar-cell' }, barOf(one.weight))));
+  const rest = order.filter((one) => !shown.includes(one));
+  const sum = (list) => list.reduce((total, one) => total + one.weight, 0);
+  const foot = [];
+  if (rest.length > 0)
+    foot.push(el('tr', {}, el('td', { class: 'key', colspan: columns.length - 1 },
+      `${rest.length} more key${rest.length === 1 ? '' : 's'} `,
+      el('button', { class: 'link', onclick: () => { allKeys = true; drawSteps(head); } }, 'show all')),
+    el('td', { class: 'figure' }, fixed(sum(rest))), el('td', { class: 'bar-cell' }, barOf(sum(rest)))));
+  else if (allKeys && order.length > fewKeys)
+    foot.push(el('tr', {}, el('td', { colspan: columns.length + 1 },
+      el('button', { class: 'link', onclick: () => { allKeys = false; drawSteps(head); } }, 'show fewer'))));
+  const hiddenKeys = layer.S - order.length;
+  const notes = [];
+  if (hiddenKeys > 0) notes.push(`${hiddenKeys} key${hiddenKeys === 1 ? ' is' : 's are'} hidden by the mask.`);
+  const chosen = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
+  return el('div', {},
+    el('div', { class: 'scroll' }, el('table', { class: 'keys' },
+      el('thead', {}, el('tr', {}, ...columns.map(([name, title]) => el('th', { class: name === 'key' ? 'key' : 'figure' }, title)), el('th', {}))),
+      el('tbody', {}, ...body), el('tfoot', {}, ...foot))),
+    chosen ? el('p', { class: 'arithmetic' }, chosen) : null,
+    notes.length > 0 ? el('p', { class: 'quiet' }, notes.join(' ')) : null);
+}
+const shown_ = (label) => shown(label || '');
+function barOf(share) {
+  const bar = el('span', { class: 'bar-fill' });
+  bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  bar.style.background = headColor(layers[state.layer].heads[state.head]);
+  return bar;
+}
+
+/// "q·k of key 2: 0.31·1.20 + … = 4.12".
+function dotText(head, query, key) {
+  const a = head.q.row(query), b = head.k.row(key);
+  const few = 6;
+  const terms = Array.from(a.slice(0, few), (value, i) => `${rounded(value, 3)}·${rounded(b[i], 3)}`);
+  const sum = a.reduce((total, value, i) => total + value * b[i], 0);
+  const more = a.length > few ? ` + … ${a.length - few} more` : '';
+  return `q·k of key ${key}: ${terms.join(' + ')}${more} = ${rounded(sum)}`;
+}
+
+function valueRows(head, shown, order, labels, q) {
+  const list = shown.slice(0, 6);
+  const parts = list.map((one) => ({ one, values: head.v.row(one.key).map((value) => value * one.weight) }));
+  const out = head.head_out ? head.head_out.row(q) : null;
+  const all = parts.map((part) => part.values).concat(out ? [out] : []);
+  const high = Math.max(...all.map((values) => values.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
+  const rows = parts.map(({ one, values }) => vectorRow(
+    `${fixed(one.weight, 3)} · v of ${named(one.key, labels)}`, values, null, high));
+  if (order.length > list.length) {
+    const more = order.length - list.length;
+    rows.push(el('div', { class: 'vector quiet' }, `… ${more} more key${more === 1 ? '' : 's'}`));
+  }
+  if (out) {
+    const row = vectorRow('head_out', out, typeOf(head.head_out), high);
+    row.classList.add('total');
+    rows.push(row);
+  }
+  return el('div', { class: 'vectors' }, ...rows);
+}
+
+function contributionSentence(layer, q) {
+  const part = layer.contributions[state.head];
+  if (!part) return null;
+  const length = `Head ${layer.heads[state.head]} adds a vector of length ${rounded(part.norm[q])}`;
+  const whole = layer.outputNorm[q], share = part.share.length > 0 ? part.share[q] : null;
+  if (whole === undefined || share === null) return `${length}.`;
+  return `${length} to an output of length ${rounded(whole)}: ${percent(share)} of it, measured along the output.`;
+}
