@@ -1,6 +1,7 @@
 #include "analysis/report.hpp"
 
 #include "analysis/explain.hpp"
+#include "observe/packed_rows.hpp"
 #include "observe/several.hpp"
 
 #include <algorithm>
@@ -112,24 +113,57 @@ std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
   return bytes;
 }
 
-/// In which form each stage is kept, so that the page does not grow beyond what was asked for.
-std::vector<PackedRows::Target> targets_of(const Layer& layer, const LayerReport& report,
-                                           const ReportRequest& request) {
+/// What is kept of a layer, and in which form.
+struct Kept {
+  std::vector<PackedRows::Target> targets;
+  std::size_t limit = 0; ///< bytes that the packed weights may take
+  bool masked = false;   ///< whether the masked scores are among them
+};
+
+/// Everything exactly where it is small; else the weights exactly as long as they fit, then
+/// rounded; what tells the steps rounded, as long as it takes a third.
+Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest& request) {
   const std::size_t element = size_of(layer.dtype);
-  std::size_t all = 0;
-  for (const auto& [name, stage] : report.forms) all += bytes_of(layer, stage, element);
+  std::size_t all = 0, vectors = 0;
+  for (const auto& [name, stage] : report.forms) {
+    all += bytes_of(layer, stage, element);
+    if (info_of(stage).kind != Kind::map) vectors += bytes_of(layer, stage, 2);
+  }
   const RowForm others = all <= request.all_exact ? RowForm::exact : RowForm::rounded;
   const std::size_t maps = bytes_of(layer, Stage::weights, element);
-  const bool exact = maps <= request.limit;
-  std::vector<PackedRows::Target> targets;
+  const bool exact = maps + vectors <= request.limit;
+  const bool with_vectors = vectors <= request.limit / 3;
+  Kept kept;
+  kept.limit = request.limit - (with_vectors ? vectors : 0);
   for (const auto& [name, stage] : report.forms) {
     const bool map = info_of(stage).kind == Kind::map;
-    if (stage == Stage::weights)
-      targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
-    else if (!map || exact)
-      targets.push_back({stage, others});
+    if (stage == Stage::weights) {
+      // Deflating makes an eighth of a map at best, rarely: then it is not even tried.
+      if (maps / element * 2 <= 8 * kept.limit)
+        kept.targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
+    } else if (name == "head_out" && others != RowForm::exact && report.forms.count("v")) {
+      continue; // the page adds it up
+    } else if (map ? exact && 2 * maps <= request.limit : with_vectors) {
+      kept.targets.push_back({stage, others});
+      kept.masked = kept.masked || stage == Stage::masked;
+    }
   }
-  return targets;
+  return kept;
+}
+
+/// The largest weights of each row, as many as fit, and the pooled map.
+void keep_peaks(const Layer& layer, const ReportRequest& request, const Selection& selection,
+                LayerReport& report) {
+  const std::size_t rows = layer.dims.T * report.heads.size();
+  const std::size_t kept = std::min<std::size_t>(request.limit / 2 / (rows * 8), 64);
+  if (kept == 0)
+    fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
+         "each; raise --max-size or select with --head",
+         layer.dims.T, report.heads.size());
+  RowPeaks peaks(layer, report.heads, request.batch, kept);
+  compute(layer, make_plan(layer, peaks.wants(), selection), peaks, request.threads);
+  report.stages.insert_or_assign("weights", peaks.largest());
+  report.stages.insert_or_assign("pooled", peaks.pooled());
 }
 
 } // namespace
@@ -159,13 +193,16 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
 
   Selection selection = request.selection;
   if (dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
-  PackedRows rows(layer, targets_of(layer, report, request), selection, request.batch,
-                  request.limit);
+  const Kept kept = kept_of(layer, report, request);
+  PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   Several all;
   all.add(rows);
+  std::optional<VisibleKeys> visible;
+  if (!kept.masked && contains(available, Stage::masked))
+    all.add(visible.emplace(layer, report.heads, request.batch));
   std::optional<TokenRows> head_out, output;
-  const auto keep = [&](std::optional<TokenRows>& kept, Stage stage) {
-    if (contains(available, stage)) all.add(kept.emplace(layer, stage, request.batch));
+  const auto keep = [&](std::optional<TokenRows>& stage_rows, Stage stage) {
+    if (contains(available, stage)) all.add(stage_rows.emplace(layer, stage, request.batch));
   };
   const bool results = contains(available, Stage::head_result);
   const bool given = layer.has_given(Stage::head_result);
@@ -177,6 +214,8 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
+  if (visible) report.visible = visible->runs();
+  if (!report.stages.count("weights")) keep_peaks(layer, request, selection, report);
   if (report.stages.count("v") || report.stages.count("k")) {
     std::vector<std::size_t> kv_heads;
     for (const SelectedAxis& axis :

@@ -2,7 +2,10 @@
 // Everything that a page shows of a layer, gathered while the layer is computed.
 
 #include "analysis/measures.hpp"
-#include "observe/packed_rows.hpp"
+#include "observe/packing.hpp"
+#include "observe/row_peaks.hpp"
+
+#include <map>
 
 namespace mha {
 
@@ -38,15 +41,20 @@ struct LayerReport {
   std::vector<std::string> tokens, keys; ///< T and S_all labels; tokens may be empty
   bool same_tokens = true;               ///< queries and keys are the same tokens
   /// The packed rows, by the name that a page calls them: "weights", "masked", "scores", "q", "k",
-  /// "v", "head_out". q, k and v are the forms that scores and head_out read.
+  /// "v", "head_out". q, k and v are the forms that scores and head_out read. Where the weights do
+  /// not fit, only the largest of each row are there, and "pooled": the map in fewer cells, each
+  /// the largest of its pool.
   std::map<std::string, PackedStage, std::less<>> stages;
   std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
-  std::vector<HeadContribution> contributions;     ///< one a head, or none
-  std::vector<float> output_norm;                  ///< T, or empty
-  std::vector<HeadMeasures> measures;              ///< one a head, or none
+  /// Which keys each query may attend to; empty where `masked` is there, or they are not one run.
+  std::vector<VisibleKeys::Run> visible;
+  std::vector<HeadContribution> contributions; ///< one a head, or none
+  std::vector<float> output_norm;              ///< T, or empty
+  std::vector<HeadMeasures> measures;          ///< one a head, or none
 };
 
-/// Computes a layer and keeps what a page shows of it. Throws Error where it has no weights.
+/// Computes a layer and keeps what a page shows of it; long maps are never held whole, only packed.
+/// Throws Error where it has no weights, or not even the largest of each row fit.
 LayerReport report(const Layer& layer, const ReportRequest& request);
 
 } // namespace mha

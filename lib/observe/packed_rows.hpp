@@ -3,6 +3,7 @@
 // one.
 
 #include "attention.hpp"
+#include "observe/packing.hpp"
 #include "select.hpp"
 
 #include <atomic>
@@ -11,28 +12,6 @@
 #include <string>
 
 namespace mha {
-
-/// How the numbers of a row are kept.
-enum class RowForm : std::uint8_t {
-  exact,   ///< in the layer's dtype, bit for bit
-  rounded, ///< 16 bits a number, between the row's smallest and largest finite one
-};
-
-/// The rows of one stage, head by head. `heads[i]` is deflated (zlib's format), and holds
-///   exact:   rows × cols numbers;
-///   rounded: rows × (smallest, step) as float32, then rows × cols codes of 16 bits: the number is
-///            smallest + code · step, or what rounded_nan, rounded_infinity … stand for.
-/// Numbers and codes are little-endian and lie in planes: every first byte, every second byte …,
-/// which deflates better.
-struct PackedStage {
-  RowForm form = RowForm::exact;
-  std::size_t rows = 0, cols = 0;
-  std::vector<std::string> heads;
-};
-
-/// Codes of the rounded form that are no number; the largest code of a number is one less.
-inline constexpr std::uint16_t rounded_nan = 65533, rounded_infinity = 65534,
-                               rounded_minus_infinity = 65535;
 
 /// Packs the rows of stages with heads (q, k, v and their forms, maps, head_out) of one batch item.
 /// A head is packed as soon as it is complete, so that few of them are held unpacked.

@@ -80,7 +80,7 @@ json numbers(const std::vector<float>& values) {
 }
 
 std::string_view name_of(RowForm form) {
-  return form == RowForm::exact ? "exact" : "rounded";
+  return form == RowForm::exact ? "exact" : form == RowForm::rounded ? "rounded" : "largest";
 }
 
 /// Collects the chunks of all layers; JSON names them by number.
@@ -95,6 +95,7 @@ public:
     return {{"form", name_of(stage.form)},
             {"rows", stage.rows},
             {"cols", stage.cols},
+            {"kept", stage.kept},
             {"heads", std::move(heads)}};
   }
   void write(const Sink& sink) const {
@@ -123,7 +124,8 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
   json stages = json::object();
   for (const auto& [name, packed] : layer.stages) {
     stages[name] = chunks.add(packed);
-    stages[name]["stage"] = mha::name_of(layer.forms.at(name));
+    const auto form = layer.forms.find(name);
+    if (form != layer.forms.end()) stages[name]["stage"] = mha::name_of(form->second);
   }
   json contributions = json::array();
   for (const HeadContribution& head : layer.contributions)
@@ -145,6 +147,10 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
               {"contributions", std::move(contributions)},
               {"outputNorm", numbers(layer.output_norm)},
               {"measures", measures_of(layer)}};
+  for (const VisibleKeys::Run& run : layer.visible) {
+    object["visible"].push_back(run.first);
+    object["visible"].push_back(run.end);
+  }
   if (layer.batch) object["batch"] = *layer.batch;
   if (!layer.same_tokens || layer.keys != layer.tokens) object["keys"] = layer.keys;
   return object;

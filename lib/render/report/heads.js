@@ -20,7 +20,7 @@ function sortedHeads() {
 }
 
 /// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
-function drawSmall(canvas, rows, log) {
+function drawSmall(canvas, rows, masked, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
   const { high } = rows.range();
@@ -34,13 +34,15 @@ function drawSmall(canvas, rows, log) {
     best.fill(-Infinity);
     const end = Math.floor(((y + 1) * rows.rows) / height);
     for (let r = Math.floor((y * rows.rows) / height); r < end; ++r) {
-      const row = rows.row(r);
+      const row = rows.row(r), mask = masked ? masked.row(r) : null;
       for (let c = 0; c < row.length; ++c) {
+        if (mask && mask[c] === -Infinity) continue;
         const x = Math.floor((c * width) / rows.cols);
         if (row[c] > best[x]) best[x] = row[c];
       }
     }
     for (let x = 0; x < width; ++x) {
+      if (best[x] === -Infinity) continue; // hidden by the mask: transparent
       const at = 4 * (y * width + x), from = 3 * paint.index(best[x]);
       for (let i = 0; i < 3; ++i) image.data[at + i] = paint.table[from + i];
       image.data[at + 3] = 255;
@@ -60,7 +62,8 @@ async function drawCard(card) {
   if (card.dataset.drawn === state.colors || card.dataset.seen !== 'yes') return;
   card.dataset.drawn = state.colors;
   const [l, h] = card.dataset.place.split(' ').map(Number);
-  drawSmall(card.querySelector('canvas'), await load(layers[l], 'weights', h), state.colors === 'log');
+  const [weights, masked] = await Promise.all(['weights', 'masked'].map((name) => load(layers[l], name, h)));
+  drawSmall(card.querySelector('canvas'), weights, masked, state.colors === 'log');
 }
 
 function cardOf(l, h) {

@@ -16,6 +16,16 @@ function setupLines() {
   $('lines').addEventListener('scroll', drawLines, { passive: true });
 }
 
+/// Room for numbers, labels and weights beside each other; a third of the view at most.
+function columnWidth(labels, count, height) {
+  const measure = lines.measure || (lines.measure = el('canvas').getContext('2d'));
+  measure.font = `${Math.min(13, height - 2)}px ${getComputedStyle(document.body).fontFamily}`;
+  const widest = labels
+    ? Math.max(...labels.slice(0, 2000).map((label) => measure.measureText(shown(label)).width)) : 0;
+  const digits = measure.measureText(String(count)).width;
+  return Math.min(Math.ceil(widest + digits) + 74, Math.floor($('lines').clientWidth * 0.36));
+}
+
 function drawLines() {
   const layer = layers[state.layer], { rows } = lines;
   if (!rows) return;
@@ -45,8 +55,11 @@ function drawLines() {
   }, color);
 
   // The canvas covers what is in view, between the columns.
-  const left = lines.queries.element.offsetWidth;
-  const width = lines.inner.clientWidth - left - lines.keys.element.offsetWidth;
+  const left = columnWidth(queryLabels(layer), layer.T, height);
+  const right = columnWidth(keyLabels(layer), layer.S, height);
+  lines.queries.element.style.width = `${left}px`;
+  lines.keys.element.style.width = `${right}px`;
+  const width = lines.inner.clientWidth - left - right;
   lines.canvas.style.left = `${left}px`;
   lines.canvas.style.top = `${top}px`;
   const context = sized(lines.canvas, Math.max(width, 20), view);

@@ -95,7 +95,8 @@ function fitWindow(layer) {
 
 function drawMatrix() {
   const layer = layers[state.layer], rows = shownRows();
-  if (!rows) return;
+  const outer = $('matrix').clientWidth;
+  if (!rows || outer < 100) return; // not laid out yet: a resize follows
   $('zoom-field').hidden = Math.max(layer.T, layer.S) <= 64;
   fitWindow(layer);
   const view = matrix.window;
@@ -106,7 +107,6 @@ function drawMatrix() {
   const widest = (list) => Math.min(76, Math.max(...(list || ['0000'])
     .slice(0, 2000).map((label) => measure.measureText(shown(label)).width)));
 
-  const outer = $('matrix').clientWidth;
   const fits = (margin) => (outer - margin - 8) / view.cols;
   const readable = fits(90) >= 9;
   const left = Math.ceil((readable && labels.q ? widest(labels.q) : 26) + 10);

@@ -43,7 +43,7 @@ function vectorRow(name, values, dtype, high) {
   return el('div', { class: 'vector' }, el('span', { class: 'vector-name' }, name),
     strip(values, dtype, name, high),
     el('span', { class: 'vector-numbers' }, numbersOf(values)),
-    el('span', { class: 'vector-norm' }, `‖·‖ ${rounded(norm(values))}`));
+    el('span', { class: 'vector-norm' }, `length ${rounded(norm(values))}`));
 }
 const typeOf = (rows) => (rows.exact ? rows.dtype : null);
 
