@@ -49,6 +49,47 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
+namespace {
+
+/// The extensions of every form, one after the other.
+void each_extension(
+    const std::function<void(std::string_view extension, std::string_view form)>& use) {
+  for (const render::Form& form : render::forms()) {
+    std::string_view rest = form.extensions;
+    while (!rest.empty()) {
+      use(rest.substr(0, rest.find(',')), form.name);
+      rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
+    }
+  }
+}
+
+} // namespace
+
+std::string_view form_of_extension(const std::string& path) {
+  std::string_view found;
+  each_extension([&](std::string_view extension, std::string_view form) {
+    if (path.ends_with(extension)) found = form;
+  });
+  return found;
+}
+
+std::string form_extensions() {
+  std::string list;
+  each_extension([&](std::string_view extension, std::string_view) {
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", extension);
+  });
+  return list;
+}
+
+std::string text_form(const OutputOptions& output) {
+  if (!output.format.empty()) return output.format;
+  if (output.to_standard_output()) return "table";
+  const std::string_view form = form_of_extension(output.path);
+  if (form.empty())
+    fail("{}: the extension names no format ({}); give --format", output.path, form_extensions());
+  return std::string(form);
+}
+
 render::Sink TextFile::sink() {
   if (path_.empty() || path_ == "-") return [](std::string_view text) { print(text); };
   return [this](std::string_view text) { text_ += text; };

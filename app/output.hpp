@@ -17,6 +17,14 @@ struct OutputOptions {
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
                 std::string help);
 
+/// The text form (render::forms()) for an output: --format, else by the extension of the path, else
+/// a table. Throws Error for an extension that names none.
+std::string text_form(const OutputOptions& output);
+/// The form that the extension of a path names, or "".
+std::string_view form_of_extension(const std::string& path);
+/// ".txt, .csv, …": every extension that names a form.
+std::string form_extensions();
+
 /// The text that one file gets, or standard output at once.
 class TextFile {
 public:

@@ -11,6 +11,7 @@ constexpr Command list[] = {
   {"show", "an overview of all steps, or the numbers of some", declare_show},
   {"dump", "write steps to files", declare_dump},
   {"explain", "one query token, step by step with its numbers", declare_explain},
+  {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
   {"report", "a page to look at heads in a browser", declare_report},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},

@@ -27,5 +27,6 @@ Run declare_explain(Cli& cli);
 Run declare_report(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
+Run declare_stats(Cli& cli);
 
 } // namespace mha::app

@@ -71,6 +71,41 @@ class Rows {
   }
 }
 
+/// Only the largest numbers of each row: what is not kept is 0, and at most `below(row)`.
+class LargestOfRows {
+  constructor(stage, bytes) {
+    this.rows = stage.rows;
+    this.cols = stage.cols;
+    this.kept = stage.kept;
+    this.exact = true;
+    this.dtype = 'float32';
+    const count = stage.rows * stage.kept;
+    this.keys = new Uint32Array(together(bytes.subarray(0, 4 * count), count, 4));
+    this.numbers = new Float32Array(together(bytes.subarray(4 * count), count, 4));
+  }
+  place(row, col) {
+    const end = (row + 1) * this.kept;
+    for (let i = row * this.kept; i < end; ++i) if (this.keys[i] === col) return i;
+    return -1;
+  }
+  at(row, col) {
+    const place = this.place(row, col);
+    return place < 0 ? 0 : this.numbers[place];
+  }
+  below(row) {
+    return this.numbers[(row + 1) * this.kept - 1];
+  }
+  row(row) {
+    const values = new Float32Array(this.cols);
+    for (let i = row * this.kept; i < (row + 1) * this.kept; ++i) values[this.keys[i]] = this.numbers[i];
+    return values;
+  }
+  range() {
+    if (!this.limits) this.limits = { low: 0, high: this.numbers.reduce((high, value) => Math.max(high, value), 0) };
+    return this.limits;
+  }
+}
+
 const unpacked = new Map();
 /// The rows of a stage ("weights", "q" …) of a layer's head; null where the page has none. Heads
 /// are counted by their place in the layer's list; k and v by the one that the head reads.
@@ -80,15 +115,23 @@ function load(layer, name, head) {
   const chunk = stage.heads[name === 'k' || name === 'v' ? layer.kv[head] : head];
   if (!unpacked.has(chunk))
     unpacked.set(chunk, inflated(bytesOf($(`chunk${chunk}`).textContent))
-      .then((bytes) => new Rows(stage, layer.dtype, bytes)));
+      .then((bytes) => (stage.form === 'largest' ? new LargestOfRows(stage, bytes)
+        : new Rows(stage, layer.dtype, bytes))));
   return unpacked.get(chunk);
 }
 
 /// Everything that the views need of a head, ready.
 async function loadHead(layer, head) {
-  const names = ['weights', 'masked', 'scores', 'q', 'k', 'v', 'head_out'];
+  const names = ['weights', 'pooled', 'masked', 'scores', 'q', 'k', 'v', 'head_out'];
   const loaded = await Promise.all(names.map((name) => load(layer, name, head)));
   return Object.fromEntries(names.map((name, i) => [name, loaded[i]]));
+}
+
+/// Whether a query may not attend to a key; false where the page cannot tell.
+function isHidden(layer, masked, query, key) {
+  if (masked) return masked.at(query, key) === -Infinity;
+  if (layer.visible) return key < layer.visible[2 * query] || key >= layer.visible[2 * query + 1];
+  return false;
 }
 
 const queryLabels = (layer) => (layer.tokens.length > 0 ? layer.tokens : null);

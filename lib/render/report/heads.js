@@ -20,7 +20,7 @@ function sortedHeads() {
 }
 
 /// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
-function drawSmall(canvas, rows, masked, log) {
+function drawSmall(canvas, layer, rows, masked, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
   const { high } = rows.range();
@@ -34,9 +34,11 @@ function drawSmall(canvas, rows, masked, log) {
     best.fill(-Infinity);
     const end = Math.floor(((y + 1) * rows.rows) / height);
     for (let r = Math.floor((y * rows.rows) / height); r < end; ++r) {
-      const row = rows.row(r), mask = masked ? masked.row(r) : null;
+      const row = rows.row(r);
+      const scaleQ = layer.T / rows.rows, scaleK = layer.S / rows.cols;
+      const query = Math.min(layer.T - 1, Math.ceil((r + 1) * scaleQ) - 1); // the last of a pool
       for (let c = 0; c < row.length; ++c) {
-        if (mask && mask[c] === -Infinity) continue;
+        if (isHidden(layer, masked, query, Math.floor(c * scaleK))) continue;
         const x = Math.floor((c * width) / rows.cols);
         if (row[c] > best[x]) best[x] = row[c];
       }
@@ -62,8 +64,10 @@ async function drawCard(card) {
   if (card.dataset.drawn === state.colors || card.dataset.seen !== 'yes') return;
   card.dataset.drawn = state.colors;
   const [l, h] = card.dataset.place.split(' ').map(Number);
-  const [weights, masked] = await Promise.all(['weights', 'masked'].map((name) => load(layers[l], name, h)));
-  drawSmall(card.querySelector('canvas'), weights, masked, state.colors === 'log');
+  const layer = layers[l];
+  const [weights, masked] = await Promise.all(
+    [layer.stages.pooled ? 'pooled' : 'weights', 'masked'].map((name) => load(layer, name, h)));
+  drawSmall(card.querySelector('canvas'), layer, weights, masked, state.colors === 'log');
 }
 
 function cardOf(l, h) {

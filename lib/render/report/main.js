@@ -47,7 +47,9 @@ function drawControls() {
   fillSelect($('zoom'), zooms.filter((size) => size < most).map((size) =>
     [size, size === 0 ? 'whole' : `${size} tokens`]), state.zoom);
   const name = headName(layer, state.head);
-  $('head-title').textContent = name[0].toUpperCase() + name.slice(1);
+  const swatch = el('span', { class: 'swatch' });
+  swatch.style.background = headColor(layer.heads[state.head]);
+  $('head-title').replaceChildren(swatch, name[0].toUpperCase() + name.slice(1));
   const facts = layer.measures[state.head];
   const words = facts && facts.kind ? [facts.kind] : [];
   for (const one of ['entropy', 'effective_keys', 'first', 'previous', 'self', 'induction']) {
@@ -61,9 +63,12 @@ function drawControls() {
 /// How exact the page's numbers are.
 function accuracy(layer) {
   const { weights, ...others } = layer.stages;
-  const words = [weights.form === 'exact'
-    ? `Weights are exact (${layer.dtype}): what mha-inspect show prints.`
-    : 'Weights are rounded to 16 bits a row: within 1/65532 of the row’s largest.'];
+  const words = [{
+    exact: `Weights are exact (${layer.dtype}): what mha-inspect show prints.`,
+    rounded: 'Weights are rounded to 16 bits: within 1/65532 of the largest of their row.',
+    largest: `Of each query the ${weights.kept} largest weights are exact, the others are not in the page; ` +
+      'the whole map shows the largest weight of each of its pools of queries and keys.',
+  }[weights.form]];
   if (weights.form === 'exact' && Object.values(others).some((stage) => stage.form === 'rounded'))
     words.push('The other stages are rounded to 16 bits between a row’s smallest and largest number.');
   return words.join(' ');
@@ -79,7 +84,7 @@ async function drawHead(names) {
   current = wanted;
   lines.rows = stages.weights;
   matrix.head = stages;
-  if (other || names.has('query') || names.has('pin') || names.has('key')) revealToken();
+  if (state.pin && (other || names.has('query') || names.has('pin') || names.has('key'))) revealToken();
   drawLines();
   if (other || ['query', 'key', 'pin', 'stage', 'zoom', 'colors', 'theme', 'size'].some((name) => names.has(name))) drawMatrix();
   drawSteps(stages);
@@ -95,7 +100,8 @@ function draw(names) {
 }
 
 function start() {
-  Object.assign(initial, state, { query: layers[0].T - 1 });
+  const long = Math.max(layers[0].T, layers[0].S) > 128; // most weights are small there
+  Object.assign(initial, state, { query: layers[0].T - 1, colors: long ? 'log' : 'linear' });
   Object.assign(state, readAddress());
   fit();
   setupControls();

@@ -32,10 +32,12 @@ function setupMatrix() {
 function shownRows() {
   return matrix.head && (matrix.head[state.stage] || matrix.head.weights);
 }
-/// Whether a query may not attend to a key; false where the page cannot tell.
+/// Whether the picture is of pools of cells instead of cells.
+function isPooled() {
+  return state.stage === 'weights' && matrix.head.pooled !== null && state.zoom === 0;
+}
 function hidden(query, key) {
-  const { masked } = matrix.head;
-  return masked ? masked.at(query, key) === -Infinity : false;
+  return isHidden(layers[state.layer], matrix.head.masked, query, key);
 }
 
 /// The cell under the pointer; where a pixel stands for several, the largest of them.
@@ -51,6 +53,7 @@ function cellAt(event) {
     return [first + Math.min(low, count - 1), first + Math.min(high, count)];
   };
   const rows = shownRows();
+  if (isPooled()) return strongestOfPool(y, x);
   if (place.cell >= 1)
     return { query: view.q + Math.floor(y / place.cell), key: view.k + Math.floor(x / place.cell) };
   const [q0, q1] = range(y, place.height, view.rows, view.q);
@@ -62,8 +65,29 @@ function cellAt(event) {
   return best;
 }
 
+/// The largest weight that is kept of the pool under the pointer, else its middle.
+function strongestOfPool(y, x) {
+  const layer = layers[state.layer], { pooled, weights } = matrix.head;
+  const pool = (at, size, count, total) => {
+    const i = Math.min(count - 1, Math.floor((at / size) * count));
+    return [Math.ceil((i * total) / count), Math.ceil(((i + 1) * total) / count)];
+  };
+  const [q0, q1] = pool(y, matrix.place.height, pooled.rows, layer.T);
+  const [k0, k1] = pool(x, matrix.place.width, pooled.cols, layer.S);
+  let best = { query: (q0 + q1) >> 1, key: (k0 + k1) >> 1 }, most = 0;
+  for (let q = q0; q < q1; ++q)
+    for (let i = q * weights.kept; i < (q + 1) * weights.kept; ++i)
+      if (weights.keys[i] >= k0 && weights.keys[i] < k1 && weights.numbers[i] > most) {
+        most = weights.numbers[i];
+        best = { query: q, key: weights.keys[i] };
+      }
+  return best;
+}
+
 function cellText({ query, key }) {
   const rows = shownRows(), value = rows.at(query, key);
+  if (rows.kept && rows.place(query, key) < 0)
+    return hidden(query, key) ? '0' : `at most ${rounded(rows.below(query), 3)}`;
   return rows.exact ? exact(value, rows.dtype) : `≈ ${rounded(value, 5)}`;
 }
 function cellLines(cell) {
@@ -100,6 +124,7 @@ function drawMatrix() {
   $('zoom-field').hidden = Math.max(layer.T, layer.S) <= 64;
   fitWindow(layer);
   const view = matrix.window;
+  const pooled = isPooled() ? matrix.head.pooled : null;
   const labels = { q: queryLabels(layer), k: keyLabels(layer) };
   const style = getComputedStyle(document.body);
   const measure = sized(matrix.canvas, 1, 1);
@@ -121,39 +146,44 @@ function drawMatrix() {
   sized(matrix.marks, outer, top + height);
 
   const signed = state.stage !== 'weights';
-  const range = rows.range();
+  const range = (pooled || rows).range();
   const paint = signed
     ? painter({ high: Math.max(Math.abs(range.low), Math.abs(range.high)), signed: true })
     : painter({ low: 0, high: range.high, log: state.colors === 'log' });
   matrix.paint = paint;
-  paintCells(context, rows, paint, view, matrix.place);
+  paintCells(context, pooled || rows, paint,
+    pooled ? { q: 0, k: 0, rows: pooled.rows, cols: pooled.cols } : view, matrix.place, layer);
   drawAxes(context, view, labels, readable);
   drawLegend(context, paint, left, top + height + 16, Math.min(width, 240));
   drawMarks();
 }
 
-/// A pixel a cell, then scaled; or the largest of the cells that a pixel stands for.
-function paintCells(context, rows, paint, view, { left, top, width, height, cell }) {
-  const ratio = cell >= 1 ? 0 : window.devicePixelRatio || 1;
-  const w = ratio ? Math.round(width * ratio) : view.cols;
-  const h = ratio ? Math.round(height * ratio) : view.rows;
+/// A pixel a cell, then scaled; or the largest of the cells that a pixel stands for. `view` counts
+/// the cells of `rows`, which may be pools of queries and keys.
+function paintCells(context, rows, paint, view, { left, top, width, height, cell }, layer) {
+  const ratio = window.devicePixelRatio || 1;
+  const fewer = width * ratio < view.cols || height * ratio < view.rows;
+  const w = fewer ? Math.min(Math.round(width * ratio), view.cols) : view.cols;
+  const h = fewer ? Math.min(Math.round(height * ratio), view.rows) : view.rows;
   const picture = el('canvas', { width: w, height: h });
   const pixels = picture.getContext('2d');
   const image = pixels.createImageData(w, h);
   const best = new Float64Array(w);
   const none = channels(themed('--hidden').slice(1));
   const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
+  const queriesOf = layer.T / rows.rows, keysOf = layer.S / rows.cols;
+  const { masked } = matrix.head;
   for (let y = 0; y < h; ++y) {
     best.fill(-Infinity);
     const first = Math.floor((y * view.rows) / h);
     const end = Math.max(first + 1, Math.floor(((y + 1) * view.rows) / h));
     for (let r = first; r < end; ++r) {
       const row = rows.row(view.q + r);
-      const mask = matrix.head.masked ? matrix.head.masked.row(view.q + r) : null;
+      const query = Math.min(layer.T - 1, Math.ceil((view.q + r + 1) * queriesOf) - 1);
       for (let c = 0; c < view.cols; ++c) {
         const value = row[view.k + c];
-        if (mask && mask[view.k + c] === -Infinity) continue;
-        if (value > best[columns[c]]) best[columns[c]] = value;
+        if (value <= best[columns[c]]) continue;
+        if (!isHidden(layer, masked, query, Math.floor((view.k + c) * keysOf))) best[columns[c]] = value;
       }
     }
     for (let x = 0; x < w; ++x) {

@@ -49,15 +49,13 @@ const typeOf = (rows) => (rows.exact ? rows.dtype : null);
 
 /// The numbers of one key, as far as the page has them.
 function keyNumbers(layer, head, query, key) {
-  const value = { key, weight: head.weights.at(query, key) };
-  if (head.masked) {
-    value.masked = head.masked.at(query, key);
-    value.hidden = value.masked === -Infinity;
-  }
+  const value = { key, weight: head.weights.at(query, key), hidden: isHidden(layer, head.masked, query, key) };
+  if (head.masked) value.masked = head.masked.at(query, key);
+  if (value.hidden) return value;
   if (head.scores) value.score = head.scores.at(query, key);
-  else if (head.masked && !value.hidden) value.score = value.masked / layer.scale;
-  if (value.score !== undefined && layer.stages.q) value.scaled = value.score * layer.scale;
-  if (value.score !== undefined && !layer.stages.q && head.masked && head.scores) value.scaled = value.score * layer.scale;
+  else if (head.masked) value.score = value.masked / layer.scale; // nothing stands between them
+  else if (head.q && head.k) value.score = dot(head.q.row(query), head.k.row(key));
+  if (value.score !== undefined) value.scaled = value.score * layer.scale;
   return value;
 }
 
@@ -65,7 +63,8 @@ function drawSteps(head) {
   const layer = layers[state.layer], q = state.query, labels = keyLabels(layer);
   const box = $('steps');
   const keys = Array.from({ length: layer.S }, (_, key) => keyNumbers(layer, head, q, key));
-  const order = keys.filter((one) => !one.hidden).sort((a, b) => b.weight - a.weight || a.key - b.key);
+  const known = (one) => !one.hidden && (!head.weights.kept || head.weights.place(q, one.key) >= 0);
+  const order = keys.filter(known).sort((a, b) => b.weight - a.weight || a.key - b.key);
   let number = 0;
   const parts = [];
 
@@ -89,7 +88,7 @@ function drawSteps(head) {
 }
 
 function compareFormula(layer, head) {
-  if (!head.masked && !head.scores) return 'the weights α, largest first';
+  if (!head.masked && !head.scores && !head.q) return 'the weights α, largest first';
   const cap = layer.softcap ? `, capped at ${layer.softcap}` : '';
   return `scaled = ${rounded(layer.scale)} · q·k${cap}, α = softmax(masked)`;
 }
@@ -122,8 +121,10 @@ function keyTable(layer, head, shown, order, labels) {
   else if (allKeys && order.length > fewKeys)
     foot.push(el('tr', {}, el('td', { colspan: columns.length + 1 },
       el('button', { class: 'link', onclick: () => { allKeys = false; drawSteps(head); } }, 'show fewer'))));
-  const hiddenKeys = layer.S - order.length;
+  const hiddenKeys = head.weights.kept ? 0 : layer.S - order.length;
   const notes = [];
+  if (head.weights.kept)
+    notes.push(`The page holds the ${head.weights.kept} largest weights of each query.`);
   if (hiddenKeys > 0) notes.push(`${hiddenKeys} key${hiddenKeys === 1 ? ' is' : 's are'} hidden by the mask.`);
   const chosen = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
   return el('div', {},
@@ -146,15 +147,15 @@ function dotText(head, query, key) {
   const a = head.q.row(query), b = head.k.row(key);
   const few = 6;
   const terms = Array.from(a.slice(0, few), (value, i) => `${rounded(value, 3)}·${rounded(b[i], 3)}`);
-  const sum = a.reduce((total, value, i) => total + value * b[i], 0);
   const more = a.length > few ? ` + … ${a.length - few} more` : '';
-  return `q·k of key ${key}: ${terms.join(' + ')}${more} = ${rounded(sum)}`;
+  return `q·k of key ${key}: ${terms.join(' + ')}${more} = ${rounded(dot(a, b))}`;
 }
+const dot = (a, b) => a.reduce((total, value, i) => total + value * b[i], 0);
 
 function valueRows(head, shown, order, labels, q) {
   const list = shown.slice(0, 6);
   const parts = list.map((one) => ({ one, values: head.v.row(one.key).map((value) => value * one.weight) }));
-  const out = head.head_out ? head.head_out.row(q) : null;
+  const out = head.head_out ? head.head_out.row(q) : summed(head, order);
   const all = parts.map((part) => part.values).concat(out ? [out] : []);
   const high = Math.max(...all.map((values) => values.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
   const rows = parts.map(({ one, values }) => vectorRow(
@@ -164,11 +165,22 @@ function valueRows(head, shown, order, labels, q) {
     rows.push(el('div', { class: 'vector quiet' }, `… ${more} more key${more === 1 ? '' : 's'}`));
   }
   if (out) {
-    const row = vectorRow('head_out', out, typeOf(head.head_out), high);
+    const row = vectorRow('head_out', out, head.head_out ? typeOf(head.head_out) : null, high);
     row.classList.add('total');
     rows.push(row);
   }
   return el('div', { class: 'vectors' }, ...rows);
+}
+
+/// Σ α v, where the page does not hold head_out; nothing where it lacks some of the weights.
+function summed(head, order) {
+  if (head.weights.kept) return null;
+  const out = new Float64Array(head.v.cols);
+  for (const { key, weight } of order) {
+    const values = head.v.row(key);
+    for (let i = 0; i < out.length; ++i) out[i] += weight * values[i];
+  }
+  return out;
 }
 
 function contributionSentence(layer, q) {

@@ -2,7 +2,7 @@
 
 /// How high a row of the lines is: all tokens in one look while they can be read.
 function rowHeight(tokens) {
-  return Math.max(13, Math.min(22, Math.floor(720 / tokens)));
+  return Math.max(12, Math.min(22, Math.floor(780 / tokens)));
 }
 
 /// `side` is 'query' or 'key'. place(first, last, top) shows the rows first … last.
