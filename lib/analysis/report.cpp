@@ -124,10 +124,13 @@ struct Kept {
 /// rounded; what tells the steps rounded, as long as it takes a third.
 Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest& request) {
   const std::size_t element = size_of(layer.dtype);
+  // head_out is left out where it is not exact: the page adds it up.
+  const bool adds_up = report.forms.count("v") > 0;
   std::size_t all = 0, vectors = 0;
   for (const auto& [name, stage] : report.forms) {
     all += bytes_of(layer, stage, element);
-    if (info_of(stage).kind != Kind::map) vectors += bytes_of(layer, stage, 2);
+    if (info_of(stage).kind != Kind::map && !(adds_up && stage == Stage::head_out))
+      vectors += bytes_of(layer, stage, 2);
   }
   const RowForm others = all <= request.all_exact ? RowForm::exact : RowForm::rounded;
   const std::size_t maps = bytes_of(layer, Stage::weights, element);
@@ -141,8 +144,8 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
       // Deflating makes an eighth of a map at best, rarely: then it is not even tried.
       if (maps / element * 2 <= 8 * kept.limit)
         kept.targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
-    } else if (name == "head_out" && others != RowForm::exact && report.forms.count("v")) {
-      continue; // the page adds it up
+    } else if (stage == Stage::head_out && adds_up && others != RowForm::exact) {
+      continue;
     } else if (map ? exact && 2 * maps <= request.limit : with_vectors) {
       kept.targets.push_back({stage, others});
       kept.masked = kept.masked || stage == Stage::masked;
@@ -162,8 +165,8 @@ void keep_peaks(const Layer& layer, const ReportRequest& request, const Selectio
          layer.dims.T, report.heads.size());
   RowPeaks peaks(layer, report.heads, request.batch, kept);
   compute(layer, make_plan(layer, peaks.wants(), selection), peaks, request.threads);
-  report.stages.insert_or_assign("weights", peaks.largest());
-  report.stages.insert_or_assign("pooled", peaks.pooled());
+  report.stages.emplace("weights", peaks.largest());
+  report.stages.emplace("pooled", peaks.pooled()); // unless it is there
 }
 
 } // namespace
@@ -197,6 +200,10 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   Several all;
   all.add(rows);
+  // Small maps of long ones: a page draws them before it unpacks a head.
+  std::optional<RowPeaks> pools;
+  if (dims.T * dims.S_all > 256 * 256)
+    all.add(pools.emplace(layer, report.heads, request.batch, 0));
   std::optional<VisibleKeys> visible;
   if (!kept.masked && contains(available, Stage::masked))
     all.add(visible.emplace(layer, report.heads, request.batch));
@@ -214,6 +221,7 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
+  if (pools) report.stages.emplace("pooled", pools->pooled());
   if (visible) report.visible = visible->runs();
   if (!report.stages.count("weights")) keep_peaks(layer, request, selection, report);
   if (report.stages.count("v") || report.stages.count("k")) {

@@ -49,12 +49,12 @@ void RowPeaks::observe(const Block& block) {
 }
 
 template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
-  std::vector<std::uint32_t> order(S_);
+  std::vector<std::uint32_t> order(kept_ > 0 ? S_ : 0);
   std::vector<float> pools(pool_cols_);
   for (std::size_t r = 0; r < block.values.shape[1]; ++r) {
     const T* row = row_of<T>(block, r);
     const std::size_t query = block.token + r;
-    std::iota(order.begin(), order.end(), 0U);
+    if (kept_ > 0) std::iota(order.begin(), order.end(), 0U);
     const auto rank = [&](std::uint32_t key) { // NaN before everything: it is what one must see
       return std::isnan(row[key]) ? std::numeric_limits<T>::infinity() : row[key];
     };

@@ -15,7 +15,7 @@ namespace mha {
 class RowPeaks : public Observer {
 public:
   /// The most cells along a side of the pooled map.
-  static constexpr std::size_t most_pools = 256;
+  static constexpr std::size_t most_pools = 192;
 
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
 

@@ -117,6 +117,7 @@ function load(layer, name, head) {
     unpacked.set(chunk, inflated(bytesOf($(`chunk${chunk}`).textContent))
       .then((bytes) => (stage.form === 'largest' ? new LargestOfRows(stage, bytes)
         : new Rows(stage, layer.dtype, bytes))));
+  document.documentElement.dataset.unpacked = unpacked.size; // for tests
   return unpacked.get(chunk);
 }
 
@@ -146,6 +147,10 @@ function headName(layer, head) {
   if (layer.batch !== undefined) words.push(`item ${layer.batch}`);
   words.push(`head ${layer.heads[head]}`);
   return words.join(' · ');
+}
+/// "L1 H0", for cards.
+function shortName(layer, head) {
+  return `${layer.id === '' ? '' : `L${layer.id} `}${layer.batch === undefined ? '' : `B${layer.batch} `}H${layer.heads[head]}`;
 }
 /// The value of a measure ("entropy"), or null.
 function measureOf(layer, head, name) {

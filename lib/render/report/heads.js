@@ -38,7 +38,7 @@ function drawSmall(canvas, layer, rows, masked, log) {
       const scaleQ = layer.T / rows.rows, scaleK = layer.S / rows.cols;
       const query = Math.min(layer.T - 1, Math.ceil((r + 1) * scaleQ) - 1); // the last of a pool
       for (let c = 0; c < row.length; ++c) {
-        if (isHidden(layer, masked, query, Math.floor(c * scaleK))) continue;
+        if (isHidden(layer, masked, query, Math.ceil(c * scaleK))) continue;
         const x = Math.floor((c * width) / rows.cols);
         if (row[c] > best[x]) best[x] = row[c];
       }
@@ -98,7 +98,7 @@ function drawHeads() {
   const shown = list.map(([l, h]) => {
     const card = cardOf(l, h), layer = layers[l];
     const chosen = l === state.layer && h === state.head;
-    card.querySelector('.card-name').textContent = several ? headName(layer, h) : `head ${layer.heads[h]}`;
+    card.querySelector('.card-name').textContent = several ? shortName(layer, h) : `head ${layer.heads[h]}`;
     const value = measure ? measureOf(layer, h, state.sort) : null;
     card.querySelector('.card-value').textContent =
       !measure ? '' : value === null ? '–' : measure.count ? String(value) : rounded(value, 3);

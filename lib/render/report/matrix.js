@@ -34,7 +34,7 @@ function shownRows() {
 }
 /// Whether the picture is of pools of cells instead of cells.
 function isPooled() {
-  return state.stage === 'weights' && matrix.head.pooled !== null && state.zoom === 0;
+  return state.stage === 'weights' && matrix.head.weights.kept > 0 && state.zoom === 0;
 }
 function hidden(query, key) {
   return isHidden(layers[state.layer], matrix.head.masked, query, key);
@@ -142,6 +142,7 @@ function drawMatrix() {
   const width = Math.floor(cell * view.cols), height = Math.max(1, Math.floor(cell * view.rows));
   const legend = 40;
   matrix.place = { left, top, cell, width, height };
+  matrix.marks.dataset.place = JSON.stringify({ ...matrix.place, ...view }); // for tests
   const context = sized(matrix.canvas, outer, top + height + legend);
   sized(matrix.marks, outer, top + height);
 
@@ -183,7 +184,7 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
       for (let c = 0; c < view.cols; ++c) {
         const value = row[view.k + c];
         if (value <= best[columns[c]]) continue;
-        if (!isHidden(layer, masked, query, Math.floor((view.k + c) * keysOf))) best[columns[c]] = value;
+        if (!isHidden(layer, masked, query, Math.ceil((view.k + c) * keysOf))) best[columns[c]] = value;
       }
     }
     for (let x = 0; x < w; ++x) {

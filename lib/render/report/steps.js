@@ -79,7 +79,7 @@ function drawSteps(head) {
     const chosen = order.find((one) => one.key === state.key);
     if (chosen) shown.push(chosen);
   }
-  parts.push(step(++number, 'Compare with the keys', compareFormula(layer, head), keyTable(layer, head, shown, order, labels)));
+  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(layer, head, shown, order, labels)));
   if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, shown, order, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
@@ -88,7 +88,7 @@ function drawSteps(head) {
 }
 
 function compareFormula(layer, head) {
-  if (!head.masked && !head.scores && !head.q) return 'the weights α, largest first';
+  if (!head.masked && !head.scores && !head.q) return 'α, the largest first';
   const cap = layer.softcap ? `, capped at ${layer.softcap}` : '';
   return `scaled = ${rounded(layer.scale)} · q·k${cap}, α = softmax(masked)`;
 }
