@@ -55,7 +55,7 @@ if [ "$preset" = dev ]; then
     skipped=" playwright-core (npm ci failed)"
   fi
   if [ -z "$skipped" ]; then
-    MHA=$build/app/mha-inspect OUT=$web node --test --test-reporter=tap tests/web/ >"$build/web-tests.log" 2>&1 ||
+    MHA=$build/app/mha-inspect OUT=$web node --test --test-reporter=tap tests/web/report_test.mjs >"$build/web-tests.log" 2>&1 ||
       sed -n '/^not ok/,$p' "$build/web-tests.log"
     counts=$(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } END { if (p + f > 0) print p, f }' "$build/web-tests.log")
     [ -n "$counts" ] || { cat "$build/web-tests.log"; counts="0 1"; }

@@ -24,6 +24,9 @@ struct ReportCommand {
 std::string description(const Model& model, const LoadedLayer& loaded) {
   std::string text = headline(model, loaded, {});
   text.pop_back();
+  text.erase(0, render::visible(model.title()).size());
+  for (std::string_view before : {" ", "· "}) // "TITLE layer 1 …", "TITLE · 2 heads …"
+    if (text.starts_with(before)) text.erase(0, before.size());
   return text;
 }
 
@@ -42,9 +45,9 @@ std::vector<LayerReport> ReportCommand::reports(const Model& model) {
       wanted.batch = batch;
       wanted.selection.head = selection.head;
       wanted.threads = common.threads;
-      // Base64 makes four bytes out of three.
+      // Base64 makes four bytes out of three; the template takes 0.1 MB.
       const auto pages = static_cast<double>(model.chosen().size() * batches.size());
-      wanted.limit = static_cast<std::size_t>(max_size * 1e6 * 3 / 4 / pages);
+      wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.1) * 1e6 * 3 / 4 / pages);
       wanted.all_exact = static_cast<std::size_t>(400e3 / pages);
       LayerReport report = mha::report(layer, wanted);
       report.id = id;

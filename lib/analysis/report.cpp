@@ -113,6 +113,15 @@ std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
   return bytes;
 }
 
+/// The limit without what is there in any case: contributions as text, pools, visible keys.
+std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std::size_t heads) {
+  const Dims& dims = layer.dims;
+  const std::size_t pools = std::min(dims.T, RowPeaks::most_pools) *
+                            std::min(dims.S_all, RowPeaks::most_pools) * sizeof(std::uint16_t);
+  const std::size_t spent = heads * (dims.T * 12 + pools) + dims.T * 12;
+  return request.limit > spent ? request.limit - spent : 0;
+}
+
 /// What is kept of a layer, and in which form.
 struct Kept {
   std::vector<PackedRows::Target> targets;
@@ -158,7 +167,7 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
 void keep_peaks(const Layer& layer, const ReportRequest& request, const Selection& selection,
                 LayerReport& report) {
   const std::size_t rows = layer.dims.T * report.heads.size();
-  const std::size_t kept = std::min<std::size_t>(request.limit / 2 / (rows * 8), 64);
+  const std::size_t kept = std::min<std::size_t>(request.limit * 2 / 3 / (rows * 8), 64);
   if (kept == 0)
     fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
          "each; raise --max-size or select with --head",
@@ -171,7 +180,7 @@ void keep_peaks(const Layer& layer, const ReportRequest& request, const Selectio
 
 } // namespace
 
-LayerReport report(const Layer& layer, const ReportRequest& request) {
+LayerReport report(const Layer& layer, const ReportRequest& asked) {
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
@@ -181,6 +190,9 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
   if (dims.T == 0 || dims.S_all == 0)
     fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);
 
+  ReportRequest request = asked;
+  request.limit =
+      limit_for_rows(layer, asked, resolved(asked.selection.head, dims.H, "heads").indices.size());
   LayerReport report;
   if (dims.batched) report.batch = request.batch;
   report.dtype = layer.dtype;
@@ -188,6 +200,7 @@ LayerReport report(const Layer& layer, const ReportRequest& request) {
   report.settings = layer.settings;
   report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
   report.has_W_o = !layer.W_o.empty();
+  report.given = layer.given_set;
   report.heads = resolved(request.selection.head, dims.H, "heads").indices;
   report.tokens = layer.tokens;
   report.keys = labels_of_keys(layer);

@@ -13,7 +13,7 @@ namespace mha {
 struct ReportRequest {
   std::size_t batch = 0; ///< the item
   Selection selection;   ///< heads
-  /// Packed bytes that the rows of the layer may take.
+  /// Packed bytes that the rows and numbers of the layer may take.
   std::size_t limit = std::size_t{18} << 20;
   /// Unpacked bytes up to which every stage is kept exactly; above, only `weights`.
   std::size_t all_exact = std::size_t{300} << 10;
@@ -35,6 +35,7 @@ struct LayerReport {
   Settings settings;
   double scale = 1;
   bool has_W_o = false;
+  StageSet given; ///< stages that are given, not computed
   std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
   std::vector<std::size_t> heads;        ///< the chosen ones
   std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values

@@ -125,7 +125,9 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
   for (const auto& [name, packed] : layer.stages) {
     stages[name] = chunks.add(packed);
     const auto form = layer.forms.find(name);
-    if (form != layer.forms.end()) stages[name]["stage"] = mha::name_of(form->second);
+    if (form == layer.forms.end()) continue;
+    stages[name]["stage"] = mha::name_of(form->second);
+    stages[name]["given"] = contains(layer.given, form->second);
   }
   json contributions = json::array();
   for (const HeadContribution& head : layer.contributions)
@@ -143,6 +145,7 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
               {"same", layer.same_tokens},
               {"scale", layer.scale},
               {"softcap", layer.settings.softcap},
+              {"projects", layer.has_W_o},
               {"stages", std::move(stages)},
               {"contributions", std::move(contributions)},
               {"outputNorm", numbers(layer.output_norm)},

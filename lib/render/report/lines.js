@@ -96,6 +96,7 @@ function drawLines() {
 function revealToken() {
   const layer = layers[state.layer], box = $('lines');
   const height = rowHeight(Math.max(layer.T, layer.S));
+  lines.inner.style.height = `${Math.max(layer.T, layer.S) * height}px`;
   const at = (state.pin === 'key' ? state.key : state.query) * height;
   if (at < box.scrollTop || at + height > box.scrollTop + box.clientHeight)
     box.scrollTop = Math.max(0, at - box.clientHeight / 2);

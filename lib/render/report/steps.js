@@ -69,9 +69,9 @@ function drawSteps(head) {
   const parts = [];
 
   if (head.q) {
-    const stage = layer.stages.q.stage;
-    const made = { q: 'x W_q + b_q', q_norm: 'normalised', q_rope: 'normalised or rotated to its position' }[stage];
-    parts.push(step(++number, 'The query', `${stage} = ${stage === 'q_rope' ? 'q, rotated to its position' : made}`,
+    const { stage, given } = layer.stages.q;
+    const formula = { q: 'q = x W_q + b_q', q_norm: 'q_norm: q, normalised', q_rope: 'q_rope: q, rotated to its position' }[stage];
+    parts.push(step(++number, 'The query', given ? `${stage}, as given` : formula,
       vectorRow(stage, head.q.row(q), typeOf(head.q))));
   }
   const shown = allKeys ? order : order.slice(0, fewKeys);
@@ -83,7 +83,8 @@ function drawSteps(head) {
   if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, shown, order, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
-  if (sentence) parts.push(step(++number, 'Project to the output', 'head_result = head_out W_o[h]', el('p', {}, sentence)));
+  if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', 'head_result = head_out W_o[h]']
+    : ['Join the heads', 'there is no W_o: the head keeps its columns of the output']), el('p', {}, sentence)));
   box.replaceChildren(...parts);
 }
 
