@@ -1,9 +1,11 @@
 # Installs what is missing (Debian and its kin), or names it and stops. Sourced by app/demo.sh and
-# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, or a header in <>.
+# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a file, or a header
+# in <>.
 
 have() {
   case $1 in
     "<"*) printf '#include %s\n' "$1" | c++ -std=c++20 -x c++ -E - >/dev/null 2>&1 ;;
+    /*) [ -e "$1" ] ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
   esac
 }
@@ -31,7 +33,8 @@ need_packages() {
 
 build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp> libxtensor-dev=<xtensor/xarray.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
-  libutf8proc-dev=<utf8proc.h>"
+  libutf8proc-dev=<utf8proc.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
+  fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 test_packages="catch2=<catch2/catch.hpp> jq=jq"
 # For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
 web_packages="chromium=chromium nodejs=node npm=npm"

@@ -10,6 +10,7 @@ constexpr Command list[] = {
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
   {"show", "an overview of all steps, or the numbers of some", declare_show},
   {"dump", "write steps to files", declare_dump},
+  {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
   {"report", "a page to look at heads in a browser", declare_report},

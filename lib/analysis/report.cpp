@@ -2,6 +2,7 @@
 
 #include "analysis/explain.hpp"
 #include "observe/packed_rows.hpp"
+#include "observe/pool.hpp"
 #include "observe/several.hpp"
 
 #include <algorithm>
@@ -113,11 +114,38 @@ std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
   return bytes;
 }
 
+/// The most cells along a side of a small map, and whether a page needs them: it draws them before
+/// it unpacks a head.
+constexpr std::size_t most_pools = 192;
+bool is_long(const Dims& dims) {
+  return dims.T * dims.S_all > 256 * 256;
+}
+
+/// Pooled maps as rows of a stage; masked cells are −inf.
+PackedStage packed(const Pool& pool) {
+  PackedStage stage{RowForm::rounded, 0, 0, 0, pool.query_factor(), pool.key_factor(), {}};
+  for (PooledMap& map : pool.maps()) {
+    stage.rows = map.rows, stage.cols = stage.kept = map.cols;
+    std::string bytes;
+    std::vector<std::uint16_t> codes(map.rows * map.cols);
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      if (map.masked[i] != 0) map.values[i] = -std::numeric_limits<double>::infinity();
+    for (std::size_t row = 0; row < map.rows; ++row) {
+      const RowScale scale =
+          round_row(&map.values[row * map.cols], 1, &codes[row * map.cols], map.cols);
+      bytes.append(reinterpret_cast<const char*>(&scale), sizeof scale);
+    }
+    append_planes(bytes, codes.data(), codes.size(), sizeof(std::uint16_t));
+    stage.heads.push_back(deflated(bytes));
+  }
+  return stage;
+}
+
 /// The limit without what is there in any case: contributions as text, pools, visible keys.
 std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std::size_t heads) {
   const Dims& dims = layer.dims;
-  const std::size_t pools = std::min(dims.T, RowPeaks::most_pools) *
-                            std::min(dims.S_all, RowPeaks::most_pools) * sizeof(std::uint16_t);
+  const std::size_t pools =
+      is_long(dims) ? std::min(dims.T, most_pools) * std::min(dims.S_all, most_pools) * 2 : 0;
   const std::size_t spent = heads * (dims.T * 12 + pools) + dims.T * 12;
   return request.limit > spent ? request.limit - spent : 0;
 }
@@ -175,7 +203,6 @@ void keep_peaks(const Layer& layer, const ReportRequest& request, const Selectio
   RowPeaks peaks(layer, report.heads, request.batch, kept);
   compute(layer, make_plan(layer, peaks.wants(), selection), peaks, request.threads);
   report.stages.emplace("weights", peaks.largest());
-  report.stages.emplace("pooled", peaks.pooled()); // unless it is there
 }
 
 } // namespace
@@ -213,10 +240,10 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   Several all;
   all.add(rows);
-  // Small maps of long ones: a page draws them before it unpacks a head.
-  std::optional<RowPeaks> pools;
-  if (dims.T * dims.S_all > 256 * 256)
-    all.add(pools.emplace(layer, report.heads, request.batch, 0));
+  std::optional<Pool> pool;
+  if (is_long(dims))
+    all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
+                         Pooling::max));
   std::optional<VisibleKeys> visible;
   if (!kept.masked && contains(available, Stage::masked))
     all.add(visible.emplace(layer, report.heads, request.batch));
@@ -234,7 +261,7 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
-  if (pools) report.stages.emplace("pooled", pools->pooled());
+  if (pool) report.stages.emplace("pooled", packed(*pool));
   if (visible) report.visible = visible->runs();
   if (!report.stages.count("weights")) keep_peaks(layer, request, selection, report);
   if (report.stages.count("v") || report.stages.count("k")) {

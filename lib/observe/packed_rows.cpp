@@ -87,7 +87,7 @@ template <class T> void PackedRows::observe_as(const Block& block, Kept& kept) {
 std::optional<PackedStage> PackedRows::take(Stage stage) {
   Kept& kept = kept_.at(stage);
   if (kept.packed > limit_) return std::nullopt;
-  PackedStage packed{kept.form, kept.rows, kept.cols, kept.cols, {}};
+  PackedStage packed{kept.form, kept.rows, kept.cols, kept.cols, 1, 1, {}};
   for (const std::unique_ptr<Head>& head : kept.heads)
     packed.heads.push_back(std::move(head->bytes));
   return packed;

@@ -25,6 +25,7 @@ enum class RowForm : std::uint8_t {
 struct PackedStage {
   RowForm form = RowForm::exact;
   std::size_t rows = 0, cols = 0, kept = 0;
+  std::size_t row_factor = 1, col_factor = 1; ///< of a pooled map: queries and keys of a cell
   std::vector<std::string> heads;
 };
 

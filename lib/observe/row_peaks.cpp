@@ -29,13 +29,10 @@ RowPeaks::RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size
       kept_(std::min(kept, layer.dims.S_all)),
       T_(layer.dims.T),
       S_(layer.dims.S_all),
-      pool_rows_(std::min(T_, most_pools)),
-      pool_cols_(std::min(S_, most_pools)),
       heads_(numbers_.size()) {
   for (Head& head : heads_) {
     head.keys.resize(T_ * kept_);
     head.weights.resize(T_ * kept_);
-    head.pools.resize(pool_rows_ * pool_cols_);
   }
 }
 
@@ -49,12 +46,11 @@ void RowPeaks::observe(const Block& block) {
 }
 
 template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
-  std::vector<std::uint32_t> order(kept_ > 0 ? S_ : 0);
-  std::vector<float> pools(pool_cols_);
+  std::vector<std::uint32_t> order(S_);
   for (std::size_t r = 0; r < block.values.shape[1]; ++r) {
     const T* row = row_of<T>(block, r);
     const std::size_t query = block.token + r;
-    if (kept_ > 0) std::iota(order.begin(), order.end(), 0U);
+    std::iota(order.begin(), order.end(), 0U);
     const auto rank = [&](std::uint32_t key) { // NaN before everything: it is what one must see
       return std::isnan(row[key]) ? std::numeric_limits<T>::infinity() : row[key];
     };
@@ -66,39 +62,15 @@ template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
       head.keys[query * kept_ + i] = order[i];
       head.weights[query * kept_ + i] = static_cast<float>(row[order[i]]);
     }
-    std::fill(pools.begin(), pools.end(), 0.0F);
-    for (std::size_t k = 0; k < S_; ++k) {
-      float& pool = pools[k * pool_cols_ / S_];
-      pool = std::max(pool, static_cast<float>(row[k]));
-    }
-    const std::lock_guard lock(mutex_);
-    float* kept = head.pools.data() + query * pool_rows_ / T_ * pool_cols_;
-    for (std::size_t c = 0; c < pool_cols_; ++c) kept[c] = std::max(kept[c], pools[c]);
   }
 }
 
 PackedStage RowPeaks::largest() const {
-  PackedStage packed{RowForm::largest, T_, S_, kept_, {}};
+  PackedStage packed{RowForm::largest, T_, S_, kept_, 1, 1, {}};
   for (const Head& head : heads_) {
     std::string bytes;
     append_planes(bytes, head.keys.data(), head.keys.size(), sizeof(std::uint32_t));
     append_planes(bytes, head.weights.data(), head.weights.size(), sizeof(float));
-    packed.heads.push_back(deflated(bytes));
-  }
-  return packed;
-}
-
-PackedStage RowPeaks::pooled() const {
-  PackedStage packed{RowForm::rounded, pool_rows_, pool_cols_, pool_cols_, {}};
-  for (const Head& head : heads_) {
-    std::string bytes;
-    std::vector<std::uint16_t> codes(pool_rows_ * pool_cols_);
-    for (std::size_t r = 0; r < pool_rows_; ++r) {
-      const RowScale scale = round_row(head.pools.data() + r * pool_cols_, 1,
-                                       codes.data() + r * pool_cols_, pool_cols_);
-      bytes.append(reinterpret_cast<const char*>(&scale), sizeof scale);
-    }
-    append_planes(bytes, codes.data(), codes.size(), sizeof(std::uint16_t));
     packed.heads.push_back(deflated(bytes));
   }
   return packed;

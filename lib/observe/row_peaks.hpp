@@ -1,42 +1,33 @@
 #pragma once
-// What of a map's rows fits where the map does not: the largest numbers, and the whole pooled down.
+// What fits of a map's rows where the map does not: the largest weights, which keys can be seen.
 
 #include "attention.hpp"
 #include "observe/packing.hpp"
 #include "select.hpp"
 
 #include <atomic>
-#include <mutex>
 
 namespace mha {
 
-/// Of each query and head, the largest weights and their keys; and the largest of each pool of
-/// queries × keys.
+/// Of each query and head, the largest weights and their keys.
 class RowPeaks : public Observer {
 public:
-  /// The most cells along a side of the pooled map.
-  static constexpr std::size_t most_pools = 192;
-
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
 
   StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
   void observe(const Block& block) override;
 
   PackedStage largest() const;
-  /// Pool i of n covers rows i · rows / n to (i + 1) · rows / n, rounded down.
-  PackedStage pooled() const;
 
 private:
   struct Head {
     std::vector<std::uint32_t> keys; ///< T × kept
     std::vector<float> weights;
-    std::vector<float> pools; ///< pooled rows × pooled cols
   };
   template <class T> void observe_as(const Block& block, Head& head);
 
   std::vector<std::size_t> numbers_;
-  std::size_t batch_, kept_, T_, S_, pool_rows_, pool_cols_;
-  std::mutex mutex_; ///< two blocks may share a row of pools
+  std::size_t batch_, kept_, T_, S_;
   std::vector<Head> heads_;
 };
 

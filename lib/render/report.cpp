@@ -1,5 +1,6 @@
 #include "render/report.hpp"
 
+#include "render/colormap.hpp"
 #include "render/numbers.hpp"
 #include "render/report_template.hpp"
 
@@ -96,6 +97,7 @@ public:
             {"rows", stage.rows},
             {"cols", stage.cols},
             {"kept", stage.kept},
+            {"factors", {stage.row_factor, stage.col_factor}},
             {"heads", std::move(heads)}};
   }
   void write(const Sink& sink) const {
@@ -165,6 +167,9 @@ void report_page(const std::vector<LayerReport>& layers, const ReportTitle& titl
                  const Sink& sink) {
   Chunks chunks;
   json data{{"title", title.title}, {"program", title.program}, {"layers", json::array()}};
+  for (const char* name : {"viridis", "diverging"})
+    for (std::uint32_t point : color_map_named(name).points)
+      data["colors"][name].push_back(fmt::format("{:06x}", point));
   data["measures"] = json::array();
   for (const LayerReport& layer : layers) data["layers"].push_back(object_of(layer, chunks));
   for (const Measure& measure : measures())

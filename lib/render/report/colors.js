@@ -1,10 +1,6 @@
-// Colours: viridis for weights, blue to red for signed numbers, one colour a head for lines. All of
+// Colours: viridis for weights (as `map` draws them), blue to red for signed numbers, one colour a head for lines. All of
 // them can be told apart by colour-blind eyes.
 
-const viridis = ['440154', '481567', '482677', '453781', '404788', '39568c', '33638d', '2d708e',
-  '287d8e', '238a8d', '1f968b', '20a387', '29af7f', '3cbb75', '55c667', '73d055', '95d840',
-  'b8de29', 'dce319', 'fde725'];
-const signedLight = ['2166ac', '67a9cf', 'd1e5f0', 'f7f7f7', 'fddbc7', 'ef8a62', 'b2182b'];
 const signedDark = ['7fbfff', '3f86c4', '24507a', '22262c', '7a3b2c', 'c4643f', 'ffa27a'];
 
 function channels(hex) {
@@ -22,8 +18,8 @@ function tableOf(stops) {
   }
   return table;
 }
-const viridisTable = tableOf(viridis);
-const signedTables = { light: tableOf(signedLight), dark: tableOf(signedDark) };
+const viridisTable = tableOf(page.colors.viridis);
+const signedTables = { light: tableOf(page.colors.diverging), dark: tableOf(signedDark) };
 
 /// Okabe and Ito's colours, lightened for dark pages.
 const headColors = {

@@ -28,6 +28,8 @@ class Rows {
     this.rows = stage.rows;
     this.cols = stage.cols;
     this.exact = stage.form === 'exact';
+    [this.queries, this.keys] = stage.factors; // of a pooled map: how many a cell covers
+    this.pooled = this.queries * this.keys > 1; // then hidden cells are -Infinity
     const count = stage.rows * stage.cols;
     if (this.exact) {
       this.dtype = dtype;

@@ -35,10 +35,8 @@ function drawSmall(canvas, layer, rows, masked, log) {
     const end = Math.floor(((y + 1) * rows.rows) / height);
     for (let r = Math.floor((y * rows.rows) / height); r < end; ++r) {
       const row = rows.row(r);
-      const scaleQ = layer.T / rows.rows, scaleK = layer.S / rows.cols;
-      const query = Math.min(layer.T - 1, Math.ceil((r + 1) * scaleQ) - 1); // the last of a pool
       for (let c = 0; c < row.length; ++c) {
-        if (isHidden(layer, masked, query, Math.ceil(c * scaleK))) continue;
+        if (!rows.pooled && isHidden(layer, masked, r, c)) continue;
         const x = Math.floor((c * width) / rows.cols);
         if (row[c] > best[x]) best[x] = row[c];
       }

@@ -68,12 +68,12 @@ function cellAt(event) {
 /// The largest weight that is kept of the pool under the pointer, else its middle.
 function strongestOfPool(y, x) {
   const layer = layers[state.layer], { pooled, weights } = matrix.head;
-  const pool = (at, size, count, total) => {
-    const i = Math.min(count - 1, Math.floor((at / size) * count));
-    return [Math.ceil((i * total) / count), Math.ceil(((i + 1) * total) / count)];
+  const pool = (at, size, factor, total) => {
+    const first = Math.floor(((at / size) * total) / factor) * factor;
+    return [first, Math.min(first + factor, total)];
   };
-  const [q0, q1] = pool(y, matrix.place.height, pooled.rows, layer.T);
-  const [k0, k1] = pool(x, matrix.place.width, pooled.cols, layer.S);
+  const [q0, q1] = pool(y, matrix.place.height, pooled.queries, layer.T);
+  const [k0, k1] = pool(x, matrix.place.width, pooled.keys, layer.S);
   let best = { query: (q0 + q1) >> 1, key: (k0 + k1) >> 1 }, most = 0;
   for (let q = q0; q < q1; ++q)
     for (let i = q * weights.kept; i < (q + 1) * weights.kept; ++i)
@@ -172,7 +172,6 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
   const best = new Float64Array(w);
   const none = channels(themed('--hidden').slice(1));
   const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
-  const queriesOf = layer.T / rows.rows, keysOf = layer.S / rows.cols;
   const { masked } = matrix.head;
   for (let y = 0; y < h; ++y) {
     best.fill(-Infinity);
@@ -180,11 +179,10 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
     const end = Math.max(first + 1, Math.floor(((y + 1) * view.rows) / h));
     for (let r = first; r < end; ++r) {
       const row = rows.row(view.q + r);
-      const query = Math.min(layer.T - 1, Math.ceil((view.q + r + 1) * queriesOf) - 1);
       for (let c = 0; c < view.cols; ++c) {
         const value = row[view.k + c];
         if (value <= best[columns[c]]) continue;
-        if (!isHidden(layer, masked, query, Math.ceil((view.k + c) * keysOf))) best[columns[c]] = value;
+        if (rows.pooled || !isHidden(layer, masked, view.q + r, view.k + c)) best[columns[c]] = value;
       }
     }
     for (let x = 0; x < w; ++x) {
@@ -197,7 +195,15 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
   }
   pixels.putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
-  context.drawImage(picture, left, top, width, height);
+  // The last pools may reach beyond the map.
+  const right = rows.pooled ? (view.cols * rows.keys) / layer.S : 1;
+  const bottom = rows.pooled ? (view.rows * rows.queries) / layer.T : 1;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.drawImage(picture, left, top, width * right, height * bottom);
+  context.restore();
 }
 
 function drawAxes(context, view, labels, readable) {
