@@ -221,7 +221,9 @@ void RowMeasures::add_repeats(const Block& block, std::size_t t, const auto* row
   for (std::size_t j : repeats_.keys_of(t)) {
     if (static_cast<std::ptrdiff_t>(j) >= p) break;
     same += row[j], has_same = true;
-    if (static_cast<std::ptrdiff_t>(j) + 1 < p) next += row[j + 1], has_next = true;
+    // What follows is neither the query itself nor a key without a position.
+    if (static_cast<std::ptrdiff_t>(j) + 1 < p && j + 1 < with_position_)
+      next += row[j + 1], has_next = true;
   }
   if (has_same) totals.duplicate.add(same);
   if (has_next) totals.induction.add(next);
