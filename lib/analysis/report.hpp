@@ -35,7 +35,7 @@ struct LayerReport {
   Settings settings;
   double scale = 1;
   bool has_W_o = false;
-  StageSet given; ///< stages that are given, not computed
+  StageSet given;                        ///< stages that are given, not computed
   std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
   std::vector<std::size_t> heads;        ///< the chosen ones
   std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values

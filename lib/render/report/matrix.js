@@ -34,7 +34,7 @@ function shownRows() {
 }
 /// Whether the picture is of pools of cells instead of cells.
 function isPooled() {
-  return state.stage === 'weights' && matrix.head.weights.kept > 0 && state.zoom === 0;
+  return state.stage === 'weights' && state.zoom === 0 && matrix.head.weights.kept > 0 && matrix.head.pooled !== null;
 }
 function hidden(query, key) {
   return isHidden(layers[state.layer], matrix.head.masked, query, key);
