@@ -231,7 +231,6 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   report.heads = resolved(request.selection.head, dims.H, "heads").indices;
   report.tokens = layer.tokens;
   report.keys = labels_of_keys(layer);
-  report.same_tokens = layer.X_k.empty() && layer.key_tokens.empty() && dims.T == dims.S_all;
   report.forms = forms_of(layer, available);
 
   Selection selection = request.selection;

@@ -40,7 +40,6 @@ struct LayerReport {
   std::vector<std::size_t> heads;        ///< the chosen ones
   std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values
   std::vector<std::string> tokens, keys; ///< T and S_all labels; tokens may be empty
-  bool same_tokens = true;               ///< queries and keys are the same tokens
   /// The packed rows, by the name that a page calls them: "weights", "masked", "scores", "q", "k",
   /// "v", "head_out". q, k and v are the forms that scores and head_out read. Where the weights do
   /// not fit, only the largest of each row are there, and "pooled": the map in fewer cells, each

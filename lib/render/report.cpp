@@ -144,7 +144,6 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
               {"d_k", layer.dims.d_k},
               {"d_v", layer.dims.d_v},
               {"tokens", layer.tokens},
-              {"same", layer.same_tokens},
               {"scale", layer.scale},
               {"softcap", layer.settings.softcap},
               {"projects", layer.has_W_o},
@@ -157,7 +156,7 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
     object["visible"].push_back(run.end);
   }
   if (layer.batch) object["batch"] = *layer.batch;
-  if (!layer.same_tokens || layer.keys != layer.tokens) object["keys"] = layer.keys;
+  if (layer.keys != layer.tokens) object["keys"] = layer.keys;
   return object;
 }
 

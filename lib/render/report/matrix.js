@@ -249,7 +249,7 @@ function drawLegend(context, paint, left, top, width) {
   context.textBaseline = 'top';
   context.textAlign = 'left';
   const low = paint.signed ? -paint.high : paint.log ? paint.high * 1e-4 : paint.low;
-  context.fillText(rounded(low, 3), left, top + 11);
+  context.fillText(paint.log ? `≤ ${Number(low.toPrecision(2))}` : rounded(low, 3), left, top + 11);
   context.textAlign = 'right';
   context.fillText(rounded(paint.high, 3), left + width, top + 11);
 }
