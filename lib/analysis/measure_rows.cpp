@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 
 namespace mha {
 
@@ -26,15 +25,6 @@ double to_double(std::size_t count) {
   return static_cast<double>(count);
 }
 
-void keep_larger(std::optional<double>& largest, double value) {
-  if (!largest || value > *largest) largest = value;
-}
-
-/// The largest; NaN stays.
-double larger(double a, double b) {
-  return std::isnan(a) || a > b ? a : b;
-}
-
 /// The elements of a band's row stage.
 template <class T> const T* values_of(const Block& block, std::size_t i = 0) {
   return reinterpret_cast<const T*>(block.values.data) +
@@ -42,58 +32,6 @@ template <class T> const T* values_of(const Block& block, std::size_t i = 0) {
 }
 
 } // namespace
-
-void Moments::add(const Moments& later) {
-  weight += later.weight, t += later.t, j += later.j;
-  tt += later.tt, jj += later.jj, tj += later.tj;
-}
-
-std::optional<double> Moments::correlation() const {
-  const double var_t = tt / weight - t / weight * t / weight,
-               var_j = jj / weight - j / weight * j / weight,
-               covariance = tj / weight - t / weight * j / weight;
-  // What rounding leaves of a variance of 0.
-  constexpr double least = 1e-12;
-  if (var_t <= least * tt / weight || var_j <= least * jj / weight) return std::nullopt;
-  return covariance / std::sqrt(var_t * var_j);
-}
-
-void RowTotals::add(const RowTotals& later) {
-  masked += later.masked;
-  for (RowMean RowTotals::*mean :
-       {&RowTotals::entropy, &RowTotals::effective_keys, &RowTotals::entropy_share,
-        &RowTotals::uniformity, &RowTotals::one_key, &RowTotals::first, &RowTotals::self,
-        &RowTotals::previous, &RowTotals::distance, &RowTotals::window, &RowTotals::window_keys,
-        &RowTotals::induction, &RowTotals::duplicate})
-    (this->*mean).add(later.*mean);
-  moments.add(later.moments);
-  if (later.max > max || std::isnan(later.max)) {
-    max = later.max;
-    max_batch = later.max_batch, max_query = later.max_query, max_key = later.max_key;
-  }
-  row_sum_error = larger(later.row_sum_error, row_sum_error);
-  if (later.largest_logit) keep_larger(largest_logit, *later.largest_logit);
-  if (later.largest_logsumexp) keep_larger(largest_logsumexp, *later.largest_logsumexp);
-}
-
-Repeats::Repeats(const Layer& layer) {
-  if (layer.tokens.empty() || layer.key_tokens.empty() || !queries_are_among_keys(layer)) return;
-  std::map<std::string_view, std::size_t> numbers;
-  const auto number_of = [&](const std::string& token) {
-    return numbers.try_emplace(token, numbers.size()).first->second;
-  };
-  for (const std::string& token : layer.tokens) keys_of_query_.push_back(number_of(token));
-  keys_.resize(numbers.size());
-  for (std::size_t j = 0; j < layer.dims.past + layer.dims.S; ++j)
-    if (const auto number = numbers.find(layer.key_tokens[j]); number != numbers.end())
-      keys_[number->second].push_back(j);
-}
-
-bool queries_are_among_keys(const Layer& layer) {
-  const Settings& s = layer.settings;
-  if (s.causal || s.window_left >= 0 || s.window_right >= 0) return true;
-  return layer.X_k.empty() && layer.X_v.empty() && layer.dims.T == layer.dims.S;
-}
 
 RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
                          const StageSet& available)
@@ -128,6 +66,10 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
         });
     if (!counted || starts_late) want(Stage::masked);
   }
+  const Settings& s = layer.settings;
+  may_be_causal_ = weights_are_given_ && positioned_ && dims_.S_all == dims_.T && dims_.T > 1 &&
+                   !s.causal && s.window_left < 0 && s.window_right < 0 && layer.added.empty() &&
+                   layer.blocked.empty() && layer.kv_lengths.empty();
   if (dims_.H > 1) {
     row_step_ = std::min(cell_step(dims_.T), block_rows_), col_step_ = cell_step(dims_.S_all);
     cell_rows_ = (dims_.T + row_step_ - 1) / row_step_;
@@ -229,6 +171,19 @@ void RowMeasures::add_repeats(const Block& block, std::size_t t, const auto* row
   if (has_next) totals.induction.add(next);
 }
 
+template <class T> void RowMeasures::add_if_causal(const T* row, std::size_t keys, double entropy,
+                                                   std::size_t b, std::size_t t,
+                                                   RowTotals& totals) const {
+  totals.looks_ahead |= !std::all_of(row + keys, row + dims_.S_all, [](T w) { return w == 0; });
+  if (totals.looks_ahead) return;
+  const auto [first, last] = window_of(b, t);
+  totals.causal_window_keys.add(to_double(std::min(last, keys) - first) / to_double(keys));
+  if (keys == 1) return;
+  totals.causal_entropy_share.add(entropy / std::log(to_double(keys)));
+  const RowSums sums = row_sums(row, keys, T(1) / static_cast<T>(keys));
+  totals.causal_uniformity.add(std::isnan(sums.sum) ? sums.sum : sums.overlap);
+}
+
 template <class T>
 void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, Part& part) {
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
@@ -284,6 +239,7 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, P
     totals.entropy_share.add(entropy / std::log(to_double(seen.keys)));
     totals.uniformity.add(std::isnan(sum) ? sum : overlap);
   }
+  if (may_be_causal_) add_if_causal(row, static_cast<std::size_t>(p) + 1, entropy, b, t, totals);
   totals.one_key.add(max > one_key_threshold ? 1 : 0);
   totals.first.add(row[0]);
   totals.moments.add(moments);
@@ -358,15 +314,21 @@ void RowMeasures::fill(HeadMeasures& head) const {
 
   head.entropy = totals.entropy.value();
   head.effective_keys = totals.effective_keys.value();
-  head.entropy_share = totals.entropy_share.value();
-  head.uniformity = totals.uniformity.value();
+  const bool causal =
+      may_be_causal_ && std::none_of(parts_.begin(), parts_.end(),
+                                     [](const Part& p) { return p.totals.looks_ahead; });
+  const auto either = [&](const RowMean& if_causal, const RowMean& if_not) {
+    return (causal ? if_causal : if_not).value();
+  };
+  head.entropy_share = either(totals.causal_entropy_share, totals.entropy_share);
+  head.uniformity = either(totals.causal_uniformity, totals.uniformity);
   head.one_key_rows = totals.one_key.value();
   head.first = totals.first.value();
   head.self = totals.self.value();
   head.previous = totals.previous.value();
   head.distance = totals.distance.value();
   head.window = totals.window.value();
-  head.window_keys = totals.window_keys.value();
+  head.window_keys = either(totals.causal_window_keys, totals.window_keys);
   head.induction = totals.induction.value();
   head.duplicate = totals.duplicate.value();
   head.masked_rows = to_double(totals.masked);

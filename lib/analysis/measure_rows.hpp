@@ -3,61 +3,10 @@
 // order of the blocks, so that their bits depend on no thread.
 
 #include "analysis/measures.hpp"
+#include "analysis/row_totals.hpp"
 #include "attention.hpp"
 
-#include <limits>
-
 namespace mha {
-
-/// A sum over some rows.
-struct RowMean {
-  double sum = 0;
-  std::size_t rows = 0;
-  void add(double value) { sum += value, ++rows; }
-  void add(const RowMean& later) { sum += later.sum, rows += later.rows; }
-  std::optional<double> value() const {
-    return rows == 0 ? std::nullopt : std::optional(sum / static_cast<double>(rows));
-  }
-};
-
-/// Weighted sums of query number t and key number j, from which their correlation follows.
-struct Moments {
-  double weight = 0, t = 0, j = 0, tt = 0, jj = 0, tj = 0;
-  void add(const Moments& later);
-  /// Nothing where all weight is in one row or one column.
-  std::optional<double> correlation() const;
-};
-
-/// What the rows of a block, or of a head, add up to.
-struct RowTotals {
-  std::size_t masked = 0;
-  RowMean entropy, effective_keys, entropy_share, uniformity, one_key;
-  RowMean first, self, previous, distance, window, window_keys, induction, duplicate;
-  Moments moments;
-  double max = -std::numeric_limits<double>::infinity(); ///< NaN if any weight is
-  std::size_t max_batch = 0, max_query = 0, max_key = 0;
-  double row_sum_error = 0;
-  std::optional<double> largest_logit, largest_logsumexp;
-
-  void add(const RowTotals& later);
-};
-
-/// Where tokens that were there before stand among the keys.
-class Repeats {
-public:
-  explicit Repeats(const Layer& layer);
-  bool known() const { return !keys_of_query_.empty(); }
-  /// The keys whose token is query t's, in order.
-  const std::vector<std::size_t>& keys_of(std::size_t t) const { return keys_[keys_of_query_[t]]; }
-
-private:
-  std::vector<std::vector<std::size_t>> keys_; ///< by token
-  std::vector<std::size_t> keys_of_query_;     ///< T: which of them
-};
-
-/// Whether queries have a place among the keys: they come from the same tokens, or causal or a
-/// window says where they stand.
-bool queries_are_among_keys(const Layer& layer);
 
 /// Observes weights and what belongs to them.
 class RowMeasures : public Observer {
@@ -91,6 +40,8 @@ private:
   template <class T> void observe_as(const Block& block);
   template <class T> void count_seen(const Block& block, Part& part) const;
   template <class T> void measure_row(const Block& block, std::size_t i, const T* row, Part& part);
+  template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
+                                        std::size_t b, std::size_t t, RowTotals& totals) const;
   template <class T> void add_to_cells(const Block& block, std::size_t t, const T* row, Part& part);
   template <class T> Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
   template <class T> Seen seen_in(const T* logits, std::size_t b, std::size_t t) const;
@@ -111,7 +62,8 @@ private:
   std::size_t window_, block_rows_, blocks_;
   StageSet wanted_;
   bool weights_are_given_, positioned_;
-  std::size_t with_position_; ///< the first keys, which have one: past and current
+  bool may_be_causal_ = false; ///< maps of others, square, about which nothing is known
+  std::size_t with_position_;  ///< the first keys, which have one: past and current
   Repeats repeats_;
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T

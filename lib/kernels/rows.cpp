@@ -18,8 +18,8 @@ template <class T> void row_add(T* row, const T* other, std::size_t n) {
 template <class T> void row_subtract(T* row, std::size_t n, T value) {
   kernels<T>().row_subtract(row, n, value);
 }
-template <class T> T row_exp_sum(T* row, std::size_t n, T shift) {
-  return kernels<T>().row_exp_sum(row, n, shift);
+template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
+  return kernels<T>().row_exp_sum(row, n, shift, factor);
 }
 template <class T> T row_sum(const T* row, std::size_t n) {
   return kernels<T>().row_sum(row, n);
@@ -44,8 +44,8 @@ template void row_add(float*, const float*, std::size_t);
 template void row_add(double*, const double*, std::size_t);
 template void row_subtract(float*, std::size_t, float);
 template void row_subtract(double*, std::size_t, double);
-template float row_exp_sum(float*, std::size_t, float);
-template double row_exp_sum(double*, std::size_t, double);
+template float row_exp_sum(float*, std::size_t, float, float);
+template double row_exp_sum(double*, std::size_t, double, double);
 template float row_sum(const float*, std::size_t);
 template double row_sum(const double*, std::size_t);
 template void row_divide(float*, std::size_t, float);

@@ -4,6 +4,7 @@
 // standard library along: the linker could keep their copy for everybody.
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mha {
 
@@ -44,10 +45,16 @@ template <class T> struct Kernels {
   void (*row_scale)(T* row, std::size_t n, T factor);
   void (*row_add)(T* row, const T* other, std::size_t n);
   void (*row_subtract)(T* row, std::size_t n, T value);
-  T (*row_exp_sum)(T* row, std::size_t n, T shift);
+  T (*row_exp_sum)(T* row, std::size_t n, T shift, T factor);
   T (*row_sum)(const T* row, std::size_t n);
   void (*row_divide)(T* row, std::size_t n, T divisor);
   RowSums (*row_sums)(const T* row, std::size_t n, T uniform);
+};
+
+/// Halves to floats and back, as kernels/halves.hpp says.
+struct HalfKernels {
+  void (*narrow)(const float* from, std::uint16_t* to, std::size_t n);
+  void (*widen)(const std::uint16_t* from, float* to, std::size_t n);
 };
 
 extern const Kernels<float> portable_f32;
@@ -57,6 +64,7 @@ extern const Kernels<float> avx2_f32;
 extern const Kernels<double> avx2_f64;
 extern const Kernels<float> avx512_f32;
 extern const Kernels<double> avx512_f64;
+extern const HalfKernels avx2_halves;
 #endif
 
 } // namespace mha

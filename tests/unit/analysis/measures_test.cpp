@@ -243,6 +243,23 @@ TEST_CASE("maps alone are measured, and what they do not tell is nothing", "[mea
   CHECK(reference::measure(layer)[0].at("similarity") == Approx(heads[0].similarity.value()));
 }
 
+TEST_CASE("maps that are zero after every query are taken as causal", "[measures]") {
+  const std::vector<double> causal{1, 0, 0, 0.5, 0.5, 0, 0.25, 0.25, 0.5};
+  const auto measured = [&](std::vector<double> second) {
+    second.insert(second.begin(), causal.begin(), causal.end());
+    return measure_heads(maps({1, 2, 3, 3}, second)).heads;
+  };
+  // Rows 1 and 2 may see two and three keys.
+  const double entropy = 0.5 * std::log(4) + 0.5 * std::log(2);
+  const HeadMeasures head = measured(causal)[0];
+  CHECK(head.entropy_share.value() == Approx((1 + entropy / std::log(3)) / 2));
+  CHECK(head.uniformity.value() == Approx((1 + 0.25 + 0.25 + 1.0 / 3) / 2));
+  CHECK(head.window_keys == 1);
+  // One head that looks ahead: then every key may be seen.
+  const HeadMeasures other = measured({0, 1, 0, 1, 0, 0, 1, 0, 0})[0];
+  CHECK(other.entropy_share.value() == Approx((std::log(2) + entropy) / std::log(3) / 3));
+}
+
 TEST_CASE("rows of zeros and of NaN in saved maps count as fully masked", "[measures]") {
   const double nan = std::nan("");
   const HeadMeasures head = measure_heads(maps({1, 1, 3, 2}, {0, 0, nan, nan, 0.25, 0.7})).heads[0];
