@@ -39,8 +39,7 @@ private:
   Selection batch_chosen(const LoadedLayer& loaded);
   Picture& picture_for(const Model& model, const LoadedLayer& loaded, Stage stage,
                        const Piece& piece);
-  Pool::Size size_for(const Picture& picture, const Layer& layer, Stage stage,
-                      const Selection& chosen) const;
+  Pool::Size size_for(const Picture& picture, const Layer& layer) const;
   void choose_colors();
   void write(const Picture& picture);
 
@@ -64,7 +63,6 @@ void MapCommand::check() {
   if (cells == std::size_t{0}) throw UsageError("--cells is 0: at least 1 expected");
   if (low && high && *low >= *high)
     throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
-  if (stages.size() > 1) throw UsageError("map draws one stage; name one with --stage");
   look_ = look_of_output(common.color);
   if (!output.to_standard_output()) look_ = {false, look_.width};
 }
@@ -128,17 +126,15 @@ MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLay
   return pictures_.emplace_back(std::move(made));
 }
 
-Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer, Stage stage,
-                                const Selection& chosen) const {
+Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) const {
   const render::MapPicture& drawn = picture.picture;
-  const std::size_t most = cells.value_or(render::default_cells(drawn.columns, drawn.columns));
+  const std::size_t most = cells.value_or(render::default_cells(drawn.columns));
   Pool::Size size{most, most};
   if (form_ == "text") {
     size = {picture.text.rows, picture.text.cols};
     if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
     if (layer.settings.columns) std::swap(size.rows, size.cols);
   }
-  (void)stage, (void)chosen;
   return size;
 }
 
@@ -161,8 +157,7 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
   Several all;
   for (const Piece& piece : pieces_of(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, piece);
-    auto pool = std::make_unique<Pool>(layer, stage, piece.selection,
-                                       size_for(picture, layer, stage, piece.selection),
+    auto pool = std::make_unique<Pool>(layer, stage, piece.selection, size_for(picture, layer),
                                        picture.picture.pooling);
     all.add(*pool);
     shares.push_back(

@@ -169,6 +169,11 @@ Pool::Part Pool::pool_rows(const Block& block, std::span<const std::size_t> rows
   std::vector<std::uint32_t> counts(sums.size());
   for (std::size_t begin = 0; begin < n; begin += strip) {
     const std::size_t end = std::min(begin + strip, n);
+    if (masks_ == Masks::ranges && positioned == all &&
+        std::none_of(seen.begin(), seen.end(), [&](const Visible& keys) {
+          return keys.first < first_key + end && keys.last > first_key + begin;
+        }))
+      continue; // above the diagonal
     std::fill(sums.begin(), sums.end(), nothing);
     std::fill(counts.begin(), counts.end(), 0u);
     const auto add_range = [&](const T* row, std::size_t from, std::size_t to) {
@@ -210,11 +215,12 @@ Pool::Part Pool::pool_rows(const Block& block, std::span<const std::size_t> rows
         add_keys(positioned, all);
       }
     }
-    for (std::size_t j = begin; j < end; ++j) {
-      double& cell = part.sums[j / factor];
-      cell = mean ? cell + sums[j - begin] : larger(cell, sums[j - begin]);
-      part.counts[j / factor] += counts[j - begin];
-    }
+    for (std::size_t c = begin / factor; c * factor < end; ++c)
+      for (std::size_t j = c * factor; j < std::min((c + 1) * factor, end); ++j) {
+        part.sums[c] =
+            mean ? part.sums[c] + sums[j - begin] : larger(part.sums[c], sums[j - begin]);
+        part.counts[c] += counts[j - begin];
+      }
   }
   return part;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace mha::render {
@@ -215,13 +216,36 @@ std::vector<double> ticks(const MapStyle& style, std::size_t count) {
   return list;
 }
 
+namespace {
+
+/// "3.2e-05", with a minus sign of the width of a digit's where it leads.
+std::string exponent_text(double tick) {
+  return tick == 0 ? "0" : fmt::format("{}{:.3g}", tick < 0 ? "−" : "", std::abs(tick));
+}
+
+/// "0.01", and "10⁻³" for the powers of ten beyond.
+std::string power_text(double tick) {
+  const double exponent = std::log10(tick);
+  const int power = static_cast<int>(std::lround(exponent));
+  if (std::abs(exponent - power) > 1e-9 || std::abs(power) < 3) return exponent_text(tick);
+  constexpr std::array<std::string_view, 10> digits{"⁰", "¹", "²", "³", "⁴",
+                                                    "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = power < 0 ? "10⁻" : "10";
+  for (char digit : std::to_string(std::abs(power)))
+    text += digits[static_cast<std::size_t>(digit - '0')];
+  return text;
+}
+
+} // namespace
+
 std::vector<std::string> tick_texts(const std::vector<double>& list, const MapStyle& style) {
   std::vector<std::string> texts;
   double most = 0;
   for (double tick : list) most = std::max(most, std::abs(tick));
   const bool plain = style.scale == ColorScale::linear && most < 1e5 && most >= 1e-3;
   if (!plain) {
-    for (double tick : list) texts.push_back(tick == 0 ? "0" : fmt::format("{:.3g}", tick));
+    for (double tick : list)
+      texts.push_back(style.scale == ColorScale::log ? power_text(tick) : exponent_text(tick));
     return texts;
   }
   for (int decimals = 0; decimals <= 6; ++decimals) {

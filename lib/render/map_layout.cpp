@@ -16,7 +16,8 @@ namespace {
 constexpr double title_size = 15, name_size = 12, panel_size = 12, tick_size = 10;
 constexpr double smallest_label = 8.5, largest_label = 11;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
-constexpr std::size_t picture_width = 1200; ///< what the panels share
+constexpr std::size_t picture_width = 1120; ///< what the panels share
+constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
 constexpr std::size_t longest_label = 14;   ///< columns of a token
 constexpr double most_pixels = 1e8;
 
@@ -138,10 +139,12 @@ void Layout::measure() {
     shared_ = shared_ && panel.rows == p_.panels[0].rows && panel.cols == p_.panels[0].cols;
   }
   const std::size_t longest = std::max<std::size_t>({rows_, cols_, 1});
-  const std::size_t room = std::min<std::size_t>(picture_width / p_.columns, 640);
+  const bool single = p_.panels.size() == 1;
+  const std::size_t room =
+      std::min(picture_width / p_.columns, single ? widest_panel * 3 / 2 : widest_panel);
   cell_ = std::clamp<std::size_t>(room / longest, 1, longest <= 8 ? 40 : 26);
   // A single map with tokens may be larger, so that each of them can be read.
-  if (labelled && p_.panels.size() == 1 && longest <= 128) cell_ = std::max<std::size_t>(cell_, 11);
+  if (labelled && single && longest <= 128) cell_ = std::max<std::size_t>(cell_, 11);
   grid_rows_ = (p_.panels.size() + p_.columns - 1) / p_.columns;
 
   const auto cell = static_cast<double>(cell_);
@@ -262,7 +265,7 @@ void Layout::place_bar() {
     tick(0, "smallest");
   } else {
     const MapStyle& style = p_.styles[0];
-    const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 36, 2, 8));
+    const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 2, 8));
     const std::vector<std::string> labels = tick_texts(list, style);
     // The bar goes from the lowest number to the highest, also where the colours are symmetric.
     const auto place = [&](double value) {
@@ -318,9 +321,9 @@ MapLayout lay_out(const MapPicture& picture) {
   return Layout(picture).run();
 }
 
-std::size_t default_cells(std::size_t panels, std::size_t columns) {
-  if (panels <= 1) return 1024;
-  return std::clamp<std::size_t>(picture_width / std::max<std::size_t>(columns, 1), 64, 640);
+std::size_t default_cells(std::size_t columns) {
+  if (columns <= 1) return 1024;
+  return std::clamp<std::size_t>(picture_width / columns, 64, widest_panel);
 }
 
 } // namespace mha::render

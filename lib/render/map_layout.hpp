@@ -45,7 +45,7 @@ inline constexpr Rgb ink{0x22, 0x22, 0x22}, faint_ink{0x66, 0x66, 0x66};
 /// Throws Error for a picture that would be too large.
 MapLayout lay_out(const MapPicture& picture);
 
-/// Cells a side of a panel that a picture shows without getting too large, by default.
-std::size_t default_cells(std::size_t panels, std::size_t columns);
+/// Cells a side that a panel has at most, by default: by how many panels stand beside each other.
+std::size_t default_cells(std::size_t columns);
 
 } // namespace mha::render

@@ -14,7 +14,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr std::size_t gap = 3;          ///< columns between panels
+constexpr std::size_t gap = 2;          ///< columns between panels
 constexpr std::size_t most_letters = 6; ///< of a token below its column
 constexpr std::array<std::string_view, 5> shades{" ", "░", "▒", "▓", "█"};
 
@@ -47,27 +47,27 @@ std::size_t stack_height(const MapAxis& axis) {
   return height;
 }
 
-/// What stands before a line that shows tokens [first, last) of the axis: the one or two tokens, or
-/// now and then a position.
-std::string line_label(const MapAxis& axis, std::size_t line, std::size_t first, std::size_t last) {
-  if (axis.labels.empty() || last - first > 2) {
-    const bool shown = last - first == 1 || line % 4 == 0;
+/// What stands before a line: its one or two tokens, or now and then a position.
+std::string line_label(const MapAxis& axis, std::size_t line, std::size_t tokens_a_line) {
+  const std::size_t first = line * tokens_a_line,
+                    last = std::min(first + tokens_a_line, axis.positions.size());
+  if (axis.labels.empty() || tokens_a_line > 2) {
+    const bool shown = tokens_a_line == 1 || line % 4 == 0;
     return shown ? std::to_string(axis.positions[first]) : std::string();
   }
   std::string label;
   for (std::size_t i = first; i < last; ++i) {
     if (i > first) label += ' ';
-    label += shortened(visible(axis.labels[i]), last - first == 1 ? 12 : 6);
+    label += shortened(visible(axis.labels[i]), tokens_a_line == 1 ? 12 : 6);
   }
   return label;
 }
 
 std::vector<std::string> line_labels(const MapAxis& axis, std::size_t tokens_a_line) {
   std::vector<std::string> labels;
-  const std::size_t count = axis.positions.size();
-  for (std::size_t first = 0; first < count; first += tokens_a_line)
-    labels.push_back(
-        line_label(axis, labels.size(), first, std::min(first + tokens_a_line, count)));
+  const std::size_t lines = (axis.positions.size() + tokens_a_line - 1) / tokens_a_line;
+  for (std::size_t line = 0; line < lines; ++line)
+    labels.push_back(line_label(axis, line, tokens_a_line));
   return labels;
 }
 
@@ -109,9 +109,10 @@ MapText fit_text(const MapTextNeeds& needs, const Look& look) {
     return with_stack({true, false, wide, rows, cols, false}, rows);
 
   // A column is half as wide as a line is high: one key by two lots of queries.
-  const std::size_t beside = needs.columns > 1 && room(2) >= 44 ? 2 : 1;
-  const std::size_t width = (room(2) - (beside - 1) * gap) / beside - border;
-  std::size_t down = quotient_up(rows, 2 * height), along = quotient_up(cols, width);
+  const std::size_t whole = room(2) - border, half = (room(2) - gap) / 2 - border;
+  const bool beside = needs.columns > 1 && room(2) >= 44 && (cols <= half || cols > whole);
+  std::size_t down = quotient_up(rows, 2 * height),
+              along = quotient_up(cols, beside ? half : whole);
   if (rows < 2 * cols && cols < 2 * rows)
     down = along = std::max(down, along); // square stays square
   MapText text;
