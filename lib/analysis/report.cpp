@@ -226,6 +226,7 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   report.dims = dims;
   report.settings = layer.settings;
   report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
+  report.has_b_q = !layer.b_q.empty();
   report.has_W_o = !layer.W_o.empty();
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, dims.H, "heads").indices;

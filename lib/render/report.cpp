@@ -146,6 +146,7 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
               {"tokens", layer.tokens},
               {"scale", layer.scale},
               {"softcap", layer.settings.softcap},
+              {"biased", layer.has_b_q},
               {"projects", layer.has_W_o},
               {"stages", std::move(stages)},
               {"contributions", std::move(contributions)},

@@ -88,6 +88,26 @@ test('a token is pinned by a click, and let go by another or by Escape', async (
   await page.done();
 });
 
+test('the squares above the lines add the lines of other heads', async () => {
+  const page = await open(`${model.url}#layer=0&head=0`);
+  const inked = () => page.evaluate(`(() => {
+    const canvas = document.querySelector('.lines canvas');
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colors = new Set();
+    for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3] > 200) colors.add([pixels[i] >> 5, pixels[i + 1] >> 5, pixels[i + 2] >> 5].join());
+    return colors.size;
+  })()`);
+  const one = await inked();
+  await page.locator('.square[aria-label="Lines of head 2"]').click();
+  await page.locator('.square[aria-label="Lines of head 2"][aria-pressed="true"]').waitFor();
+  assert.equal(fragment(page).also, '2');
+  assert.ok((await inked()) > one); // a second colour
+  await page.locator('.square[aria-label="Lines of head 2"]').click();
+  await page.locator('.square[aria-label="Lines of head 2"][aria-pressed="false"]').waitFor();
+  assert.equal(await inked(), one);
+  await page.done();
+});
+
 test('heads are sorted by any measure, as stats sorts them', async () => {
   const page = await open(model.url);
   const names = await texts(page.locator('#heads .card-name'));
@@ -201,6 +221,23 @@ test('weights alone make the same page without the steps', async () => {
   assert.deepEqual(await texts(page.locator('.step h3')), ['1Weightsα, the largest first']);
   assert.equal(await page.locator('#outputs').isVisible(), false);
   await page.screenshot({ path: path.join(out, 'report-weights.png'), fullPage: true });
+  await page.done();
+});
+
+test('what is no number is seen, and read', async () => {
+  const file = write('nan.json', JSON.stringify({ weights: [[['NaN', 'NaN'], [0.25, 0.75]]] }));
+  const page = await open(report('nan', file).url);
+  await hoverCell(page, 0, 1);
+  assert.equal(await page.locator('#tip strong').textContent(), 'nan');
+  const color = (query, key) => page.evaluate(`(() => {
+    const place = JSON.parse(document.querySelector('#matrix .marks').dataset.place);
+    const at = (first, i) => Math.round((first + (i + 0.5) * place.cell) * devicePixelRatio);
+    const canvas = document.querySelector('#matrix canvas');
+    return [...canvas.getContext('2d').getImageData(at(place.left, ${key}), at(place.top, ${query}), 1, 1).data].join();
+  })()`);
+  assert.equal(await color(0, 1), await color(0, 0));
+  assert.notEqual(await color(0, 1), await color(1, 0));
+  assert.equal(await color(0, 1), '217,72,15,255'); // the colour of marks
   await page.done();
 });
 

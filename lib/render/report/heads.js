@@ -29,7 +29,7 @@ function drawSmall(canvas, layer, rows, masked, log) {
   canvas.height = height;
   const context = canvas.getContext('2d');
   const image = context.createImageData(width, height);
-  const best = new Float64Array(width);
+  const best = new Float64Array(width), alarm = channels(themed('--mark').slice(1));
   for (let y = 0; y < height; ++y) {
     best.fill(-Infinity);
     const end = Math.floor(((y + 1) * rows.rows) / height);
@@ -38,13 +38,14 @@ function drawSmall(canvas, layer, rows, masked, log) {
       for (let c = 0; c < row.length; ++c) {
         if (!rows.pooled && isHidden(layer, masked, r, c)) continue;
         const x = Math.floor((c * width) / rows.cols);
+        if (row[c] !== row[c]) best[x] = Infinity; // is not a number: must be seen
         if (row[c] > best[x]) best[x] = row[c];
       }
     }
     for (let x = 0; x < width; ++x) {
       if (best[x] === -Infinity) continue; // hidden by the mask: transparent
-      const at = 4 * (y * width + x), from = 3 * paint.index(best[x]);
-      for (let i = 0; i < 3; ++i) image.data[at + i] = paint.table[from + i];
+      const at = 4 * (y * width + x), from = best[x] === Infinity ? -1 : 3 * paint.index(best[x]);
+      for (let i = 0; i < 3; ++i) image.data[at + i] = from < 0 ? alarm[i] : paint.table[from + i];
       image.data[at + 3] = 255;
     }
   }

@@ -5,9 +5,9 @@ const lines = {
   keys: new TokenColumn('key'),
   canvas: el('canvas', { 'aria-hidden': 'true' }),
   inner: el('div', { class: 'lines-inner' }),
-  rows: null,
+  heads: [], // { number, rows } of the chosen head, then of the others that are drawn
 };
-/// Weights below this share of the largest are not drawn where all queries are.
+/// Weights below this are not drawn where the lines of all queries are.
 const faintest = 0.02;
 
 function setupLines() {
@@ -26,9 +26,31 @@ function columnWidth(labels, count, height) {
   return Math.min(Math.ceil(widest + digits) + 74, Math.floor($('lines').clientWidth * 0.36));
 }
 
+/// A coloured square a head: lit where its lines are drawn, a click adds or takes them away.
+function drawSwatches() {
+  const layer = layers[state.layer], chosen = layer.heads[state.head], also = alsoHeads();
+  const box = $('swatches');
+  box.hidden = layer.heads.length < 2 || layer.heads.length > 64;
+  const at = [...box.children].indexOf(document.activeElement);
+  box.replaceChildren(...layer.heads.map((number, h) => {
+    const lit = number === chosen || also.includes(number);
+    const square = el('button', {
+      class: `square${number === chosen ? ' chosen' : ''}`, 'aria-pressed': String(lit),
+      'aria-label': `Lines of head ${number}`, title: `head ${number}`,
+      onclick: () => (number === chosen ? update({ also: '' })
+        : update({ also: (lit ? also.filter((one) => one !== number) : [...also, number]).join(',') })),
+      ondblclick: () => update({ head: h, also: '' }),
+    });
+    square.style.setProperty('--color', headColor(number));
+    return square;
+  }));
+  if (at >= 0 && box.children[at]) box.children[at].focus();
+}
+
 function drawLines() {
-  const layer = layers[state.layer], { rows } = lines;
-  if (!rows) return;
+  const layer = layers[state.layer];
+  if (lines.heads.length === 0) return;
+  const { rows } = lines.heads[0];
   const count = Math.max(layer.T, layer.S), height = rowHeight(count);
   const box = $('lines');
   lines.inner.style.height = `${count * height}px`;
@@ -63,7 +85,6 @@ function drawLines() {
   lines.canvas.style.left = `${left}px`;
   lines.canvas.style.top = `${top}px`;
   const context = sized(lines.canvas, Math.max(width, 20), view);
-  context.strokeStyle = color;
   context.lineCap = 'round';
   const line = (q, k, weight, least) => {
     const y0 = (q + 0.5) * height - top, y1 = (k + 0.5) * height - top;
@@ -76,18 +97,21 @@ function drawLines() {
     context.bezierCurveTo(width * 0.4, y0, width * 0.6, y1, width - 3, y1);
     context.stroke();
   };
-  if (row) {
-    for (let k = 0; k < row.length; ++k) if (row[k] > 0.001) line(query, k, row[k], 0.15);
-  } else if (key !== undefined) {
-    for (let q = 0; q < layer.T; ++q) {
-      const weight = weightOf(q, key);
-      if (weight > 0.001) line(q, key, weight, 0.15);
-    }
-  } else {
-    const margin = Math.ceil(view / height);
-    for (let q = Math.max(0, first - margin); q < Math.min(layer.T, last + margin); ++q) {
-      const one = rows.row(q);
-      for (let k = 0; k < one.length; ++k) if (one[k] > faintest) line(q, k, one[k], 0.04);
+  const margin = Math.ceil(view / height); // lines from queries out of view may end within it
+  for (const head of [...lines.heads].reverse()) { // the chosen one on top
+    context.strokeStyle = headColor(head.number);
+    const from = query !== undefined ? query : key !== undefined ? 0 : Math.max(0, first - margin);
+    const to = query !== undefined ? query + 1 : key !== undefined ? layer.T : Math.min(layer.T, last + margin);
+    const alone = query !== undefined || key !== undefined;
+    for (let q = from; q < Math.min(to, layer.T); ++q) {
+      if (key !== undefined) {
+        const weight = head.rows.at(q, key);
+        if (weight > 0.001) line(q, key, weight, 0.15);
+        continue;
+      }
+      const weights = head.rows.row(q);
+      for (let k = 0; k < weights.length; ++k)
+        if (weights[k] > (alone ? 0.001 : faintest)) line(q, k, weights[k], alone ? 0.15 : 0.04);
     }
   }
 }

@@ -78,13 +78,16 @@ let current = null; // the head whose stages are shown
 async function drawHead(names) {
   const layer = layers[state.layer], { head } = state;
   const wanted = `${state.layer} ${head}`;
-  const stages = await loadHead(layer, head);
+  const numbers = [layer.heads[head], ...alsoHeads()];
+  const [stages, ...rows] = await Promise.all([loadHead(layer, head),
+    ...numbers.map((number) => load(layer, 'weights', layer.heads.indexOf(number)))]);
   if (wanted !== `${state.layer} ${state.head}`) return; // another one was chosen meanwhile
   const other = current !== wanted;
   current = wanted;
-  lines.rows = stages.weights;
+  lines.heads = numbers.map((number, i) => ({ number, rows: rows[i] }));
   matrix.head = stages;
   if (state.pin && (other || names.has('query') || names.has('pin') || names.has('key'))) revealToken();
+  drawSwatches();
   drawLines();
   if (other || ['query', 'key', 'pin', 'stage', 'zoom', 'colors', 'theme', 'size'].some((name) => names.has(name))) drawMatrix();
   drawSteps(stages);

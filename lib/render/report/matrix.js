@@ -170,7 +170,7 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
   const pixels = picture.getContext('2d');
   const image = pixels.createImageData(w, h);
   const best = new Float64Array(w);
-  const none = channels(themed('--hidden').slice(1));
+  const none = channels(themed('--hidden').slice(1)), alarm = channels(themed('--mark').slice(1));
   const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
   const { masked } = matrix.head;
   for (let y = 0; y < h; ++y) {
@@ -181,15 +181,16 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
       const row = rows.row(view.q + r);
       for (let c = 0; c < view.cols; ++c) {
         const value = row[view.k + c];
-        if (value <= best[columns[c]]) continue;
+        if (value !== value) best[columns[c]] = Infinity; // is not a number: must be seen
+        if (!(value > best[columns[c]])) continue;
         if (rows.pooled || !isHidden(layer, masked, view.q + r, view.k + c)) best[columns[c]] = value;
       }
     }
     for (let x = 0; x < w; ++x) {
       const at = 4 * (y * w + x);
-      const hiddenCell = best[x] === -Infinity;
-      const from = hiddenCell ? 0 : 3 * paint.index(best[x]);
-      for (let i = 0; i < 3; ++i) image.data[at + i] = hiddenCell ? none[i] : paint.table[from + i];
+      const special = best[x] === -Infinity ? none : best[x] === Infinity ? alarm : null;
+      const from = special ? 0 : 3 * paint.index(best[x]);
+      for (let i = 0; i < 3; ++i) image.data[at + i] = special ? special[i] : paint.table[from + i];
       image.data[at + 3] = 255;
     }
   }

@@ -9,6 +9,7 @@ const state = {
   sort: 'head',
   order: 'down',  // largest first
   scope: 'layer', // or 'all'
+  also: '',       // other heads whose lines are drawn, by their numbers: "1,3"
   colors: 'linear',
   stage: 'weights',
   zoom: 0,        // tokens that the matrix shows; 0: all
@@ -48,7 +49,15 @@ function fit() {
   state.query = clamp(state.query, layer.T);
   if (state.key !== null) state.key = clamp(state.key, layer.S);
   if (state.pin === 'key' && state.key === null) state.pin = null;
+  state.also = alsoHeads().join(',');
   if (!(state.stage in layer.stages)) state.stage = 'weights';
+}
+
+/// The numbers of the other heads whose lines are drawn.
+function alsoHeads() {
+  const layer = layers[state.layer];
+  return state.also.split(',').filter((text) => text !== '').map(Number)
+    .filter((number) => layer.heads.includes(number) && number !== layer.heads[state.head]);
 }
 
 const allowed = {
@@ -63,7 +72,7 @@ function readAddress() {
     if (!(name in state) || name === 'layer' || name === 'head') continue;
     if (allowed[name]) {
       if (allowed[name].includes(text)) wanted[name] = text;
-    } else if (name === 'sort' || name === 'stage') {
+    } else if (name === 'sort' || name === 'stage' || name === 'also') {
       wanted[name] = text;
     } else if (/^\d+$/.test(text)) {
       wanted[name] = Number(text);

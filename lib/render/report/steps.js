@@ -70,17 +70,15 @@ function drawSteps(head) {
 
   if (head.q) {
     const { stage, given } = layer.stages.q;
-    const formula = { q: 'q = x W_q + b_q', q_norm: 'q_norm: q, normalised', q_rope: 'q_rope: q, rotated to its position' }[stage];
+    const formula = { q: layer.biased ? 'q = x W_q + b_q' : 'q = x W_q', q_norm: 'q_norm: q, normalised', q_rope: 'q_rope: q, rotated to its position' }[stage];
     parts.push(step(++number, 'The query', given ? `${stage}, as given` : formula,
       vectorRow(stage, head.q.row(q), typeOf(head.q))));
   }
-  const shown = allKeys ? order : order.slice(0, fewKeys);
-  if (state.key !== null && !shown.some((one) => one.key === state.key)) {
-    const chosen = order.find((one) => one.key === state.key);
-    if (chosen) shown.push(chosen);
-  }
-  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(layer, head, shown, order, labels)));
-  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, shown, order, labels, q)));
+  const listed = allKeys ? order.slice() : order.slice(0, fewKeys);
+  const chosen = order.find((one) => one.key === state.key);
+  if (chosen && !listed.includes(chosen)) listed.push(chosen);
+  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(head, listed, order, keys.filter((one) => one.hidden), labels)));
+  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, listed, order, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
   if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', 'head_result = head_out W_o[h]']
@@ -94,48 +92,53 @@ function compareFormula(layer, head) {
   return `scaled = ${rounded(layer.scale)} · q·k${cap}, α = softmax(masked)`;
 }
 
-function keyTable(layer, head, shown, order, labels) {
-  const columns = [['key', 'key']];
-  const has = (name) => order.some((one) => one[name] !== undefined);
-  const between = head.scores && head.masked;
-  if (has('score')) columns.push(['score', 'q·k']);
-  if (has('scaled')) columns.push(['scaled', 'scaled']);
-  if (has('masked') && between) columns.push(['masked', 'masked']);
-  columns.push(['weight', 'α']);
-  const body = shown.map((one) => el('tr', {
-    class: one.key === state.key ? 'chosen' : '',
+/// What is known of keys, as columns: [name, title].
+function keyColumns(keys) {
+  const has = ([name]) => name === 'key' || keys.some((one) => one[name] !== undefined);
+  return [['key', 'key'], ['score', 'q·k'], ['scaled', 'scaled'], ['masked', 'masked'], ['weight', 'α']].filter(has);
+}
+function keyRow(one, columns, labels) {
+  const cell = ([name]) => {
+    if (name === 'key')
+      return el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)),
+        labels ? el('bdi', {}, shown(labels[one.key])) : null);
+    const text = name === 'weight' ? fixed(one.weight) : one[name] === undefined ? '' : rounded(one[name]);
+    return el('td', { class: 'figure' }, text);
+  };
+  return el('tr', {
+    class: one.key === state.key ? 'chosen' : one.hidden ? 'quiet' : '',
     onclick: () => update({ pin: 'query', key: state.key === one.key ? null : one.key }),
     onmouseenter: () => setHover({ query: state.query, key: one.key }),
     onmouseleave: () => setHover({}),
-  }, ...columns.map(([name]) => name === 'key'
-    ? el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)), labels ? el('bdi', {}, shown_(labels[one.key])) : null)
-    : el('td', { class: 'figure' }, name === 'weight' ? fixed(one.weight) : rounded(one[name]))),
-  el('td', { class: 'bar-cell' }, barOf(one.weight))));
-  const rest = order.filter((one) => !shown.includes(one));
-  const sum = (list) => list.reduce((total, one) => total + one.weight, 0);
-  const foot = [];
-  if (rest.length > 0)
-    foot.push(el('tr', {}, el('td', { class: 'key', colspan: columns.length - 1 },
-      `${rest.length} more key${rest.length === 1 ? '' : 's'} `,
-      el('button', { class: 'link', onclick: () => { allKeys = true; drawSteps(head); } }, 'show all')),
-    el('td', { class: 'figure' }, fixed(sum(rest))), el('td', { class: 'bar-cell' }, barOf(sum(rest)))));
-  else if (allKeys && order.length > fewKeys)
-    foot.push(el('tr', {}, el('td', { colspan: columns.length + 1 },
-      el('button', { class: 'link', onclick: () => { allKeys = false; drawSteps(head); } }, 'show fewer'))));
-  const hiddenKeys = head.weights.kept ? 0 : layer.S - order.length;
+  }, ...columns.map(cell), el('td', { class: 'bar-cell' }, barOf(one.weight)));
+}
+/// The keys that are not listed, summed up; and the button that lists them, or no longer.
+function keyFoot(head, rest, columns) {
+  const toggle = el('button', { class: 'link', onclick: () => { allKeys = !allKeys; drawSteps(head); } },
+    allKeys ? 'show fewer' : 'show all');
+  if (rest.length === 0) return allKeys ? el('tr', {}, el('td', { colspan: columns.length + 1 }, toggle)) : null;
+  const sum = rest.reduce((total, one) => total + one.weight, 0);
+  return el('tr', {},
+    el('td', { class: 'key', colspan: columns.length - 1 }, `${rest.length} more key${rest.length === 1 ? '' : 's'} `, toggle),
+    el('td', { class: 'figure' }, fixed(sum)), el('td', { class: 'bar-cell' }, barOf(sum)));
+}
+function keyTable(head, listed, order, hiddenKeys, labels) {
+  const columns = keyColumns(order);
+  const rest = order.filter((one) => !listed.includes(one));
   const notes = [];
-  if (head.weights.kept)
-    notes.push(`The page holds the ${head.weights.kept} largest weights of each query.`);
-  if (hiddenKeys > 0) notes.push(`${hiddenKeys} key${hiddenKeys === 1 ? ' is' : 's are'} hidden by the mask.`);
-  const chosen = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
+  if (head.weights.kept) notes.push(`The page holds the ${head.weights.kept} largest weights of each query.`);
+  if (hiddenKeys.length > 0 && !allKeys)
+    notes.push(`${hiddenKeys.length} key${hiddenKeys.length === 1 ? ' is' : 's are'} hidden by the mask.`);
+  const product = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
+  const title = ([name, text]) => el('th', { class: name === 'key' ? 'key' : 'figure' }, text);
   return el('div', {},
     el('div', { class: 'scroll' }, el('table', { class: 'keys' },
-      el('thead', {}, el('tr', {}, ...columns.map(([name, title]) => el('th', { class: name === 'key' ? 'key' : 'figure' }, title)), el('th', {}))),
-      el('tbody', {}, ...body), el('tfoot', {}, ...foot))),
-    chosen ? el('p', { class: 'arithmetic' }, chosen) : null,
+      el('thead', {}, el('tr', {}, ...columns.map(title), el('th', {}))),
+      el('tbody', {}, ...listed.concat(allKeys ? hiddenKeys : []).map((one) => keyRow(one, columns, labels))),
+      el('tfoot', {}, keyFoot(head, rest, columns)))),
+    product ? el('p', { class: 'arithmetic' }, product) : null,
     notes.length > 0 ? el('p', { class: 'quiet' }, notes.join(' ')) : null);
 }
-const shown_ = (label) => shown(label || '');
 function barOf(share) {
   const bar = el('span', { class: 'bar-fill' });
   bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
@@ -153,8 +156,8 @@ function dotText(head, query, key) {
 }
 const dot = (a, b) => a.reduce((total, value, i) => total + value * b[i], 0);
 
-function valueRows(head, shown, order, labels, q) {
-  const list = shown.slice(0, 6);
+function valueRows(head, listed, order, labels, q) {
+  const list = listed.slice(0, 6);
   const parts = list.map((one) => ({ one, values: head.v.row(one.key).map((value) => value * one.weight) }));
   const out = head.head_out ? head.head_out.row(q) : summed(head, order);
   const all = parts.map((part) => part.values).concat(out ? [out] : []);
