@@ -1,9 +1,10 @@
 // The page of `mha-inspect report`, as its reader has it: opened from disk in a browser.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { fragment, hoverCell, induction, layer1, mha, npy, open, out, report, shown, startBrowser, stopBrowser,
+import { fragment, hoverCell, induction, layer1, mha, npy, open, out, report, root, shown, startBrowser, stopBrowser,
   texts, write } from './support.mjs';
 
 let model;
@@ -86,6 +87,44 @@ test('a token is pinned by a click, and let go by another or by Escape', async (
   assert.equal(fragment(page).query, '20');
   assert.match(await page.locator('.arithmetic').textContent(), /^q·k of key 5: /);
   await page.done();
+});
+
+test('the steps are those that explain tells', async () => {
+  // A bias and a cap between scores and masked; and a trained head, where nothing is.
+  const file = write('biased.json', JSON.stringify({
+    ...JSON.parse(fs.readFileSync(path.join(root, 'data/quickstart.json'))),
+    softcap: 1.5, causal: true, bias: [[[0.5, 0, 0.25], [0, 1, 0], [-1, 0.125, 0]]],
+  }));
+  const cases = [
+    { name: 'biased', sources: [file], query: 2, head: 1, place: '0 1' },
+    { name: 'explained', sources: layer1, query: 17, head: 2, place: '0 2' },
+  ];
+  for (const { name, sources, query, head, place } of cases) {
+    const page = await open(`${report(name, ...sources).url}#head=${head}&query=${query}&pin=query`);
+    await page.settled(place);
+    const story = JSON.parse(mha('explain', ...sources, '--quiet', '--query', `${query}`, '--head', `${head}`,
+      '--format', 'json')).heads[0];
+    await page.locator('#steps .link', { hasText: 'show all' }).click({ timeout: 500 }).catch(() => {});
+    const titles = await texts(page.locator('#steps thead th'));
+    assert.deepEqual(titles, ['key', 'q·k', 'scaled', 'masked', 'α', '']);
+    const rows = await page.locator('#steps tbody tr').evaluateAll((list) =>
+      list.map((row) => [...row.cells].map((cell) => (cell.querySelector('.number') || cell).textContent)));
+    let compared = 0;
+    for (const key of story.keys) {
+      const row = rows.find(([number]) => Number(number) === key.key);
+      if (key.masked) continue;
+      const wanted = [key.score, key.scaled, key.logit, key.weight];
+      wanted.forEach((value, i) => {
+        const got = Number(row[i + 1].replace('−', '-'));
+        assert.ok(Math.abs(got - value) <= 6e-4 * Math.max(0.1, Math.abs(value)), `${titles[i + 1]} of key ${key.key}: ${row[i + 1]}, not ${value}`);
+      });
+      ++compared;
+    }
+    assert.ok(compared > 2);
+    const sentence = await page.locator('.step p').last().textContent();
+    assert.ok(sentence.includes(`${(100 * story.share).toFixed(1).replace('-', '−')} %`), sentence);
+    await page.done();
+  }
 });
 
 test('the squares above the lines add the lines of other heads', async () => {
