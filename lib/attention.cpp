@@ -84,7 +84,7 @@ private:
   RotaryTable<T> rotary;
   Routine projecting, scoring, weighing;
   std::vector<Operand<T>> k_operands, v_operands; ///< k and v of each batch and key/value head
-  std::vector<std::uint8_t> finite_values;        ///< per batch: v has no NaN or infinity
+  std::vector<std::uint8_t> finite_values;        ///< likewise: v has no NaN or infinity
 };
 
 template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_plan,
@@ -281,7 +281,7 @@ template <class T> std::size_t Forward<T>::band_queries() const {
 
 /// One head's keys and values are read by every block of every query head that shares them.
 template <class T> void Forward<T>::prepare_keys() {
-  finite_values.assign(dims.B, 1);
+  finite_values.assign(dims.B * dims.H_kv, 1);
   k_operands.resize(dims.B * dims.H_kv), v_operands.resize(dims.B * dims.H_kv);
   const std::size_t rows = dims.T * dims.group();
   parallel_for(plan.batches.size() * dims.H_kv, threads, [&](std::size_t i) {
@@ -292,12 +292,11 @@ template <class T> void Forward<T>::prepare_keys() {
     if (computes(Stage::scores))
       k_operands[b * dims.H_kv + kv] = Operand<T>(
           scoring, tokens(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
-    if (computes(Stage::head_out))
-      v_operands[b * dims.H_kv + kv] = Operand<T>(
-          weighing, tokens(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v), false, rows);
+    if (!computes(Stage::head_out)) return;
+    const Matrix<const T> v = tokens(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
+    v_operands[b * dims.H_kv + kv] = Operand<T>(weighing, v, false, rows);
+    finite_values[b * dims.H_kv + kv] = all_finite(v);
   });
-  if (computes(Stage::head_out))
-    for (std::size_t b : plan.batches) finite_values[b] = all_finite(tokens(Stage::v_all, b));
 }
 
 /// Queries [first, first + n) of head h of batch b.
@@ -306,7 +305,7 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
   const std::size_t kv = b * dims.H_kv + kv_head_of(dims, h), d_k = dims.d_k, d_v = dims.d_v;
   const bool ours = scoring == Routine::ours && weighing == Routine::ours;
   SoftmaxBlock<T>& block = SoftmaxBlock<T>::of_this_thread();
-  block.start(layer, plan, b, h, first, n, finite_values[b],
+  block.start(layer, plan, b, h, first, n, finite_values[kv],
               ours ? Operand<T>::column_step : key_tile);
 
   if (computes(Stage::scores)) {

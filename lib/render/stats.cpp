@@ -12,9 +12,10 @@ namespace {
 
 /// The columns of a table that nobody chose: the most telling first.
 constexpr std::string_view telling[] = {
-    "previous",      "first",        "self",           "induction",  "distance",
-    "entropy_share", "result_share", "one_key_rows",   "uniformity", "duplicate",
-    "diagonal",      "max",          "effective_keys", "masked_rows"};
+    "previous",       "first",        "self",       "induction", "distance", "entropy_share",
+    "result_share",   "one_key_rows", "uniformity", "duplicate", "diagonal", "max",
+    "effective_keys", "masked_rows",  "cond_q",     "cond_k",    "cond_v",   "cond_o",
+    "stiefel_q",      "stiefel_k",    "stiefel_v",  "stiefel_o"};
 
 constexpr std::size_t digits = 3;
 constexpr std::string_view missing = "–";

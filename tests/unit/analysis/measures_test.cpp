@@ -171,7 +171,7 @@ TEST_CASE("measures have the same bits whatever the threads and the heads asked 
   MeasureRequest request;
   request.threads = 1;
   const std::vector<HeadMeasures> one = measure_heads(layer, request).heads;
-  for (std::size_t threads : {2, 3, 8}) {
+  for (std::size_t threads : {2u, 3u, 8u}) {
     request.threads = threads;
     const std::vector<HeadMeasures> many = measure_heads(layer, request).heads;
     REQUIRE(many.size() == one.size());
