@@ -90,10 +90,12 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
   if (range.any && range.low < 0)
     fail("--color-scale log: {} has negative numbers, down to {}; a log scale needs positive ones",
          name_of(stage), rounded(range.low));
-  for (const std::optional<double>& end : {colors.low, colors.high})
+  const auto require_positive = [](const std::optional<double>& end, std::string_view option) {
     if (end && *end <= 0)
-      fail("--color-scale log: --{} is {}: a number above 0 expected",
-           &end == &colors.low ? "vmin" : "vmax", rounded(*end));
+      fail("--color-scale log: {} is {}: a number above 0 expected", option, rounded(*end));
+  };
+  require_positive(colors.low, "--vmin");
+  require_positive(colors.high, "--vmax");
   if (!range.any || range.least_positive == 0) {
     style.low = colors.low.value_or(colors.high.value_or(1) / 10);
     style.high = colors.high.value_or(style.low * 10);
@@ -171,6 +173,15 @@ std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
     title += fmt::format("layer {} ", panel.layer);
   if (picture.several_batches) title += fmt::format("batch {} ", panel.map.batch);
   return title + fmt::format("head {}", panel.map.head);
+}
+
+std::string range_text(const MapStyle& style) {
+  const auto text = [](double value) {
+    std::string number = value == 0 ? "0" : rounded(value, 3);
+    if (number.starts_with('-')) number.replace(0, 1, "−");
+    return number;
+  };
+  return text(style.low) + " to " + text(style.high);
 }
 
 std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols) {

@@ -93,6 +93,8 @@ std::size_t grid_columns(std::size_t panels, std::size_t heads);
 
 /// "head 3", "layer 1 head 3", "batch 0 head 3".
 std::string panel_title(const MapPicture& picture, const MapPanel& panel);
+/// "−56.0 to 56.0": the ends of a panel's own colours.
+std::string range_text(const MapStyle& style);
 /// "each cell: the mean of 32 queries × 32 keys"; "" where a cell is one number. `rows` and `cols`
 /// are what a cell covers of a panel.
 std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols);

@@ -2,7 +2,6 @@
 
 #include "error.hpp"
 #include "render/font.hpp"
-#include "render/numbers.hpp"
 
 #include <fmt/format.h>
 
@@ -81,7 +80,7 @@ Ticks ticks_of(const MapAxis& axis, double cell, bool rows) {
   if (!axis.labels.empty() && axis.factor == 1 && cell >= smallest_label + 0.5)
     return token_ticks(axis, cell);
   const std::string last = axis.positions.empty() ? "0" : std::to_string(axis.positions.back());
-  return number_ticks(axis, cell, rows ? tick_size * 1.9 : text_width(last, tick_size) + 12);
+  return number_ticks(axis, cell, rows ? tick_size * 2.4 : text_width(last, tick_size) + 12);
 }
 
 class Layout {
@@ -126,8 +125,7 @@ private:
 std::string Layout::title_of(std::size_t panel) const {
   std::string title = panel_title(p_, p_.panels[panel]);
   if (p_.styles.size() == 1) return title;
-  const MapStyle& style = p_.style(panel);
-  return title + fmt::format(" · {} – {}", rounded(style.low, 2), rounded(style.high, 2));
+  return title + " · " + range_text(p_.style(panel));
 }
 
 void Layout::measure() {

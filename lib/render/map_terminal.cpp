@@ -87,9 +87,10 @@ MapText fit_text(const MapTextNeeds& needs, const Look& look) {
   const std::size_t rows = std::max<std::size_t>(needs.rows.positions.size(), 1),
                     cols = std::max<std::size_t>(needs.cols.positions.size(), 1);
   constexpr std::size_t no_limit = 1 << 20;
-  // Headline, a panel's title, positions of keys, two lines of legend, the prompt.
+  // Headline, a panel's title, positions of keys, the prompt, the legend.
+  const std::size_t around = 4 + (look.width < 76 ? 4 : 2);
   const std::size_t height =
-      look.height == 0 ? no_limit : std::max<std::size_t>(look.height, 10) - 6;
+      look.height == 0 ? no_limit : std::max<std::size_t>(look.height, around + 4) - around;
   const std::size_t border = has_colors(look) ? 0 : 2, stack = stack_height(needs.cols);
   const auto room = [&](std::size_t tokens_a_line) {
     const std::size_t labels = widest(line_labels(needs.rows, tokens_a_line)) + 1;
@@ -134,15 +135,22 @@ public:
   Pen& operator=(const Pen&) = delete;
 
   void use(std::optional<Rgb> front, std::optional<Rgb> back) {
+    if (dim_) reset();
     if (front == front_ && back == back_) return;
     if ((front_ && !front) || (back_ && !back)) reset();
     if (front && front != front_) set(38, *front);
     if (back && back != back_) set(48, *back);
     front_ = front, back_ = back;
   }
+  void use_dim() {
+    if (dim_) return;
+    reset();
+    out_ += "\x1b[2m";
+    dim_ = true;
+  }
   void reset() {
-    if (front_ || back_) out_ += "\x1b[0m";
-    front_.reset(), back_.reset();
+    if (front_ || back_ || dim_) out_ += "\x1b[0m";
+    front_.reset(), back_.reset(), dim_ = false;
   }
 
 private:
@@ -156,6 +164,7 @@ private:
   Depth depth_;
   std::string& out_;
   std::optional<Rgb> front_, back_;
+  bool dim_ = false;
 };
 
 class TextMaps {
@@ -177,6 +186,13 @@ public:
 
 private:
   void strip(std::size_t first, std::size_t last);
+  /// "L1 B0 H3", above panels that are narrower than their title.
+  std::string short_title(const MapPanel& panel) const {
+    std::string title;
+    if (p_.several_layers && !panel.layer.empty()) title += fmt::format("L{} ", panel.layer);
+    if (p_.several_batches) title += fmt::format("B{} ", panel.map.batch);
+    return title + fmt::format("H{}", panel.map.head);
+  }
   void cells(const MapPanel& panel, const MapStyle& style, std::size_t line);
   void colored(const MapPanel& panel, const MapStyle& style, std::size_t line);
   std::vector<std::string> key_lines(const MapAxis& axis) const;
@@ -209,16 +225,19 @@ void TextMaps::colored(const MapPanel& panel, const MapStyle& style, std::size_t
   for (std::size_t col = 0; col < panel.map.cols; ++col) {
     if (!text_.halves) {
       const std::optional<Rgb> cell = color(panel, style, line, col);
-      pen.use(std::nullopt, cell);
-      out_ += cell ? " " : look_.dim("·");
+      if (cell)
+        pen.use(std::nullopt, cell);
+      else
+        pen.use_dim();
+      out_ += cell ? " " : "·";
       if (text_.wide) out_ += ' ';
       continue;
     }
     const std::optional<Rgb> upper = color(panel, style, 2 * line, col),
                              lower = color(panel, style, 2 * line + 1, col);
     if (!upper && !lower) {
-      pen.reset();
-      out_ += look_.dim("·");
+      pen.use_dim();
+      out_ += "·";
     } else if (!upper) {
       pen.use(lower, std::nullopt);
       out_ += "▄";
@@ -287,10 +306,10 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
   for (std::size_t i = first; i < last; ++i) {
     const MapPanel& panel = p_.panels[i];
     lines = std::max(lines, lines_of(panel));
-    std::string title = panel_title(p_, panel);
-    if (p_.styles.size() > 1)
-      title += fmt::format(" · {} – {}", rounded(p_.style(i).low, 2), rounded(p_.style(i).high, 2));
     const std::size_t width = width_of(panel);
+    std::string title = panel_title(p_, panel);
+    if (last - first > 1 && display_width(title) + border() > width) title = short_title(panel);
+    if (p_.styles.size() > 1) title += " · " + range_text(p_.style(i));
     title = std::string(border(), ' ') + title;
     if (last - first > 1) title = shortened(title, width);
     out_ += i + 1 < last ? pad_right(title, width + gap) : title;
@@ -354,13 +373,17 @@ void TextMaps::legend() {
     parts.push_back(pooling);
   std::string line;
   for (const std::string& part : parts) {
-    if (!line.empty() && display_width(line) + 3 + display_width(part) > look_.width) {
-      out_ += line + "\n";
-      line.clear();
+    if (line.empty() || display_width(line) + 3 + display_width(part) <= look_.width) {
+      line += (line.empty() ? "" : "   ") + part;
+      continue;
     }
-    line += (line.empty() ? "" : "   ") + part;
+    out_ += line + "\n";
+    line = part;
   }
-  out_ += line + "\n";
+  // Only the last part, words alone, can be wider than the window.
+  for (const std::string& piece :
+       display_width(line) > look_.width ? wrapped(line, look_.width) : std::vector{line})
+    out_ += piece + "\n";
 }
 
 } // namespace
