@@ -191,18 +191,16 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
   return kept;
 }
 
-/// The largest weights of each row, as many as fit, and the pooled map.
-void keep_peaks(const Layer& layer, const ReportRequest& request, const Selection& selection,
-                LayerReport& report) {
-  const std::size_t rows = layer.dims.T * report.heads.size();
+/// The largest weights of each row, as many as fit.
+RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
+                  const std::vector<std::size_t>& heads) {
+  const std::size_t rows = layer.dims.T * heads.size();
   const std::size_t kept = std::min<std::size_t>(request.limit * 2 / 3 / (rows * 8), 64);
   if (kept == 0)
     fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
          "each; raise --max-size or select with --head",
-         layer.dims.T, report.heads.size());
-  RowPeaks peaks(layer, report.heads, request.batch, kept);
-  compute(layer, make_plan(layer, peaks.wants(), selection), peaks, request.threads);
-  report.stages.emplace("weights", peaks.largest());
+         layer.dims.T, heads.size());
+  return {layer, heads, request.batch, kept};
 }
 
 } // namespace
@@ -240,6 +238,9 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   Several all;
   all.add(rows);
+  std::optional<RowPeaks> peaks;
+  if (!contains(rows.wants(), Stage::weights))
+    all.add(peaks.emplace(peaks_of(layer, request, report.heads)));
   std::optional<Pool> pool;
   if (is_long(dims))
     all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
@@ -263,7 +264,11 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
         report.stages.emplace(name, std::move(*packed));
   if (pool) report.stages.emplace("pooled", packed(*pool));
   if (visible) report.visible = visible->runs();
-  if (!report.stages.count("weights")) keep_peaks(layer, request, selection, report);
+  if (!peaks && !report.stages.count("weights")) { // they did not pack as well as one could hope
+    peaks.emplace(peaks_of(layer, request, report.heads));
+    compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
+  }
+  if (peaks) report.stages.emplace("weights", peaks->largest());
   if (report.stages.count("v") || report.stages.count("k")) {
     std::vector<std::size_t> kv_heads;
     for (const SelectedAxis& axis :

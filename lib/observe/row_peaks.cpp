@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
+#include <type_traits>
 
 namespace mha {
 
@@ -46,21 +47,35 @@ void RowPeaks::observe(const Block& block) {
 }
 
 template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
-  std::vector<std::uint32_t> order(S_);
+  struct Peak {
+    T weight;
+    std::uint32_t key;
+  };
+  // NaN before everything: it is what one must see.
+  const auto rank = [](T weight) {
+    return std::isnan(weight) ? std::numeric_limits<T>::infinity() : weight;
+  };
+  const auto before = [&](const Peak& a, const Peak& b) {
+    return rank(a.weight) != rank(b.weight) ? rank(a.weight) > rank(b.weight) : a.key < b.key;
+  };
+  std::vector<Peak> peaks;
   for (std::size_t r = 0; r < block.values.shape[1]; ++r) {
     const T* row = row_of<T>(block, r);
-    const std::size_t query = block.token + r;
-    std::iota(order.begin(), order.end(), 0U);
-    const auto rank = [&](std::uint32_t key) { // NaN before everything: it is what one must see
-      return std::isnan(row[key]) ? std::numeric_limits<T>::infinity() : row[key];
-    };
-    const auto end = order.begin() + static_cast<std::ptrdiff_t>(kept_);
-    std::partial_sort(order.begin(), end, order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return rank(a) != rank(b) ? rank(a) > rank(b) : a < b;
-    });
+    peaks.clear();
+    for (std::size_t k = 0; k < kept_; ++k)
+      peaks.push_back({row[k], static_cast<std::uint32_t>(k)});
+    std::sort(peaks.begin(), peaks.end(), before);
+    for (std::size_t k = kept_; k < S_; ++k) {
+      // Most keys end here; NaN does not.
+      if (row[k] <= peaks.back().weight || std::isnan(peaks.back().weight)) continue;
+      const Peak peak{row[k], static_cast<std::uint32_t>(k)};
+      peaks.pop_back();
+      peaks.insert(std::upper_bound(peaks.begin(), peaks.end(), peak, before), peak);
+    }
+    const std::size_t first = (block.token + r) * kept_;
     for (std::size_t i = 0; i < kept_; ++i) {
-      head.keys[query * kept_ + i] = order[i];
-      head.weights[query * kept_ + i] = static_cast<float>(row[order[i]]);
+      head.keys[first + i] = peaks[i].key;
+      head.weights[first + i] = static_cast<float>(peaks[i].weight);
     }
   }
 }
@@ -86,15 +101,15 @@ void VisibleKeys::observe(const Block& block) {
   if (block.batch != batch_ || place == numbers_.size()) return;
   const std::size_t keys = block.values.shape[2];
   const auto scan = [&](const auto* row) {
-    Run run;
-    std::uint32_t visible = 0;
-    for (std::uint32_t k = 0; k < keys; ++k)
-      if (!(std::isinf(row[k]) && row[k] < 0)) {
-        if (visible++ == 0) run.first = k;
-        run.end = k + 1;
-      }
-    if (visible != run.end - run.first) gaps_ = true;
-    return run;
+    using T = std::remove_cvref_t<decltype(*row)>;
+    constexpr T hidden = -std::numeric_limits<T>::infinity();
+    std::size_t visible = 0, first = 0, end = keys;
+    for (std::size_t k = 0; k < keys; ++k) visible += row[k] != hidden;
+    if (visible == 0) return Run{};
+    while (row[first] == hidden) ++first;
+    while (row[end - 1] == hidden) --end;
+    if (visible != end - first) gaps_ = true;
+    return Run{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
   };
   for (std::size_t r = 0; r < block.values.shape[1]; ++r)
     heads_[place][block.token + r] = block.values.dtype == DType::f64

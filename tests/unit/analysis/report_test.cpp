@@ -21,7 +21,7 @@ Layer layer_of(std::uint64_t seed, const std::vector<Variant>& variants,
 } // namespace
 
 TEST_CASE("report: what heads add is what explain says, query by query", "[report]") {
-  for (std::uint64_t seed : {1, 2, 3}) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     const Layer layer = layer_of(seed, {Variant::gqa, Variant::causal, Variant::rope_interleaved});
     for (std::size_t b = 0; b < layer.dims.B; ++b) {
       ReportRequest request;
