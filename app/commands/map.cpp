@@ -88,11 +88,11 @@ Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
   const Dims& dims = loaded.layer.dims;
   if (!dims.batched || chosen.batch || mentions(output.path, "{batch}")) return chosen;
   chosen.batch.emplace("0", "--batch");
-  if (dims.B > 1 && pictures_.empty() && !common.quiet)
-    print_note(fmt::format("batch item 0 of {} is drawn; choose others with --batch, or all with "
-                           "--batch :",
-                           dims.B),
-               common.color);
+  if (dims.B == 1 || !pictures_.empty()) return chosen;
+  const std::string note = fmt::format(
+      "batch item 0 of {} is drawn; choose others with --batch, or all with --batch :", dims.B);
+  if (common.strict) fail("{} (an error by --strict)", note);
+  if (!common.quiet) print_note(note, common.color);
   return chosen;
 }
 

@@ -17,7 +17,8 @@ constexpr double smallest_label = 8.5, largest_label = 11;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
 constexpr std::size_t picture_width = 1120; ///< what the panels share
 constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
-constexpr std::size_t longest_label = 14;   ///< columns of a token
+constexpr std::size_t thinnest_panel = 24;
+constexpr std::size_t longest_label = 14; ///< columns of a token
 constexpr double most_pixels = 1e8;
 
 double text_width(std::string_view text, double size) {
@@ -114,7 +115,7 @@ private:
   const MapPicture& p_;
   MapLayout out_;
   std::size_t rows_ = 0, cols_ = 0; ///< the most cells of a panel
-  std::size_t cell_ = 1, grid_rows_ = 1;
+  std::size_t cell_width_ = 1, cell_height_ = 1, grid_rows_ = 1;
   bool shared_ = true;      ///< the axes of all panels are alike: labels stand outside only
   bool level_keys_ = false; ///< the labels below are written level
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels that labels take
@@ -140,27 +141,31 @@ void Layout::measure() {
   const bool single = p_.panels.size() == 1;
   const std::size_t room =
       std::min(picture_width / p_.columns, single ? widest_panel * 3 / 2 : widest_panel);
-  cell_ = std::clamp<std::size_t>(room / longest, 1, longest <= 8 ? 40 : 26);
+  std::size_t cell = std::clamp<std::size_t>(room / longest, 1, longest <= 8 ? 40 : 26);
   // A single map with tokens may be larger, so that each of them can be read.
-  if (labelled && single && longest <= 128) cell_ = std::max<std::size_t>(cell_, 11);
+  if (labelled && single && longest <= 128) cell = std::max<std::size_t>(cell, 11);
+  const auto visible_cell = [&](std::size_t cells) {
+    return std::max(cell, thinnest_panel / std::max<std::size_t>(cells, 1));
+  };
+  cell_width_ = visible_cell(cols_), cell_height_ = visible_cell(rows_);
   grid_rows_ = (p_.panels.size() + p_.columns - 1) / p_.columns;
 
-  const auto cell = static_cast<double>(cell_);
   level_keys_ = true;
   double longest_row = 0, longest_col = 0;
   for (std::size_t i = 0; i < p_.panels.size(); ++i) {
-    const Ticks rows = ticks_of(p_.panels[i].rows, cell, true),
-                cols = ticks_of(p_.panels[i].cols, cell, false);
+    const auto width = static_cast<double>(cell_width_);
+    const Ticks rows = ticks_of(p_.panels[i].rows, static_cast<double>(cell_height_), true),
+                cols = ticks_of(p_.panels[i].cols, width, false);
     longest_row = std::max(longest_row, rows.longest);
     longest_col = std::max(longest_col, cols.longest);
-    level_keys_ = level_keys_ && (!cols.tokens || cols.longest + 4 <= cell);
+    level_keys_ = level_keys_ && (!cols.tokens || cols.longest + 4 <= width);
     if (shared_) break;
   }
   row_labels_ = whole(longest_row) + tick_length + 4;
   col_labels_ = (level_keys_ ? whole(Font::instance().ascent(tick_size)) : whole(longest_col)) +
                 tick_length + 4;
 
-  const std::size_t width = cols_ * cell_, height = rows_ * cell_;
+  const std::size_t width = cols_ * cell_width_, height = rows_ * cell_height_;
   double widest_title = 0;
   for (std::size_t i = 0; i < p_.panels.size(); ++i)
     widest_title = std::max(widest_title, text_width(title_of(i), panel_size));
@@ -186,7 +191,7 @@ void Layout::frame(std::size_t x, std::size_t y, std::size_t width, std::size_t 
 }
 
 void Layout::place_rows(const PanelMark& mark, const MapPanel& panel) {
-  const auto cell = static_cast<double>(mark.cell);
+  const auto cell = static_cast<double>(mark.cell_height);
   const Ticks ticks = ticks_of(panel.rows, cell, true);
   for (const Tick& tick : ticks.list) {
     const double middle = static_cast<double>(mark.y) + tick.cell * cell;
@@ -198,9 +203,9 @@ void Layout::place_rows(const PanelMark& mark, const MapPanel& panel) {
 }
 
 void Layout::place_cols(const PanelMark& mark, const MapPanel& panel) {
-  const auto cell = static_cast<double>(mark.cell);
+  const auto cell = static_cast<double>(mark.cell_width);
   const Ticks ticks = ticks_of(panel.cols, cell, false);
-  const std::size_t below = mark.y + panel.map.rows * mark.cell + 1;
+  const std::size_t below = mark.y + panel.map.rows * mark.cell_height + 1;
   for (const Tick& tick : ticks.list) {
     const double middle = static_cast<double>(mark.x) + tick.cell * cell;
     out_.lines.push_back({static_cast<std::size_t>(middle), below, tick_length, true});
@@ -217,9 +222,9 @@ void Layout::place_panels() {
   for (std::size_t i = 0; i < p_.panels.size(); ++i) {
     const MapPanel& panel = p_.panels[i];
     const PanelMark mark{i, left_ + i % p_.columns * step_x_, top_ + i / p_.columns * step_y_,
-                         cell_};
+                         cell_width_, cell_height_};
     out_.panels.push_back(mark);
-    frame(mark.x, mark.y, panel.map.cols * cell_, panel.map.rows * cell_);
+    frame(mark.x, mark.y, panel.map.cols * cell_width_, panel.map.rows * cell_height_);
     text(static_cast<double>(mark.x), static_cast<double>(mark.y) - panel_size * 0.5, title_of(i),
          panel_size);
     if (!shared_ || i % p_.columns == 0) place_rows(mark, panel);
@@ -230,7 +235,7 @@ void Layout::place_panels() {
 void Layout::place_names() {
   const MapPanel& panel = p_.panels[0];
   const std::size_t used_columns = std::min(p_.columns, p_.panels.size());
-  const std::size_t right = left_ + (used_columns - 1) * step_x_ + cols_ * cell_;
+  const std::size_t right = left_ + (used_columns - 1) * step_x_ + cols_ * cell_width_;
   text(margin + name_size * 0.8, static_cast<double>(top_ + bottom_) / 2, panel.rows.name,
        name_size, Anchor::middle, true);
   const double below = static_cast<double>(bottom_ + col_labels_) + name_size * 1.4;
@@ -263,7 +268,7 @@ void Layout::place_bar() {
     tick(0, "smallest");
   } else {
     const MapStyle& style = p_.styles[0];
-    const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 2, 8));
+    const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
     const std::vector<std::string> labels = tick_texts(list, style);
     // The bar goes from the lowest number to the highest, also where the colours are symmetric.
     const auto place = [&](double value) {

@@ -21,10 +21,11 @@ struct LineMark {
   bool vertical = false;
 };
 
-/// A panel's cells, `cell` pixels wide and high each, in a frame one pixel outside of them.
+/// A panel's cells, of some pixels each, in a frame one pixel outside of them. Cells are square but
+/// where a single row, or column, would be too thin to see.
 struct PanelMark {
   std::size_t panel = 0; ///< of the picture
-  std::size_t x = 0, y = 0, cell = 1;
+  std::size_t x = 0, y = 0, cell_width = 1, cell_height = 1;
 };
 
 struct BoxMark {

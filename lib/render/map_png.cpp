@@ -11,12 +11,13 @@ void draw_cells(Canvas& canvas, const MapPanel& panel, const MapStyle& style,
                 const PanelMark& mark) {
   for (std::size_t row = 0; row < panel.map.rows; ++row)
     for (std::size_t col = 0; col < panel.map.cols; ++col) {
-      const std::size_t x = mark.x + col * mark.cell, y = mark.y + row * mark.cell;
+      const std::size_t x = mark.x + col * mark.cell_width, y = mark.y + row * mark.cell_height;
       const double value = panel.map.value(row, col);
       if (panel.map.is_masked(row, col))
-        canvas.hatch(x, y, mark.cell, mark.cell);
+        canvas.hatch(x, y, mark.cell_width, mark.cell_height);
       else
-        canvas.fill(x, y, mark.cell, mark.cell, std::isnan(value) ? nan_color : style.color(value));
+        canvas.fill(x, y, mark.cell_width, mark.cell_height,
+                    std::isnan(value) ? nan_color : style.color(value));
     }
 }
 

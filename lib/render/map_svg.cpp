@@ -143,9 +143,9 @@ void Svg::panel(const PanelMark& mark) {
   const MapPanel& panel = p_.panels[mark.panel];
   if (layout_.masked)
     add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="url(#masked)"/>)svg", mark.x, mark.y,
-        panel.map.cols * mark.cell, panel.map.rows * mark.cell);
-  add(R"svg(<g class="cells" transform="translate({} {}) scale({})" shape-rendering="crispEdges">)svg",
-      mark.x, mark.y, mark.cell);
+        panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height);
+  add(R"svg(<g class="cells" transform="translate({} {}) scale({} {})" shape-rendering="crispEdges">)svg",
+      mark.x, mark.y, mark.cell_width, mark.cell_height);
   if (panel.map.rows * panel.map.cols <= most_vector_cells)
     rectangles(panel, p_.style(mark.panel));
   else

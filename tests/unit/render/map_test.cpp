@@ -104,9 +104,9 @@ TEST_CASE("a PNG's cells have the colours of their numbers") {
       const PooledMap& map = picture.panels[mark.panel].map;
       for (std::size_t row = 0; row < map.rows; ++row)
         for (std::size_t col = 0; col < map.cols; ++col)
-          for (std::size_t corner : {std::size_t{0}, mark.cell - 1}) {
-            const Rgb got =
-                pixels.at(mark.x + col * mark.cell + corner, mark.y + row * mark.cell + corner);
+          for (std::size_t corner : {std::size_t{0}, mark.cell_width - 1}) {
+            const Rgb got = pixels.at(mark.x + col * mark.cell_width + corner,
+                                      mark.y + row * mark.cell_height + corner);
             INFO("head " << mark.panel << " cell " << row << ", " << col << " is " << hex(got));
             if (map.is_masked(row, col))
               CHECK((got == masked_ground || got == masked_line));
@@ -115,6 +115,16 @@ TEST_CASE("a PNG's cells have the colours of their numbers") {
           }
     }
   }
+}
+
+TEST_CASE("a map of one query is high enough to be seen") {
+  const MapPicture picture = picture_of(1, 1, 600);
+  const PanelMark mark = lay_out(picture).panels.at(0);
+  CHECK(mark.cell_width == 1);
+  CHECK(mark.cell_height >= 20);
+  const test::Pixels pixels = test::decode_png(map_png(picture));
+  CHECK(pixels.at(mark.x + 2, mark.y + mark.cell_height - 1) ==
+        picture.styles[0].color(picture.panels[0].map.value(0, 2)));
 }
 
 TEST_CASE("nothing of a picture is drawn over its edge, and labels do not meet") {
