@@ -203,6 +203,69 @@ RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
   return {layer, heads, request.batch, kept};
 }
 
+/// What a page says about a layer, before anything is computed.
+LayerReport described(const Layer& layer, const StageSet& available, const ReportRequest& request) {
+  LayerReport report;
+  if (layer.dims.batched) report.batch = request.batch;
+  report.dtype = layer.dtype;
+  report.dims = layer.dims;
+  report.settings = layer.settings;
+  report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
+  report.has_b_q = !layer.b_q.empty();
+  report.has_W_o = !layer.W_o.empty();
+  report.given = layer.given_set;
+  report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;
+  report.tokens = layer.tokens;
+  report.keys = labels_of_keys(layer);
+  report.forms = forms_of(layer, available);
+  return report;
+}
+
+/// For each chosen head, the place of the key/value head that it reads among the kept ones.
+std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report,
+                                   const Selection& selection) {
+  std::vector<std::size_t> places;
+  for (const char* name : {"k", "v"}) {
+    if (!report.stages.count(name) || !places.empty()) continue;
+    for (const SelectedAxis& axis : selected_axes(layer, report.forms.at(name), selection)) {
+      if (axis.axis != Axis::kv_head) continue;
+      const std::vector<std::size_t>& kept = axis.pick.indices;
+      for (std::size_t head : report.heads) {
+        const auto place = std::find(kept.begin(), kept.end(), kv_head_of(layer.dims, head));
+        places.push_back(static_cast<std::size_t>(place - kept.begin()));
+      }
+    }
+  }
+  return places;
+}
+
+/// What the heads add. head_result needs the output beside it, so this is a second pass; from
+/// head_out on, where that was kept.
+std::vector<HeadContribution> contributions_of(const Layer& layer, const LayerReport& report,
+                                               const ReportRequest& request,
+                                               const Selection& selection,
+                                               const std::optional<TokenRows>& head_out,
+                                               const std::optional<TokenRows>& output) {
+  Contributions parts(layer, report.heads, request.batch, output ? &*output : nullptr);
+  Layer rest = layer;
+  if (head_out) {
+    rest.given[index_of(Stage::head_out)] = head_out->tensor();
+    rest.given_set.set(index_of(Stage::head_out));
+  }
+  compute(rest, make_plan(rest, parts.wants(), selection), parts, request.threads);
+  return parts.take();
+}
+
+std::vector<float> row_norms(const TokenRows& rows, std::size_t count) {
+  std::vector<float> norms;
+  for (std::size_t t = 0; t < count; ++t) {
+    double square = 0;
+    for (std::size_t i = 0; i < rows.width(); ++i) square += rows.at(t, i) * rows.at(t, i);
+    norms.push_back(static_cast<float>(std::sqrt(square)));
+  }
+  return norms;
+}
+
 } // namespace
 
 LayerReport report(const Layer& layer, const ReportRequest& asked) {
@@ -216,27 +279,14 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
     fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);
 
   ReportRequest request = asked;
-  request.limit =
-      limit_for_rows(layer, asked, resolved(asked.selection.head, dims.H, "heads").indices.size());
-  LayerReport report;
-  if (dims.batched) report.batch = request.batch;
-  report.dtype = layer.dtype;
-  report.dims = dims;
-  report.settings = layer.settings;
-  report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
-  report.has_b_q = !layer.b_q.empty();
-  report.has_W_o = !layer.W_o.empty();
-  report.given = layer.given_set;
-  report.heads = resolved(request.selection.head, dims.H, "heads").indices;
-  report.tokens = layer.tokens;
-  report.keys = labels_of_keys(layer);
-  report.forms = forms_of(layer, available);
-
+  LayerReport report = described(layer, available, request);
+  request.limit = limit_for_rows(layer, asked, report.heads.size());
   Selection selection = request.selection;
   if (dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
+
+  Several all;
   const Kept kept = kept_of(layer, report, request);
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
-  Several all;
   all.add(rows);
   std::optional<RowPeaks> peaks;
   if (!contains(rows.wants(), Stage::weights))
@@ -253,50 +303,25 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
     if (contains(available, stage)) all.add(stage_rows.emplace(layer, stage, request.batch));
   };
   const bool results = contains(available, Stage::head_result);
-  const bool given = layer.has_given(Stage::head_result);
   if (results) keep(output, Stage::output);
-  if (results && !given) keep(head_out, Stage::head_out);
+  if (results && !layer.has_given(Stage::head_result)) keep(head_out, Stage::head_out);
   compute(layer, make_plan(layer, all.wants(), selection), all, request.threads);
 
   for (const auto& [name, stage] : report.forms)
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
-  if (pool) report.stages.emplace("pooled", packed(*pool));
-  if (visible) report.visible = visible->runs();
   if (!peaks && !report.stages.count("weights")) { // they did not pack as well as one could hope
     peaks.emplace(peaks_of(layer, request, report.heads));
     compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
   }
   if (peaks) report.stages.emplace("weights", peaks->largest());
-  if (report.stages.count("v") || report.stages.count("k")) {
-    std::vector<std::size_t> kv_heads;
-    for (const SelectedAxis& axis :
-         selected_axes(layer, report.forms.at(report.stages.count("v") ? "v" : "k"), selection))
-      if (axis.axis == Axis::kv_head) kv_heads = axis.pick.indices;
-    for (std::size_t head : report.heads)
-      report.kv_of.push_back(static_cast<std::size_t>(
-          std::find(kv_heads.begin(), kv_heads.end(), kv_head_of(dims, head)) - kv_heads.begin()));
-  }
-
-  if (results) {
-    Contributions parts(layer, report.heads, request.batch, output ? &*output : nullptr);
-    // head_result needs the output beside it: a second pass, from head_out on.
-    Layer second = layer;
-    if (!given) {
-      second.given[index_of(Stage::head_out)] = head_out->tensor();
-      second.given_set.set(index_of(Stage::head_out));
-    }
-    compute(second, make_plan(second, parts.wants(), selection), parts, request.threads);
-    report.contributions = parts.take();
-  }
-  if (output)
-    for (std::size_t t = 0; t < dims.T; ++t) {
-      double square = 0;
-      for (std::size_t i = 0; i < output->width(); ++i)
-        square += output->at(t, i) * output->at(t, i);
-      report.output_norm.push_back(static_cast<float>(std::sqrt(square)));
-    }
+  if (pool) report.stages.emplace("pooled", packed(*pool));
+  if (visible) report.visible = visible->runs();
+  report.kv_of = kv_places(layer, report, selection);
+  if (results)
+    report.contributions = contributions_of(layer, report, request, selection, head_out, output);
+  if (output) report.output_norm = row_norms(*output, dims.T);
   return report;
 }
 

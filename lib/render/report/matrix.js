@@ -137,7 +137,7 @@ function drawMatrix() {
   const left = Math.ceil((readable && labels.q ? widest(labels.q) : 26) + 10);
   const top = Math.ceil((readable && labels.k ? widest(labels.k) : 14) + 10);
   const high = 760;
-  const size = Math.min(fits(left), Math.max(high / view.rows, 6), 30);
+  const size = Math.min(fits(left), Math.max(high / view.rows, 6), 48);
   const cell = size >= 1 ? Math.floor(size) : size;
   const width = Math.floor(cell * view.cols), height = Math.max(1, Math.floor(cell * view.rows));
   const legend = 40;

@@ -22,7 +22,9 @@ Layer layer_of(std::uint64_t seed, const std::vector<Variant>& variants,
 
 TEST_CASE("report: what heads add is what explain says, query by query", "[report]") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    const Layer layer = layer_of(seed, {Variant::gqa, Variant::causal, Variant::rope_interleaved});
+    std::vector<Variant> variants{Variant::gqa, Variant::causal, Variant::rope_interleaved};
+    if (seed == 3) variants.push_back(Variant::columns);
+    const Layer layer = layer_of(seed, variants);
     for (std::size_t b = 0; b < layer.dims.B; ++b) {
       ReportRequest request;
       request.batch = b;
@@ -96,6 +98,19 @@ TEST_CASE("report: what does not fit is rounded, then left out; weights last", "
   CHECK(small.stages.count("pooled") == 1);
   CHECK(packed(small) <= cells);
   CHECK_THROWS_WITH(with_limit(1000), Contains("do not fit") && Contains("--max-size"));
+}
+
+TEST_CASE("report: given weights and a given concatenation are a layer, too", "[report]") {
+  Parts parts;
+  parts["weights"].tensor =
+      Tensor::of<double>({2, 2, 2}, std::vector<double>{1, 0, .5, .5, 1, 0, 0, 1});
+  parts["concat"].tensor = Tensor::of<double>({2, 2}, std::vector<double>{3, 0, 1, 4});
+  parts["W_o"].tensor = Tensor::of<double>({2, 2}, std::vector<double>{1, 0, 0, 1});
+  const LayerReport report = mha::report(make_layer(parts, {}), {});
+  REQUIRE(report.contributions.size() == 2);
+  CHECK(report.contributions[0].norm == std::vector<float>{3, 1});
+  CHECK(report.contributions[1].norm == std::vector<float>{0, 4});
+  CHECK(report.contributions[1].share[0] == 0);
 }
 
 TEST_CASE("report: fails where there are no weights to show", "[report]") {
