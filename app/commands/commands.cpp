@@ -13,6 +13,7 @@ constexpr Command list[] = {
   {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
+  {"report", "a page to look at heads in a browser", declare_report},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
 };

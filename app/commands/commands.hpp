@@ -25,6 +25,7 @@ Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
 Run declare_map(Cli& cli);
 Run declare_explain(Cli& cli);
+Run declare_report(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
 Run declare_stats(Cli& cli);
