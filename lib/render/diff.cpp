@@ -143,8 +143,13 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
       between.push_back(info.stage);
   std::string text;
   if (!row.from.empty())
-    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}.",
-                       joined(names_of(row.from)), info_of(row.stage).value);
+    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
+                       joined(names_of(row.from)), info_of(row.stage).value,
+                       row.between.empty()
+                           ? ""
+                           : fmt::format("; or a step between, which the reference does not show: "
+                                         "{}",
+                                         joined(names_of(row.between))));
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
   else if (row.stage <= Stage::v && !reference.find(Stage::x))
