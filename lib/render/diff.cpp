@@ -162,7 +162,13 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
     text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
                        "tensor missing here?",
                        joined(names_of(between)));
-  if (row.reference->doubtful)
+  // One of the same shape that agrees has settled how they are read.
+  const bool settled =
+      std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
+        return one.stage < row.stage && one.difference.within &&
+               info_of(one.stage).letters == info_of(row.stage).letters;
+      });
+  if (row.reference->doubtful && !settled)
     text += fmt::format(" Its shape fits tokens first, too; if that is meant, say so: --against "
                         "{}=FILE@AXES.",
                         mha::name_of(row.stage));

@@ -213,6 +213,23 @@ TEST_CASE_METHOD(DiffLayer, "diff: a stage that only the reference has is named 
   CHECK_THAT(result.out, Contains("passed over, no stage of this layer: q_rope"));
 }
 
+TEST_CASE("diff: where tokens first would fit, too, the first difference says so") {
+  // As many queries as heads.
+  const Folder folder;
+  const std::string layer = folder.write("layer.json", R"({"num_heads": 2,
+    "X": [[1, 2, 3, 4], [2, 1, 0, 1]], "W_v": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]],
+    "W_q": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]],
+    "W_k": [[0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 1]]})");
+  const std::string z = folder.path("z.npz");
+  REQUIRE(run({"dump", layer, "-s", "weights,head_out", "-o", z}).code == 0);
+  CHECK(run({"diff", layer, "--against", z}).err.empty());
+  const Result turned = run({"diff", layer, "--against", "z=" + z + ":head_out@THD"});
+  CHECK(turned.code == 1);
+  const std::string q = folder.write("q.json", R"({"q": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]})");
+  CHECK_THAT(run({"diff", layer, "--against", q}).out,
+             Contains("fits tokens first, too; if that is meant, say so: --against q=FILE@AXES"));
+}
+
 TEST_CASE_METHOD(DiffLayer, "diff: fits a terminal of 80 columns, and highlights on one") {
   const std::string reference = dump("ref.npz", {"--scale", "0.5"});
   Setting narrow;
