@@ -4,6 +4,7 @@
 #include "console.hpp"
 #include "help.hpp"
 #include "io/writer.hpp"
+#include "manual.hpp"
 
 #include <unistd.h>
 
@@ -42,6 +43,10 @@ int run(std::vector<std::string> arguments) {
   }
   if (arguments[0] == "--version" || arguments[0] == "-V") {
     print("mha-inspect " MHA_VERSION "\n");
+    return 0;
+  }
+  if (arguments.size() == 3 && arguments[0] == "help" && arguments[1] == "--share") {
+    write_share(arguments[2]); // for `cmake --install`: man pages and completions, into a folder
     return 0;
   }
   if (arguments[0] == "help") { // `help show` is `show --help`

@@ -13,6 +13,7 @@ constexpr Command list[] = {
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
+  {"completion", "print the completion script of a shell", declare_completion},
 };
 // clang-format on
 
@@ -29,6 +30,16 @@ const Command& command_named(std::string_view name) {
     names.push_back(command.name);
   }
   throw UsageError(fmt::format("no command is called '{}'{}", name, did_you_mean(name, names)));
+}
+
+std::vector<Declared> declared_commands() {
+  std::vector<Declared> all;
+  for (const Command& command : list) {
+    Cli cli{std::string(command.name)};
+    Run run = command.declare(cli);
+    all.push_back({&command, std::move(cli), std::move(run)});
+  }
+  return all;
 }
 
 } // namespace mha::app
