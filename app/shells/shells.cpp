@@ -10,7 +10,7 @@ namespace {
 
 constexpr Shell list[] = {
     {"bash", "bash-completion/completions/mha-inspect", bash_script},
-    {"zsh", "zsh/vendor-completions/_mha-inspect", zsh_script},
+    {"zsh", "zsh/site-functions/_mha-inspect", zsh_script},
     {"fish", "fish/vendor_completions.d/mha-inspect.fish", fish_script},
 };
 

@@ -10,4 +10,8 @@ std::string program_path() {
   return MHA_PROGRAM;
 }
 
+std::string build_folder() {
+  return MHA_BUILD_DIR;
+}
+
 } // namespace mha::test

@@ -10,5 +10,7 @@ namespace mha::test {
 std::string source_folder();
 /// The program under test.
 std::string program_path();
+/// Where it was built.
+std::string build_folder();
 
 } // namespace mha::test
