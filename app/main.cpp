@@ -5,10 +5,10 @@
 #include "help.hpp"
 #include "io/writer.hpp"
 #include "manual.hpp"
+#include "signals.hpp"
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <new>
 
@@ -80,7 +80,7 @@ int run(std::vector<std::string> arguments) {
 } // namespace mha::app
 
 int main(int count, char** words) {
-  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of write(), handled below
+  mha::app::handle_signals();
   int code = 2;
   try {
     code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));

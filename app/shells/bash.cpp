@@ -114,6 +114,7 @@ std::string command_branch(const Declared& declared) {
 
 std::string bash_script(const std::vector<Declared>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const Declared& declared : commands) names.push_back(declared.cli.command());
   std::string out(start);
   out += fmt::format("  local stages={}\n", quoted(joined(stage_words())));

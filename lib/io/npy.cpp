@@ -191,10 +191,8 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
              Load load) {
   if (!header.is_text && !header.shape.empty()) {
     contents.tensors.push_back(
-        {std::move(name), header.dtype, header.shape, false, [header, load = std::move(load)] {
-           const Tensor tensor = decoded(header, load());
-           return tensor;
-         }});
+        {std::move(name), header.dtype, header.shape, false,
+         [header, load = std::move(load)] { return decoded(header, load()); }});
     return;
   }
   if (header.shape.size() > 1)

@@ -30,10 +30,11 @@ finish() {
 }
 trap finish EXIT
 [ -d "$root/etc" ] || debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian >/dev/null
-inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
 # Everything but what apt and dpkg remember.
 listing() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./tmp -o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./dev \) -prune -o -print | sort); }
 
+rm -rf "${root:?}"/tmp/*
 inside apt-get update -qq
 # What the packages depend on stays when they go: it is there beforehand.
 depends=$(for package in $packages; do dpkg-deb -f "$package" Depends; done | tr ',\n' '\n\n' | sed 's/ *([^)]*)//; s/^ *//; /^mha-inspect$/d' | sort -u)

@@ -14,4 +14,8 @@ std::string build_folder() {
   return MHA_BUILD_DIR;
 }
 
+std::string faults_path() {
+  return MHA_FAULTS;
+}
+
 } // namespace mha::test

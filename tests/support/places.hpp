@@ -12,5 +12,7 @@ std::string source_folder();
 std::string program_path();
 /// Where it was built.
 std::string build_folder();
+/// The library that makes calls of the system fail (faults/shim.cpp).
+std::string faults_path();
 
 } // namespace mha::test
