@@ -90,7 +90,7 @@ int main(int count, char** words) {
     // What stdout still holds cannot be written either: leave without trying again.
     _exit(0);
   } catch (const std::bad_alloc&) {
-    mha::app::print_error("out of memory");
+    std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
   } catch (const std::exception& error) {
     mha::app::print_error(error.what());
   }

