@@ -2,6 +2,7 @@
 
 #include "io/mappings.hpp"
 #include "io/temporaries.hpp"
+#include "progress_bar.hpp"
 
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ bool is_first() {
 
 void end(int signal) {
   if (!is_first()) return;
+  clear_progress();
   io::remove_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal); // has its effect when this handler returns
@@ -35,6 +37,7 @@ void end(int signal) {
 void bus_error(int signal, siginfo_t* info, void*) {
   if (const char* message = io::shortened_file_at(info->si_addr)) {
     while (!is_first()) ::pause();
+    clear_progress();
     io::remove_temporaries();
     say("mha-inspect: ");
     say(message);

@@ -8,6 +8,7 @@
 //                "memory:N": the N-th request for memory after the first call that is counted gets
 //                none, and no later one; "once:N": only that one
 //   FAULT_MARK   a file that is made when it happens, so that a test knows the last number
+//   FAULT_CLOCK  every look at the clock shows so many milliseconds more than the one before
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 namespace {
@@ -176,6 +178,14 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
     return next<int(int, const char*, int, const char*, unsigned)>("renameat2")(
         from_folder, from, to_folder, to, flags);
   });
+}
+int clock_gettime(clockid_t clock, timespec* time) {
+  static const long step = std::atol(variable("FAULT_CLOCK").c_str());
+  static std::atomic<long> looks = 0;
+  if (step == 0) return next<int(clockid_t, timespec*)>("clock_gettime")(clock, time);
+  const long milliseconds = ++looks * step;
+  *time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+  return 0;
 }
 int mkdir(const char* path, mode_t mode) {
   return with_fault("mkdir", [&] { return next<int(const char*, mode_t)>("mkdir")(path, mode); });

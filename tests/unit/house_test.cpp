@@ -135,6 +135,7 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
       {"graph", {}},
       {"select", {}},
       {"plan", {"kernels"}},
+      {"progress", {}},
       {"position", {}},
       {"softmax_block", {"kernels"}},
       {"check_settings", {}},
