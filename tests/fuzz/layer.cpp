@@ -76,6 +76,14 @@ void setting_from(FuzzedDataProvider& data, Settings& settings) {
   set(settings, info.name, value, "--option");
 }
 
+void show(const Parts& parts, const Settings& settings) {
+  for (const auto& [name, part] : parts)
+    std::fprintf(stderr, "%s %s%s%s%s\n", name.c_str(), to_string(part.tensor.shape()).c_str(),
+                 part.bound ? " bound" : "", part.weak ? " weak" : "", part.rows ? " rows" : "");
+  for (const auto& [name, origin] : settings.origins)
+    std::fprintf(stderr, "%s = %s\n", name.c_str(), find_setting(name)->get(settings).c_str());
+}
+
 void compute_all(const Layer& layer) {
   const Dims& dims = layer.dims;
   // Assembled of small tensors, a layer is small: all its stages together are a few megabytes.
@@ -109,6 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     }
     for (auto left = data.ConsumeIntegralInRange<int>(0, 5); left > 0; --left)
       setting_from(data, settings);
+    if (std::getenv("FUZZ_SHOW")) show(parts, settings); // to see what a find is made of
     labels.tokens.resize(data.ConsumeIntegralInRange<std::size_t>(0, 3), "word");
     std::vector<std::string> notes;
     const Layer layer =
