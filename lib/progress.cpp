@@ -42,11 +42,11 @@ Meter::~Meter() {
   if (Watcher* const watcher = watching) watcher->end();
 }
 
-void Meter::rows(std::size_t count) {
+void Meter::rows(std::size_t count) const {
   if (Watcher* const watcher = watching) watcher->advance(per_row_ * static_cast<double>(count));
 }
 
-void Meter::queries(std::size_t begin, std::size_t end) {
+void Meter::queries(std::size_t begin, std::size_t end) const {
   if (Watcher* const watcher = watching) watcher->advance(work_of_queries(begin, end));
 }
 

@@ -31,9 +31,9 @@ public:
   Meter& operator=(const Meter&) = delete;
 
   /// Rows of one projection are done.
-  void rows(std::size_t count);
+  void rows(std::size_t count) const;
   /// Queries [begin, end) of one head are done.
-  void queries(std::size_t begin, std::size_t end);
+  void queries(std::size_t begin, std::size_t end) const;
 
 private:
   double work_of_queries(std::size_t begin, std::size_t end) const;
