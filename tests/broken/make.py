@@ -70,6 +70,7 @@ write("npy-text-axes.npy", npy(dictionary("<U1", shape="(2, 3)")))
 write("npy-text-surrogate.npy", npy(dictionary("<U1", shape="(1,)"), struct.pack("<I", 0xD800)))
 write("npy-text-beyond.npy", npy(dictionary("<U1", shape="(1,)"), struct.pack("<I", 0x110000)))
 write("npy-text-bytes.npy", npy(dictionary("|S2", shape="(1,)"), b"\xff\xfe"))
+write("npy-text-empty.npy", npy(dictionary("<U0", shape="(4000020,)"), b""))  # 128 MB of strings
 write("npy-text-nothing.npy", npy(dictionary("<U0", shape="(9999999999,)"), b""))
 write("npy-is-json.npy", '{"X": [[1, 2]]}')
 
