@@ -4,6 +4,7 @@ include(CMakeFindDependencyMacro)
 find_dependency(fmt)
 find_dependency(Threads)
 find_dependency(ZLIB)
+find_dependency(PNG)
 
 # Debian's dnnl-config.cmake wants OpenCL's headers, which a product on the CPU has no use for.
 if(NOT TARGET mha::dnnl)

@@ -1,6 +1,6 @@
 # Run by `cmake --install`: the public headers, which include each other as <mha/tensor.hpp> once
 # they are installed. Inner parts of the library (kernels, namings, single formats) stay inside.
-set(inside "^(kernels|naming)/|_parts\\.hpp$|^(arrange|check_settings|fused|masks|model_state|position|seconds|sizes|softmax_block|token_stages)\\.hpp$")
+set(inside "^(kernels|naming)/|_parts\\.hpp$|^(arrange|check_settings|fused|masks|memory_limit|model_state|position|seconds|sizes|softmax_block|token_stages)\\.hpp$")
 set(of_io "^io/(contents|formats|source|writer)\\.hpp$")
 file(GLOB_RECURSE headers RELATIVE ${MHA_LIB_FOLDER} ${MHA_LIB_FOLDER}/*.hpp)
 foreach(header IN LISTS headers)

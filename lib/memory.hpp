@@ -1,17 +1,27 @@
 #pragma once
-// How much memory there is.
+// Memory for many numbers: at the start of a cache line, large blocks in huge pages and used again.
 
 #include <cstddef>
-#include <string_view>
+#include <memory>
 
 namespace mha {
 
-/// What this process may have, in bytes: the machine's memory, or less where a limit (ulimit -v, a
-/// container) says so; 0 if nothing is known.
-std::size_t memory_limit();
+/// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 4 MiB
+/// on they lie in huge pages where the system has them, and a block that is given back serves the
+/// next request of its size: to clear the same pages again takes longer than to compute what goes
+/// there. No more is kept than was in use at once.
+std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
 
-/// Throws Error "WHAT take 20.0 GiB, there are 15.6; CURE" where that many bytes do not fit:
-/// a run is refused before it starts, not killed in the middle.
-void require_memory(std::size_t bytes, std::string_view what, std::string_view cure);
+/// Room for numbers that a thread uses again and again. Growing loses what was there.
+template <class T> class Buffer {
+public:
+  /// Room for n numbers, with any values. Throws std::bad_alloc.
+  T* room_for(std::size_t n);
+  T* data() const { return reinterpret_cast<T*>(memory_.get()); }
+
+private:
+  std::shared_ptr<std::byte> memory_;
+  std::size_t size_ = 0;
+};
 
 } // namespace mha

@@ -19,6 +19,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME mha-inspect)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS liblapack3) # loaded when `stats` asks
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "every step of multi-head attention, visible
 Takes an attention layer's input and weights from files (JSON, NumPy,
 safetensors, checkpoint folders, raw bytes) and prints, writes or explains any
@@ -29,7 +30,7 @@ Example layers lie in /usr/share/mha-inspect/data.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, libdnnl-dev, zlib1g-dev, libutf8proc-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, libdnnl-dev, zlib1g-dev, libpng-dev, libutf8proc-dev")
 if(BUILD_SHARED_LIBS)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", mha-inspect (= ${PROJECT_VERSION})")
 endif()

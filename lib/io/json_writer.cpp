@@ -4,7 +4,7 @@
 #include "io/output_file.hpp"
 #include "io/pieces.hpp"
 #include "io/text.hpp"
-#include "memory.hpp"
+#include "memory_limit.hpp"
 
 #include <cmath>
 #include <cstring>

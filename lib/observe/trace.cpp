@@ -1,6 +1,7 @@
 #include "observe/trace.hpp"
 
-#include "memory.hpp"
+#include "kernels/copy.hpp"
+#include "memory_limit.hpp"
 
 #include <cstring>
 
@@ -16,7 +17,8 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
   }
   require_memory(bytes, "the stages asked for",
                  "select heads or queries, or let `dump` stream them to a file");
-  for (auto& [stage, kept] : kept_) kept.value = Tensor(layer.dtype, kept.placement.shape());
+  for (auto& [stage, kept] : kept_)
+    kept.value = Tensor::uninitialised(layer.dtype, kept.placement.shape());
 }
 
 StageSet Trace::wants() const {
@@ -31,7 +33,7 @@ void Trace::observe(const Block& block) {
   std::byte* to = kept.value.raw_mutable();
   kept.placement.scatter(block,
                          [&](std::size_t offset, const std::byte* values, std::size_t count) {
-                           std::memcpy(to + offset * element, values, count * element);
+                           copy_past_cache(to + offset * element, values, count * element);
                          });
 }
 
