@@ -84,8 +84,9 @@ public:
   Option& add(Option option);
 
   /// What stands without an option: "SOURCE...". Without this declaration such words are refused.
+  /// With `choices`, it is one of these words.
   void positionals(std::string name, std::string help, std::vector<std::string>& target,
-                   bool required);
+                   bool required, std::vector<std::string> choices = {});
   /// What the command does, for its help: a few sentences.
   void about(std::string text) { about_ = std::move(text); }
   void example(std::string line, std::string text) {
@@ -102,6 +103,7 @@ public:
   const std::string& positional_name() const { return positional_name_; }
   const std::string& positional_help() const { return positional_help_; }
   bool positional_required() const { return positional_required_; }
+  const std::vector<std::string>& positional_choices() const { return positional_choices_; }
 
 private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
@@ -110,6 +112,7 @@ private:
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
   std::string positional_name_, positional_help_;
+  std::vector<std::string> positional_choices_;
   bool positional_required_ = false;
   std::vector<std::string>* positionals_ = nullptr;
 };

@@ -4,10 +4,11 @@
 #include "console.hpp"
 #include "help.hpp"
 #include "io/writer.hpp"
+#include "manual.hpp"
+#include "signals.hpp"
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <new>
 
@@ -44,6 +45,10 @@ int run(std::vector<std::string> arguments) {
     print("mha-inspect " MHA_VERSION "\n");
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "help" && arguments[1] == "--share") {
+    write_share(arguments[2]); // for `cmake --install`: man pages and completions, into a folder
+    return 0;
+  }
   if (arguments[0] == "help") { // `help show` is `show --help`
     if (arguments.size() == 1)
       arguments = {"--help"};
@@ -75,7 +80,7 @@ int run(std::vector<std::string> arguments) {
 } // namespace mha::app
 
 int main(int count, char** words) {
-  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of write(), handled below
+  mha::app::handle_signals();
   int code = 2;
   try {
     code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
@@ -85,7 +90,7 @@ int main(int count, char** words) {
     // What stdout still holds cannot be written either: leave without trying again.
     _exit(0);
   } catch (const std::bad_alloc&) {
-    mha::app::print_error("out of memory");
+    std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
   } catch (const std::exception& error) {
     mha::app::print_error(error.what());
   }

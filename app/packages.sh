@@ -41,6 +41,6 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
   libutf8proc-dev=<utf8proc.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
-test_packages="catch2=<catch2/catch.hpp> jq=jq"
+test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
 # For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
 web_packages="chromium=chromium nodejs=node npm=npm"

@@ -17,6 +17,7 @@ constexpr Command list[] = {
   {"diff", "compare every step with another implementation's", declare_diff},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
+  {"completion", "print the completion script of a shell", declare_completion},
 };
 // clang-format on
 
@@ -33,6 +34,16 @@ const Command& command_named(std::string_view name) {
     names.push_back(command.name);
   }
   throw UsageError(fmt::format("no command is called '{}'{}", name, did_you_mean(name, names)));
+}
+
+std::vector<Declared> declared_commands() {
+  std::vector<Declared> all;
+  for (const Command& command : list) {
+    Cli cli{std::string(command.name)};
+    Run run = command.declare(cli);
+    all.push_back({&command, std::move(cli), std::move(run)});
+  }
+  return all;
 }
 
 } // namespace mha::app

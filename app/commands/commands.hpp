@@ -19,6 +19,15 @@ std::span<const Command> commands();
 /// By name; throws UsageError with "did you mean".
 const Command& command_named(std::string_view name);
 
+/// A command with its declarations.
+struct Declared {
+  const Command* command;
+  Cli cli;
+  Run run; ///< owns what the declarations are bound to
+};
+/// All of them, in the same order: what help, man pages and completions are made from.
+std::vector<Declared> declared_commands();
+
 Run declare_info(Cli& cli);
 Run declare_stages(Cli& cli);
 Run declare_show(Cli& cli);
@@ -29,6 +38,7 @@ Run declare_report(Cli& cli);
 Run declare_diff(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
+Run declare_completion(Cli& cli);
 Run declare_stats(Cli& cli);
 
 } // namespace mha::app

@@ -11,7 +11,7 @@
 
 namespace mha::io {
 
-/// A file's bytes: mapped read-only, or read from standard input.
+/// A file's bytes: mapped read-only, or read into memory (small files, standard input).
 struct Bytes {
   std::string name; ///< as the user wrote it; "standard input" for "-"
   std::shared_ptr<const std::byte> data;

@@ -119,7 +119,7 @@ std::vector<std::pair<std::string, std::string>> npy_extras(const Output& output
   return extras;
 }
 
-std::unique_ptr<Writer> create_npy(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output) {
   if (output.items.size() != 1 || !output.scalars.empty() || !output.labels.empty())
     fail("{}: an .npy file holds one tensor and nothing else, not {} tensors, {} settings and {} "
          "labels: write a folder, .npz, .safetensors or .json",

@@ -87,7 +87,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Writer> create_safetensors(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output) {
   return std::make_unique<SafetensorsWriter>(path, output);
 }
 
