@@ -99,10 +99,19 @@ Bytes map(const File& file, std::string name, std::size_t size) {
   const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
     ::munmap(const_cast<std::byte*>(mapped), size);
   });
-  return {std::move(name), data, size};
+  return {std::move(name), data, size, true};
 }
 
 } // namespace
+
+void forget(const Bytes& bytes, const char* first, const char* last) {
+  if (!bytes.mapped) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto* start = reinterpret_cast<const char*>(bytes.data.get());
+  const auto from = static_cast<std::size_t>(first - start) / page * page,
+             to = static_cast<std::size_t>(last - start) / page * page;
+  if (from < to) ::madvise(const_cast<char*>(start + from), to - from, MADV_DONTNEED);
+}
 
 Bytes read_bytes(const std::string& path) {
   const bool standard = path == "-";
