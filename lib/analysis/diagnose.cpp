@@ -1,0 +1,105 @@
+#include "analysis/diagnose.hpp"
+
+#include "analysis/explanations.hpp"
+#include "graph.hpp"
+#include "hypotheses/edit.hpp"
+#include "hypotheses/themes.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+/// Tokens as rows and a batch axis: the form in which stages are compared.
+Layer plain_form(const Layer& layer) {
+  Layer plain = layer;
+  plain.settings.columns = false;
+  plain.dims.batched = true;
+  return plain;
+}
+
+Target target_of(const Layer& layer, const KnownStage& known) {
+  Tensor value = convert(known.value, layer.dtype);
+  if (layer.settings.columns && info_of(known.stage).kind != Kind::row) value = transposed(value);
+  if (value.count() != count_of(given_shape(layer, known.stage)))
+    fail("the reference's {} is {}, this layer's {}", name_of(known.stage),
+         to_string(known.value.shape()), to_string(layer.shape_of(known.stage)));
+  return {known.stage, packed(layer, known.stage, value),
+          std::max(tolerance_of(layer.dtype), tolerance_of(known.stored))};
+}
+
+bool is_harmless(const Explanation& explanation, Stage stage) {
+  return explanation.harmless.count(stage) > 0;
+}
+
+/// Every stage of the reference, computed from the layer's own inputs under all the changes.
+void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Explanation& best,
+                    std::size_t threads, Diagnosis& diagnosis) {
+  for (const Target& target : targets) {
+    Diagnosis::Compared compared{target.stage, {}, {}, {}};
+    const Trials trials(layer, {}, target, {}, threads);
+    compared.before = trials.whole();
+    compared.after = best.changes.empty() ? compared.before : trials.whole(best.changes);
+    if (is_harmless(best, target.stage)) compared.harmless = best.harmless.at(target.stage);
+    diagnosis.error_before = std::max(diagnosis.error_before, compared.before.error);
+    if (compared.harmless.empty())
+      diagnosis.error_after = std::max(diagnosis.error_after, compared.after.error);
+    diagnosis.stages.push_back(std::move(compared));
+  }
+}
+
+std::vector<std::string> ids_of(const Explanation& explanation) {
+  std::vector<std::string> ids;
+  for (const Change* change : explanation.changes) ids.push_back(change->id);
+  return ids;
+}
+
+} // namespace
+
+Diagnosis diagnose(const Layer& the_layer, const std::vector<KnownStage>& reference, bool fused,
+                   std::size_t threads) {
+  if (reference.empty()) fail("the reference has no stage to compare");
+  std::vector<Target> targets;
+  StageSet known;
+  for (const KnownStage& one : reference) {
+    targets.push_back(target_of(the_layer, one));
+    known.set(index_of(one.stage));
+  }
+  std::sort(targets.begin(), targets.end(),
+            [](const Target& a, const Target& b) { return a.stage < b.stage; });
+  const Layer layer = plain_form(the_layer);
+  Explanations explanations(layer, targets, changes_for({layer, known, fused}), threads);
+  const std::vector<Explanation> found = explanations.find();
+  const Explanation& best = found.front();
+
+  Diagnosis diagnosis;
+  compare_stages(layer, targets, best, threads, diagnosis);
+  diagnosis.explained = best.unexplained.empty();
+  diagnosis.equal = diagnosis.explained && best.changes.empty();
+  if (!diagnosis.explained) diagnosis.unexplained = best.unexplained.front();
+  for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
+
+  std::set<std::string> named;
+  for (const Change* change : best.changes) named.insert(change->id);
+  for (const Explanation& other : found) // as few changes, the same numbers
+    if (&other != &best && diagnosis.explained)
+      for (const std::string& id : ids_of(other))
+        if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
+  for (const Explanation& close : explanations.runners_up()) {
+    const std::vector<std::string> ids = ids_of(close);
+    if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
+      continue;
+    const bool listed = std::any_of(diagnosis.runners_up.begin(), diagnosis.runners_up.end(),
+                                    [&](const Diagnosis::RunnerUp& one) { return one.ids == ids; });
+    if (listed || diagnosis.runners_up.size() == 3) continue;
+    std::string option;
+    for (const Change* change : close.changes)
+      option += change->option.empty() || option.empty() ? change->option : " " + change->option;
+    diagnosis.runners_up.push_back({ids, option, close.error});
+  }
+  return diagnosis;
+}
+
+} // namespace mha

@@ -1,0 +1,250 @@
+#include "analysis/explanations.hpp"
+
+#include "analysis/harmless.hpp"
+#include "graph.hpp"
+#include "hypotheses/edit.hpp"
+#include "hypotheses/softmax.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t most_changes = 4; ///< of one explanation
+constexpr std::size_t most_branches = 6;
+
+std::size_t fitted_in(const Changes& changes) {
+  return static_cast<std::size_t>(std::count_if(
+      changes.begin(), changes.end(), [](const Change* change) { return change->fitted; }));
+}
+
+Changes joined(Changes a, const Changes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Pairs of these that could explain a step together.
+std::vector<Changes> pairs_of(const Changes& candidates) {
+  std::vector<Changes> pairs;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    for (std::size_t j = i + 1; j < candidates.size(); ++j) {
+      const Change &a = *candidates[i], &b = *candidates[j];
+      if (a.id != b.id && !a.rounds_to && !b.rounds_to) pairs.push_back({&a, &b});
+    }
+  return pairs;
+}
+
+} // namespace
+
+Explanations::Explanations(const Layer& layer, const std::vector<Target>& targets,
+                           std::vector<Change> changes, std::size_t threads)
+    : layer_(layer), targets_(targets), threads_(threads) {
+  for (Change& change : changes) changes_.push_back(std::move(change));
+}
+
+const Change* Explanations::keep(Change change) {
+  changes_.push_back(std::move(change));
+  return &changes_.back();
+}
+
+std::size_t Explanations::order_of(const Explanation& explanation) const {
+  std::size_t sum = 0;
+  for (const Change* change : explanation.changes)
+    for (std::size_t i = 0; i < changes_.size(); ++i)
+      if (&changes_[i] == change) sum += i;
+  return sum;
+}
+
+std::vector<Explanation> Explanations::find() {
+  settle(State{});
+  // Fewest unexplained stages, fewest changes, named rather than fitted ones.
+  const auto rank = [](const Explanation& e) {
+    return std::tuple(e.unexplained.size(), e.changes.size(), fitted_in(e.changes));
+  };
+  const auto best = std::min_element(
+      complete_.begin(), complete_.end(),
+      [&](const Explanation& a, const Explanation& b) { return rank(a) < rank(b); });
+  const auto lowest = rank(*best);
+  std::vector<Explanation> list;
+  double error = std::numeric_limits<double>::infinity();
+  for (const Explanation& one : complete_)
+    if (rank(one) == lowest) error = std::min(error, one.error);
+  // Errors that differ by rounding alone are the same numbers.
+  const double floor = layer_.dtype == DType::f64 ? 1e-12 : 2e-6;
+  for (const Explanation& one : complete_)
+    if (rank(one) == lowest && one.error <= std::max(3 * error, floor)) list.push_back(one);
+  std::stable_sort(list.begin(), list.end(), [&](const Explanation& a, const Explanation& b) {
+    return order_of(a) < order_of(b);
+  });
+  // One that needs a fitted number may say the same in other words.
+  for (const Explanation& one : complete_)
+    if (rank(one) != lowest && one.unexplained.empty() &&
+        one.changes.size() == list.front().changes.size() &&
+        one.error <= std::max(3 * error, floor) && !one.changes.front()->rounds_to)
+      list.push_back(one);
+  return list;
+}
+
+/// The next stage is settled with this value: what follows is computed from it.
+void Explanations::settle_with(State state, const Tensor& value, double error) {
+  state.inputs[targets_[state.next].stage] = value;
+  state.so_far.error = std::max(state.so_far.error, error);
+  ++state.next;
+  settle(std::move(state));
+}
+
+void Explanations::settle(State state) {
+  if (state.next == targets_.size()) {
+    complete_.push_back(std::move(state.so_far));
+    return;
+  }
+  const Target& target = targets_[state.next];
+  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_);
+  const Tensor ours = trials.value();
+  const Agreement own = agreement_of(ours, target.theirs, target.tolerance);
+  if (own.agrees) {
+    settle_with(std::move(state), ours, own.error);
+    return;
+  }
+  // The reference's own rounding may have grown on the way: is the step sound given its inputs?
+  if (!state.inputs.empty()) {
+    Inputs theirs;
+    for (const Target& earlier : targets_)
+      if (earlier.stage < target.stage && !state.so_far.harmless.count(earlier.stage))
+        theirs[earlier.stage] = earlier.theirs;
+      else if (earlier.stage < target.stage)
+        theirs[earlier.stage] = state.inputs.at(earlier.stage);
+    const Trials step(layer_, theirs, target, state.so_far.changes, threads_);
+    if (const Agreement sound = step.whole(); sound.agrees) {
+      settle_with(std::move(state), target.theirs, sound.error);
+      return;
+    }
+  }
+  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
+      !how.empty()) {
+    State harmless = state;
+    harmless.so_far.harmless[target.stage] = how;
+    settle_with(std::move(harmless), ours, 0);
+    const auto explains = [](const Explanation& e) {
+      return e.unexplained.empty() && e.changes.empty();
+    };
+    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
+  }
+  branch(state, trials);
+}
+
+/// Tries every change at a stage that differs, and goes on with those that make it agree.
+void Explanations::branch(const State& state, Trials& trials) {
+  const Target& target = targets_[state.next];
+  std::vector<Changes> found;
+  if (state.so_far.changes.size() < most_changes) {
+    Changes candidates;
+    for (const Change& change : changes_)
+      if (trials.concerns(change) &&
+          std::find(state.so_far.changes.begin(), state.so_far.changes.end(), &change) ==
+              state.so_far.changes.end())
+        candidates.push_back(&change);
+    found = explaining(state, trials, candidates);
+    if (std::all_of(found.begin(), found.end(),
+                    [](const Changes& one) { return fitted_in(one) > 0; })) {
+      Changes fits;
+      add_fits(state, trials, fits);
+      for (const Changes& fit : explaining(state, trials, fits)) found.push_back(fit);
+    }
+    if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
+      found = explaining_pairs(state, trials, candidates);
+  }
+  for (const Changes& changes : found) {
+    State next = state;
+    next.so_far.changes = joined(state.so_far.changes, changes);
+    const Trials settled(layer_, state.inputs, target, next.so_far.changes, threads_);
+    const Tensor ours = settled.value();
+    settle_with(std::move(next), ours, agreement_of(ours, target.theirs, target.tolerance).error);
+  }
+  if (!found.empty()) return;
+  State next = state;
+  next.so_far.unexplained.push_back(target.stage);
+  settle_with(std::move(next), target.theirs, 0);
+}
+
+/// A change that also touches earlier stages must leave them in agreement.
+bool Explanations::leaves_earlier_stages(const State& state, const Changes& changes) const {
+  for (std::size_t i = 0; i < state.next; ++i) {
+    const Target& earlier = targets_[i];
+    if (state.so_far.harmless.count(earlier.stage)) continue;
+    if (std::count(state.so_far.unexplained.begin(), state.so_far.unexplained.end(), earlier.stage))
+      continue;
+    Inputs inputs;
+    for (const auto& [stage, value] : state.inputs)
+      if (stage < earlier.stage) inputs.emplace(stage, value);
+    const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_);
+    if (std::none_of(changes.begin(), changes.end(),
+                     [&](const Change* change) { return trials.concerns(*change); }))
+      continue;
+    if (!trials.whole(changes).agrees) return false;
+  }
+  return true;
+}
+
+/// The single changes under which the stage agrees, the best first.
+std::vector<Changes> Explanations::explaining(const State& state, Trials& trials,
+                                              const Changes& candidates) {
+  std::vector<Changes> sets;
+  for (const Change* candidate : candidates) sets.push_back({candidate});
+  const std::vector<Agreement> results = trials.screen(sets);
+  note_runners_up(sets, results);
+  std::vector<std::pair<double, Changes>> found;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!results[i].agrees) continue;
+    const Agreement whole = trials.whole(sets[i]);
+    if (whole.agrees && leaves_earlier_stages(state, sets[i]))
+      found.emplace_back(whole.error, sets[i]);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Changes> list;
+  for (const auto& [error, changes] : found)
+    if (list.size() < most_branches) list.push_back(changes);
+  return list;
+}
+
+std::vector<Changes> Explanations::explaining_pairs(const State& state, Trials& trials,
+                                                    const Changes& candidates) {
+  const std::vector<Changes> sets = pairs_of(candidates);
+  const std::vector<Agreement> results = trials.screen(sets);
+  std::vector<std::pair<double, Changes>> found;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (results[i].agrees) found.emplace_back(results[i].error, sets[i]);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Changes> list;
+  for (const auto& [error, changes] : found)
+    if (list.size() < most_branches && trials.whole(changes).agrees &&
+        leaves_earlier_stages(state, changes))
+      list.push_back(changes);
+  if (list.empty()) note_runners_up(sets, results);
+  return list;
+}
+
+/// The closest at the first stage that differs are worth telling.
+void Explanations::note_runners_up(const std::vector<Changes>& sets,
+                                   const std::vector<Agreement>& results) {
+  if (std::any_of(complete_.begin(), complete_.end(),
+                  [](const Explanation& one) { return !one.changes.empty(); }))
+    return;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (std::isfinite(results[i].error)) {
+      Explanation one;
+      one.changes = sets[i], one.error = results[i].error;
+      runners_up_.push_back(std::move(one));
+    }
+  std::stable_sort(runners_up_.begin(), runners_up_.end(),
+                   [](const Explanation& a, const Explanation& b) { return a.error < b.error; });
+  if (runners_up_.size() > 12) runners_up_.resize(12);
+}
+
+} // namespace mha

@@ -1,0 +1,203 @@
+#include "analysis/trials.hpp"
+
+#include "analysis/some_queries.hpp"
+#include "graph.hpp"
+#include "hypotheses/edit.hpp"
+#include "kernels/parallel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t screened_queries = 16;
+/// Layers with no more queries are computed whole.
+constexpr std::size_t few_queries = 48;
+/// Bytes of kept stages, beyond which they are computed again.
+constexpr std::size_t most_kept = std::size_t{1} << 30;
+
+/// The stages worth keeping: made by products with weights, and what leads from them to the scores.
+constexpr Stage projected[]{Stage::x,      Stage::q,      Stage::k,      Stage::v,
+                            Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope};
+
+StageSet touched_by(const Changes& changes) {
+  StageSet set;
+  for (const Change* change : changes) set |= change->touches;
+  return set;
+}
+
+} // namespace
+
+StageSet made_from(Stage stage, const StageSet& given) {
+  StageSet set;
+  const auto add = [&](const auto& self, Stage one) -> void {
+    if (contains(set, one)) return;
+    set.set(index_of(one));
+    for (Stage input : info_of(one).inputs)
+      if (!contains(given, input)) self(self, input);
+  };
+  add(add, stage);
+  return set;
+}
+
+StageSet made_into(const StageSet& touched) {
+  StageSet set = touched;
+  for (const StageInfo& info : stages()) // in the order of the computation
+    for (Stage input : info.inputs)
+      if (contains(set, input)) set.set(index_of(info.stage));
+  return set;
+}
+
+Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target,
+               Changes always, std::size_t threads)
+    : layer_(layer),
+      target_(std::move(target)),
+      some_theirs_(target_.theirs),
+      always_(std::move(always)),
+      threads_(threads) {
+  StageSet given;
+  for (const auto& [stage, value] : inputs) {
+    give(layer_, stage, value);
+    given.set(index_of(stage));
+  }
+  cone_ = made_from(target_.stage, given);
+  const std::size_t T = layer.dims.T;
+  const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
+  if (T > few_queries && contains(of_queries, target_.stage)) {
+    for (std::size_t i = 0; i < screened_queries; ++i)
+      rows_.push_back(i * (T - 1) / (screened_queries - 1));
+    some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
+  }
+  std::erase_if(always_, [&](const Change* change) { return !concerns(*change); });
+}
+
+Changes Trials::in_order(const Changes& changes) const {
+  Changes all = always_;
+  for (const Change* change : changes)
+    if (concerns(*change) && std::find(all.begin(), all.end(), change) == all.end())
+      all.push_back(change);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
+  return all;
+}
+
+/// The projected stages that one change (with those made always) makes other than they were.
+Trials::Values Trials::computed(const Change* change) const {
+  Changes changes = always_;
+  if (change) changes.push_back(change);
+  const StageSet changed =
+      made_into(change ? change->touches : StageSet().set()); // of no change: all of them
+  Layer edited = layer_;
+  if (change)
+    for (const auto& [stage, value] : kept_.at(nullptr))
+      if (!contains(changed, stage)) give(edited, stage, value);
+  for (const Change* one : in_order(change ? Changes{change} : Changes{})) one->edit(edited);
+  std::vector<Stage> wanted;
+  const StageSet available = available_stages(edited);
+  for (Stage stage : projected)
+    if (contains(cone_, stage) && contains(changed, stage) && contains(available, stage) &&
+        has_step(edited, stage))
+      wanted.push_back(stage);
+  Values values;
+  if (wanted.empty()) return values;
+  const std::vector<Tensor> list = values_of(edited, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) values.emplace(wanted[i], list[i]);
+  return values;
+}
+
+/// The layer after the edits, as far as they are made for all queries at once. What was kept is
+/// given: of a stage that one change makes, that change's; of one that none does, the layer's own.
+Layer Trials::prepared(const Changes& changes) const {
+  Layer edited = layer_;
+  if (const auto base = kept_.find(nullptr); base != kept_.end()) {
+    const StageSet all_changed = made_into(touched_by(changes));
+    for (const auto& [stage, value] : base->second)
+      if (!contains(all_changed, stage)) give(edited, stage, value);
+    for (const Change* change : changes) {
+      const auto own = kept_.find(change);
+      if (own == kept_.end()) continue;
+      Changes others = changes;
+      std::erase(others, change);
+      const StageSet by_others = made_into(touched_by(others));
+      for (const auto& [stage, value] : own->second)
+        if (!contains(by_others, stage) && contains(made_into(change->touches), stage))
+          give(edited, stage, value);
+    }
+  }
+  for (const Change* change : in_order(changes)) change->edit(edited);
+  return edited;
+}
+
+Agreement Trials::judged(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
+  Agreement result = agreement_of(ours, theirs, target_.tolerance);
+  for (const Change* change : changes)
+    if (change->rounds_to) {
+      const double unit = *change->rounds_to == DType::f16 ? 0x1p-11 : 0x1p-8;
+      result.agrees = result.error <= 8 * unit && representable(theirs, *change->rounds_to);
+    }
+  return result;
+}
+
+Tensor Trials::value(const Changes& changes) const {
+  Layer edited = layer_;
+  const Changes ordered = in_order(changes);
+  for (const Change* change : ordered) change->edit(edited);
+  for (const Change* change : ordered)
+    if (change->edit_rows) change->edit_rows(edited);
+  return value_of(edited, target_.stage);
+}
+
+Agreement Trials::whole(const Changes& changes) const {
+  try {
+    return judged(value(changes), target_.theirs, changes);
+  } catch (const Error&) { // a change that this layer does not allow
+    return {false, std::numeric_limits<double>::infinity()};
+  }
+}
+
+Agreement Trials::screen(const Changes& changes) const {
+  try {
+    Layer edited = prepared(changes);
+    if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
+    for (const Change* change : in_order(changes))
+      if (change->edit_rows) change->edit_rows(edited);
+    return judged(value_of(edited, target_.stage), some_theirs_, changes);
+  } catch (const Error&) {
+    return {false, std::numeric_limits<double>::infinity()};
+  }
+}
+
+std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
+  if (kept_.find(nullptr) == kept_.end()) kept_[nullptr] = computed(nullptr);
+  // What single changes make is shared by the pairs.
+  Changes fresh;
+  for (const Changes& set : sets)
+    for (const Change* change : set)
+      if (!kept_.count(change) && concerns(*change) &&
+          std::find(fresh.begin(), fresh.end(), change) == fresh.end())
+        fresh.push_back(change);
+  std::size_t bytes = 0;
+  for (const auto& [change, values] : kept_)
+    for (const auto& [stage, value] : values) bytes += value.bytes();
+  std::vector<Values> made(fresh.size());
+  if (!rows_.empty() && bytes < most_kept)
+    parallel_for(fresh.size(), threads_, [&](std::size_t i) {
+      try {
+        made[i] = computed(fresh[i]);
+      } catch (const Error&) {
+        made[i].clear(); // found to be impossible again when it is tried
+      }
+    });
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    for (const auto& [stage, value] : made[i]) bytes += value.bytes();
+    if (bytes < most_kept) kept_[fresh[i]] = std::move(made[i]);
+  }
+  std::vector<Agreement> results(sets.size());
+  parallel_for(sets.size(), threads_, [&](std::size_t i) { results[i] = screen(sets[i]); });
+  return results;
+}
+
+} // namespace mha
