@@ -1,6 +1,6 @@
 #include "analysis/diagnose.hpp"
 
-#include "analysis/explanations.hpp"
+#include "analysis/causes.hpp"
 #include "graph.hpp"
 #include "hypotheses/edit.hpp"
 #include "hypotheses/themes.hpp"
@@ -20,7 +20,7 @@ Layer plain_form(const Layer& layer) {
   return plain;
 }
 
-Target target_of(const Layer& layer, const KnownStage& known) {
+Target target_of(const Layer& layer, const ReferenceStage& known) {
   Tensor value = convert(known.value, layer.dtype);
   if (layer.settings.columns && info_of(known.stage).kind != Kind::row) value = transposed(value);
   if (value.count() != count_of(given_shape(layer, known.stage)))
@@ -30,12 +30,12 @@ Target target_of(const Layer& layer, const KnownStage& known) {
           std::max(tolerance_of(layer.dtype), tolerance_of(known.stored))};
 }
 
-bool is_harmless(const Explanation& explanation, Stage stage) {
-  return explanation.harmless.count(stage) > 0;
+bool is_harmless(const Cause& cause, Stage stage) {
+  return cause.harmless.count(stage) > 0;
 }
 
 /// Every stage of the reference, computed from the layer's own inputs under all the changes.
-void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Explanation& best,
+void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Cause& best,
                     std::size_t threads, Diagnosis& diagnosis) {
   for (const Target& target : targets) {
     Diagnosis::Compared compared{target.stage, {}, {}, {}};
@@ -50,29 +50,29 @@ void compare_stages(const Layer& layer, const std::vector<Target>& targets, cons
   }
 }
 
-std::vector<std::string> ids_of(const Explanation& explanation) {
+std::vector<std::string> ids_of(const Cause& cause) {
   std::vector<std::string> ids;
-  for (const Change* change : explanation.changes) ids.push_back(change->id);
+  for (const Change* change : cause.changes) ids.push_back(change->id);
   return ids;
 }
 
 } // namespace
 
-Diagnosis diagnose(const Layer& the_layer, const std::vector<KnownStage>& reference, bool fused,
+Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
                    std::size_t threads) {
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
   StageSet known;
-  for (const KnownStage& one : reference) {
+  for (const ReferenceStage& one : reference) {
     targets.push_back(target_of(the_layer, one));
     known.set(index_of(one.stage));
   }
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
   const Layer layer = plain_form(the_layer);
-  Explanations explanations(layer, targets, changes_for({layer, known, fused}), threads);
-  const std::vector<Explanation> found = explanations.find();
-  const Explanation& best = found.front();
+  CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
+  const std::vector<Cause> found = search.find();
+  const Cause& best = found.front();
 
   Diagnosis diagnosis;
   compare_stages(layer, targets, best, threads, diagnosis);
@@ -83,11 +83,11 @@ Diagnosis diagnose(const Layer& the_layer, const std::vector<KnownStage>& refere
 
   std::set<std::string> named;
   for (const Change* change : best.changes) named.insert(change->id);
-  for (const Explanation& other : found) // as few changes, the same numbers
+  for (const Cause& other : found) // as few changes, the same numbers
     if (&other != &best && diagnosis.explained)
       for (const std::string& id : ids_of(other))
         if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
-  for (const Explanation& close : explanations.runners_up()) {
+  for (const Cause& close : search.runners_up()) {
     const std::vector<std::string> ids = ids_of(close);
     if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
       continue;

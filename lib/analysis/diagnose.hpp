@@ -3,15 +3,9 @@
 
 #include "analysis/agreement.hpp"
 #include "hypotheses/change.hpp"
+#include "reference.hpp"
 
 namespace mha {
-
-/// A stage of another implementation.
-struct KnownStage {
-  Stage stage;
-  Tensor value; ///< in the shape that Layer::shape_of says; any dtype
-  DType stored; ///< the dtype it had in its file
-};
 
 /// What was found.
 struct Diagnosis {
@@ -25,7 +19,7 @@ struct Diagnosis {
   std::vector<Compared> stages; ///< in the order of the computation
   bool equal = false;           ///< within rounding, without any change
   bool explained = false;       ///< equal, or the changes make it so
-  std::vector<Change> changes;  ///< the fewest that explain; without an explanation: what was found
+  std::vector<Change> changes;  ///< the fewest that explain; without an cause: what was found
   double error_before = 0, error_after = 0; ///< the largest relative error of the stages
   std::vector<std::string> same_numbers;    ///< changes that would explain as much
   /// The next best.
@@ -41,7 +35,7 @@ struct Diagnosis {
 /// Finds the fewest changes under which the layer gives what the reference has: stage by stage
 /// where it has stages, each from the inputs that are settled before it. `fused`: the layer's
 /// projections came as one W_qkv. Throws Error where a stage of the reference cannot be computed.
-Diagnosis diagnose(const Layer& layer, const std::vector<KnownStage>& reference, bool fused = false,
-                   std::size_t threads = 0);
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   bool fused = false, std::size_t threads = 0);
 
 } // namespace mha

@@ -23,6 +23,10 @@ constexpr std::size_t most_kept = std::size_t{1} << 30;
 constexpr Stage projected[]{Stage::x,      Stage::q,      Stage::k,      Stage::v,
                             Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope};
 
+bool holds(const Changes& changes, const Change* change) {
+  return std::find(changes.begin(), changes.end(), change) != changes.end();
+}
+
 StageSet touched_by(const Changes& changes) {
   StageSet set;
   for (const Change* change : changes) set |= change->touches;
@@ -77,8 +81,7 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
 Changes Trials::in_order(const Changes& changes) const {
   Changes all = always_;
   for (const Change* change : changes)
-    if (concerns(*change) && std::find(all.begin(), all.end(), change) == all.end())
-      all.push_back(change);
+    if (concerns(*change) && !holds(all, change)) all.push_back(change);
   std::stable_sort(all.begin(), all.end(),
                    [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
   return all;
@@ -133,11 +136,14 @@ Layer Trials::prepared(const Changes& changes) const {
 
 Agreement Trials::judged(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
   Agreement result = agreement_of(ours, theirs, target_.tolerance);
-  for (const Change* change : changes)
-    if (change->rounds_to) {
-      const double unit = *change->rounds_to == DType::f16 ? 0x1p-11 : 0x1p-8;
-      result.agrees = result.error <= 8 * unit && representable(theirs, *change->rounds_to);
-    }
+  for (const Change* change : in_order(changes)) {
+    if (!change->rounds_to) continue;
+    // As close as rounding allows; that it is rounding at all must be seen in the numbers once.
+    const bool half = *change->rounds_to == DType::f16;
+    const bool seen = holds(always_, change) || (representable(theirs, *change->rounds_to) &&
+                                                 (!half || !representable(theirs, DType::bf16)));
+    result.agrees = seen && (result.agrees || result.error <= 8 * (half ? 0x1p-11 : 0x1p-8));
+  }
   return result;
 }
 

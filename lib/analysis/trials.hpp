@@ -37,6 +37,8 @@ public:
   /// The target under no change, but those made always: all of it.
   Tensor value(const Changes& changes = {}) const;
   Agreement whole(const Changes& changes = {}) const;
+  /// How a value, computed with the changes made always, agrees.
+  Agreement judged(const Tensor& ours) const { return judged(ours, target_.theirs, {}); }
   /// On some of the queries, which is quick.
   Agreement screen(const Changes& changes) const;
   /// The same for many, with as many threads as there are; what they share is computed first.

@@ -91,18 +91,21 @@ std::vector<Change> changes(const Subject& subject) {
         add("mask.missing", fmt::format("does not apply {}", name),
             fmt::format("apply {} to the scores before the softmax", name),
             [kind, i](Layer& edited) {
+              if (i >= (edited.*kind).size()) return; // another change left it out
               (edited.*kind).erase((edited.*kind).begin() + static_cast<std::ptrdiff_t>(i));
             });
       if (mask.tensor.dtype() == DType::boolean || only_blocks(mask.tensor))
         add("mask.inverted", fmt::format("hides what {} lets see, and shows what it hides", name),
             fmt::format("invert {}: it is read with the opposite meaning", name),
             [kind, i](Layer& edited) {
+              if (i >= (edited.*kind).size()) return; // another change left it out
               Tensor& tensor = (edited.*kind)[i].tensor;
               tensor = inverted(tensor);
             });
       if (over_keys_alone(mask))
         add("padding.side", fmt::format("takes {} from the other end of the keys", name),
             "put the padding on the same side of the keys", [kind, i](Layer& edited) {
+              if (i >= (edited.*kind).size()) return; // another change left it out
               Broadcast& edited_mask = (edited.*kind)[i];
               edited_mask = turned(edited_mask);
             });

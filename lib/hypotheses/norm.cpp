@@ -1,5 +1,6 @@
 // QK normalisation: whether, when, with which weight, over what.
 
+#include "graph.hpp"
 #include "hypotheses/edit.hpp"
 #include "hypotheses/themes.hpp"
 
@@ -54,7 +55,8 @@ void normalise_after_rope(Layer& layer, bool shown) {
   const Tensor q = value_of(norming, Stage::q_norm), k = value_of(norming, Stage::k_norm);
   give(layer, Stage::q_rope, q), give(layer, Stage::k_rope, k);
   if (!shown) return;
-  take_back(layer, {Stage::scores});
+  take_back(layer, {Stage::k_all, Stage::scores});
+  if (has_step(layer, Stage::k_all)) give(layer, Stage::k_all, value_of(layer, Stage::k_all));
   give(layer, Stage::scores, value_of(layer, Stage::scores));
   give(layer, Stage::q_rope, turned[0]), give(layer, Stage::k_rope, turned[1]);
   if (!layer.q_norm_weight.empty()) give(layer, Stage::q_norm, q);
@@ -106,7 +108,7 @@ std::vector<Change> changes(const Subject& subject) {
   add("norm.after_rope", ropes, did, cure, "",
       [](Layer& edited) { normalise_after_rope(edited, false); });
   if ((subject.reference & (norms() | ropes)).any())
-    add("norm.after_rope", norms() | ropes | set_of({Stage::scores}), did, cure, "",
+    add("norm.after_rope", norms() | ropes | set_of({Stage::k_all, Stage::scores}), did, cure, "",
         [](Layer& edited) { normalise_after_rope(edited, true); });
   return list;
 }

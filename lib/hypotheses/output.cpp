@@ -33,7 +33,9 @@ std::vector<Change> changes(const Subject& subject) {
           fmt::format("transpose W_o: it is (H · d_v, d_model) = ({}, {}), applied as concat W_o",
                       dims.H * dims.d_v, dims.d_out),
           "W_o=FILE@OI")
-          .edit = [](Layer& edited) { edited.W_o = transposed(edited.W_o); };
+          .edit = [](Layer& edited) {
+        if (!edited.W_o.empty()) edited.W_o = transposed(edited.W_o);
+      };
   }
   if (layer.X.empty() || dims.d_out != dims.d_model) return list;
   if (layer.settings.residual)

@@ -123,7 +123,9 @@ std::vector<Change> changes(const Subject& subject) {
                               p.letter, W.shape()[0], W.shape()[1]);
     if (W.shape()[0] == W.shape()[1] && !subject.fused)
       change.option = fmt::format("W_{}=FILE@OI", p.letter);
-    change.edit = [W = p.W](Layer& edited) { edited.*W = read_turned(edited.*W); };
+    change.edit = [W = p.W](Layer& edited) {
+      if (!(edited.*W).empty()) edited.*W = read_turned(edited.*W);
+    };
     list.push_back(change);
   }
   add_orders(subject, list);

@@ -1,6 +1,6 @@
 // Numbers found by fitting: a scale, a rotary base, dropout's probability.
 
-#include "analysis/explanations.hpp"
+#include "analysis/causes.hpp"
 #include "hypotheses/edit.hpp"
 #include "hypotheses/rope.hpp"
 #include "hypotheses/scale.hpp"
@@ -37,7 +37,7 @@ double minimum_of(const std::function<double(double)>& f, double low, double hig
 
 } // namespace
 
-void Explanations::add_fits(const State&, Trials& trials, Changes& candidates) {
+void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   const auto has = [&](Stage stage) {
     Change probe;
     probe.touches = set_of({stage});
@@ -53,7 +53,7 @@ void Explanations::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (rotates) fit_rope_base(trials, candidates);
 }
 
-void Explanations::fit_scale(Trials& trials, Changes& candidates) {
+void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
   const double now = layer_.scale();
   if (!(now > 0)) return;
   const auto error = [&](double scale) {
@@ -69,7 +69,7 @@ void Explanations::fit_scale(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-void Explanations::fit_rope_base(Trials& trials, Changes& candidates) {
+void CauseSearch::fit_rope_base(Trials& trials, Changes& candidates) {
   const auto error = [&](double base) {
     const Change change = rope_base_change(layer_, base);
     return trials.screen({&change}).error;

@@ -8,29 +8,29 @@
 namespace mha {
 
 /// Changes, and what they leave.
-struct Explanation {
+struct Cause {
   Changes changes;
   std::vector<Stage> unexplained;        ///< stages that still differ, in order
   std::map<Stage, std::string> harmless; ///< stages that differ without effect, and how
   double error = 0;                      ///< the largest relative error of the steps
 };
 
-class Explanations {
+class CauseSearch {
 public:
   /// `targets` in the order of the computation. The layer in row form, with a batch axis.
-  Explanations(const Layer& layer, const std::vector<Target>& targets, std::vector<Change> changes,
-               std::size_t threads);
+  CauseSearch(const Layer& layer, const std::vector<Target>& targets, std::vector<Change> changes,
+              std::size_t threads);
 
-  /// The best explanation first, then those that give the same numbers. Never empty: where nothing
+  /// The best cause first, then those that give the same numbers. Never empty: where nothing
   /// explains the reference, the one that leaves the fewest stages unexplained.
-  std::vector<Explanation> find();
+  std::vector<Cause> find();
   /// Changes that came closest at the first stage that differs, the closest first.
-  const std::vector<Explanation>& runners_up() const { return runners_up_; }
+  const std::vector<Cause>& runners_up() const { return runners_up_; }
 
 private:
   using Inputs = std::map<Stage, Tensor>;
   struct State {
-    Explanation so_far;
+    Cause so_far;
     Inputs inputs; ///< of the stages settled so far: ours where they agree, else the reference's
     std::size_t next = 0;
   };
@@ -47,13 +47,13 @@ private:
   void fit_rope_base(Trials& trials, Changes& candidates);
   const Change* keep(Change change);
   void note_runners_up(const std::vector<Changes>& sets, const std::vector<Agreement>& results);
-  std::size_t order_of(const Explanation& explanation) const;
+  std::size_t order_of(const Cause& cause) const;
 
   const Layer& layer_;
   const std::vector<Target>& targets_;
   std::deque<Change> changes_; ///< a deque: what was found by fitting is added at the end
   std::size_t threads_;
-  std::vector<Explanation> complete_, runners_up_;
+  std::vector<Cause> complete_, runners_up_;
 };
 
 } // namespace mha

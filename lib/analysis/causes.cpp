@@ -1,4 +1,4 @@
-#include "analysis/explanations.hpp"
+#include "analysis/causes.hpp"
 
 #include "analysis/harmless.hpp"
 #include "graph.hpp"
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-constexpr std::size_t most_changes = 4; ///< of one explanation
+constexpr std::size_t most_changes = 4; ///< of one cause
 constexpr std::size_t most_branches = 6;
 
 std::size_t fitted_in(const Changes& changes) {
@@ -27,61 +27,65 @@ Changes joined(Changes a, const Changes& b) {
   return a;
 }
 
+/// Whether two changes are about the same thing, or one rounds everything.
+bool excludes(const Change& a, const Change& b) {
+  return a.id == b.id || a.rounds_to || b.rounds_to;
+}
+
 /// Pairs of these that could explain a step together.
 std::vector<Changes> pairs_of(const Changes& candidates) {
   std::vector<Changes> pairs;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     for (std::size_t j = i + 1; j < candidates.size(); ++j) {
       const Change &a = *candidates[i], &b = *candidates[j];
-      if (a.id != b.id && !a.rounds_to && !b.rounds_to) pairs.push_back({&a, &b});
+      if (!excludes(a, b)) pairs.push_back({&a, &b});
     }
   return pairs;
 }
 
 } // namespace
 
-Explanations::Explanations(const Layer& layer, const std::vector<Target>& targets,
-                           std::vector<Change> changes, std::size_t threads)
+CauseSearch::CauseSearch(const Layer& layer, const std::vector<Target>& targets,
+                         std::vector<Change> changes, std::size_t threads)
     : layer_(layer), targets_(targets), threads_(threads) {
   for (Change& change : changes) changes_.push_back(std::move(change));
 }
 
-const Change* Explanations::keep(Change change) {
+const Change* CauseSearch::keep(Change change) {
   changes_.push_back(std::move(change));
   return &changes_.back();
 }
 
-std::size_t Explanations::order_of(const Explanation& explanation) const {
+std::size_t CauseSearch::order_of(const Cause& cause) const {
   std::size_t sum = 0;
-  for (const Change* change : explanation.changes)
+  for (const Change* change : cause.changes)
     for (std::size_t i = 0; i < changes_.size(); ++i)
       if (&changes_[i] == change) sum += i;
   return sum;
 }
 
-std::vector<Explanation> Explanations::find() {
+std::vector<Cause> CauseSearch::find() {
   settle(State{});
   // Fewest unexplained stages, fewest changes, named rather than fitted ones.
-  const auto rank = [](const Explanation& e) {
+  const auto rank = [](const Cause& e) {
     return std::tuple(e.unexplained.size(), e.changes.size(), fitted_in(e.changes));
   };
-  const auto best = std::min_element(
-      complete_.begin(), complete_.end(),
-      [&](const Explanation& a, const Explanation& b) { return rank(a) < rank(b); });
+  const auto best =
+      std::min_element(complete_.begin(), complete_.end(),
+                       [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); });
   const auto lowest = rank(*best);
-  std::vector<Explanation> list;
+  std::vector<Cause> list;
   double error = std::numeric_limits<double>::infinity();
-  for (const Explanation& one : complete_)
+  for (const Cause& one : complete_)
     if (rank(one) == lowest) error = std::min(error, one.error);
   // Errors that differ by rounding alone are the same numbers.
   const double floor = layer_.dtype == DType::f64 ? 1e-12 : 2e-6;
-  for (const Explanation& one : complete_)
+  for (const Cause& one : complete_)
     if (rank(one) == lowest && one.error <= std::max(3 * error, floor)) list.push_back(one);
-  std::stable_sort(list.begin(), list.end(), [&](const Explanation& a, const Explanation& b) {
-    return order_of(a) < order_of(b);
-  });
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Cause& a, const Cause& b) { return order_of(a) < order_of(b); });
   // One that needs a fitted number may say the same in other words.
-  for (const Explanation& one : complete_)
+  for (const Cause& one : complete_)
     if (rank(one) != lowest && one.unexplained.empty() &&
         one.changes.size() == list.front().changes.size() &&
         one.error <= std::max(3 * error, floor) && !one.changes.front()->rounds_to)
@@ -90,14 +94,14 @@ std::vector<Explanation> Explanations::find() {
 }
 
 /// The next stage is settled with this value: what follows is computed from it.
-void Explanations::settle_with(State state, const Tensor& value, double error) {
+void CauseSearch::settle_with(State state, const Tensor& value, double error) {
   state.inputs[targets_[state.next].stage] = value;
   state.so_far.error = std::max(state.so_far.error, error);
   ++state.next;
   settle(std::move(state));
 }
 
-void Explanations::settle(State state) {
+void CauseSearch::settle(State state) {
   if (state.next == targets_.size()) {
     complete_.push_back(std::move(state.so_far));
     return;
@@ -105,7 +109,7 @@ void Explanations::settle(State state) {
   const Target& target = targets_[state.next];
   Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_);
   const Tensor ours = trials.value();
-  const Agreement own = agreement_of(ours, target.theirs, target.tolerance);
+  const Agreement own = trials.judged(ours);
   if (own.agrees) {
     settle_with(std::move(state), ours, own.error);
     return;
@@ -129,24 +133,22 @@ void Explanations::settle(State state) {
     State harmless = state;
     harmless.so_far.harmless[target.stage] = how;
     settle_with(std::move(harmless), ours, 0);
-    const auto explains = [](const Explanation& e) {
-      return e.unexplained.empty() && e.changes.empty();
-    };
+    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
     if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
   }
   branch(state, trials);
 }
 
 /// Tries every change at a stage that differs, and goes on with those that make it agree.
-void Explanations::branch(const State& state, Trials& trials) {
+void CauseSearch::branch(const State& state, Trials& trials) {
   const Target& target = targets_[state.next];
   std::vector<Changes> found;
   if (state.so_far.changes.size() < most_changes) {
     Changes candidates;
     for (const Change& change : changes_)
       if (trials.concerns(change) &&
-          std::find(state.so_far.changes.begin(), state.so_far.changes.end(), &change) ==
-              state.so_far.changes.end())
+          std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
+                       [&](const Change* made) { return excludes(*made, change); }))
         candidates.push_back(&change);
     found = explaining(state, trials, candidates);
     if (std::all_of(found.begin(), found.end(),
@@ -172,7 +174,7 @@ void Explanations::branch(const State& state, Trials& trials) {
 }
 
 /// A change that also touches earlier stages must leave them in agreement.
-bool Explanations::leaves_earlier_stages(const State& state, const Changes& changes) const {
+bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& changes) const {
   for (std::size_t i = 0; i < state.next; ++i) {
     const Target& earlier = targets_[i];
     if (state.so_far.harmless.count(earlier.stage)) continue;
@@ -191,8 +193,8 @@ bool Explanations::leaves_earlier_stages(const State& state, const Changes& chan
 }
 
 /// The single changes under which the stage agrees, the best first.
-std::vector<Changes> Explanations::explaining(const State& state, Trials& trials,
-                                              const Changes& candidates) {
+std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
+                                             const Changes& candidates) {
   std::vector<Changes> sets;
   for (const Change* candidate : candidates) sets.push_back({candidate});
   const std::vector<Agreement> results = trials.screen(sets);
@@ -212,8 +214,8 @@ std::vector<Changes> Explanations::explaining(const State& state, Trials& trials
   return list;
 }
 
-std::vector<Changes> Explanations::explaining_pairs(const State& state, Trials& trials,
-                                                    const Changes& candidates) {
+std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
+                                                   const Changes& candidates) {
   const std::vector<Changes> sets = pairs_of(candidates);
   const std::vector<Agreement> results = trials.screen(sets);
   std::vector<std::pair<double, Changes>> found;
@@ -231,19 +233,19 @@ std::vector<Changes> Explanations::explaining_pairs(const State& state, Trials& 
 }
 
 /// The closest at the first stage that differs are worth telling.
-void Explanations::note_runners_up(const std::vector<Changes>& sets,
-                                   const std::vector<Agreement>& results) {
+void CauseSearch::note_runners_up(const std::vector<Changes>& sets,
+                                  const std::vector<Agreement>& results) {
   if (std::any_of(complete_.begin(), complete_.end(),
-                  [](const Explanation& one) { return !one.changes.empty(); }))
+                  [](const Cause& one) { return !one.changes.empty(); }))
     return;
   for (std::size_t i = 0; i < sets.size(); ++i)
     if (std::isfinite(results[i].error)) {
-      Explanation one;
+      Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));
     }
   std::stable_sort(runners_up_.begin(), runners_up_.end(),
-                   [](const Explanation& a, const Explanation& b) { return a.error < b.error; });
+                   [](const Cause& a, const Cause& b) { return a.error < b.error; });
   if (runners_up_.size() > 12) runners_up_.resize(12);
 }
 

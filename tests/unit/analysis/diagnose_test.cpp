@@ -1,0 +1,211 @@
+// Every mistake of the list, planted into the reference (tests/support/planted.cpp), must be named;
+// what is no mistake must not.
+
+#include "analysis/diagnose.hpp"
+
+#include "support/library_input.hpp"
+#include "support/planted.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace mha;
+
+namespace {
+
+/// What of an implementation is known: every stage, or the last alone.
+enum class Ref { all, output };
+
+std::string last_of(const planted::Stages& stages) {
+  return stages.count("residual") ? "residual" : "output";
+}
+
+std::vector<ReferenceStage> reference_of(const planted::Stages& stages, Ref ref,
+                                         DType stored = DType::f64) {
+  std::vector<ReferenceStage> known;
+  for (const auto& [name, array] : stages)
+    if (ref == Ref::all || name == last_of(stages))
+      known.push_back(
+          {stage_named(name), convert(tensor_of(array, DType::f64), stored), stored, "", ""});
+  return known;
+}
+
+std::vector<std::string> ids_of(const Diagnosis& diagnosis) {
+  std::vector<std::string> ids;
+  for (const Change& change : diagnosis.changes) ids.push_back(change.id);
+  return ids;
+}
+
+bool holds(const std::vector<std::string>& list, const std::string& id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+std::string text_of(const Diagnosis& d) {
+  std::string text = d.equal ? "equal" : d.explained ? "explained:" : "not explained:";
+  for (const Change& change : d.changes) text += " " + change.id + " (" + change.did + ")";
+  if (!d.same_numbers.empty()) text += " | same:";
+  for (const std::string& id : d.same_numbers) text += " " + id;
+  if (d.unexplained) text += fmt::format(" | differs at {}", name_of(*d.unexplained));
+  text += fmt::format(" | {:.2g} -> {:.2g} | next:", d.error_before, d.error_after);
+  for (const auto& runner : d.runners_up)
+    text += fmt::format(" {}{}({:.2g})", runner.ids[0],
+                        runner.ids.size() > 1 ? "+" + runner.ids[1] : "", runner.error);
+  return text;
+}
+
+/// A base layer with a mistake, as the library and as the other implementation have it.
+struct Case {
+  Layer layer;
+  planted::Stages stages;
+  std::string name;
+};
+
+/// The mistakes on a base layer; nothing if it cannot have one of them.
+std::optional<Case> planted_case(planted::Base base,
+                                 const std::vector<const planted::Mistake*>& mistakes) {
+  Random random(5);
+  std::string name;
+  for (const planted::Mistake* mistake : mistakes) {
+    if (!mistake->prepare(base.layer, random)) return std::nullopt;
+    name += fmt::format("{}{}", name.empty() ? "" : " and ", mistake->id);
+  }
+  planted::Implementation other{base.layer, {}, {}};
+  for (const planted::Mistake* mistake : mistakes) mistake->plant(other);
+  return Case{library_layer(base.layer, base.form), other.run(),
+              fmt::format("{} on {}", name, base.name)};
+}
+
+/// Mistakes that leave no trace in the output, and why.
+const std::map<std::string, std::string> without_trace{
+    {"bias.missing.k on plain", "q · b_k is the same for every key: the softmax does not see it"},
+    {"bias.missing.k on cross", "the same"},
+    {"rope.offset on plain", "only differences of positions count"},
+    {"rope.offset on grouped", "the same"},
+    {"rope.offset on cross", "the same"},
+    {"dropout.on on plain", "what was dropped at random cannot be read from the output"},
+    {"dropout.on on grouped", "the same"},
+    {"dropout.on on cross", "the same"},
+};
+
+/// Mistakes that give the same numbers: each is named, or told beside the other.
+const std::vector<std::set<std::string>> twins{
+    {"swap.kv", "weight.order.QVK"}, // the second and the last part exchanged
+    {"swap.qk", "weight.order.KQV"}, // where H = H_kv
+    {"scale.twice", "scale.d_k"},    // of 1/√d_k
+    {"weight.transposed.o", "output.transposed"},
+};
+
+bool are_twins(const std::string& a, const std::string& b) {
+  return std::any_of(twins.begin(), twins.end(),
+                     [&](const auto& pair) { return pair.count(a) && pair.count(b); });
+}
+
+} // namespace
+
+TEST_CASE("each planted mistake is named", "[diagnose]") {
+  const Ref ref = GENERATE(Ref::all, Ref::output);
+  const bool single = GENERATE(false, true);
+  std::size_t right = 0, first = 0, all = 0;
+  std::string wrong;
+  for (const planted::Mistake& mistake : planted::mistakes())
+    for (const planted::Base& base : planted::bases(3, single)) {
+      const std::optional<Case> one = planted_case(base, {&mistake});
+      if (!one) continue;
+      const Diagnosis d = diagnose(one->layer, reference_of(one->stages, ref), false, 1);
+      if (ref == Ref::output && without_trace.count(one->name)) {
+        INFO(one->name << ": " << text_of(d));
+        CHECK(d.changes.empty());
+        CHECK(d.equal != (std::string(mistake.id) == "dropout.on"));
+        continue;
+      }
+      ++all;
+      const std::vector<std::string> ids = ids_of(d);
+      const bool named = d.explained && ids.size() == 1 && ids[0] == mistake.id;
+      const bool told = d.explained && ids.size() == 1 && holds(d.same_numbers, mistake.id);
+      first += named;
+      if (named || (told && are_twins(ids[0], mistake.id)))
+        ++right;
+      else
+        wrong += fmt::format("{}: {}\n", one->name, text_of(d));
+    }
+  INFO(right << " of " << all << ", " << first << " of them first; not:\n" << wrong);
+  WARN(right << " of " << all << ", " << first << " of them first; not:\n" << wrong);
+  CHECK(static_cast<double>(right) >= 0.95 * static_cast<double>(all));
+}
+
+TEST_CASE("two mistakes at different stages are found where every stage is known", "[diagnose]") {
+  std::size_t right = 0, all = 0;
+  std::string wrong;
+  Random random(11);
+  const std::vector<planted::Mistake>& list = planted::mistakes();
+  const std::vector<planted::Base> bases = planted::bases(4, false);
+  while (all < 150) {
+    const planted::Mistake& a = list[random.count(0, list.size() - 1)];
+    const planted::Mistake& b = list[random.count(0, list.size() - 1)];
+    const planted::Base& base = bases[random.count(0, 2)];
+    const bool steps = *a.stage != '\0' && *b.stage != '\0';
+    if (!steps || stage_named(a.stage) >= stage_named(b.stage)) continue;
+    const std::optional<Case> one = planted_case(base, {&a, &b});
+    if (!one) continue;
+    ++all;
+    const Diagnosis d = diagnose(one->layer, reference_of(one->stages, Ref::all), false, 1);
+    std::vector<std::string> told = ids_of(d);
+    told.insert(told.end(), d.same_numbers.begin(), d.same_numbers.end());
+    if (d.explained && d.changes.size() == 2 && holds(told, a.id) && holds(told, b.id))
+      ++right;
+    else
+      wrong += fmt::format("{}: {}\n", one->name, text_of(d));
+  }
+  WARN(right << " of " << all << "; not:\n" << wrong);
+  CHECK(static_cast<double>(right) >= 0.8 * static_cast<double>(all));
+}
+
+TEST_CASE("rounding is no cause", "[diagnose]") {
+  std::size_t checked = 0;
+  for (std::uint64_t seed = 0; checked < 200; ++seed) {
+    const std::vector<Variant> variants = random_variants(seed, 0, 4);
+    const RandomLayer random = random_layer(seed, variants, seed % 2 == 1);
+    const Layer layer = library_layer(random.layer, random.form);
+    const DType stored = std::array{DType::f32, DType::f16, DType::bf16, DType::f64}[seed / 2 % 4];
+    const Ref ref = seed % 3 == 0 ? Ref::output : Ref::all;
+    planted::Stages stages = reference::compute(random.layer);
+    std::vector<ReferenceStage> known;
+    for (ReferenceStage& one : reference_of(stages, ref, stored)) {
+      one.value = one.value.reshaped(one.value.shape());
+      if (!layer.dims.batched) {
+        Shape shape = one.value.shape();
+        shape.erase(shape.begin());
+        one.value = one.value.reshaped(shape);
+      }
+      if (layer.settings.columns && info_of(one.stage).kind != Kind::row)
+        one.value = transposed(one.value);
+      known.push_back(one);
+    }
+    const Diagnosis d = diagnose(layer, known, false, 1);
+    INFO("seed " << seed << ": " << random.description << " as " << name_of(stored) << "\n"
+                 << text_of(d));
+    CHECK(d.explained);
+    for (const Change& change : d.changes) CHECK(change.id.starts_with("precision."));
+    ++checked;
+  }
+}
+
+TEST_CASE("noise has no explanation", "[diagnose]") {
+  for (const Ref ref : {Ref::all, Ref::output})
+    for (const planted::Base& base : planted::bases(8, false)) {
+      planted::Stages stages = reference::compute(base.layer);
+      Random random(13);
+      for (auto& [name, array] : stages)
+        for (double& value : array.values)
+          if (std::isfinite(value)) value = random.uniform(-1, 1);
+      const Diagnosis d =
+          diagnose(library_layer(base.layer, base.form), reference_of(stages, ref), false, 1);
+      INFO(base.name << ": " << text_of(d));
+      CHECK_FALSE(d.explained);
+      CHECK(d.changes.empty());
+    }
+}
