@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::size_t most_changes = 4; ///< of one cause
 constexpr std::size_t most_branches = 6;
+/// Screening computes with other bits: what comes so close is computed as a whole.
+constexpr double worth_confirming = 0.01;
+constexpr std::size_t most_confirmed = 16;
 
 std::size_t fitted_in(const Changes& changes) {
   return static_cast<std::size_t>(std::count_if(
@@ -93,9 +96,10 @@ std::vector<Cause> CauseSearch::find() {
   return list;
 }
 
-/// The next stage is settled with this value: what follows is computed from it.
-void CauseSearch::settle_with(State state, const Tensor& value, double error) {
+/// The next stage is settled with this value, `rounded` so far: what follows is computed from it.
+void CauseSearch::settle_with(State state, const Tensor& value, double error, double rounded) {
   state.inputs[targets_[state.next].stage] = value;
+  state.rounded = std::max(state.rounded, rounded);
   state.so_far.error = std::max(state.so_far.error, error);
   ++state.next;
   settle(std::move(state));
@@ -107,36 +111,39 @@ void CauseSearch::settle(State state) {
     return;
   }
   const Target& target = targets_[state.next];
-  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_);
+  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.rounded);
   const Tensor ours = trials.value();
-  const Agreement own = trials.judged(ours);
-  if (own.agrees) {
-    settle_with(std::move(state), ours, own.error);
+  if (const Agreement own = trials.judged(ours); own.agrees) {
+    settle_with(std::move(state), ours, own.error, 0);
     return;
   }
   // The reference's own rounding may have grown on the way: is the step sound given its inputs?
-  if (!state.inputs.empty()) {
-    Inputs theirs;
-    for (const Target& earlier : targets_)
-      if (earlier.stage < target.stage && !state.so_far.harmless.count(earlier.stage))
-        theirs[earlier.stage] = earlier.theirs;
-      else if (earlier.stage < target.stage)
-        theirs[earlier.stage] = state.inputs.at(earlier.stage);
-    const Trials step(layer_, theirs, target, state.so_far.changes, threads_);
-    if (const Agreement sound = step.whole(); sound.agrees) {
-      settle_with(std::move(state), target.theirs, sound.error);
-      return;
-    }
+  if (const Trials step = from_theirs(state); step.whole().agrees) {
+    settle_with(std::move(state), target.theirs, step.whole().error, target.rounded);
+    return;
   }
   if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
       !how.empty()) {
     State harmless = state;
     harmless.so_far.harmless[target.stage] = how;
-    settle_with(std::move(harmless), ours, 0);
+    settle_with(std::move(harmless), ours, 0, 0);
     const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
     if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
   }
   branch(state, trials);
+}
+
+/// The next stage from the reference's own stages before it.
+Trials CauseSearch::from_theirs(const State& state) const {
+  Inputs theirs;
+  double rounded = 0;
+  for (std::size_t i = 0; i < state.next; ++i) {
+    const Target& earlier = targets_[i];
+    const bool other = state.so_far.harmless.count(earlier.stage) > 0; // q and k go together
+    theirs[earlier.stage] = other ? state.inputs.at(earlier.stage) : earlier.theirs;
+    if (!other) rounded = std::max(rounded, earlier.rounded);
+  }
+  return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_, rounded};
 }
 
 /// Tries every change at a stage that differs, and goes on with those that make it agree.
@@ -163,14 +170,13 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   for (const Changes& changes : found) {
     State next = state;
     next.so_far.changes = joined(state.so_far.changes, changes);
-    const Trials settled(layer_, state.inputs, target, next.so_far.changes, threads_);
-    const Tensor ours = settled.value();
-    settle_with(std::move(next), ours, agreement_of(ours, target.theirs, target.tolerance).error);
+    const Tensor ours = trials.value(changes);
+    settle_with(std::move(next), ours, trials.judged(ours).error, 0);
   }
   if (!found.empty()) return;
   State next = state;
   next.so_far.unexplained.push_back(target.stage);
-  settle_with(std::move(next), target.theirs, 0);
+  settle_with(std::move(next), target.theirs, 0, target.rounded);
 }
 
 /// A change that also touches earlier stages must leave them in agreement.
@@ -199,18 +205,29 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
   for (const Change* candidate : candidates) sets.push_back({candidate});
   const std::vector<Agreement> results = trials.screen(sets);
   note_runners_up(sets, results);
-  std::vector<std::pair<double, Changes>> found;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (!results[i].agrees) continue;
-    const Agreement whole = trials.whole(sets[i]);
-    if (whole.agrees && leaves_earlier_stages(state, sets[i]))
-      found.emplace_back(whole.error, sets[i]);
+  return confirmed(state, trials, sets, results);
+}
+
+/// Of the sets that may explain the stage by their screening, those that do, the best first.
+std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
+                                            const std::vector<Changes>& sets,
+                                            const std::vector<Agreement>& screened) const {
+  std::vector<std::pair<double, const Changes*>> likely, found;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (screened[i].agrees || screened[i].error <= worth_confirming)
+      likely.emplace_back(screened[i].error, &sets[i]);
+  const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(likely.begin(), likely.end(), by_error);
+  if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+  for (const auto& [error, changes] : likely) {
+    const Agreement whole = trials.whole(*changes);
+    if (whole.agrees && leaves_earlier_stages(state, *changes))
+      found.emplace_back(whole.error, changes);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(), by_error);
   std::vector<Changes> list;
   for (const auto& [error, changes] : found)
-    if (list.size() < most_branches) list.push_back(changes);
+    if (list.size() < most_branches) list.push_back(*changes);
   return list;
 }
 
@@ -218,16 +235,7 @@ std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& t
                                                    const Changes& candidates) {
   const std::vector<Changes> sets = pairs_of(candidates);
   const std::vector<Agreement> results = trials.screen(sets);
-  std::vector<std::pair<double, Changes>> found;
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    if (results[i].agrees) found.emplace_back(results[i].error, sets[i]);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Changes> list;
-  for (const auto& [error, changes] : found)
-    if (list.size() < most_branches && trials.whole(changes).agrees &&
-        leaves_earlier_stages(state, changes))
-      list.push_back(changes);
+  std::vector<Changes> list = confirmed(state, trials, sets, results);
   if (list.empty()) note_runners_up(sets, results);
   return list;
 }

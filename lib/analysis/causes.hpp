@@ -32,16 +32,21 @@ private:
   struct State {
     Cause so_far;
     Inputs inputs; ///< of the stages settled so far: ours where they agree, else the reference's
+    double rounded = 0; ///< of the reference's among them, relative to each number
     std::size_t next = 0;
   };
 
   void settle(State state);
-  void settle_with(State state, const Tensor& value, double error);
+  void settle_with(State state, const Tensor& value, double error, double rounded);
+  Trials from_theirs(const State& state) const;
   void branch(const State& state, Trials& trials);
   bool leaves_earlier_stages(const State& state, const Changes& changes) const;
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
                                         const Changes& candidates);
+  std::vector<Changes> confirmed(const State& state, Trials& trials,
+                                 const std::vector<Changes>& sets,
+                                 const std::vector<Agreement>& screened) const;
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_rope_base(Trials& trials, Changes& candidates);

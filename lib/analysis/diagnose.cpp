@@ -27,7 +27,10 @@ Target target_of(const Layer& layer, const ReferenceStage& known) {
     fail("the reference's {} is {}, this layer's {}", name_of(known.stage),
          to_string(known.value.shape()), to_string(layer.shape_of(known.stage)));
   return {known.stage, packed(layer, known.stage, value),
-          std::max(tolerance_of(layer.dtype), tolerance_of(known.stored))};
+          std::max(tolerance_of(layer.dtype), tolerance_of(known.stored)),
+          known.stored == DType::bf16  ? 0x1p-9
+          : known.stored == DType::f16 ? 0x1p-12
+                                       : 0};
 }
 
 bool is_harmless(const Cause& cause, Stage stage) {

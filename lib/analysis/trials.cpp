@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t screened_queries = 16;
 /// Layers with no more queries are computed whole.
 constexpr std::size_t few_queries = 48;
+/// A larger difference is not taken for rounding, however ill-conditioned a layer is.
+constexpr double most_rounding = 0.02;
 /// Bytes of kept stages, beyond which they are computed again.
 constexpr std::size_t most_kept = std::size_t{1} << 30;
 
@@ -56,18 +58,18 @@ StageSet made_into(const StageSet& touched) {
 }
 
 Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target,
-               Changes always, std::size_t threads)
+               Changes always, std::size_t threads, double rounded)
     : layer_(layer),
       target_(std::move(target)),
       some_theirs_(target_.theirs),
       always_(std::move(always)),
+      rounded_(std::max(rounded, layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22)),
       threads_(threads) {
-  StageSet given;
   for (const auto& [stage, value] : inputs) {
     give(layer_, stage, value);
-    given.set(index_of(stage));
+    inputs_.set(index_of(stage));
   }
-  cone_ = made_from(target_.stage, given);
+  cone_ = made_from(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
   const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
   if (T > few_queries && contains(of_queries, target_.stage)) {
@@ -130,11 +132,38 @@ Layer Trials::prepared(const Changes& changes) const {
           give(edited, stage, value);
     }
   }
-  for (const Change* change : in_order(changes)) change->edit(edited);
+  for (const Change* change : in_order(changes))
+    if (!is_kept(*change, edited)) change->edit(edited);
   return edited;
 }
 
-Agreement Trials::judged(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
+/// Whether all that a change does is in stages that are given.
+bool Trials::is_kept(const Change& change, const Layer& edited) const {
+  if (!kept_.count(&change) || contains(change.touches, Stage::x)) return false;
+  const StageSet concerned = change.touches & cone_;
+  StageSet given;
+  for (Stage stage : projected)
+    if (edited.has_given(stage)) given.set(index_of(stage));
+  return (concerned & ~given).none();
+}
+
+double Trials::rounding(const Changes& changes) const {
+  Trials shaken = *this;
+  std::uint32_t bits = 1;
+  const auto shake = [&](Tensor& tensor) {
+    if (!tensor.empty())
+      tensor = each_number(tensor, [&](double a) {
+        bits = bits * 1664525U + 1013904223U; // up or down, at random
+        return a * (1 + ((bits >> 31) != 0 ? rounded_ : -rounded_));
+      });
+  };
+  shake(shaken.layer_.X), shake(shaken.layer_.X_k), shake(shaken.layer_.X_v);
+  for (const StageInfo& info : stages())
+    if (contains(inputs_, info.stage)) shake(shaken.layer_.given[index_of(info.stage)]);
+  return agreement_of(shaken.value(changes), value(changes), 0).error;
+}
+
+Agreement Trials::compared(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
   Agreement result = agreement_of(ours, theirs, target_.tolerance);
   for (const Change* change : in_order(changes)) {
     if (!change->rounds_to) continue;
@@ -144,6 +173,13 @@ Agreement Trials::judged(const Tensor& ours, const Tensor& theirs, const Changes
                                                  (!half || !representable(theirs, DType::bf16)));
     result.agrees = seen && (result.agrees || result.error <= 8 * (half ? 0x1p-11 : 0x1p-8));
   }
+  return result;
+}
+
+Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
+  Agreement result = compared(ours, target_.theirs, changes);
+  if (!result.agrees && result.error < std::max(most_rounding, 32 * rounded_))
+    result.agrees = result.error <= 8 * rounding(changes);
   return result;
 }
 
@@ -158,7 +194,7 @@ Tensor Trials::value(const Changes& changes) const {
 
 Agreement Trials::whole(const Changes& changes) const {
   try {
-    return judged(value(changes), target_.theirs, changes);
+    return judged(value(changes), changes);
   } catch (const Error&) { // a change that this layer does not allow
     return {false, std::numeric_limits<double>::infinity()};
   }
@@ -170,7 +206,7 @@ Agreement Trials::screen(const Changes& changes) const {
     if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
     for (const Change* change : in_order(changes))
       if (change->edit_rows) change->edit_rows(edited);
-    return judged(value_of(edited, target_.stage), some_theirs_, changes);
+    return compared(value_of(edited, target_.stage), some_theirs_, changes);
   } catch (const Error&) {
     return {false, std::numeric_limits<double>::infinity()};
   }

@@ -4,7 +4,7 @@
 #include "hypotheses/edit.hpp"
 #include "hypotheses/themes.hpp"
 
-#include <cstring>
+#include <utility>
 
 namespace mha {
 
@@ -37,16 +37,17 @@ SplitTensors reread(const SplitTensors& split, Reading reading, std::size_t H, s
   Shape shape = split.q.shape();
   shape.back() = cols;
   Tensor fused = Tensor::uninitialised(split.q.dtype(), shape);
-  const std::size_t bytes = size_of(fused.dtype());
-  for (const auto& [part, places] :
-       {std::pair(&split.q, &at.q), {&split.k, &at.k}, {&split.v, &at.v}}) {
-    const std::size_t n = places->count();
-    for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t i = 0; i < n; ++i)
-        std::memcpy(fused.raw_mutable() +
-                        (row * cols + static_cast<std::size_t>(places->as<double>()[i])) * bytes,
-                    part->raw() + (row * n + i) * bytes, bytes);
-  }
+  const auto lay = [&](const Tensor& part, const Tensor& places) {
+    const auto numbers_of = places.as<double>();
+    const std::vector<std::size_t> columns(numbers_of.begin(), numbers_of.end());
+    with_number(fused.dtype(), [&]<class T>(T) {
+      T* to = fused.as_mutable<T>().data();
+      const T* from = part.as<T>().data();
+      for (std::size_t row = 0; row < rows; ++row, from += columns.size(), to += cols)
+        for (std::size_t i = 0; i < columns.size(); ++i) to[columns[i]] = from[i];
+    });
+  };
+  lay(split.q, at.q), lay(split.k, at.k), lay(split.v, at.v);
   return split_fused(fused, reading.read, H, H_kv, "W_qkv");
 }
 
