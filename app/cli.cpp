@@ -233,6 +233,10 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
       if (!option->is_flag() && value.size() > 1 && value[0] == '-' &&
           parser.get_option_no_throw(value))
         throw UsageError(fmt::format("{} needs a value, and {} is an option", option->name, value));
+    if (option->repeats) {
+      for (const std::string& value : values) hand_over(*option, value);
+      continue;
+    }
     std::string value = values.back();
     if (option->joins) {
       value.clear();

@@ -34,7 +34,8 @@ struct Option {
   std::string group;                ///< the heading that it stands under in help
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
   Completes completes = Completes::nothing;
-  bool joins = false; ///< given again, its values are joined with commas; else the last wins
+  bool joins = false;   ///< given again, its values are joined with commas; else the last wins
+  bool repeats = false; ///< given again, each of its values is set
   std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
 
   bool is_flag() const { return value_name.empty(); }

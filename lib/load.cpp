@@ -42,6 +42,14 @@ std::vector<std::string> labels_of(const Tensor& numbers) {
   return labels;
 }
 
+/// Whether nothing of a layer is there but inputs and stages.
+bool holds_results_only(const Parts& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
+    const TensorInfo* info = find_tensor_name(entry.first);
+    return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
+  });
+}
+
 /// Splits "a b  c" at spaces.
 std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
@@ -295,6 +303,8 @@ void Model::State::collect(const std::string& id, Parts& parts, Settings& settin
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
   add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
+  if (request.results_given && holds_results_only(parts))
+    for (auto& [name, part] : parts) part.bound = true;
   for (const auto& [name, part] : parts)
     to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape()});
 }

@@ -18,6 +18,7 @@ struct ReferenceStage {
   DType stored = DType::f32; ///< as the reference stores it; integers count as the layer's type
   std::string source;        ///< "ref.npz: attn.hook_z"
   std::string rearranged;    ///< "read as BTHD", or "" where its axes were those of the table
+  bool doubtful = false;     ///< its shape would fit tokens first, too
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
@@ -30,7 +31,8 @@ struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
   std::vector<AmbiguousStage> ambiguous; ///< until settle() (analysis/compare.hpp) has chosen
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
-  std::vector<std::string> notes;        ///< what was rearranged, or taken of several readings
+  StageSet lacking; ///< stages that the reference has and this layer's computation has not
+  std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
 
   const ReferenceStage* find(Stage stage) const;
 };

@@ -11,6 +11,7 @@ constexpr Command list[] = {
   {"show", "an overview of all steps, or the numbers of some", declare_show},
   {"dump", "write steps to files", declare_dump},
   {"explain", "one query token, step by step with its numbers", declare_explain},
+  {"diff", "compare every step with another implementation's", declare_diff},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
 };

@@ -24,6 +24,7 @@ Run declare_stages(Cli& cli);
 Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
 Run declare_explain(Cli& cli);
+Run declare_diff(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
 

@@ -34,8 +34,10 @@ struct Difference {
   std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
   double ours = 0, theirs = 0; ///< its values
   std::size_t mismatched = 0, count = 0;
-  double cosine = 1;                     ///< of the elements that are finite on both sides
-  std::optional<std::size_t> worst_head; ///< of stages with several (concat's widths too)
+  double cosine = 1; ///< of the elements that are finite on both sides
+  /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
+  /// as many, with the largest error.
+  std::optional<std::size_t> worst_head;
 };
 
 /// Compares whole values of the shape layer.shape_of(stage). `stored`: the type that the reference

@@ -148,6 +148,8 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
       {"load", {"io", "naming"}},
       {"model_state", {"naming"}},
       {"choose_layers", {"io", "naming"}},
+      {"rearrange", {}},
+      {"reference", {"io", "naming"}},
   };
   const auto place = [&](const std::string& stem) {
     const auto found = std::find_if(order.begin(), order.end(),
