@@ -12,6 +12,7 @@ constexpr Command list[] = {
   {"dump", "write steps to files", declare_dump},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"diff", "compare every step with another implementation's", declare_diff},
+  {"diagnose", "find the convention that explains a difference", declare_diagnose},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
 };

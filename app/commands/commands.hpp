@@ -25,6 +25,7 @@ Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
 Run declare_explain(Cli& cli);
 Run declare_diff(Cli& cli);
+Run declare_diagnose(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
 

@@ -1,6 +1,7 @@
 #include "analysis/diagnose.hpp"
 
 #include "analysis/causes.hpp"
+#include "analysis/diff.hpp"
 #include "graph.hpp"
 #include "hypotheses/edit.hpp"
 #include "hypotheses/themes.hpp"
@@ -21,12 +22,7 @@ Layer plain_form(const Layer& layer) {
 }
 
 Target target_of(const Layer& layer, const ReferenceStage& known) {
-  Tensor value = convert(known.value, layer.dtype);
-  if (layer.settings.columns && info_of(known.stage).kind != Kind::row) value = transposed(value);
-  if (value.count() != count_of(given_shape(layer, known.stage)))
-    fail("the reference's {} is {}, this layer's {}", name_of(known.stage),
-         to_string(known.value.shape()), to_string(layer.shape_of(known.stage)));
-  return {known.stage, packed(layer, known.stage, value),
+  return {known.stage, with_given(layer, known.stage, known.value).given[index_of(known.stage)],
           std::max(tolerance_of(layer.dtype), tolerance_of(known.stored)),
           known.stored == DType::bf16  ? 0x1p-9
           : known.stored == DType::f16 ? 0x1p-12
@@ -66,10 +62,19 @@ Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& re
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
   StageSet known;
+  const StageSet available = available_stages(the_layer);
+  std::string lacking;
   for (const ReferenceStage& one : reference) {
+    if (!contains(available, one.stage)) { // nothing says how to compute it
+      lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
+      continue;
+    }
     targets.push_back(target_of(the_layer, one));
     known.set(index_of(one.stage));
   }
+  if (targets.empty())
+    fail("nothing to compare: the reference has {}, which nothing here says how to compute",
+         lacking);
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
   const Layer layer = plain_form(the_layer);
