@@ -6,6 +6,7 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "retype.hpp"
 
 #include <algorithm>
 
@@ -20,6 +21,9 @@ struct DiagnoseCommand {
   Common common;
 
   int run();
+
+private:
+  std::string next_step(const LoadedLayer& loaded, const Diagnosis& diagnosis) const;
 };
 
 /// Whether the files hold one matrix of queries, keys and values, so that --qkv-order has a say.
@@ -45,6 +49,20 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
       change.option.replace(
           file + 1, 4, origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2));
   }
+}
+
+/// The command that shows the agreement, where options make all the changes.
+std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
+                                       const Diagnosis& diagnosis) const {
+  if (!diagnosis.explained || diagnosis.equal) return "";
+  std::string options;
+  for (const Change& change : diagnosis.changes) {
+    if (change.option.empty()) return "";
+    options += " " + change.option;
+  }
+  std::string line = "\nSee it: mha-inspect diff " + retyped(request, loaded.id) + options;
+  for (const std::string& source : against) line += " --against " + shell_word(source);
+  return line + "\n";
 }
 
 int DiagnoseCommand::run() {
@@ -79,7 +97,7 @@ int DiagnoseCommand::run() {
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
-           diagnosis_text(diagnosis, look));
+           diagnosis_text(diagnosis, look) + next_step(loaded, diagnosis));
   }
   {
     const Stopwatch watch(common.write_s);

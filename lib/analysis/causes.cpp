@@ -19,6 +19,8 @@ constexpr std::size_t most_branches = 6;
 /// Screening computes with other bits: what comes so close is computed as a whole.
 constexpr double worth_confirming = 0.01;
 constexpr std::size_t most_confirmed = 16;
+/// A change that leaves more of the error is no runner-up.
+constexpr double worth_telling = 0.9;
 
 std::size_t fitted_in(const Changes& changes) {
   return static_cast<std::size_t>(std::count_if(
@@ -204,7 +206,7 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
   std::vector<Changes> sets;
   for (const Change* candidate : candidates) sets.push_back({candidate});
   const std::vector<Agreement> results = trials.screen(sets);
-  note_runners_up(sets, results);
+  note_runners_up(state, trials, sets, results);
   return confirmed(state, trials, sets, results);
 }
 
@@ -236,18 +238,20 @@ std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& t
   const std::vector<Changes> sets = pairs_of(candidates);
   const std::vector<Agreement> results = trials.screen(sets);
   std::vector<Changes> list = confirmed(state, trials, sets, results);
-  if (list.empty()) note_runners_up(sets, results);
+  if (list.empty()) note_runners_up(state, trials, sets, results);
   return list;
 }
 
 /// The closest at the first stage that differs are worth telling.
-void CauseSearch::note_runners_up(const std::vector<Changes>& sets,
+void CauseSearch::note_runners_up(const State& state, const Trials& trials,
+                                  const std::vector<Changes>& sets,
                                   const std::vector<Agreement>& results) {
-  if (std::any_of(complete_.begin(), complete_.end(),
-                  [](const Cause& one) { return !one.changes.empty(); }))
-    return;
+  const bool first = std::none_of(complete_.begin(), complete_.end(),
+                                  [](const Cause& one) { return !one.changes.empty(); });
+  if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
+  const double unchanged = trials.screen(Changes{}).error;
   for (std::size_t i = 0; i < sets.size(); ++i)
-    if (std::isfinite(results[i].error)) {
+    if (results[i].error < worth_telling * unchanged) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));

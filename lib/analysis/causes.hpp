@@ -51,7 +51,8 @@ private:
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_rope_base(Trials& trials, Changes& candidates);
   const Change* keep(Change change);
-  void note_runners_up(const std::vector<Changes>& sets, const std::vector<Agreement>& results);
+  void note_runners_up(const State& state, const Trials& trials, const std::vector<Changes>& sets,
+                       const std::vector<Agreement>& results);
   std::size_t order_of(const Cause& cause) const;
 
   const Layer& layer_;
