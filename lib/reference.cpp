@@ -117,7 +117,8 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
                                                  : rearrange(layer_, stage, tensor, named.axes,
                                                              layer_number(), named.where);
   result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
-  if (!arranged.axes.empty()) result.rearranged = "read as " + arranged.axes;
+  const bool packed_name = last_part(named.name).size() == 1 && arranged.axes.ends_with('C');
+  if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
   if (arranged.repeated)
     result.rearranged += fmt::format("{}one of each group of key/value heads",
                                      result.rearranged.empty() ? "" : ", ");

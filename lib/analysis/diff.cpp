@@ -28,16 +28,19 @@ void collect_ancestors(const Layer& layer, Stage stage, StageSet& ancestors) {
   }
 }
 
-/// Whether a stage may be compared: of results alone, one that lies between given ones is not
-/// computed by settings that nobody knows.
+/// Whether a stage may be compared: of results alone, one that lies between given ones, or is
+/// computed from such a one, would follow settings that nobody knows.
 bool is_known(const Layer& layer, Stage stage) {
   if (layer.has_given(stage) || !holds_results_only(layer)) return true;
-  return std::none_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
-    if (!layer.has_given(info.stage)) return false;
+  for (const StageInfo& info : stages()) {
+    if (!layer.has_given(info.stage)) continue;
     StageSet ancestors;
     collect_ancestors(layer, info.stage, ancestors);
-    return contains(ancestors, stage);
-  });
+    if (contains(ancestors, stage)) return false;
+  }
+  const std::vector<Stage> inputs = inputs_of(layer, stage);
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](Stage input) { return is_known(layer, input); });
 }
 
 /// The nearest stages of the reference that a stage is computed from.

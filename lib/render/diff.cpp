@@ -107,8 +107,9 @@ std::string tolerance_text(const Tolerance& tolerance) {
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
   std::string text;
   for (const Coordinate& place : coordinates(layer, stage, at))
-    text +=
-        fmt::format("{}{}{}{}", text.empty() ? "" : " ", place.word[0], place.index, place.label);
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ",
+                        place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
+                        place.index, place.label);
   return text;
 }
 
@@ -121,10 +122,11 @@ std::string agreement(const Diff& diff) {
                                               return row.status == DiffStatus::equal;
                                             });
   if (equal == n) return n == 1 ? "It has the same bits." : "Every stage has the same bits.";
-  std::string text = equal == 0 ? std::string("Every stage agrees within the tolerance.")
-                                : fmt::format("{} of {} stages have the same bits, the rest agrees "
-                                              "within the tolerance.",
-                                              equal, n);
+  std::string text =
+      equal == 0 ? std::string("Every stage agrees within the tolerance.")
+                 : fmt::format("{} of {} stages {} the same bits, the rest agrees within the "
+                               "tolerance.",
+                               equal, n, equal == 1 ? "has" : "have");
   if (count_of(diff, [](const StageDiff& row) {
         return row.status == DiffStatus::close && !row.difference.within;
       }) > 0)
@@ -248,30 +250,30 @@ std::string place_text(const Layer& layer, Stage stage, const std::vector<std::s
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
                        const std::string& next, const Look& look) {
   const bool heads = std::any_of(diff.stages.begin(), diff.stages.end(), [](const StageDiff& row) {
-    return row.difference.worst_head.has_value();
+    return row.status != DiffStatus::equal && row.difference.worst_head.has_value();
   });
-  std::vector<Grid::Column> columns{{""},
-                                    {"stage"},
-                                    {""},
-                                    {"max abs", true},
-                                    {"max rel", true},
-                                    {"wrong", true},
-                                    {"cosine", true}};
+  const bool numbers =
+      std::any_of(diff.stages.begin(), diff.stages.end(),
+                  [](const StageDiff& row) { return row.status != DiffStatus::equal; });
+  std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
+  if (numbers)
+    columns.insert(columns.end(),
+                   {{"max abs", true}, {"max rel", true}, {"wrong", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
-  columns.push_back({"where", false, true});
+  if (numbers) columns.push_back({"where", false, true});
   Grid grid(std::move(columns));
   for (const StageDiff& row : diff.stages) {
     const Difference& d = row.difference;
     const bool first = row.status == DiffStatus::first, same = row.status == DiffStatus::equal;
-    std::vector<std::string> cells{first ? "→" : "",
-                                   std::string(mha::name_of(row.stage)),
-                                   verdict_text(row),
-                                   same ? "" : error_text(d.max_abs),
-                                   same ? "" : error_text(d.max_rel),
-                                   same ? "" : share_text(d),
-                                   same ? "" : cosine_text(d.cosine)};
-    if (heads) cells.push_back(same || !d.worst_head ? "" : std::to_string(*d.worst_head));
-    cells.push_back(same ? "" : short_place(layer, row.stage, d.at));
+    std::vector<std::string> cells{first ? "→" : "", std::string(mha::name_of(row.stage)),
+                                   verdict_text(row)};
+    if (same && numbers) cells.insert(cells.end(), heads ? 6 : 5, "");
+    if (!same) {
+      cells.insert(cells.end(), {error_text(d.max_abs), error_text(d.max_rel), share_text(d),
+                                 cosine_text(d.cosine)});
+      if (heads) cells.push_back(d.worst_head ? std::to_string(*d.worst_head) : "");
+      cells.push_back(short_place(layer, row.stage, d.at));
+    }
     for (std::string& cell : cells) {
       if (first) cell = look.bold(cell);
       if (same) cell = look.dim(cell);
@@ -290,10 +292,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       return row.tolerance.absolute == tolerance.absolute &&
              row.tolerance.relative == tolerance.relative;
     });
-    const bool all_equal =
-        std::all_of(diff.stages.begin(), diff.stages.end(),
-                    [](const StageDiff& row) { return row.status == DiffStatus::equal; });
-    if (!all_equal)
+    if (numbers)
       paragraph(fmt::format("wrong: elements with |ours − reference| > {} · head: the worst one",
                             one ? tolerance_text(tolerance)
                                 : "the tolerance of their stage (--format json lists them)"),
