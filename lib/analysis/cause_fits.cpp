@@ -48,8 +48,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
       candidates.push_back(keep(std::move(*dropout)));
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   const bool rotates =
-      layer_.settings.rope != Rope::none &&
-      (trials.target().stage == Stage::q_rope || trials.target().stage == Stage::k_rope);
+      layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
   if (rotates) fit_rope_base(trials, candidates);
 }
 

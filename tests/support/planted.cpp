@@ -141,7 +141,7 @@ const std::vector<Mistake>& mistakes() {
       {"weight.transposed.q", "q", always, [](I& o) { read_turned(o.layer.W_q); }},
       {"weight.transposed.k", "k", always, [](I& o) { read_turned(o.layer.W_k); }},
       {"weight.transposed.v", "v", always, [](I& o) { read_turned(o.layer.W_v); }},
-      {"weight.transposed.o", "output", always, [](I& o) { read_turned(o.layer.W_o); }},
+      {"weight.transposed.o", "head_result", always, [](I& o) { read_turned(o.layer.W_o); }},
       {"weight.order.QVK", "k", one_matrix, [](I& o) { take_apart(o.layer, "QVK"); }},
       {"weight.order.KQV", "q", one_matrix, [](I& o) { take_apart(o.layer, "KQV"); }},
       {"weight.order.VKQ", "q", one_matrix, [](I& o) { take_apart(o.layer, "VKQ"); }},
@@ -245,8 +245,8 @@ const std::vector<Mistake>& mistakes() {
        [](I& o) {
          o.steps.push_back({"weights", mean_over_heads});
        }},
-      {"output.missing", "output", square_out, [](I& o) { o.layer.W_o = {}, o.layer.b_o = {}; }},
-      {"output.transposed", "output", square_out, [](I& o) { read_turned(o.layer.W_o); }},
+      {"output.missing", "head_result", square_out, [](I& o) { o.layer.W_o = {}, o.layer.b_o = {}; }},
+      {"output.transposed", "head_result", square_out, [](I& o) { read_turned(o.layer.W_o); }},
       {"residual.missing", "residual",
        [](Layer& l, Random&) { return l.residual = l.W_o.shape[1] == l.X.shape[2]; },
        [](I& o) {

@@ -51,7 +51,8 @@ struct Base {
   reference::Layer layer;
   Form form;
 };
-std::vector<Base> bases(std::uint64_t seed, bool single);
+/// `more` tokens than 7 to 10.
+std::vector<Base> bases(std::uint64_t seed, bool single, std::size_t more = 0);
 
 /// Random numbers; with `single`, a float's.
 reference::Array numbers(Random& random, reference::Shape shape, double low, double high);
