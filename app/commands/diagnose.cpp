@@ -97,7 +97,7 @@ int DiagnoseCommand::run() {
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
-           diagnosis_text(diagnosis, look) + next_step(loaded, diagnosis));
+           diagnosis_text(loaded.layer, diagnosis, look) + next_step(loaded, diagnosis));
   }
   {
     const Stopwatch watch(common.write_s);
@@ -126,7 +126,13 @@ Run declare_diagnose(Cli& cli) {
   add_output(cli, diagnose->output, {"table", "json"}, "write to a file");
   add_layer(cli, diagnose->request);
   add_common(cli, diagnose->common);
-  cli.example("diagnose data/quickstart.json --against data/quickstart.json", "");
+  cli.example(
+      "diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --scale d_model "
+      "--quiet --against data/induction/expected/layer1.npz",
+      "every stage that another implementation saved");
+  cli.example("diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --rope half "
+              "--quiet --against output=data/induction/expected/layer1.npz:output --format json",
+              "its output alone, for another program");
   return [diagnose] { return diagnose->run(); };
 }
 

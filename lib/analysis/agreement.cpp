@@ -35,33 +35,42 @@ template <class T>
 Agreement compare(std::span<const T> ours, std::span<const T> theirs, double tolerance) {
   const double typical = root_mean_square(theirs);
   const double unit = typical > 0 ? typical : 1;
-  double differences = 0, squares = 0;
-  bool agrees = true;
+  double differences = 0, squares = 0, largest = -1;
+  Agreement result{true, 0, 0, 0, 0};
+  const auto note = [&](std::size_t i, double difference) {
+    if (!(difference > largest)) return;
+    largest = difference;
+    result.worst = i, result.ours = static_cast<double>(ours[i]),
+    result.theirs = static_cast<double>(theirs[i]);
+  };
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
     if (both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b))
       continue;
     if (!std::isfinite(a) || !std::isfinite(b)) {
-      agrees = false;
+      result.agrees = false;
+      note(i, std::numeric_limits<double>::infinity());
       differences += unit * unit, squares += unit * unit;
       continue;
     }
     const double difference = std::fabs(a - b);
-    agrees = agrees && difference <= tolerance * (std::fabs(b) + typical);
+    result.agrees = result.agrees && difference <= tolerance * (std::fabs(b) + typical);
+    note(i, difference);
     const bool ordinary = std::fabs(b) < huge;
     const double counted = ordinary ? std::min(difference, huge * unit)
                                     : std::min(difference / std::fabs(b), 1.0) * unit;
     differences += counted * counted;
     squares += ordinary ? b * b : unit * unit;
   }
-  return {agrees, std::sqrt(differences / (squares > 0 ? squares : 1))};
+  result.error = std::sqrt(differences / (squares > 0 ? squares : 1));
+  return result;
 }
 
 } // namespace
 
 Agreement agreement_of(const Tensor& ours, const Tensor& theirs, double tolerance) {
   if (ours.shape() != theirs.shape() || ours.dtype() != theirs.dtype())
-    return {false, std::numeric_limits<double>::infinity()};
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
   return with_number(ours.dtype(),
                      [&]<class T>(T) { return compare(ours.as<T>(), theirs.as<T>(), tolerance); });
 }

@@ -10,6 +10,9 @@ struct Agreement {
   /// ‖ours − theirs‖ / ‖theirs‖ (Frobenius). A number that is not finite on one side alone counts
   /// as a typical one that is wholly wrong; −∞ equals a mask constant of −1000 and less.
   double error = 0;
+  /// The element that differs most, by flat index, and its values.
+  std::size_t worst = 0;
+  double ours = 0, theirs = 0;
 };
 
 /// They agree where |ours − theirs| ≤ tolerance · (|theirs| + RMS of theirs) everywhere. Both of

@@ -49,16 +49,29 @@ void compare_stages(const Layer& layer, const std::vector<Target>& targets, cons
   }
 }
 
+/// An element of a stage in the form of Layer::given, in the axes that users see.
+std::vector<std::size_t> place_of(const Layer& layer, Stage stage, std::size_t flat) {
+  const StageInfo& info = info_of(stage);
+  std::vector<std::size_t> sizes{layer.dims.B}, at;
+  for (Letter letter : info.letters) sizes.push_back(layer.dims.size_of(letter));
+  const bool by_token = info.kind == Kind::token && sizes.size() == 4; // B, tokens, heads, width
+  if (by_token) std::swap(sizes[1], sizes[2]);
+  for (std::size_t i = sizes.size(); i-- > 0; flat /= sizes[i])
+    at.insert(at.begin(), flat % sizes[i]);
+  if (by_token) std::swap(at[1], at[2]);
+  if (layer.settings.columns && info.kind != Kind::row) std::swap(at.end()[-1], at.end()[-2]);
+  if (!layer.dims.batched) at.erase(at.begin());
+  return at;
+}
+
 std::vector<std::string> ids_of(const Cause& cause) {
   std::vector<std::string> ids;
   for (const Change* change : cause.changes) ids.push_back(change->id);
   return ids;
 }
 
-} // namespace
-
-Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
-                   std::size_t threads) {
+Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
+                  std::size_t threads) {
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
   StageSet known;
@@ -86,7 +99,14 @@ Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& re
   compare_stages(layer, targets, best, threads, diagnosis);
   diagnosis.explained = best.unexplained.empty();
   diagnosis.equal = diagnosis.explained && best.changes.empty();
-  if (!diagnosis.explained) diagnosis.unexplained = best.unexplained.front();
+  if (!diagnosis.explained) {
+    diagnosis.unexplained = best.unexplained.front();
+    for (const Diagnosis::Compared& one : diagnosis.stages)
+      if (one.stage == *diagnosis.unexplained) {
+        diagnosis.at = place_of(the_layer, one.stage, one.after.worst);
+        diagnosis.ours = one.after.ours, diagnosis.theirs = one.after.theirs;
+      }
+  }
   for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
 
   std::set<std::string> named;
@@ -95,7 +115,9 @@ Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& re
     if (&other != &best && diagnosis.explained)
       for (const std::string& id : ids_of(other))
         if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
+  const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();
   for (const Cause& close : search.runners_up()) {
+    if (in_part) break; // they are about the stage that was explained
     const std::vector<std::string> ids = ids_of(close);
     if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
       continue;
@@ -108,6 +130,27 @@ Diagnosis diagnose(const Layer& the_layer, const std::vector<ReferenceStage>& re
     diagnosis.runners_up.push_back({ids, option, close.error});
   }
   return diagnosis;
+}
+
+} // namespace
+
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference, bool fused,
+                   std::size_t threads) {
+  Diagnosis diagnosis = explain(layer, reference, fused, threads);
+  if (diagnosis.explained || !layer.settings.residual) return diagnosis;
+  // What an implementation calls its output may have the input added back already.
+  std::vector<ReferenceStage> other = reference;
+  ReferenceStage* output = nullptr;
+  for (ReferenceStage& one : other) {
+    if (one.stage == Stage::residual) return diagnosis;
+    if (one.stage == Stage::output) output = &one;
+  }
+  if (!output) return diagnosis;
+  output->stage = Stage::residual;
+  Diagnosis as_residual = explain(layer, other, fused, threads);
+  if (!as_residual.explained) return diagnosis;
+  as_residual.reading = "the reference's output is this layer's residual: X + output";
+  return as_residual;
 }
 
 } // namespace mha

@@ -30,6 +30,11 @@ struct Diagnosis {
   };
   std::vector<RunnerUp> runners_up;
   std::optional<Stage> unexplained; ///< the first stage that no change explains
+  /// Where that stage differs most, in its own axes, and the values there.
+  std::vector<std::size_t> at;
+  double ours = 0, theirs = 0;
+  /// How the reference was read, if not by its names: "its output is this layer's residual"; or "".
+  std::string reading;
 };
 
 /// Finds the fewest changes under which the layer gives what the reference has: stage by stage

@@ -196,7 +196,7 @@ Agreement Trials::whole(const Changes& changes) const {
   try {
     return judged(value(changes), changes);
   } catch (const Error&) { // a change that this layer does not allow
-    return {false, std::numeric_limits<double>::infinity()};
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
   }
 }
 
@@ -208,7 +208,7 @@ Agreement Trials::screen(const Changes& changes) const {
       if (change->edit_rows) change->edit_rows(edited);
     return compared(value_of(edited, target_.stage), some_theirs_, changes);
   } catch (const Error&) {
-    return {false, std::numeric_limits<double>::infinity()};
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
   }
 }
 

@@ -23,6 +23,14 @@ std::vector<std::ptrdiff_t> offsets(const Layer& layer) {
   return list;
 }
 
+/// Whether --causal alone aligns so.
+bool is_default(const Layer& layer, CausalAlign align) {
+  Layer plain = layer, aligned = layer;
+  plain.settings.causal_align = CausalAlign::automatic, aligned.settings.causal_align = align;
+  return layer.settings.causal_align == CausalAlign::automatic &&
+         offsets(plain) == offsets(aligned);
+}
+
 /// The query's own key may not be attended to either.
 void block_diagonal(Layer& layer) {
   const Dims& d = layer.dims;
@@ -70,8 +78,10 @@ std::vector<Change> changes(const Subject& subject) {
         causal ? fmt::format("align the causal mask so that query t sees keys up to t + {}",
                              layer.causal_offset(0))
                : "apply no causal mask: this layer has none",
-        fmt::format("{}--causal-align {}", causal ? "" : "--causal ",
-                    top ? "top_left" : "bottom_right"),
+        causal || !is_default(layer, align)
+            ? fmt::format("{}--causal-align {}", causal ? "" : "--causal ",
+                          top ? "top_left" : "bottom_right")
+            : "--causal",
         [align](Layer& edited) {
           edited.settings.causal = true;
           edited.settings.causal_align = align;

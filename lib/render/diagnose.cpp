@@ -1,5 +1,6 @@
 #include "render/diagnose.hpp"
 
+#include "render/diff.hpp"
 #include "render/grid.hpp"
 #include "render/numbers.hpp"
 
@@ -68,16 +69,20 @@ std::string agrees_up_to(const Diagnosis& d) {
   return last;
 }
 
-std::string unexplained_text(const Diagnosis& d) {
+std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
   const auto worst = std::find_if(d.stages.begin(), d.stages.end(),
                                   [&](const auto& one) { return one.stage == *d.unexplained; });
   const std::string last = agrees_up_to(d);
   const std::string found = d.changes.empty() ? "" : " with the changes above";
-  return fmt::format(
-      "Nothing explains it{}: {}{} is the first stage that still differs, by {} (relative).",
-      d.changes.empty() ? "" : " all",
-      last.empty() ? "" : fmt::format("it agrees up to {}{}; ", last, found),
-      mha::name_of(*d.unexplained), error_text(worst->after.error));
+  return fmt::format("Nothing explains it{}: {}{} is the first stage that {}differs, by {} "
+                     "(relative), most at {}: "
+                     "{} here, {} in the reference.",
+                     d.changes.empty() ? "" : " all",
+                     last.empty() ? ""
+                                  : fmt::format("the reference agrees up to {}{}; ", last, found),
+                     mha::name_of(*d.unexplained), d.changes.empty() ? "" : "still ",
+                     error_text(worst->after.error), place_text(layer, *d.unexplained, d.at),
+                     rounded(d.ours, 6), rounded(d.theirs, 6));
 }
 
 std::string stage_table(const Diagnosis& d, const Look& look) {
@@ -110,14 +115,14 @@ template <class List, class F> std::string json_list(const List& list, F f) {
   return "[" + text + "]";
 }
 
-std::string json_option(const std::string& option) {
+std::string json_or_null(const std::string& option) {
   return option.empty() ? "null" : json_quoted(option);
 }
 
 std::string change_json(const Change& change) {
   return fmt::format("{{\"id\": {}, \"stage\": {}, \"option\": {}, \"change\": {}, \"cure\": {}}}",
                      json_quoted(change.id), json_quoted(mha::name_of(stage_of(change))),
-                     json_option(change.option), json_quoted("the reference " + change.did),
+                     json_or_null(change.option), json_quoted("the reference " + change.did),
                      json_quoted(change.cure));
 }
 
@@ -125,16 +130,18 @@ std::string object(const Diagnosis& d) {
   const auto quoted = [](const std::string& word) { return json_quoted(word); };
   return fmt::format(
       "{{\"explained\": {}, \"equal\": {}, \"changes\": {}, \"error_before\": {}, \"error_after\": "
-      "{}, \"same_numbers\": {}, \"runners_up\": {}, \"unexplained\": {}, \"stages\": {}}}",
+      "{}, \"same_numbers\": {}, \"runners_up\": {}, \"unexplained\": {}, \"at\": {}, \"reading\": "
+      "{}, \"stages\": {}}}",
       d.explained, d.equal, json_list(d.changes, change_json), json_number(d.error_before),
       json_number(d.error_after), json_list(d.same_numbers, quoted),
       json_list(d.runners_up,
                 [&](const Diagnosis::RunnerUp& one) {
                   return fmt::format("{{\"changes\": {}, \"option\": {}, \"error\": {}}}",
-                                     json_list(one.ids, quoted), json_option(one.option),
+                                     json_list(one.ids, quoted), json_or_null(one.option),
                                      json_number(one.error));
                 }),
       d.unexplained ? json_quoted(mha::name_of(*d.unexplained)) : "null",
+      json_list(d.at, [](std::size_t i) { return std::to_string(i); }), json_or_null(d.reading),
       json_list(d.stages, [](const Diagnosis::Compared& one) {
         return fmt::format("{{\"stage\": {}, \"before\": {}, \"after\": {}, \"harmless\": {}}}",
                            json_quoted(mha::name_of(one.stage)), json_number(one.before.error),
@@ -145,8 +152,9 @@ std::string object(const Diagnosis& d) {
 
 } // namespace
 
-std::string diagnosis_text(const Diagnosis& d, const Look& look) {
+std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& look) {
   Text text(look);
+  if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
   const bool harmless = std::any_of(d.stages.begin(), d.stages.end(),
                                     [](const auto& one) { return !one.harmless.empty(); });
   if (d.equal)
@@ -168,7 +176,7 @@ std::string diagnosis_text(const Diagnosis& d, const Look& look) {
     text.paragraph(fmt::format("The same numbers come from {}: nothing in the reference tells them "
                                "apart.",
                                joined(d.same_numbers, " or ")));
-  if (d.unexplained) text.paragraph(unexplained_text(d));
+  if (d.unexplained) text.paragraph(unexplained_text(layer, d));
   if (!d.same_numbers.empty() || d.unexplained || d.changes.empty()) text.gap();
   text.add(stage_table(d, look));
   if (!d.runners_up.empty()) {
