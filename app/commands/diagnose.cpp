@@ -9,6 +9,7 @@
 #include "retype.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace mha::app {
 
@@ -55,12 +56,20 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
 std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
                                        const Diagnosis& diagnosis) const {
   if (!diagnosis.explained || diagnosis.equal) return "";
+  Request changed = request; // without the options that these replace
   std::string options;
   for (const Change& change : diagnosis.changes) {
     if (change.option.empty()) return "";
     options += " " + change.option;
+    std::istringstream words(change.option);
+    for (std::string word; words >> word;)
+      std::erase_if(changed.settings, [&](const auto& setting) {
+        std::string name = setting.first;
+        std::replace(name.begin(), name.end(), '_', '-');
+        return word == "--" + name || word == "--no-" + name;
+      });
   }
-  std::string line = "\nSee it: mha-inspect diff " + retyped(request, loaded.id) + options;
+  std::string line = "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options;
   for (const std::string& source : against) line += " --against " + shell_word(source);
   return line + "\n";
 }

@@ -29,19 +29,38 @@ Target target_of(const Layer& layer, const ReferenceStage& known) {
                                        : 0};
 }
 
-bool is_harmless(const Cause& cause, Stage stage) {
-  return cause.harmless.count(stage) > 0;
+/// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
+/// some memory.
+std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Target>& targets,
+                                     std::size_t threads) {
+  constexpr std::size_t at_once = std::size_t{256} << 20;
+  std::vector<Agreement> list;
+  for (std::size_t first = 0; first < targets.size();) {
+    std::vector<Stage> group;
+    for (std::size_t bytes = 0; first + group.size() < targets.size();) {
+      const Target& target = targets[first + group.size()];
+      bytes += target.theirs.bytes();
+      if (!group.empty() && bytes > at_once) break;
+      group.push_back(step_for(layer, target.stage));
+    }
+    const std::vector<Tensor> values = values_of(layer, group, threads);
+    for (const Tensor& value : values) {
+      const Target& target = targets[first++];
+      list.push_back(agreement_of(value, target.theirs, target.tolerance));
+    }
+  }
+  return list;
 }
 
-/// Every stage of the reference, computed from the layer's own inputs under all the changes.
 void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Cause& best,
                     std::size_t threads, Diagnosis& diagnosis) {
-  for (const Target& target : targets) {
-    Diagnosis::Compared compared{target.stage, {}, {}, {}};
-    const Trials trials(layer, {}, target, {}, threads);
-    compared.before = trials.whole();
-    compared.after = best.changes.empty() ? compared.before : trials.whole(best.changes);
-    if (is_harmless(best, target.stage)) compared.harmless = best.harmless.at(target.stage);
+  const std::vector<Agreement> before = agreements_of(layer, targets, threads);
+  const std::vector<Agreement> after =
+      best.changes.empty() ? before : agreements_of(changed(layer, best.changes), targets, threads);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    Diagnosis::Compared compared{targets[i].stage, before[i], after[i], {}};
+    const auto harmless = best.harmless.find(compared.stage);
+    if (harmless != best.harmless.end()) compared.harmless = harmless->second;
     diagnosis.error_before = std::max(diagnosis.error_before, compared.before.error);
     if (compared.harmless.empty())
       diagnosis.error_after = std::max(diagnosis.error_after, compared.after.error);

@@ -57,6 +57,20 @@ StageSet made_into(const StageSet& touched) {
   return set;
 }
 
+Changes sorted(Changes changes) {
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
+  return changes;
+}
+
+Layer changed(Layer layer, const Changes& changes) {
+  const Changes ordered = sorted(changes);
+  for (const Change* change : ordered) change->edit(layer);
+  for (const Change* change : ordered)
+    if (change->edit_rows) change->edit_rows(layer);
+  return layer;
+}
+
 Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target,
                Changes always, std::size_t threads, double rounded)
     : layer_(layer),
@@ -184,12 +198,8 @@ Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
 }
 
 Tensor Trials::value(const Changes& changes) const {
-  Layer edited = layer_;
-  const Changes ordered = in_order(changes);
-  for (const Change* change : ordered) change->edit(edited);
-  for (const Change* change : ordered)
-    if (change->edit_rows) change->edit_rows(edited);
-  return value_of(edited, target_.stage);
+  const Layer edited = changed(layer_, in_order(changes));
+  return value_of(edited, target_.stage, threads_);
 }
 
 Agreement Trials::whole(const Changes& changes) const {
@@ -204,9 +214,15 @@ Agreement Trials::screen(const Changes& changes) const {
   try {
     Layer edited = prepared(changes);
     if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
-    for (const Change* change : in_order(changes))
-      if (change->edit_rows) change->edit_rows(edited);
-    return compared(value_of(edited, target_.stage), some_theirs_, changes);
+    Tensor theirs = some_theirs_;
+    for (const Change* change : in_order(changes)) {
+      const bool undoes = change->undo && !rows_.empty();
+      if (undoes)
+        theirs = some_queries(target_.stage, change->undo(target_.theirs), rows_);
+      else if (change->edit_rows)
+        change->edit_rows(edited);
+    }
+    return compared(value_of(edited, target_.stage), theirs, changes);
   } catch (const Error&) {
     return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
   }

@@ -22,6 +22,10 @@ StageSet made_from(Stage stage, const StageSet& given);
 StageSet made_into(const StageSet& touched);
 
 using Changes = std::vector<const Change*>;
+/// In the order in which they act.
+Changes sorted(Changes changes);
+/// The layer with all of them made.
+Layer changed(Layer layer, const Changes& changes);
 
 /// One stage, computed from given inputs under changes. Small layers are computed as a whole; of
 /// others, screening computes a few queries, and what the changes leave as it is only once.

@@ -23,6 +23,9 @@ struct Change {
   /// The rest of the edit, where it goes query by query: it also works on a layer that holds some
   /// of the queries only. May be empty.
   std::function<void(Layer&)> edit_rows;
+  /// Of a change of the last stage alone: the reference's value of it, with the change undone.
+  /// Where some of the queries are looked at, this stands for edit_rows.
+  std::function<Tensor(const Tensor& theirs)> undo;
   /// Found by fitting a number: any named change that explains as much is preferred.
   bool fitted = false;
   /// Rounds to this: it can only be as close as that, and goes with no other change.

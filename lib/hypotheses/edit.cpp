@@ -37,7 +37,8 @@ Tensor packed(const Layer& layer, Stage stage, const Tensor& value) {
       .reshaped(target);
 }
 
-std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted) {
+std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted,
+                              std::size_t threads) {
   std::vector<Stage> computed;
   for (Stage stage : wanted)
     if (!layer.has_given(stage)) computed.push_back(stage);
@@ -46,15 +47,15 @@ std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& want
     for (Stage stage : wanted) values.push_back(layer.given[index_of(stage)]);
     return values;
   }
-  const Trace kept = trace(layer, computed, {}, 1);
+  const Trace kept = trace(layer, computed, {}, threads);
   for (Stage stage : wanted)
     values.push_back(layer.has_given(stage) ? layer.given[index_of(stage)]
                                             : packed(layer, stage, kept.value(stage)));
   return values;
 }
 
-Tensor value_of(const Layer& layer, Stage stage) {
-  return values_of(layer, {step_for(layer, stage)})[0];
+Tensor value_of(const Layer& layer, Stage stage, std::size_t threads) {
+  return values_of(layer, {step_for(layer, stage)}, threads)[0];
 }
 
 void give(Layer& layer, Stage stage, Tensor value) {

@@ -22,9 +22,10 @@ inline StageSet set_of(std::initializer_list<Stage> stages) {
 /// The stage itself, or the step before it that stands for it in a layer that does not have it.
 Stage step_for(const Layer& layer, Stage stage);
 /// The value of a stage (or of the one that stands for it), in the form of Layer::given.
-Tensor value_of(const Layer& layer, Stage stage);
+Tensor value_of(const Layer& layer, Stage stage, std::size_t threads = 1);
 /// The values of several stages of the layer, computed at once, in the form of Layer::given.
-std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted);
+std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted,
+                              std::size_t threads = 1);
 
 /// The stage is given from now on; or no longer.
 void give(Layer& layer, Stage stage, Tensor value);

@@ -28,33 +28,36 @@ std::vector<Change> changes(const Subject& subject) {
   const Dims& dims = layer.dims;
   const Stage last = layer.settings.residual ? Stage::residual : Stage::output;
   std::vector<Change> list;
-  const auto add = [&](StageSet touches, std::string did, std::string cure,
-                       std::function<void(Layer&)> edit) {
+  const auto add = [&](StageSet touches, std::string did, std::string cure, bool input,
+                       bool output) {
     Change change;
     change.id = "layout.columns";
     change.touches = touches;
-    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
+    change.did = std::move(did), change.cure = std::move(cure);
+    change.edit = [input](Layer& edited) {
+      if (input) read_inputs(edited);
+    };
+    if (output) {
+      change.edit_rows = [last](Layer& edited) {
+        give(edited, last, written_as_columns(value_of(edited, last)));
+      };
+      change.undo = read_as_columns;
+    }
     list.push_back(std::move(change));
   };
   StageSet inputs = set_of({Stage::x, Stage::residual});
   if (!layer.X_k.empty()) inputs |= set_of({Stage::k, Stage::v});
-  const auto write_output = [last](Layer& edited) {
-    give(edited, last, written_as_columns(value_of(edited, last)));
-  };
   const bool turns_input = !layer.X.empty() && dims.T > 1 && dims.d_model > 1;
   const bool turns_output = dims.T > 1 && dims.d_out > 1;
   if (turns_input)
     add(inputs, "takes the columns of X for tokens",
-        "read X with a token in each row: (T, d_model), row by row", read_inputs);
+        "read X with a token in each row: (T, d_model), row by row", true, false);
   if (turns_output)
     add(set_of({last}), "writes the output with tokens as columns",
-        "write the output with a token in each row: (T, d_model), row by row", write_output);
+        "write the output with a token in each row: (T, d_model), row by row", false, true);
   if (turns_input && turns_output)
     add(inputs | set_of({last}), "reads X and writes the output with tokens as columns",
-        "keep a token in each row, of X and of the output", [write_output](Layer& edited) {
-          read_inputs(edited);
-          write_output(edited);
-        });
+        "keep a token in each row, of X and of the output", true, true);
   return list;
 }
 

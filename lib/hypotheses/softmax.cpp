@@ -18,25 +18,24 @@ Tensor over_queries(const Tensor& masked) {
   const std::size_t T = masked.shape()[2], S = masked.shape()[3],
                     maps = masked.shape()[0] * masked.shape()[1];
   with_number(masked.dtype(), [&]<class Number>(Number) {
-    std::vector<double> max(S), sum(S);
+    std::vector<Number> max(S);
+    std::vector<double> sum(S);
     for (std::size_t map = 0; map < maps; ++map) {
       const Number* from = masked.as<Number>().data() + map * T * S;
       Number* to = weights.as_mutable<Number>().data() + map * T * S;
-      std::fill(max.begin(), max.end(), -std::numeric_limits<double>::infinity());
+      std::fill(max.begin(), max.end(), -std::numeric_limits<Number>::infinity());
       std::fill(sum.begin(), sum.end(), 0.0);
       for (std::size_t t = 0; t < T; ++t)
-        for (std::size_t j = 0; j < S; ++j)
-          max[j] = std::max(max[j], static_cast<double>(from[t * S + j]));
+        for (std::size_t j = 0; j < S; ++j) max[j] = std::max(max[j], from[t * S + j]);
       for (std::size_t t = 0; t < T; ++t)
         for (std::size_t j = 0; j < S; ++j) {
-          const double e =
-              std::isinf(max[j]) ? 0 : std::exp(static_cast<double>(from[t * S + j]) - max[j]);
-          sum[j] += e;
-          to[t * S + j] = static_cast<Number>(e);
+          const Number e = std::isinf(max[j]) ? Number(0) : std::exp(from[t * S + j] - max[j]);
+          sum[j] += static_cast<double>(e);
+          to[t * S + j] = e;
         }
+      for (std::size_t j = 0; j < S; ++j) max[j] = static_cast<Number>(sum[j] > 0 ? 1 / sum[j] : 0);
       for (std::size_t t = 0; t < T; ++t)
-        for (std::size_t j = 0; j < S; ++j)
-          if (sum[j] > 0) to[t * S + j] = static_cast<Number>(to[t * S + j] / sum[j]);
+        for (std::size_t j = 0; j < S; ++j) to[t * S + j] *= max[j];
     }
   });
   return weights;
