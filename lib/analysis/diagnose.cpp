@@ -116,10 +116,16 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
 
   Diagnosis diagnosis;
   compare_stages(layer, targets, best, threads, diagnosis);
-  diagnosis.explained = best.unexplained.empty();
+  // A stage may be explained by a change that was found after it.
+  std::optional<Stage> unexplained;
+  for (const Diagnosis::Compared& one : diagnosis.stages) {
+    const bool open = std::count(best.unexplained.begin(), best.unexplained.end(), one.stage) > 0;
+    if (open && !one.after.agrees && !unexplained) unexplained = one.stage;
+  }
+  diagnosis.explained = !unexplained;
   diagnosis.equal = diagnosis.explained && best.changes.empty();
   if (!diagnosis.explained) {
-    diagnosis.unexplained = best.unexplained.front();
+    diagnosis.unexplained = unexplained;
     for (const Diagnosis::Compared& one : diagnosis.stages)
       if (one.stage == *diagnosis.unexplained) {
         diagnosis.at = place_of(the_layer, one.stage, one.after.worst);

@@ -91,7 +91,10 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
       rows_.push_back(i * (T - 1) / (screened_queries - 1));
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
   }
-  std::erase_if(always_, [&](const Change* change) { return !concerns(*change); });
+  // Another X goes with every step: what is added back is X, too.
+  std::erase_if(always_, [&](const Change* change) {
+    return !concerns(*change) && !contains(change->touches, Stage::x);
+  });
 }
 
 Changes Trials::in_order(const Changes& changes) const {
