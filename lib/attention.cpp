@@ -21,11 +21,6 @@ namespace mha {
 
 namespace {
 
-/// Rows of a projection that one product covers: enough tiles for the cores, from the shape alone.
-std::size_t tile_rows(std::size_t rows) {
-  return rows <= 512 ? 64 : 256;
-}
-
 template <class T> class Forward {
 public:
   Forward(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads);
@@ -44,6 +39,13 @@ private:
     const Tensor& W;
     const Tensor& bias;
     Operand<T> right; ///< W, prepared
+  };
+
+  /// What is done with the tokens of a batch: work(batch, first row, rows), in tiles.
+  struct Rows {
+    std::size_t count;
+    bool queries; ///< only those of the planned blocks
+    std::function<void(std::size_t, std::size_t, std::size_t)> work;
   };
 
   bool computes(Stage stage) const { return contains(plan.computed, stage); }
@@ -70,8 +72,7 @@ private:
   void linear(Matrix<const T> x, const Linear& projection, Matrix<T> y) const;
   void norm_heads(Matrix<const T> x, const Tensor& weight, std::size_t heads, Matrix<T> y) const;
   void rotate_heads(Matrix<const T> x, std::size_t first, std::size_t heads, Matrix<T> y) const;
-  void for_rows(std::size_t rows, bool queries,
-                const std::function<void(std::size_t, std::size_t, std::size_t)>& work);
+  void for_rows(const std::vector<Rows>& all) const;
   void show_tokens(Stage stage) { token.show(stage, observer, threads); }
 
   const Layer& layer;
@@ -83,7 +84,7 @@ private:
   RotaryTable<T> rotary;
   Routine projecting, scoring, weighing;
   std::vector<Operand<T>> k_operands, v_operands; ///< k and v of each batch and key/value head
-  std::vector<std::uint8_t> finite_values;        ///< per batch: v has no NaN or infinity
+  std::vector<std::uint8_t> finite_values;        ///< likewise: v has no NaN or infinity
 };
 
 template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_plan,
@@ -104,23 +105,15 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
   weighing = routine_for<T>(dims.B * dims.H * dims.T, dims.d_v, dims.S_all);
 }
 
-/// Calls work(batch, first row, rows) for the tiles of the planned rows.
-template <class T>
-void Forward<T>::for_rows(std::size_t rows, bool queries,
-                          const std::function<void(std::size_t, std::size_t, std::size_t)>& work) {
-  const std::size_t tile = tile_rows(rows);
-  std::vector<std::size_t> firsts;
-  if (queries) {
-    for (std::size_t block : plan.blocks)
-      for (std::size_t first = block * block_queries;
-           first < std::min(rows, (block + 1) * block_queries); first += tile)
-        firsts.push_back(first);
-  } else {
-    for (std::size_t first = 0; first < rows; first += tile) firsts.push_back(first);
-  }
-  parallel_for(plan.batches.size() * firsts.size(), threads, [&](std::size_t i) {
-    const std::size_t first = firsts[i % firsts.size()];
-    work(plan.batches[i / firsts.size()], first, std::min(tile, rows - first));
+/// Works through the tiles of all of these at once.
+template <class T> void Forward<T>::for_rows(const std::vector<Rows>& all) const {
+  std::vector<std::pair<const Rows*, RowTile>> tiles;
+  for (const Rows& rows : all)
+    for (const RowTile& tile : row_tiles(plan, rows.count, rows.queries))
+      tiles.emplace_back(&rows, tile);
+  parallel_for(tiles.size(), threads, [&](std::size_t i) {
+    const auto& [rows, tile] = tiles[i];
+    rows->work(tile.batch, tile.first, tile.count);
   });
 }
 
@@ -173,28 +166,32 @@ template <class T> void Forward<T>::project() {
   const bool rows_for_keys =
       (computes(Stage::k) && layer.X_k.empty()) || (computes(Stage::v) && layer.X_v.empty());
   if (computes(Stage::x) && layer.settings.input_norm != InputNorm::none)
-    for_rows(dims.T, !rows_for_keys, [&](std::size_t b, std::size_t first, std::size_t n) {
-      const T* weight = layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
-      const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
-      const Matrix<const T> X = matrix(layer.X, b);
-      const Matrix<T> x = tokens_mutable(Stage::x, b);
-      for (std::size_t t = first; t < first + n; ++t)
-        if (layer.settings.input_norm == InputNorm::rms)
-          rms_norm(X.row(t), weight, X.cols, layer.settings.input_norm_eps, false, x.row(t));
-        else
-          layer_norm(X.row(t), weight, bias, X.cols, layer.settings.input_norm_eps, x.row(t));
-    });
+    for_rows(
+        {{dims.T, !rows_for_keys, [&](std::size_t b, std::size_t first, std::size_t n) {
+            const T* weight =
+                layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
+            const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
+            const Matrix<const T> X = matrix(layer.X, b);
+            const Matrix<T> x = tokens_mutable(Stage::x, b);
+            for (std::size_t t = first; t < first + n; ++t)
+              if (layer.settings.input_norm == InputNorm::rms)
+                rms_norm(X.row(t), weight, X.cols, layer.settings.input_norm_eps, false, x.row(t));
+              else
+                layer_norm(X.row(t), weight, bias, X.cols, layer.settings.input_norm_eps, x.row(t));
+          }}});
   show_tokens(Stage::x);
 
   const Linear W_q = projection(Stage::q, layer.W_q, layer.b_q, dims.T);
   const Linear W_k = projection(Stage::k, layer.W_k, layer.b_k, dims.S);
   const Linear W_v = projection(Stage::v, layer.W_v, layer.b_v, dims.S);
+  std::vector<Rows> rows;
   if (computes(Stage::q) || computes(Stage::q_norm) || computes(Stage::q_rope))
-    for_rows(dims.T, true, [&](auto... tile) { project_queries(W_q, tile...); });
+    rows.push_back({dims.T, true, [&](const auto&... tile) { project_queries(W_q, tile...); }});
   if (computes(Stage::k) || computes(Stage::k_norm) || computes(Stage::k_rope))
-    for_rows(dims.S, false, [&](auto... tile) { project_keys(W_k, tile...); });
+    rows.push_back({dims.S, false, [&](const auto&... tile) { project_keys(W_k, tile...); }});
   if (computes(Stage::v))
-    for_rows(dims.S, false, [&](auto... tile) { project_values(W_v, tile...); });
+    rows.push_back({dims.S, false, [&](const auto&... tile) { project_values(W_v, tile...); }});
+  for_rows(rows);
   if (computes(Stage::k_all))
     add_other_keys(Stage::k_all, Stage::k_rope, layer.k_past, layer.k_extra);
   if (computes(Stage::v_all)) add_other_keys(Stage::v_all, Stage::v, layer.v_past, layer.v_extra);
@@ -274,15 +271,17 @@ template <class T> void Forward<T>::attend() {
 /// is whole.
 template <class T> std::size_t Forward<T>::band_queries() const {
   if (scoring == Routine::onednn || weighing == Routine::onednn) return block_queries;
-  constexpr std::size_t cache = 1 << 20,
-                        step = 24; // bytes of the second cache; a multiple of a tile's rows
-  return std::clamp(cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)) / step * step, step,
-                    block_queries);
+  constexpr std::size_t cache = 1 << 20; // bytes of the second cache that scores may take
+  constexpr std::size_t step = 12;       // a multiple of the rows of every kernel's tile
+  const std::size_t fit = std::clamp(cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)),
+                                     2 * step, block_queries);
+  const std::size_t bands = (block_queries + fit - 1) / fit; // equally high
+  return std::min((block_queries / bands + step - 1) / step * step, block_queries);
 }
 
 /// One head's keys and values are read by every block of every query head that shares them.
 template <class T> void Forward<T>::prepare_keys() {
-  finite_values.assign(dims.B, 1);
+  finite_values.assign(dims.B * dims.H_kv, 1);
   k_operands.resize(dims.B * dims.H_kv), v_operands.resize(dims.B * dims.H_kv);
   const std::size_t rows = dims.T * dims.group();
   parallel_for(plan.batches.size() * dims.H_kv, threads, [&](std::size_t i) {
@@ -293,12 +292,11 @@ template <class T> void Forward<T>::prepare_keys() {
     if (computes(Stage::scores))
       k_operands[b * dims.H_kv + kv] = Operand<T>(
           scoring, tokens(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
-    if (computes(Stage::head_out))
-      v_operands[b * dims.H_kv + kv] = Operand<T>(
-          weighing, tokens(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v), false, rows);
+    if (!computes(Stage::head_out)) return;
+    const Matrix<const T> v = tokens(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
+    v_operands[b * dims.H_kv + kv] = Operand<T>(weighing, v, false, rows);
+    finite_values[b * dims.H_kv + kv] = all_finite(v);
   });
-  if (computes(Stage::head_out))
-    for (std::size_t b : plan.batches) finite_values[b] = all_finite(tokens(Stage::v_all, b));
 }
 
 /// Queries [first, first + n) of head h of batch b.
@@ -307,7 +305,7 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
   const std::size_t kv = b * dims.H_kv + kv_head_of(dims, h), d_k = dims.d_k, d_v = dims.d_v;
   const bool ours = scoring == Routine::ours && weighing == Routine::ours;
   SoftmaxBlock<T>& block = SoftmaxBlock<T>::of_this_thread();
-  block.start(layer, plan, b, h, first, n, finite_values[b],
+  block.start(layer, plan, b, h, first, n, finite_values[kv],
               ours ? Operand<T>::column_step : key_tile);
 
   if (computes(Stage::scores)) {
@@ -367,16 +365,18 @@ template <class T> void Forward<T>::merge() {
   // concat: T, H · d_v. W_o: H · d_v, d_out.
   const Linear W_o = projection(Stage::output, layer.W_o, layer.b_o, dims.T);
   if (computes(Stage::output) || computes(Stage::residual))
-    for_rows(dims.T, true, [&](std::size_t b, std::size_t first, std::size_t n) {
-      const auto rows = [&](Stage stage) { return tokens_mutable(stage, b).rows_from(first, n); };
-      if (computes(Stage::output)) linear(rows(Stage::concat), W_o, rows(Stage::output));
-      if (computes(Stage::residual))
-        for (std::size_t i = 0; i < n; ++i) {
-          T* sum = rows(Stage::residual).row(i);
-          std::copy_n(matrix(layer.X, b).row(first + i), dims.d_out, sum);
-          row_add(sum, rows(Stage::output).row(i), dims.d_out);
-        }
-    });
+    for_rows({{dims.T, true, [&](std::size_t b, std::size_t first, std::size_t n) {
+                 const auto rows = [&](Stage stage) {
+                   return tokens_mutable(stage, b).rows_from(first, n);
+                 };
+                 if (computes(Stage::output)) linear(rows(Stage::concat), W_o, rows(Stage::output));
+                 if (computes(Stage::residual))
+                   for (std::size_t i = 0; i < n; ++i) {
+                     T* sum = rows(Stage::residual).row(i);
+                     std::copy_n(matrix(layer.X, b).row(first + i), dims.d_out, sum);
+                     row_add(sum, rows(Stage::output).row(i), dims.d_out);
+                   }
+               }}});
   show_tokens(Stage::output);
   show_tokens(Stage::residual);
 }

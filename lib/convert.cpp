@@ -1,5 +1,6 @@
 // Numbers from one dtype into another. A pair of dtypes is one loop, which the compiler vectorises.
 
+#include "kernels/halves.hpp"
 #include "tensor.hpp"
 
 #include <bit>
@@ -167,6 +168,14 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
     std::memcpy(to, from, count * size_of(to_dtype));
     return;
   }
+  if (from_dtype == DType::f32 && to_dtype == DType::f16 &&
+      narrow_to_halves(reinterpret_cast<const float*>(from), reinterpret_cast<std::uint16_t*>(to),
+                       count))
+    return;
+  if (from_dtype == DType::f16 && to_dtype == DType::f32 &&
+      widen_halves(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<float*>(to),
+                   count))
+    return;
   with_type(from_dtype, [&]<class From>(From) {
     with_type(to_dtype, [&]<class To>(To) {
       const auto* source = reinterpret_cast<const From*>(from);
@@ -178,7 +187,7 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
 
 Tensor convert(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  Tensor result(dtype, tensor.shape());
+  Tensor result = Tensor::uninitialised(dtype, tensor.shape());
   convert(tensor.raw(), tensor.dtype(), result.raw_mutable(), dtype, tensor.count());
   return result;
 }

@@ -226,7 +226,7 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
-         entry.weak_dtype});
+         entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
   }
 }
 
@@ -306,7 +306,7 @@ void Model::State::collect(const std::string& id, Parts& parts, Settings& settin
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   for (const auto& [name, part] : parts)
-    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape()});
+    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
 Model::Model(Request request) : state_(std::make_unique<State>()) {

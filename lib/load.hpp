@@ -33,6 +33,8 @@ struct Origin {
   std::string source; ///< "data/induction: model.layers.0.self_attn.q_proj.weight"
   DType dtype = DType::f32;
   Shape shape; ///< as in the file
+  /// Bound without @AXES to a tensor of another name: which of its axes is which was not said.
+  bool orientation_unknown = false;
 };
 
 /// A layer with what `info` tells about it.

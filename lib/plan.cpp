@@ -53,6 +53,22 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   return plan;
 }
 
+std::vector<RowTile> row_tiles(const Plan& plan, std::size_t rows, bool of_queries) {
+  const std::size_t height = rows <= 512 ? 64 : 256; // enough tiles for the cores
+  std::vector<RowTile> tiles;
+  const auto add = [&](std::size_t batch, std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += height)
+      tiles.push_back({batch, first, std::min(height, end - first)});
+  };
+  for (std::size_t batch : plan.batches)
+    if (!of_queries)
+      add(batch, 0, rows);
+    else
+      for (std::size_t block : plan.blocks)
+        add(batch, block * block_queries, std::min(rows, (block + 1) * block_queries));
+  return tiles;
+}
+
 std::size_t threads_for(const Layer& layer) {
   // Threads that have nothing to do cost more than they bring.
   const Dims& dims = layer.dims;

@@ -23,6 +23,14 @@ struct Plan {
 /// or a selection of an axis that no stage has.
 Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
 
+/// Some rows of a token stage: what one task computes.
+struct RowTile {
+  std::size_t batch, first, count;
+};
+/// The tiles of a stage of so many rows a batch; of queries, only those in the plan's blocks. Their
+/// height follows from the shape alone.
+std::vector<RowTile> row_tiles(const Plan& plan, std::size_t rows, bool of_queries);
+
 /// As many threads as pay for a layer: one, or all cores.
 std::size_t threads_for(const Layer& layer);
 

@@ -57,7 +57,7 @@ private:
     bool bound = false;
   };
   void take(const Named& named);
-  void add(ReferenceStage stage, bool bound);
+  void add(ReferenceStage stage, const std::string& name, bool bound);
   std::vector<Stage> possible(const Named& named);
   ReferenceStage value_of(const Named& named, Stage stage, const Tensor& tensor);
   std::size_t layer_number() const { return naming::layer_number(id_).value_or(0); }
@@ -65,8 +65,8 @@ private:
   const Layer& layer_;
   std::string id_;
   StageSet available_, bound_;
+  std::map<std::string, std::vector<std::string>> rearranged_; ///< names by how they are read
   Reference reference_;
-  std::set<std::string> numbers_; ///< layers that unnumbered layers' names speak of
 };
 
 /// What a name may mean in this layer. Bindings must mean something.
@@ -117,7 +117,9 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
                                                  : rearrange(layer_, stage, tensor, named.axes,
                                                              layer_number(), named.where);
   result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
-  const bool packed_name = last_part(named.name).size() == 1 && arranged.axes.ends_with('C');
+  const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
+  const bool packed_name =
+      (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
   if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
   if (arranged.repeated)
     result.rearranged += fmt::format("{}one of each group of key/value heads",
@@ -126,12 +128,13 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   return result;
 }
 
-void Reader::add(ReferenceStage stage, bool bound) {
+void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   const auto at =
       std::find_if(reference_.stages.begin(), reference_.stages.end(),
                    [&](const ReferenceStage& other) { return other.stage == stage.stage; });
   if (at == reference_.stages.end()) {
     if (bound) bound_.set(index_of(stage.stage));
+    if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
     reference_.stages.push_back(std::move(stage));
     return;
   }
@@ -151,7 +154,7 @@ void Reader::take(const Named& named) {
   }
   const Tensor tensor = named.entry->read();
   if (stages.size() == 1) {
-    add(value_of(named, stages[0], tensor), named.bound);
+    add(value_of(named, stages[0], tensor), named.name, named.bound);
     return;
   }
   AmbiguousStage ambiguous{named.name, {}};
@@ -165,19 +168,20 @@ void Reader::bind(const io::Source& source) {
 }
 
 void Reader::read(const io::Contents& contents) {
+  std::set<std::size_t> numbers; ///< of the layers that the file speaks of
+  for (const io::Entry& entry : contents.tensors)
+    if (const auto number = naming::layer_number(entry.name))
+      if (!meanings_of(entry.name).empty()) numbers.insert(*number);
+  if (id_.empty() && numbers.size() > 1)
+    fail("{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
+         io::shown(contents.name), fmt::join(numbers, ", "));
   for (const io::Entry& entry : contents.tensors) {
-    if (const std::optional<std::size_t> number = naming::layer_number(entry.name)) {
-      const std::string text = std::to_string(*number);
-      if (!id_.empty() && text != id_ && !entry.name.starts_with(fmt::format("layers.{}.", id_)))
-        continue; // another layer's
-      if (id_.empty() && !meanings_of(entry.name).empty()) numbers_.insert(text);
-    }
+    const std::optional<std::size_t> number = naming::layer_number(entry.name);
+    if (number && !id_.empty() && std::to_string(*number) != id_ &&
+        !entry.name.starts_with(fmt::format("layers.{}.", id_)))
+      continue; // another layer's
     take({entry.name, fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name)),
           &entry, "", false});
-    if (numbers_.size() > 1)
-      fail(
-          "{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
-          io::shown(contents.name), fmt::join(numbers_, " and "));
   }
 }
 
@@ -192,9 +196,8 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return a.stage < b.stage; });
-  for (const ReferenceStage& stage : reference_.stages)
-    if (!stage.rearranged.empty())
-      reference_.notes.push_back(fmt::format("{}: {}", stage.source, stage.rearranged));
+  for (const auto& [how, names] : rearranged_)
+    reference_.notes.push_back(fmt::format("{}: {}", how, fmt::join(names, ", ")));
   return std::move(reference_);
 }
 

@@ -42,12 +42,17 @@ template <class T> void SoftmaxBlock<T>::start(const Layer& layer, const Plan& p
   if (computes(Stage::biased) && layer.settings.alibi != Alibi::none)
     slope_ = static_cast<T>(alibi_slopes(layer.dims.H, layer.settings.alibi)[h]);
 
-  rows_.resize(queries * keys_);
+  rows_.room_for(queries * keys_);
+  scales_late_ =
+      scale_ > 0 && computes(Stage::scaled) && computes(Stage::exp) &&
+      layer.settings.softmax == Softmax::stable && layer.added.empty() &&
+      (computes(Stage::row_max) && !computes(Stage::capped) && !computes(Stage::biased)) &&
+      none_wanted({Stage::scaled, Stage::masked, Stage::row_max, Stage::shifted});
   for (const StageInfo& info : stages()) {
     if (!wants(info.stage)) continue;
     if (info.kind == Kind::map && info.stage != Stage::weights)
-      maps_[index_of(info.stage)].resize(queries * keys_);
-    if (info.kind == Kind::row) row_values_[index_of(info.stage)].resize(queries);
+      maps_[index_of(info.stage)].room_for(queries * keys_);
+    if (info.kind == Kind::row) row_values_[index_of(info.stage)].room_for(queries);
   }
 }
 
@@ -65,6 +70,10 @@ template <class T> T SoftmaxBlock<T>::given_value(Stage stage, std::size_t i) co
       .template as<T>()[(b_ * layer_->dims.H + h_) * layer_->dims.T + first_ + i];
 }
 
+template <class T> bool SoftmaxBlock<T>::none_wanted(std::initializer_list<Stage> stages) const {
+  return std::none_of(stages.begin(), stages.end(), [this](Stage stage) { return wants(stage); });
+}
+
 template <class T> void SoftmaxBlock<T>::keep(Stage stage, std::size_t i, const T* row, T outside) {
   if (!wants(stage)) return;
   T* to = maps_[index_of(stage)].data() + i * keys_;
@@ -74,7 +83,7 @@ template <class T> void SoftmaxBlock<T>::keep(Stage stage, std::size_t i, const 
 }
 
 template <class T> void SoftmaxBlock<T>::keep_value(Stage stage, std::size_t i, T value) {
-  if (wants(stage)) row_values_[index_of(stage)][i] = value;
+  if (wants(stage)) row_values_[index_of(stage)].data()[i] = value;
 }
 
 template <class T> void SoftmaxBlock<T>::run() {
@@ -97,7 +106,7 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
   keep_scores(Stage::scores);
   if (starts_at(Stage::scaled))
     load(Stage::scaled, i, row);
-  else if (computes(Stage::scaled))
+  else if (computes(Stage::scaled) && !scales_late_)
     row_scale(row + first_score, count, scale_);
   keep_scores(Stage::scaled);
   if (starts_at(Stage::capped))
@@ -124,7 +133,7 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
 
   const T sink = layer.sinks.empty() ? -infinity<T> : layer.sinks.as<T>()[h_];
   const auto max_of_row = [&] {
-    const T max = row_max(seen, n);
+    const T max = row_max(seen, n) * (scales_late_ ? scale_ : T(1));
     return std::isnan(sink) || sink > max ? sink : max;
   };
   T max = 0;
@@ -152,7 +161,7 @@ template <class T> void SoftmaxBlock<T>::run_row(std::size_t i) {
     load(Stage::exp, i, row);
     if (computes(Stage::row_sum)) sum = row_sum(seen, n);
   } else if (computes(Stage::exp)) {
-    sum = row_exp_sum(seen, n, shifted_already ? T(0) : shift);
+    sum = row_exp_sum(seen, n, shifted_already ? T(0) : shift, scales_late_ ? scale_ : T(1));
   }
   keep(Stage::exp, i, row, std::exp(outside));
   if (starts_at(Stage::row_sum))

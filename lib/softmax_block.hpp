@@ -5,11 +5,12 @@
 
 #include "kernels/matrix.hpp"
 #include "layer.hpp"
+#include "memory.hpp"
 #include "plan.hpp"
 #include "position.hpp"
 
 #include <array>
-#include <vector>
+#include <initializer_list>
 
 namespace mha {
 
@@ -44,6 +45,7 @@ private:
     return layer_->has_given(stage) && contains(plan_->needed, stage);
   }
   bool wants(Stage stage) const { return contains(plan_->wanted, stage); }
+  bool none_wanted(std::initializer_list<Stage> stages) const;
   void load(Stage stage, std::size_t i, T* row) const;
   void keep(Stage stage, std::size_t i, const T* row, T outside);
   void keep_value(Stage stage, std::size_t i, T value);
@@ -54,8 +56,11 @@ private:
   std::size_t b_ = 0, h_ = 0, first_ = 0, queries_ = 0, keys_ = 0;
   Visible scored_, seen_;
   T scale_ = 1, slope_ = 0;
-  std::vector<T> rows_;
-  std::array<std::vector<T>, stage_count> maps_, row_values_;
+  /// Nobody looks between scaled and exp, and the steps between keep the order of a row: it is
+  /// scaled where it is exponentiated, to the same bits, in one pass less.
+  bool scales_late_ = false;
+  Buffer<T> rows_;
+  std::array<Buffer<T>, stage_count> maps_, row_values_;
 };
 
 } // namespace mha

@@ -1,5 +1,7 @@
 #include "tensor.hpp"
 
+#include "memory.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,8 +10,6 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-
-#include <sys/mman.h>
 
 namespace mha {
 
@@ -47,33 +47,9 @@ const DTypeRow& row_of(DType dtype) {
   return dtypes[static_cast<std::size_t>(dtype)];
 }
 
-constexpr std::size_t alignment = 64; // a cache line, and the widest vector
-
-constexpr std::size_t huge_bytes = 4 << 20; // from here on pages of 2 MiB pay
-
-/// Memory straight from the system, in huge pages where it has them: faulting in a map of weights
-/// page by page takes longer than computing it. Zeros; untouched pages cost nothing.
-std::shared_ptr<const std::byte> mapped(std::size_t bytes) {
-  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) return nullptr;
-  ::madvise(block, bytes, MADV_HUGEPAGE);
-  return {static_cast<const std::byte*>(block),
-          [bytes](const std::byte* memory) { ::munmap(const_cast<std::byte*>(memory), bytes); }};
-}
-
-std::shared_ptr<const std::byte> small(std::size_t bytes, bool zeroed) {
-  const std::size_t lines = (bytes / alignment + 1) * alignment;
-  void* block = std::aligned_alloc(alignment, lines);
-  if (!block) return nullptr;
-  if (zeroed) std::memset(block, 0, lines);
-  return {static_cast<const std::byte*>(block),
-          [](const std::byte* memory) { std::free(const_cast<std::byte*>(memory)); }};
-}
-
 std::shared_ptr<const std::byte> memory_for(std::size_t bytes, bool zeroed, DType dtype,
                                             const Shape& shape) {
-  std::shared_ptr<const std::byte> memory =
-      bytes >= huge_bytes ? mapped(bytes) : small(bytes, zeroed);
+  std::shared_ptr<const std::byte> memory = take_memory(bytes, zeroed);
   if (!memory)
     fail("not enough memory for {} numbers of {}: {} bytes", to_string(shape), name_of(dtype),
          bytes);

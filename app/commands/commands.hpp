@@ -23,10 +23,13 @@ Run declare_info(Cli& cli);
 Run declare_stages(Cli& cli);
 Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
+Run declare_map(Cli& cli);
 Run declare_explain(Cli& cli);
+Run declare_report(Cli& cli);
 Run declare_diff(Cli& cli);
 Run declare_diagnose(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
+Run declare_stats(Cli& cli);
 
 } // namespace mha::app

@@ -193,7 +193,21 @@ Run declare_diff(Cli& cli) {
   add_output(cli, diff->output, {"table", "json"}, "write to a file");
   add_layer(cli, diff->request);
   add_common(cli, diff->common);
-  cli.example("diff data/quickstart.json --against data/quickstart.json", "");
+  cli.example("diff data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --against "
+              "data/induction/expected/layer1.npz",
+              "PyTorch's own steps, a file of them");
+  cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
+              "output=data/port/stages.safetensors:attn.out",
+              "the output alone, under another name");
+  cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
+              "data/port/stages.safetensors --atol 1e-4 --rtol weights:1e-2 --format json",
+              "tolerances of every step and of one; for a program");
+  cli.example("diff data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "--against 'data/induction/expected/layer{layer}.npz'",
+              "every layer");
+  cli.example(
+      "diff data/induction/expected/layer0.npz --against data/induction/expected/layer1.npz",
+      "two dumps, without weights");
   return [diff] { return diff->run(); };
 }
 

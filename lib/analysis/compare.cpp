@@ -197,7 +197,7 @@ void compare_run(const Run<A, R>& run, Tolerance tolerance, DType bits, bool mas
     if (alike || (finite && error <= tolerance.absolute + tolerance.relative * std::abs(r)))
       continue;
     ++to.mismatched;
-    to.wrong.add(error, relative, a, r, at);
+    to.wrong.add(error, r == 0.0 ? infinity : relative, a, r, at);
   }
   to.count += run.count;
 }

@@ -28,8 +28,8 @@ DType coarser_of(DType a, DType b);
 struct Difference {
   bool same_bits = true; ///< in the coarser of the two types; any NaN is any other
   bool within = true;    ///< no element disagrees
-  /// The largest |a − r|, and |a − r| / |r| of r ≠ 0: of the elements that disagree; where none
-  /// does, of all. Infinite where only one of them is NaN or infinite.
+  /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all
+  /// (with r ≠ 0). Infinite where only one of them is NaN or infinite.
   double max_abs = 0, max_rel = 0;
   std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
   double ours = 0, theirs = 0; ///< its values

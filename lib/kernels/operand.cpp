@@ -4,9 +4,6 @@
 #include "kernels/parallel.hpp"
 #include "kernels/tiled.hpp"
 
-#include <cstdlib>
-#include <new>
-
 namespace mha {
 
 namespace {
@@ -18,30 +15,24 @@ std::size_t fewest_rows(bool transposed) {
 
 } // namespace
 
-template <class T> void Operand<T>::Free::operator()(T* memory) const {
-  std::free(memory);
-}
-
 template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool transposed,
                                        std::size_t rows, std::size_t threads)
     : routine_(routine), b_(b), transposed_(transposed) {
   if (routine == Routine::onednn || rows < fewest_rows(transposed)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
-  const std::size_t line = 64, bytes = packed_size(set, depth, cols) * sizeof(T);
-  packed_.reset(static_cast<T*>(std::aligned_alloc(line, (bytes / line + 1) * line)));
-  if (!packed_) throw std::bad_alloc();
+  packed_.room_for(packed_size(set, depth, cols));
   const std::size_t strips = (cols + set.tile_cols - 1) / set.tile_cols, together = 4;
   parallel_for((strips + together - 1) / together, threads, [&](std::size_t i) {
-    pack_whole(set, b_, transposed_, i * together, together, packed_.get());
+    pack_whole(set, b_, transposed_, i * together, together, packed_.data());
   });
 }
 
 template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t first_row,
                                              std::size_t first_col, Matrix<T> c,
                                              bool accumulate) const {
-  if (packed_)
-    multiply_packed(kernels<T>(), a, packed_.get(), transposed_ ? b_.cols : b_.rows, first_row,
+  if (packed_.data())
+    multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
                     first_col, c, accumulate);
   else if (transposed_)
     multiply_transposed<T>(

@@ -2,8 +2,7 @@
 // The right-hand side of many products, prepared once: weights, one head's keys, one head's values.
 
 #include "kernels/gemm.hpp"
-
-#include <memory>
+#include "memory.hpp"
 
 namespace mha {
 
@@ -25,13 +24,10 @@ public:
   static constexpr std::size_t column_step = 64;
 
 private:
-  struct Free {
-    void operator()(T* memory) const;
-  };
   Routine routine_ = Routine::ours;
   Matrix<const T> b_;
   bool transposed_ = false;
-  std::unique_ptr<T, Free> packed_;
+  Buffer<T> packed_;
 };
 
 } // namespace mha

@@ -18,14 +18,17 @@ template <class T> void row_add(T* row, const T* other, std::size_t n) {
 template <class T> void row_subtract(T* row, std::size_t n, T value) {
   kernels<T>().row_subtract(row, n, value);
 }
-template <class T> T row_exp_sum(T* row, std::size_t n, T shift) {
-  return kernels<T>().row_exp_sum(row, n, shift);
+template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
+  return kernels<T>().row_exp_sum(row, n, shift, factor);
 }
 template <class T> T row_sum(const T* row, std::size_t n) {
   return kernels<T>().row_sum(row, n);
 }
 template <class T> void row_divide(T* row, std::size_t n, T divisor) {
   kernels<T>().row_divide(row, n, divisor);
+}
+template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
+  return kernels<T>().row_sums(row, n, uniform);
 }
 
 // Rare enough for the standard library's tanh, whatever the instruction set.
@@ -41,12 +44,14 @@ template void row_add(float*, const float*, std::size_t);
 template void row_add(double*, const double*, std::size_t);
 template void row_subtract(float*, std::size_t, float);
 template void row_subtract(double*, std::size_t, double);
-template float row_exp_sum(float*, std::size_t, float);
-template double row_exp_sum(double*, std::size_t, double);
+template float row_exp_sum(float*, std::size_t, float, float);
+template double row_exp_sum(double*, std::size_t, double, double);
 template float row_sum(const float*, std::size_t);
 template double row_sum(const double*, std::size_t);
 template void row_divide(float*, std::size_t, float);
 template void row_divide(double*, std::size_t, double);
+template RowSums row_sums(const float*, std::size_t, float);
+template RowSums row_sums(const double*, std::size_t, double);
 template void row_softcap(float*, std::size_t, float);
 template void row_softcap(double*, std::size_t, double);
 

@@ -4,6 +4,7 @@
 // standard library along: the linker could keep their copy for everybody.
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mha {
 
@@ -11,6 +12,14 @@ namespace mha {
 /// the lanes are added in one fixed tree. So zeros at the end of a row do not change its sum's
 /// bits.
 template <class T> inline constexpr std::size_t sum_lanes = 128 / sizeof(T);
+
+/// What one pass over a run of weights α_0 … α_{n−1} gives, summed in double precision.
+struct RowSums {
+  double sum = 0; ///< Σ α
+  double entropy = 0; ///< −Σ α ln α, 0 where α is 0; each term within a few 2⁻²³ (f64: 2⁻⁵²) of it
+  double overlap = 0;           ///< Σ min(α, uniform)
+  double first = 0, second = 0; ///< Σ α i, Σ α i²
+};
 
 /// The kernels of one instruction set for one element type.
 template <class T> struct Kernels {
@@ -36,9 +45,16 @@ template <class T> struct Kernels {
   void (*row_scale)(T* row, std::size_t n, T factor);
   void (*row_add)(T* row, const T* other, std::size_t n);
   void (*row_subtract)(T* row, std::size_t n, T value);
-  T (*row_exp_sum)(T* row, std::size_t n, T shift);
+  T (*row_exp_sum)(T* row, std::size_t n, T shift, T factor);
   T (*row_sum)(const T* row, std::size_t n);
   void (*row_divide)(T* row, std::size_t n, T divisor);
+  RowSums (*row_sums)(const T* row, std::size_t n, T uniform);
+};
+
+/// Halves to floats and back, as kernels/halves.hpp says.
+struct HalfKernels {
+  void (*narrow)(const float* from, std::uint16_t* to, std::size_t n);
+  void (*widen)(const std::uint16_t* from, float* to, std::size_t n);
 };
 
 extern const Kernels<float> portable_f32;
@@ -48,6 +64,7 @@ extern const Kernels<float> avx2_f32;
 extern const Kernels<double> avx2_f64;
 extern const Kernels<float> avx512_f32;
 extern const Kernels<double> avx512_f64;
+extern const HalfKernels avx2_halves;
 #endif
 
 } // namespace mha

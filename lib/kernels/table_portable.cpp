@@ -112,15 +112,28 @@ template <class T> T row_sum(const T* row, std::size_t n) {
   return lane[0];
 }
 
-template <class T> T row_exp_sum(T* row, std::size_t n, T shift) {
-  for (std::size_t i = 0; i < n; ++i) row[i] = std::exp(row[i] - shift);
+template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
+  for (std::size_t i = 0; i < n; ++i) row[i] = std::exp(row[i] * factor - shift);
   return row_sum(row, n);
 }
 
+template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
+  RowSums sums;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double weight = row[i], place = static_cast<double>(i);
+    sums.sum += weight;
+    sums.entropy -= weight <= 0 ? 0 : weight * std::log(weight);
+    sums.overlap += row[i] < uniform ? row[i] : uniform;
+    sums.first += weight * place;
+    sums.second += weight * place * place;
+  }
+  return sums;
+}
+
 template <class T> constexpr Kernels<T> table() {
-  return {"portable",     tile_rows,  tile_cols<T>, tile<T>,    pack_transposed<T>,
-          pack<T>,        row_max<T>, row_scale<T>, row_add<T>, row_subtract<T>,
-          row_exp_sum<T>, row_sum<T>, row_divide<T>};
+  return {"portable",     tile_rows,  tile_cols<T>,  tile<T>,    pack_transposed<T>,
+          pack<T>,        row_max<T>, row_scale<T>,  row_add<T>, row_subtract<T>,
+          row_exp_sum<T>, row_sum<T>, row_divide<T>, row_sums<T>};
 }
 
 } // namespace

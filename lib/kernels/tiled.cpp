@@ -1,9 +1,8 @@
 #include "kernels/tiled.hpp"
 
+#include "memory.hpp"
+
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <new>
 
 namespace mha {
 namespace {
@@ -15,30 +14,6 @@ namespace {
 constexpr std::size_t most_depth = 512;
 constexpr std::size_t block_rows = 256;
 constexpr std::size_t packed_bytes = 1 << 20;
-
-/// Memory for packed strips, kept by each thread for its next product.
-template <class T> class Scratch {
-public:
-  /// At least n elements, at the start of a cache line; what was there before is lost.
-  T* take(std::size_t n) {
-    if (n > size_) {
-      const std::size_t line = 64, bytes = (n * sizeof(T) + line - 1) / line * line;
-      memory_.reset();
-      size_ = 0;
-      memory_.reset(static_cast<T*>(std::aligned_alloc(line, bytes)));
-      if (!memory_) throw std::bad_alloc();
-      size_ = n;
-    }
-    return memory_.get();
-  }
-
-private:
-  struct Free {
-    void operator()(T* p) const { std::free(p); }
-  };
-  std::unique_ptr<T, Free> memory_;
-  std::size_t size_ = 0;
-};
 
 template <class T> void clear(Matrix<T> c) {
   for (std::size_t i = 0; i < c.rows; ++i) std::fill_n(c.row(i), c.cols, T(0));
@@ -93,8 +68,8 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
   const std::size_t depth = std::min(k, most_depth);
   const std::size_t strips = std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / tile_cols);
   const std::size_t width = pack ? std::min(n, strips * tile_cols) : n;
-  thread_local Scratch<T> scratch;
-  T* const packed = pack ? scratch.take((width + tile_cols) * depth) : nullptr;
+  thread_local Buffer<T> scratch; // packed strips
+  T* const packed = pack ? scratch.room_for((width + tile_cols) * depth) : nullptr;
 
   for (std::size_t j0 = 0; j0 < n; j0 += width)
     for (std::size_t p0 = 0; p0 < k; p0 += depth) {

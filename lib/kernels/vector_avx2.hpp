@@ -13,6 +13,7 @@ struct VectorF32 {
   using Reg = __m256;
   using Mask = __m256i;
   static constexpr std::size_t width = 8;
+  static constexpr bool divides_slowly = false;
 
   static Mask first(std::size_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
@@ -31,10 +32,17 @@ struct VectorF32 {
   /// b where a or b is NaN.
   static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   static Reg min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
-  static Reg round(Reg x) {
-    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  static Reg round_where(Reg x, Mask m) {
+    return keep(_mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), m);
   }
   static Mask is_nan(Reg x) { return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
+  static Mask is_zero(Reg x) { return _mm256_castps_si256(_mm256_cmp_ps(x, fill(0), _CMP_EQ_OQ)); }
+  /// low ≤ x ≤ high
+  static Mask within(Reg x, Reg low, Reg high) {
+    return _mm256_castps_si256(
+        _mm256_and_ps(_mm256_cmp_ps(x, low, _CMP_GE_OQ), _mm256_cmp_ps(x, high, _CMP_LE_OQ)));
+  }
+  static bool every(Mask m) { return _mm256_testc_si256(m, _mm256_set1_epi32(-1)) != 0; }
   static Mask not_less(Reg a, Reg b) {
     return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_NLT_UQ));
   }
@@ -46,11 +54,20 @@ struct VectorF32 {
     return _mm256_blendv_ps(otherwise, x, _mm256_castsi256_ps(m));
   }
   /// x · 2^n for a whole n in [−252, 254]: in two steps, of which only the second can round.
-  static Reg scale_by_power(Reg x, Reg n) {
+  static Reg scale_by_power_where(Reg x, Reg n, Mask m) {
     const __m256i whole = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(whole, 1);
     const __m256i rest = _mm256_sub_epi32(whole, half);
-    return multiply(multiply(x, power(half)), power(rest));
+    return keep(multiply(multiply(x, power(half)), power(rest)), m);
+  }
+  /// x = mantissa · 2^exponent with 1 ≤ mantissa < 2, for positive normal x.
+  static Reg exponent(Reg x) {
+    const __m256i bits = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(bits, _mm256_set1_epi32(127)));
+  }
+  static Reg mantissa(Reg x) {
+    const Reg fraction = _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x007fffff)));
+    return _mm256_or_ps(fraction, fill(1));
   }
 
 private:
@@ -64,6 +81,7 @@ struct VectorF64 {
   using Reg = __m256d;
   using Mask = __m256i;
   static constexpr std::size_t width = 4;
+  static constexpr bool divides_slowly = false;
 
   static Mask first(std::size_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(n)),
@@ -81,10 +99,17 @@ struct VectorF64 {
   static Reg fma(Reg a, Reg b, Reg sum) { return _mm256_fmadd_pd(a, b, sum); }
   static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
   static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }
-  static Reg round(Reg x) {
-    return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  static Reg round_where(Reg x, Mask m) {
+    return keep(_mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), m);
   }
   static Mask is_nan(Reg x) { return _mm256_castpd_si256(_mm256_cmp_pd(x, x, _CMP_UNORD_Q)); }
+  static Mask is_zero(Reg x) { return _mm256_castpd_si256(_mm256_cmp_pd(x, fill(0), _CMP_EQ_OQ)); }
+  /// low ≤ x ≤ high
+  static Mask within(Reg x, Reg low, Reg high) {
+    return _mm256_castpd_si256(
+        _mm256_and_pd(_mm256_cmp_pd(x, low, _CMP_GE_OQ), _mm256_cmp_pd(x, high, _CMP_LE_OQ)));
+  }
+  static bool every(Mask m) { return _mm256_testc_si256(m, _mm256_set1_epi32(-1)) != 0; }
   static Mask not_less(Reg a, Reg b) {
     return _mm256_castpd_si256(_mm256_cmp_pd(a, b, _CMP_NLT_UQ));
   }
@@ -95,11 +120,21 @@ struct VectorF64 {
     return _mm256_blendv_pd(otherwise, x, _mm256_castsi256_pd(m));
   }
   /// x · 2^n for a whole n in [−2044, 2046]: in two steps, of which only the second can round.
-  static Reg scale_by_power(Reg x, Reg n) {
+  static Reg scale_by_power_where(Reg x, Reg n, Mask m) {
     const __m128i whole = _mm256_cvtpd_epi32(n);
     const __m128i half = _mm_srai_epi32(whole, 1);
     const __m128i rest = _mm_sub_epi32(whole, half);
-    return multiply(multiply(x, power(half)), power(rest));
+    return keep(multiply(multiply(x, power(half)), power(rest)), m);
+  }
+  static Reg exponent(Reg x) {
+    // The whole number e as the lowest bits of 2⁵² + e.
+    const __m256i bits = _mm256_srli_epi64(_mm256_castpd_si256(x), 52);
+    const Reg shifted = _mm256_or_pd(_mm256_castsi256_pd(bits), fill(0x1p52));
+    return subtract(shifted, fill(0x1p52 + 1023));
+  }
+  static Reg mantissa(Reg x) {
+    const __m256i mask = _mm256_set1_epi64x(0x000fffffffffffff);
+    return _mm256_or_pd(_mm256_and_pd(x, _mm256_castsi256_pd(mask)), fill(1));
   }
 
 private:
@@ -108,6 +143,14 @@ private:
     return _mm256_castsi256_pd(_mm256_slli_epi64(biased, 52));
   }
 };
+
+/// The halves of a register in double precision.
+inline VectorF64::Reg low_half(VectorF32::Reg x) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+inline VectorF64::Reg high_half(VectorF32::Reg x) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
 
 } // namespace
 } // namespace mha

@@ -16,6 +16,7 @@ struct VectorF32 {
   using Mask = __mmask16;
   static constexpr std::size_t width = 16;
   static constexpr Mask all = static_cast<Mask>(-1);
+  static constexpr bool divides_slowly = true;
 
   static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
   static Reg fill(T x) { return _mm512_set1_ps(x); }
@@ -31,16 +32,30 @@ struct VectorF32 {
   /// b where a or b is NaN.
   static Reg max(Reg a, Reg b) { return _mm512_maskz_max_ps(all, a, b); }
   static Reg min(Reg a, Reg b) { return _mm512_maskz_min_ps(all, a, b); }
-  static Reg round(Reg x) { return _mm512_maskz_roundscale_ps(all, x, _MM_FROUND_TO_NEAREST_INT); }
+  /// To the nearest whole number, and 0 outside the mask.
+  static Reg round_where(Reg x, Mask m) {
+    return _mm512_maskz_roundscale_ps(m, x, _MM_FROUND_TO_NEAREST_INT);
+  }
   static Mask is_nan(Reg x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+  static Mask is_zero(Reg x) { return _mm512_cmp_ps_mask(x, fill(0), _CMP_EQ_OQ); }
+  /// low ≤ x ≤ high
+  static Mask within(Reg x, Reg low, Reg high) {
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(x, low, _CMP_GE_OQ), x, high, _CMP_LE_OQ);
+  }
+  static bool every(Mask m) { return m == all; }
   static Mask not_less(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
   static Mask either(Mask a, Mask b) { return static_cast<Mask>(a | b); }
   static bool any(Mask m) { return m != 0; }
   /// x, and 0 outside the mask.
   static Reg keep(Reg x, Mask m) { return _mm512_maskz_mov_ps(m, x); }
   static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_ps(otherwise, m, x); }
-  /// x · 2^n for a whole n, rounded once.
-  static Reg scale_by_power(Reg x, Reg n) { return _mm512_maskz_scalef_ps(all, x, n); }
+  /// x · 2^n for a whole n, rounded once; 0 outside the mask.
+  static Reg scale_by_power_where(Reg x, Reg n, Mask m) { return _mm512_maskz_scalef_ps(m, x, n); }
+  /// x = mantissa · 2^exponent with 1 ≤ mantissa < 2, for positive normal x.
+  static Reg exponent(Reg x) { return _mm512_maskz_getexp_ps(all, x); }
+  static Reg mantissa(Reg x) {
+    return _mm512_maskz_getmant_ps(all, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  }
 };
 
 struct VectorF64 {
@@ -49,6 +64,7 @@ struct VectorF64 {
   using Mask = __mmask8;
   static constexpr std::size_t width = 8;
   static constexpr Mask all = static_cast<Mask>(-1);
+  static constexpr bool divides_slowly = true;
 
   static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
   static Reg fill(T x) { return _mm512_set1_pd(x); }
@@ -63,15 +79,35 @@ struct VectorF64 {
   static Reg fma(Reg a, Reg b, Reg sum) { return _mm512_fmadd_pd(a, b, sum); }
   static Reg max(Reg a, Reg b) { return _mm512_maskz_max_pd(all, a, b); }
   static Reg min(Reg a, Reg b) { return _mm512_maskz_min_pd(all, a, b); }
-  static Reg round(Reg x) { return _mm512_maskz_roundscale_pd(all, x, _MM_FROUND_TO_NEAREST_INT); }
+  static Reg round_where(Reg x, Mask m) {
+    return _mm512_maskz_roundscale_pd(m, x, _MM_FROUND_TO_NEAREST_INT);
+  }
   static Mask is_nan(Reg x) { return _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q); }
+  static Mask is_zero(Reg x) { return _mm512_cmp_pd_mask(x, fill(0), _CMP_EQ_OQ); }
+  /// low ≤ x ≤ high
+  static Mask within(Reg x, Reg low, Reg high) {
+    return _mm512_mask_cmp_pd_mask(_mm512_cmp_pd_mask(x, low, _CMP_GE_OQ), x, high, _CMP_LE_OQ);
+  }
+  static bool every(Mask m) { return m == all; }
   static Mask not_less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
   static Mask either(Mask a, Mask b) { return static_cast<Mask>(a | b); }
   static bool any(Mask m) { return m != 0; }
   static Reg keep(Reg x, Mask m) { return _mm512_maskz_mov_pd(m, x); }
   static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_pd(otherwise, m, x); }
-  static Reg scale_by_power(Reg x, Reg n) { return _mm512_maskz_scalef_pd(all, x, n); }
+  static Reg scale_by_power_where(Reg x, Reg n, Mask m) { return _mm512_maskz_scalef_pd(m, x, n); }
+  static Reg exponent(Reg x) { return _mm512_maskz_getexp_pd(all, x); }
+  static Reg mantissa(Reg x) {
+    return _mm512_maskz_getmant_pd(all, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  }
 };
+
+/// The halves of a register in double precision.
+inline VectorF64::Reg low_half(VectorF32::Reg x) {
+  return _mm512_maskz_cvtps_pd(VectorF64::all, _mm512_maskz_extractf32x8_ps(VectorF64::all, x, 0));
+}
+inline VectorF64::Reg high_half(VectorF32::Reg x) {
+  return _mm512_maskz_cvtps_pd(VectorF64::all, _mm512_maskz_extractf32x8_ps(VectorF64::all, x, 1));
+}
 
 } // namespace
 } // namespace mha

@@ -1,5 +1,7 @@
 #include "observe/trace.hpp"
 
+#include "kernels/copy.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +33,8 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
          "or let `dump` "
          "stream them to a file",
          static_cast<double>(bytes) / (1 << 30), static_cast<double>(memory) / (1 << 30));
-  for (auto& [stage, kept] : kept_) kept.value = Tensor(layer.dtype, kept.placement.shape());
+  for (auto& [stage, kept] : kept_)
+    kept.value = Tensor::uninitialised(layer.dtype, kept.placement.shape());
 }
 
 StageSet Trace::wants() const {
@@ -46,7 +49,7 @@ void Trace::observe(const Block& block) {
   std::byte* to = kept.value.raw_mutable();
   kept.placement.scatter(block,
                          [&](std::size_t offset, const std::byte* values, std::size_t count) {
-                           std::memcpy(to + offset * element, values, count * element);
+                           copy_past_cache(to + offset * element, values, count * element);
                          });
 }
 

@@ -145,6 +145,10 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}.",
                        joined(names_of(row.from)), info_of(row.stage).value);
+  else if (row.stage == Stage::x)
+    text = " It is the input: a comparison needs the same one on both sides.";
+  else if (row.stage <= Stage::v && !reference.find(Stage::x))
+    text = " The reference has no x: is its input the same?";
   else if (diff.stages.size() > 1)
     text = " The reference has none of the stages that it is computed from.";
   else
@@ -258,7 +262,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
   std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
   if (numbers)
     columns.insert(columns.end(),
-                   {{"max abs", true}, {"max rel", true}, {"wrong", true}, {"cosine", true}});
+                   {{"max abs", true}, {"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
   if (numbers) columns.push_back({"where", false, true});
   Grid grid(std::move(columns));
@@ -293,9 +297,10 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
              row.tolerance.relative == tolerance.relative;
     });
     if (numbers)
-      paragraph(fmt::format("wrong: elements with |ours − reference| > {} · head: the worst one",
+      paragraph(fmt::format("differ: elements with |ours − reference| > {}{}",
                             one ? tolerance_text(tolerance)
-                                : "the tolerance of their stage (--format json lists them)"),
+                                : "the tolerance of their stage (--format json lists them)",
+                            heads ? " · head: the worst one" : ""),
                 true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {

@@ -80,11 +80,11 @@ template <class T> void time_rows(std::size_t n) {
       fmt::print(" {} {:.2f}", name, static_cast<double>(n) / time_of(step) * 1e-9);
     };
     // The row becomes its own exponential again and again: shifted to stay finite.
-    report("exp+sum", [&] { kernels->row_exp_sum(work.data(), n, T(1)); });
+    report("exp+sum", [&] { kernels->row_exp_sum(work.data(), n, T(1), 1); });
     std::fill(work.begin(), work.end(), -std::numeric_limits<T>::infinity());
     report("masked", [&] {
       std::fill(work.begin(), work.end(), -std::numeric_limits<T>::infinity());
-      kernels->row_exp_sum(work.data(), n, T(1));
+      kernels->row_exp_sum(work.data(), n, T(1), 1);
     });
     work = row;
     volatile T sink = 0;

@@ -77,6 +77,44 @@ TEMPLATE_TEST_CASE("steps on a row do to each element what they say", "", float,
     }
 }
 
+TEMPLATE_TEST_CASE("row_divide rounds as a division does", "", float, double) {
+  // Wide registers divide by multiplying and correcting: quotients of every kind, and the ends of
+  // the range, where they do not.
+  using T = TestType;
+  using Limits = std::numeric_limits<T>;
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<T> mantissa(1, 2);
+  std::uniform_int_distribution<int> exponent(-120, 60);
+  std::vector<T> row(1003), special{0,
+                                    -T(0),
+                                    1,
+                                    Limits::min(),
+                                    Limits::denorm_min(),
+                                    Limits::max(),
+                                    Limits::infinity(),
+                                    -Limits::infinity(),
+                                    Limits::quiet_NaN(),
+                                    T(-3)};
+  for (int round = 0; round < 200; ++round) {
+    for (T& x : row) x = std::ldexp(mantissa(random), round % 4 == 0 ? exponent(random) : -7);
+    for (T& x : row)
+      if (round % 3 == 0 && random() % 4 == 0) x = special[random() % special.size()];
+    T divisor = std::ldexp(mantissa(random), round % 5 == 0 ? exponent(random) : 3);
+    if (round % 7 == 0) divisor = std::nextafter(divisor * 0 + 16, T(0)); // a mantissa of ones
+    if (round % 41 == 0) divisor = special[random() % special.size()];
+    for (const auto* kernels : mha::available_kernels<T>()) {
+      std::vector<T> quotients = row, expected = row;
+      kernels->row_divide(quotients.data(), quotients.size(), divisor);
+      for (T& x : expected) x /= divisor;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        if (std::isnan(expected[i]))
+          REQUIRE(std::isnan(quotients[i]));
+        else
+          REQUIRE(same_bits(quotients[i], expected[i]));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("row_max finds the largest element, and NaN anywhere", "", float, double) {
   using T = TestType;
   std::mt19937 rng(2);
@@ -129,7 +167,7 @@ TEMPLATE_TEST_CASE("row_exp_sum returns row_sum of what it leaves", "", float, d
     for (const std::size_t n : lengths()) {
       CAPTURE(kernels->name, n);
       auto row = random_row<T>(n, rng);
-      const T sum = kernels->row_exp_sum(row.data(), n, T(3));
+      const T sum = kernels->row_exp_sum(row.data(), n, T(3), 1);
       CHECK(same_bits(sum, kernels->row_sum(row.data(), n)));
     }
 }
@@ -143,9 +181,9 @@ TEMPLATE_TEST_CASE("subtracting first gives the bits of exp with a shift", "", f
       const auto row = random_row<T>(n, rng, 30);
       const T shift = n == 0 ? T(0) : kernels->row_max(row.data(), n);
       auto at_once = row, in_steps = row;
-      const T sum_at_once = kernels->row_exp_sum(at_once.data(), n, shift);
+      const T sum_at_once = kernels->row_exp_sum(at_once.data(), n, shift, 1);
       kernels->row_subtract(in_steps.data(), n, shift);
-      const T sum_in_steps = kernels->row_exp_sum(in_steps.data(), n, T(0));
+      const T sum_in_steps = kernels->row_exp_sum(in_steps.data(), n, T(0), 1);
       CHECK(same_bits(at_once, in_steps));
       CHECK(same_bits(sum_at_once, sum_in_steps));
     }
@@ -159,12 +197,12 @@ TEMPLATE_TEST_CASE("an element's exponential does not depend on its place or the
   for (const mha::Kernels<T>* kernels : mha::available_kernels<T>()) {
     CAPTURE(kernels->name);
     auto whole = row;
-    kernels->row_exp_sum(whole.data(), whole.size(), T(0));
+    kernels->row_exp_sum(whole.data(), whole.size(), T(0), 1);
     for (std::size_t first = 0; first < row.size(); ++first)
       for (const std::size_t n : {1u, 3u, 40u}) {
         std::vector<T> part(row.begin() + static_cast<std::ptrdiff_t>(first), row.end());
         part.resize(std::min(part.size(), n));
-        kernels->row_exp_sum(part.data(), part.size(), T(0));
+        kernels->row_exp_sum(part.data(), part.size(), T(0), 1);
         if (std::memcmp(part.data(), &whole[first], part.size() * sizeof(T)) != 0)
           FAIL("differs from element " << first);
       }
@@ -180,8 +218,8 @@ TEMPLATE_TEST_CASE("masked elements after a row do not change its sum", "", floa
       auto longer = row;
       longer.resize(n + 200 + n % 7, -inf<T>);
       CAPTURE(kernels->name, n);
-      const T sum = kernels->row_exp_sum(row.data(), n, T(1));
-      CHECK(same_bits(sum, kernels->row_exp_sum(longer.data(), longer.size(), T(1))));
+      const T sum = kernels->row_exp_sum(row.data(), n, T(1), 1);
+      CHECK(same_bits(sum, kernels->row_exp_sum(longer.data(), longer.size(), T(1), 1)));
     }
 }
 
@@ -194,7 +232,7 @@ TEMPLATE_TEST_CASE("sets with fused multiply-adds give the same exponentials", "
     std::vector<std::vector<T>> results;
     for (std::size_t s = 1; s < sets.size(); ++s) {
       results.push_back(row);
-      const T sum = sets[s]->row_exp_sum(results.back().data(), row.size(), T(0));
+      const T sum = sets[s]->row_exp_sum(results.back().data(), row.size(), T(0), 1);
       results.back().push_back(sum);
       CHECK(same_bits(results.front(), results.back()));
     }
@@ -209,7 +247,7 @@ TEMPLATE_TEST_CASE("the exponential of special values is exact", "", float, doub
       const auto exponential = [&](T x) {
         std::vector<T> row(40, T(-1));
         row[place] = x;
-        kernels->row_exp_sum(row.data(), row.size(), T(0));
+        kernels->row_exp_sum(row.data(), row.size(), T(0), 1);
         return row[place];
       };
       CHECK(same_bits(exponential(T(0)), T(1)));
@@ -251,7 +289,7 @@ TEST_CASE("float exponentials are within 2 ulp from the smallest to overflow") {
     for (std::size_t i = 0; i < count; ++i) exact[i] = std::exp(static_cast<double>(inputs[i]));
     for (std::size_t s = 0; s < worst.size(); ++s) {
       row.assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(count));
-      mha::available_kernels<float>()[s]->row_exp_sum(row.data(), count, 0.0f);
+      mha::available_kernels<float>()[s]->row_exp_sum(row.data(), count, 0.0f, 1);
       for (std::size_t i = 0; i < count; ++i)
         worst[s] = std::max(worst[s], error_in_ulp(row[i], exact[i]));
     }
@@ -286,7 +324,7 @@ TEST_CASE("double exponentials are within 2 ulp from the smallest to overflow") 
   for (const mha::Kernels<double>* kernels : mha::available_kernels<double>()) {
     CAPTURE(kernels->name);
     row = inputs;
-    kernels->row_exp_sum(row.data(), row.size(), 0.0);
+    kernels->row_exp_sum(row.data(), row.size(), 0.0, 1);
     double worst = 0;
     for (std::size_t i = 0; i < row.size(); ++i)
       worst = std::max(worst, error_in_ulp(row[i], exact[i]));
@@ -302,7 +340,8 @@ TEMPLATE_TEST_CASE("the functions of rows.hpp are those of the last set", "", fl
   auto a = row, b = row;
   CHECK(mha::row_max(a.data(), a.size()) == last.row_max(b.data(), b.size()));
   CHECK(mha::row_sum(a.data(), a.size()) == last.row_sum(b.data(), b.size()));
-  CHECK(mha::row_exp_sum(a.data(), a.size(), T(2)) == last.row_exp_sum(b.data(), b.size(), T(2)));
+  CHECK(mha::row_exp_sum(a.data(), a.size(), T(2)) ==
+        last.row_exp_sum(b.data(), b.size(), T(2), 1));
   mha::row_scale(a.data(), a.size(), T(3)), last.row_scale(b.data(), b.size(), T(3));
   mha::row_add(a.data(), row.data(), a.size()), last.row_add(b.data(), row.data(), b.size());
   mha::row_subtract(a.data(), a.size(), T(5)), last.row_subtract(b.data(), b.size(), T(5));

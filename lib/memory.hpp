@@ -1,0 +1,27 @@
+#pragma once
+// Memory for many numbers: at the start of a cache line, large blocks in huge pages and used again.
+
+#include <cstddef>
+#include <memory>
+
+namespace mha {
+
+/// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 4 MiB
+/// on they lie in huge pages where the system has them, and a block that is given back serves the
+/// next request of its size: to clear the same pages again takes longer than to compute what goes
+/// there. No more is kept than was in use at once.
+std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
+
+/// Room for numbers that a thread uses again and again. Growing loses what was there.
+template <class T> class Buffer {
+public:
+  /// Room for n numbers, with any values. Throws std::bad_alloc.
+  T* room_for(std::size_t n);
+  T* data() const { return reinterpret_cast<T*>(memory_.get()); }
+
+private:
+  std::shared_ptr<std::byte> memory_;
+  std::size_t size_ = 0;
+};
+
+} // namespace mha
