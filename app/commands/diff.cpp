@@ -98,14 +98,9 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
     out += fmt::format("mha-inspect explain {}{}\n", sources, place);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
-  const auto list = commands();
-  if (std::any_of(list.begin(), list.end(),
-                  [](const Command& command) { return command.name == "diagnose"; })) {
-    out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
-    for (const std::string& source : against) out += " --against " + shell_word(source);
-    out += "\n";
-  }
-  return out;
+  out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
+  for (const std::string& source : against) out += " --against " + shell_word(source);
+  return out + "\n";
 }
 
 int DiffCommand::run() {

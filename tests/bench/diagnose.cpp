@@ -1,4 +1,5 @@
-// How long a diagnosis of the output alone takes: T 512, d_model 768, 12 heads. Prints a row a case.
+// How long a diagnosis of the output alone takes: T 512, d_model 768, 12 heads. Prints a row a
+// case.
 //   ninja -C build/release diagnose-bench && build/release/tests/diagnose-bench
 
 #include "analysis/diagnose.hpp"
@@ -47,8 +48,8 @@ mha::Layer layer_of(bool grouped) {
 
 void run(const char* name, const mha::Layer& layer, const mha::Tensor& output) {
   const auto start = std::chrono::steady_clock::now();
-  const mha::Diagnosis d = mha::diagnose(
-      layer, {{mha::Stage::output, output, mha::DType::f32, "", ""}}, false, 0);
+  const mha::Diagnosis d =
+      mha::diagnose(layer, {{mha::Stage::output, output, mha::DType::f32, "", ""}}, false, 0);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("%-36s %6.2f s  %s", name, seconds, d.explained ? "explained" : "not explained");
