@@ -129,6 +129,8 @@ int DiffCommand::run() {
     }();
     const Stopwatch watch(common.compute_s);
     settle(loaded.layer, reference, common.threads);
+    if (common.strict && !reference.notes.empty())
+      fail("--against: {} (an error by --strict)", reference.notes[0]);
     if (!common.quiet && !as_json)
       for (const std::string& note : reference.notes) print_note(note, common.color);
     const Diff found = diff(loaded.layer, reference, tolerances, common.threads);

@@ -147,7 +147,8 @@ void Differ::recompute(StageDiff& row) {
   StageSet seen, nearest;
   collect_nearest(layer_, row.stage, reference_, seen, nearest);
   for (const StageInfo& info : stages())
-    if (contains(nearest, info.stage)) row.from.push_back(info.stage);
+    if (contains(seen, info.stage))
+      (contains(nearest, info.stage) ? row.from : row.between).push_back(info.stage);
   const bool same_inputs = std::all_of(row.from.begin(), row.from.end(), [&](Stage stage) {
     const auto status = statuses_.find(stage);
     return status != statuses_.end() && status->second == DiffStatus::equal;

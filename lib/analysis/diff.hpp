@@ -33,7 +33,8 @@ struct StageDiff {
   /// Of stages out of tolerance: whether the step disagrees even when it is computed from the
   /// reference's own earlier stages: it is wrong by itself. Nothing where that cannot be computed.
   std::optional<bool> own;
-  std::vector<Stage> from; ///< the stages of the reference that it was recomputed from
+  std::vector<Stage> from;    ///< the stages of the reference that it was recomputed from
+  std::vector<Stage> between; ///< the layer's steps after those and before it
   std::optional<Difference> recomputed;
   const ReferenceStage* reference = nullptr;
 };

@@ -143,8 +143,13 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
       between.push_back(info.stage);
   std::string text;
   if (!row.from.empty())
-    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}.",
-                       joined(names_of(row.from)), info_of(row.stage).value);
+    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
+                       joined(names_of(row.from)), info_of(row.stage).value,
+                       row.between.empty()
+                           ? ""
+                           : fmt::format("; or a step between, which the reference does not show: "
+                                         "{}",
+                                         joined(names_of(row.between))));
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
   else if (row.stage <= Stage::v && !reference.find(Stage::x))
@@ -157,7 +162,13 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
     text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
                        "tensor missing here?",
                        joined(names_of(between)));
-  if (row.reference->doubtful)
+  // One of the same shape that agrees has settled how they are read.
+  const bool settled =
+      std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
+        return one.stage < row.stage && one.difference.within &&
+               info_of(one.stage).letters == info_of(row.stage).letters;
+      });
+  if (row.reference->doubtful && !settled)
     text += fmt::format(" Its shape fits tokens first, too; if that is meant, say so: --against "
                         "{}=FILE@AXES.",
                         mha::name_of(row.stage));

@@ -134,6 +134,13 @@ TEST_CASE_METHOD(DiffLayer, "diff: single stages are bound, in any order of axes
       told({"--against", "alpha=" + folder.path("weights.npy"), "--against", "z=" + z}, 0)["stages"]
           .size() == 2);
   CHECK(told({"--against", folder.path("weights.npy")}, 0)["first"].is_null());
+  // Another order is told, and an error with --strict.
+  const std::vector<std::string> turned{"--against",
+                                        "weights=" + folder.path("weights.npy") + "@HST"};
+  CHECK_THAT(diff(turned).err, Contains("note: read as HST: weights"));
+  std::vector<std::string> strict = turned;
+  strict.emplace_back("--strict");
+  CHECK(diff(strict).code == 2);
   // (2, 3, 2) read as D, T, H is another array.
   CHECK(told({"--against", "head_out=" + z + "@DTH"}, 1)["first"] == "head_out");
 }
@@ -204,6 +211,23 @@ TEST_CASE_METHOD(DiffLayer, "diff: a stage that only the reference has is named 
   CHECK_THAT(result.out, Contains("The reference also has q_rope and k_rope, which this layer has "
                                   "not"));
   CHECK_THAT(result.out, Contains("passed over, no stage of this layer: q_rope"));
+}
+
+TEST_CASE("diff: where tokens first would fit, too, the first difference says so") {
+  // As many queries as heads.
+  const Folder folder;
+  const std::string layer = folder.write("layer.json", R"({"num_heads": 2,
+    "X": [[1, 2, 3, 4], [2, 1, 0, 1]], "W_v": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]],
+    "W_q": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]],
+    "W_k": [[0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 1]]})");
+  const std::string z = folder.path("z.npz");
+  REQUIRE(run({"dump", layer, "-s", "weights,head_out", "-o", z}).code == 0);
+  CHECK(run({"diff", layer, "--against", z}).err.empty());
+  const Result turned = run({"diff", layer, "--against", "z=" + z + ":head_out@THD"});
+  CHECK(turned.code == 1);
+  const std::string q = folder.write("q.json", R"({"q": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]})");
+  CHECK_THAT(run({"diff", layer, "--against", q}).out,
+             Contains("tokens first, too;") && Contains("--against q=FILE@AXES"));
 }
 
 TEST_CASE_METHOD(DiffLayer, "diff: fits a terminal of 80 columns, and highlights on one") {

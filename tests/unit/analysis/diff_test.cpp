@@ -133,6 +133,8 @@ TEST_CASE("where the reference has not all stages, the nearest ones that it has 
   CHECK(found.stages[0].from.empty());
   CHECK(found.stages[1].difference.within);
   CHECK(found.stages[2].from == std::vector{Stage::q, Stage::k});
+  CHECK(found.stages[2].between.front() == Stage::q_rope);
+  CHECK(found.stages[2].between.back() == Stage::row_sum);
   CHECK(found.stages[2].own == false);
   CHECK(found.stages[3].from == std::vector{Stage::weights});
   CHECK(found.stages[3].own == false);
