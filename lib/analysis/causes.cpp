@@ -120,10 +120,11 @@ void CauseSearch::settle(State state) {
     return;
   }
   // The reference's own rounding may have grown on the way: is the step sound given its inputs?
-  if (const Trials step = from_theirs(state); step.whole().agrees) {
-    settle_with(std::move(state), target.theirs, step.whole().error, target.rounded);
-    return;
-  }
+  if (!state.inputs.empty())
+    if (const Agreement sound = from_theirs(state).whole(); sound.agrees) {
+      settle_with(std::move(state), target.theirs, sound.error, target.rounded);
+      return;
+    }
   if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
       !how.empty()) {
     State harmless = state;
@@ -169,13 +170,17 @@ void CauseSearch::branch(const State& state, Trials& trials) {
     if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
       found = explaining_pairs(state, trials, candidates);
   }
+  const std::size_t before = complete_.size();
   for (const Changes& changes : found) {
     State next = state;
     next.so_far.changes = joined(state.so_far.changes, changes);
     const Tensor ours = trials.value(changes);
-    settle_with(std::move(next), ours, trials.judged(ours).error, 0);
+    try {
+      settle_with(std::move(next), ours, trials.judged(ours).error, 0);
+    } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
+    }
   }
-  if (!found.empty()) return;
+  if (complete_.size() > before) return;
   State next = state;
   next.so_far.unexplained.push_back(target.stage);
   settle_with(std::move(next), target.theirs, 0, target.rounded);

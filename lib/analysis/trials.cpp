@@ -101,26 +101,22 @@ Changes Trials::in_order(const Changes& changes) const {
   Changes all = always_;
   for (const Change* change : changes)
     if (concerns(*change) && !holds(all, change)) all.push_back(change);
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
-  return all;
+  return sorted(std::move(all));
 }
 
 /// The projected stages that one change (with those made always) makes other than they were.
 Trials::Values Trials::computed(const Change* change) const {
-  Changes changes = always_;
-  if (change) changes.push_back(change);
-  const StageSet changed =
-      made_into(change ? change->touches : StageSet().set()); // of no change: all of them
+  const StageSet remade = change ? made_into(change->touches) : StageSet().set();
   Layer edited = layer_;
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
-      if (!contains(changed, stage)) give(edited, stage, value);
-  for (const Change* one : in_order(change ? Changes{change} : Changes{})) one->edit(edited);
+      if (!contains(remade, stage)) give(edited, stage, value);
+  for (const Change* one : in_order(change ? Changes{change} : Changes{}))
+    if (!is_kept(*one, edited)) one->edit(edited);
   std::vector<Stage> wanted;
   const StageSet available = available_stages(edited);
   for (Stage stage : projected)
-    if (contains(cone_, stage) && contains(changed, stage) && contains(available, stage) &&
+    if (contains(cone_, stage) && contains(remade, stage) && contains(available, stage) &&
         has_step(edited, stage))
       wanted.push_back(stage);
   Values values;
@@ -154,14 +150,17 @@ Layer Trials::prepared(const Changes& changes) const {
   return edited;
 }
 
-/// Whether all that a change does is in stages that are given.
+/// Whether all that a change does is in kept stages, which are given: it must not be made twice.
 bool Trials::is_kept(const Change& change, const Layer& edited) const {
-  if (!kept_.count(&change) || contains(change.touches, Stage::x)) return false;
+  const bool in_base = kept_.count(nullptr) && holds(always_, &change);
+  if ((!kept_.count(&change) && !in_base) || contains(change.touches, Stage::x)) return false;
+  // Settings of later steps stay, as another change may compute those steps again.
   const StageSet concerned = change.touches & cone_;
-  StageSet given;
-  for (Stage stage : projected)
-    if (edited.has_given(stage)) given.set(index_of(stage));
-  return (concerned & ~given).none();
+  return std::all_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
+    if (!contains(concerned, info.stage)) return true;
+    const bool product = info.stage == Stage::q || info.stage == Stage::k || info.stage == Stage::v;
+    return product && edited.has_given(info.stage);
+  });
 }
 
 double Trials::rounding(const Changes& changes) const {

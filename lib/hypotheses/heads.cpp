@@ -1,10 +1,7 @@
 // How the heads are split, shared and joined.
 
-#include "graph.hpp"
 #include "hypotheses/edit.hpp"
 #include "hypotheses/themes.hpp"
-
-#include <cstring>
 
 namespace mha {
 
@@ -33,31 +30,6 @@ void interleave(Layer& layer, const Split& split, std::size_t heads, std::size_t
 Tensor unmerged(const Tensor& head_out, std::size_t heads) {
   const Shape& s = head_out.shape(); // B, T, H · d
   return permuted(head_out.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
-}
-
-/// Key/value heads repeated as 0, 1, …, 0, 1, …: one for each query head.
-Tensor tiled(const Tensor& keys, std::size_t groups) {
-  const std::size_t width = keys.shape()[2], rows = keys.shape()[0] * keys.shape()[1],
-                    bytes = width * size_of(keys.dtype());
-  Tensor all =
-      Tensor::uninitialised(keys.dtype(), {keys.shape()[0], keys.shape()[1], groups * width});
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t g = 0; g < groups; ++g)
-      std::memcpy(all.raw_mutable() + (row * groups + g) * bytes, keys.raw() + row * bytes, bytes);
-  return all;
-}
-
-void tile_groups(Layer& layer) {
-  const std::size_t groups = layer.dims.group();
-  const auto expand = [&](Stage all) -> Tensor {
-    if (!contains(available_stages(layer), step_for(layer, all))) return {}; // starts later
-    return tiled(value_of(layer, all), groups);
-  };
-  Tensor k = expand(Stage::k_all), v = expand(Stage::v_all);
-  take_back(layer, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v});
-  layer.dims.H_kv = layer.dims.H;
-  if (!k.empty()) give(layer, Stage::k_all, std::move(k));
-  if (!v.empty()) give(layer, Stage::v_all, std::move(v));
 }
 
 std::vector<Change> changes(const Subject& subject) {
@@ -95,7 +67,7 @@ std::vector<Change> changes(const Subject& subject) {
         "lets query head h read key/value head h mod H_kv (the heads are tiled)",
         "repeat each key/value head for its group: query head h reads key/value head "
         "⌊h · H_kv / H⌋",
-        tile_groups);
+        [](Layer& edited) { edited.dims.kv_tiled = true; });
   return list;
 }
 

@@ -24,12 +24,11 @@ Tensor repeated(const Tensor& weight, std::size_t heads) {
 
 /// Each head by itself, then times the whole projection's weight.
 void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
-  if ((layer.*weight).empty()) return;
+  if ((layer.*weight).empty() || layer.has_given(stage)) return; // given ones stay
   const Tensor w = layer.*weight;
   Layer plain = layer;
   plain.settings.qk_norm_one_plus = false;
-  plain.*weight = each_number(w.count() > 0 ? Tensor(w.dtype(), {layer.dims.d_k}) : w,
-                              [](double) { return 1.0; });
+  plain.*weight = each_number(Tensor(w.dtype(), {layer.dims.d_k}), [](double) { return 1.0; });
   const double more = layer.settings.qk_norm_one_plus ? 1 : 0;
   Tensor value = copied(value_of(plain, stage));
   with_number(value.dtype(), [&]<class T>(T) {
