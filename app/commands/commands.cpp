@@ -15,6 +15,7 @@ constexpr Command list[] = {
   {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
   {"report", "a page to look at heads in a browser", declare_report},
   {"diff", "compare every step with another implementation's", declare_diff},
+  {"diagnose", "find the convention that explains a difference", declare_diagnose},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench},
   {"completion", "print the completion script of a shell", declare_completion},

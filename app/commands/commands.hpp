@@ -36,6 +36,7 @@ Run declare_map(Cli& cli);
 Run declare_explain(Cli& cli);
 Run declare_report(Cli& cli);
 Run declare_diff(Cli& cli);
+Run declare_diagnose(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
 Run declare_completion(Cli& cli);

@@ -1,6 +1,7 @@
 // diff: every stage against another implementation's, and the first that differs.
 
 #include "render/diff.hpp"
+#include "against.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "graph.hpp"
@@ -97,20 +98,13 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
     out += fmt::format("mha-inspect explain {}{}\n", sources, place);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
-  const auto list = commands();
-  if (std::any_of(list.begin(), list.end(),
-                  [](const Command& command) { return command.name == "diagnose"; })) {
-    out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
-    for (const std::string& source : against) out += " --against " + shell_word(source);
-    out += "\n";
-  }
-  return out;
+  out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
+  for (const std::string& source : against) out += " --against " + shell_word(source);
+  return out + "\n";
 }
 
 int DiffCommand::run() {
-  if (against.empty())
-    throw UsageError("diff needs --against REF: a file or folder of another implementation's "
-                     "stages, or STAGE=FILE");
+  require_against("diff", against);
   std::optional<Model> model;
   {
     const Stopwatch watch(common.read_s);
@@ -177,15 +171,7 @@ Run declare_diff(Cli& cli) {
       "hold stages and no weights are taken as they are: two dumps can be compared. Exit code 0: "
       "equal or close; 1: different; 2: trouble.");
   cli.group("The reference");
-  Option against;
-  against.name = "--against";
-  against.value_name = "REF";
-  against.help = "a file or folder of stages, or STAGE=FILE[:TENSOR][@AXES]; may be given again. "
-                 "Names of other tools are understood, tokens first and packed heads too";
-  against.completes = Completes::files;
-  against.repeats = true;
-  against.set = [diff](const std::string& text) { diff->against.push_back(text); };
-  cli.add(std::move(against));
+  add_against(cli, diff->against);
   const auto tolerance = [&](const char* name, const char* help, auto all, auto by_stage) {
     Option option;
     option.name = name;

@@ -98,8 +98,9 @@ TEST_CASE("includes point one way", "[house]") {
        {"assemble.hpp", "fused.hpp", "layer.hpp", "tensor.hpp", "error.hpp", "settings.hpp"},
        {"io"}},
       {"observe", {}, {"io", "kernels"}, true},
-      {"analysis", {}, {"observe", "kernels"}, true},
-      {"render", {}, {"observe", "analysis"}, true},
+      {"hypotheses", {}, {"observe"}, true},
+      {"analysis", {}, {"observe", "kernels", "hypotheses"}, true},
+      {"render", {}, {"observe", "analysis", "hypotheses"}, true},
   };
   const std::vector<Source> lib = sources_in("lib");
   CHECK(lib.size() > 100);
