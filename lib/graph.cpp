@@ -51,6 +51,16 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
   return inputs;
 }
 
+namespace {
+
+/// Whether what the heads give can become the output: by W_o, or as it is. Not if the width that a
+/// given result has says that W_o is missing.
+bool has_output_projection(const Layer& layer) {
+  return !layer.W_o.empty() || layer.dims.d_out == layer.dims.H * layer.dims.d_v;
+}
+
+} // namespace
+
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   switch (stage) {
   case Stage::x:
@@ -65,6 +75,10 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   case Stage::v:
     if (layer.dims.d_v == 0) return false;
     if (!layer.X_v.empty()) return true;
+    break;
+  case Stage::head_result:
+  case Stage::output:
+    if (!has_output_projection(layer)) return false;
     break;
   case Stage::residual:
     if (layer.X.empty()) return false;
@@ -86,7 +100,7 @@ StageSet available_stages(const Layer& layer) {
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
     available.set(index_of(Stage::head_out));
-    available.set(index_of(Stage::head_result));
+    if (has_output_projection(layer)) available.set(index_of(Stage::head_result));
   }
   return available;
 }
@@ -122,6 +136,11 @@ void require_stage(const Layer& layer, Stage stage) {
   if (!has_step(layer, stage))
     fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
          list_of(available));
+  if ((stage == Stage::head_result || stage == Stage::output) && !has_output_projection(layer))
+    fail(
+        "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
+        "that is given is {} wide",
+        info.name, layer.dims.H, layer.dims.d_v, layer.dims.d_out);
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}", info.name,

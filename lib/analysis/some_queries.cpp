@@ -106,7 +106,15 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   for (const StageInfo& info : stages())
     if (full.has_given(info.stage))
       give(some, info.stage, some_queries(info.stage, full.given[index_of(info.stage)], rows));
-  if (!full.X.empty()) some.X = rows_of(full.X, 1, rows);
+  if (!full.X.empty()) {
+    // A change may make keys and values anew: of all tokens, not of the chosen ones.
+    const Tensor x = full.settings.input_norm == InputNorm::none && !full.has_given(Stage::x)
+                         ? full.X
+                         : values_of(full, {Stage::x}).front();
+    if (full.X_k.empty()) some.X_k = x;
+    if (full.X_v.empty()) some.X_v = x;
+    some.X = rows_of(full.X, 1, rows);
+  }
   if (full.settings.rope != Rope::none) some.positions = positions_of(full, rows);
 
   std::vector<Stage> of_keys;
