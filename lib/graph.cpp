@@ -53,10 +53,11 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
 
 namespace {
 
-/// Whether what the heads give can become the output: by W_o, or as it is. Not if the width that a
-/// given result has says that W_o is missing.
-bool has_output_projection(const Layer& layer) {
-  return !layer.W_o.empty() || layer.dims.d_out == layer.dims.H * layer.dims.d_v;
+/// Whether a stage behind W_o lacks it: the heads side by side could stand for the output, but one
+/// that is given has another width.
+bool lacks_output_projection(const Layer& layer, Stage stage) {
+  return (stage == Stage::head_result || stage == Stage::output) && layer.W_o.empty() &&
+         layer.dims.d_out != layer.dims.H * layer.dims.d_v;
 }
 
 } // namespace
@@ -76,10 +77,6 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
     if (layer.dims.d_v == 0) return false;
     if (!layer.X_v.empty()) return true;
     break;
-  case Stage::head_result:
-  case Stage::output:
-    if (!has_output_projection(layer)) return false;
-    break;
   case Stage::residual:
     if (layer.X.empty()) return false;
     break;
@@ -95,12 +92,14 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
 StageSet available_stages(const Layer& layer) {
   StageSet available;
   for (const StageInfo& info : stages())
-    if (layer.has_given(info.stage) || can_compute(layer, info.stage, available))
+    if (layer.has_given(info.stage) ||
+        (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage)))
       available.set(index_of(info.stage));
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
     available.set(index_of(Stage::head_out));
-    if (has_output_projection(layer)) available.set(index_of(Stage::head_result));
+    if (!lacks_output_projection(layer, Stage::head_result))
+      available.set(index_of(Stage::head_result));
   }
   return available;
 }
@@ -136,7 +135,7 @@ void require_stage(const Layer& layer, Stage stage) {
   if (!has_step(layer, stage))
     fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
          list_of(available));
-  if ((stage == Stage::head_result || stage == Stage::output) && !has_output_projection(layer))
+  if (lacks_output_projection(layer, stage))
     fail(
         "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
         "that is given is {} wide",
