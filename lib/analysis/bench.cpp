@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 namespace mha {
 
@@ -26,26 +27,27 @@ template <class... Sizes> double product_operations(Sizes... sizes) {
   return 2 * (static_cast<double>(sizes) * ...);
 }
 
-/// Queries of one batch item that the plan's blocks hold.
-std::size_t queries_of(const Layer& layer, const Plan& plan) {
-  std::size_t queries = 0;
-  for (std::size_t block : plan.blocks)
-    queries += std::min(block_queries, layer.dims.T - block * block_queries);
-  return queries;
+/// The (query, key) pairs of the plan's units that no position hides.
+double visible_pairs(const Layer& layer, const Plan& plan) {
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> pairs; // of a batch item and a block
+  std::size_t all = 0;
+  for (const Unit& unit : plan.units) {
+    const auto [entry, added] = pairs.try_emplace({unit.batch, unit.block}, 0);
+    const std::size_t end = std::min((unit.block + 1) * block_queries, layer.dims.T);
+    for (std::size_t t = unit.block * block_queries; added && t < end; ++t) {
+      const Visible visible = visible_keys(layer, unit.batch, t);
+      entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
+    }
+    all += entry->second;
+  }
+  return static_cast<double>(all);
 }
 
-/// The (query, key) pairs of one head, of all planned batch items, that no position hides.
-double visible_pairs(const Layer& layer, const Plan& plan) {
-  std::size_t pairs = 0;
-  for (std::size_t b : plan.batches)
-    for (std::size_t block : plan.blocks) {
-      const std::size_t end = std::min((block + 1) * block_queries, layer.dims.T);
-      for (std::size_t t = block * block_queries; t < end; ++t) {
-        const Visible visible = visible_keys(layer, b, t);
-        pairs += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
-      }
-    }
-  return static_cast<double>(pairs);
+/// The rows of some runs, each counted once a head.
+double rows_of_heads(const std::vector<RowTile>& runs) {
+  std::size_t rows = 0;
+  for (const RowTile& run : runs) rows += run.count * (run.heads.last - run.heads.first);
+  return static_cast<double>(rows);
 }
 
 /// A large product of square matrices: what the machine can do, on as many threads as the layer
@@ -183,24 +185,36 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const Dims& dims = layer.dims;
   const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
   const auto wants = [&](Stage stage) { return contains(plan.wanted, stage); };
-  const std::size_t heads = plan.heads.size();
-  const std::size_t queries = plan.batches.size() * queries_of(layer, plan);
-  const std::size_t keys = plan.batches.size() * dims.S;
-  const double pairs = visible_pairs(layer, plan);
+  // Rows of all heads of a query, or of one.
+  double queries = 0, unit_queries = 0;
+  const std::vector<RowTile> rows = query_rows(layer, plan);
+  for (const RowTile& run : rows) queries += static_cast<double>(run.count);
+  for (const Unit& unit : plan.units)
+    unit_queries +=
+        static_cast<double>(std::min(block_queries, dims.T - unit.block * block_queries));
+  const double head_queries = rows_of_heads(rows),
+               head_keys = rows_of_heads(key_rows(layer, plan, dims.S));
 
   Operations sum;
   // No weight is the identity: nothing is multiplied.
-  if (computes(Stage::q)) sum.projections += product_operations(queries, layer.W_q.count());
-  if (computes(Stage::k)) sum.projections += product_operations(keys, layer.W_k.count());
-  if (computes(Stage::v)) sum.projections += product_operations(keys, layer.W_v.count());
+  const auto of_a_head = [](const Tensor& W, std::size_t heads) {
+    return static_cast<double>(W.count()) / static_cast<double>(std::max<std::size_t>(1, heads));
+  };
+  if (computes(Stage::q))
+    sum.projections += product_operations(head_queries, of_a_head(layer.W_q, dims.H));
+  if (computes(Stage::k))
+    sum.projections += product_operations(head_keys, of_a_head(layer.W_k, dims.H_kv));
+  if (computes(Stage::v))
+    sum.projections += product_operations(head_keys, of_a_head(layer.W_v, dims.H_kv));
 
   const bool every_score =
       wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
-  const double scored = every_score ? static_cast<double>(queries * dims.S_all) : pairs;
-  if (computes(Stage::scores)) sum.attention += product_operations(heads, scored, dims.d_k);
-  if (computes(Stage::head_out)) sum.attention += product_operations(heads, pairs, dims.d_v);
+  const double pairs = visible_pairs(layer, plan);
+  const double scored = every_score ? unit_queries * static_cast<double>(dims.S_all) : pairs;
+  if (computes(Stage::scores)) sum.attention += product_operations(scored, dims.d_k);
+  if (computes(Stage::head_out)) sum.attention += product_operations(pairs, dims.d_v);
   if (computes(Stage::head_result) && !layer.W_o.empty())
-    sum.attention += product_operations(heads, queries, dims.d_v, dims.d_out);
+    sum.attention += product_operations(unit_queries, dims.d_v, dims.d_out);
 
   if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
   return sum;

@@ -136,6 +136,8 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
       {"select", {}},
       {"plan", {"kernels"}},
       {"position", {}},
+      {"part", {}},
+      {"projection", {"kernels"}},
       {"softmax_block", {"kernels"}},
       {"check_settings", {}},
       {"seconds", {}},
@@ -159,6 +161,7 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
   // uses.
   const std::set<std::pair<std::string, std::string>> also{{"lib/assemble.cpp", "masks"},
                                                            {"lib/attention.cpp", "token_stages"},
+                                                           {"lib/projection.cpp", "token_stages"},
                                                            {"lib/load.cpp", "model_state"},
                                                            {"lib/assemble.cpp", "sizes"}};
   for (const Source& source : sources_in("lib")) {
