@@ -132,6 +132,7 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
       {"stage", {}},
       {"tensor_names", {}},
       {"layer", {}},
+      {"fingerprint", {}},
       {"graph", {}},
       {"select", {}},
       {"plan", {"kernels"}},
