@@ -16,6 +16,8 @@ namespace mha::app {
 
 namespace {
 
+bool silent = false;
+
 constexpr std::size_t width_in_a_pipe = 100;
 constexpr std::size_t narrowest = 20;
 
@@ -66,7 +68,12 @@ bool output_is_terminal() {
   return isatty(STDOUT_FILENO) == 1;
 }
 
+void be_silent() {
+  silent = true;
+}
+
 void print(std::string_view text) {
+  if (silent) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refuse_output();
 }
 
@@ -75,6 +82,7 @@ void flush() {
 }
 
 void print_message(std::string_view text) {
+  if (silent) return;
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -4,6 +4,7 @@
 #include "console.hpp"
 #include "help.hpp"
 #include "io/writer.hpp"
+#include "ranks/ranks.hpp"
 
 #include <unistd.h>
 
@@ -64,7 +65,7 @@ int run(std::vector<std::string> arguments) {
       print(help_of(command, cli, look));
       return 0;
     }
-    return work();
+    return command.together || world().is_first() ? work() : 0;
   } catch (const UsageError& error) {
     throw Error(error.what() + usage_hint(hint));
   }
@@ -76,19 +77,27 @@ int run(std::vector<std::string> arguments) {
 
 int main(int count, char** words) {
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of write(), handled below
-  int code = 2;
+  mha::Ranks& ranks = mha::world();
+  if (!ranks.is_first()) mha::app::be_silent();
   try {
-    code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
+    const int code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
     mha::app::flush();
-    return code;
+    ranks.meet();
+    ranks.leave();
+    return ranks.is_first() ? code : 0;
   } catch (const mha::io::ClosedPipe&) {
     // What stdout still holds cannot be written either: leave without trying again.
+    ranks.failed("");
+    ranks.leave();
     _exit(0);
-  } catch (const std::bad_alloc&) {
-    mha::app::print_error("out of memory");
-  } catch (const std::exception& error) {
+  } catch (const mha::RankFailed& error) { // all ranks know
     mha::app::print_error(error.what());
+  } catch (const std::bad_alloc&) {
+    mha::app::print_error(ranks.failed("out of memory"));
+  } catch (const std::exception& error) {
+    mha::app::print_error(ranks.failed(error.what()));
   }
   std::fflush(stderr);
-  _exit(2);
+  ranks.leave();
+  _exit(ranks.is_first() ? 2 : 0); // the first speaks for all
 }

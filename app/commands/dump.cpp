@@ -7,6 +7,7 @@
 #include "io/part.hpp"
 #include "observe/several.hpp"
 #include "output.hpp"
+#include "ranks/ranks.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -68,6 +69,8 @@ void DumpCommand::check_options() const {
     throw UsageError(fmt::format("--resume goes on where a layer's file is missing, so --output "
                                  "needs {{layer}}: 'layer{{layer}}.npz', not '{}'",
                                  output.path));
+  if (part && world().count() > 1)
+    throw UsageError("--part is for runs without mpirun, whose ranks are parts already");
   for (const char* placeholder : {"{layer}", "{batch}", "{head}"})
     if (part && mentions(output.path, placeholder))
       throw UsageError(fmt::format("--part writes one file, which `convert` joins with the others: "
@@ -128,9 +131,12 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
     plan(loaded, several_layers, files);
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
-  if (resume && std::all_of(files.begin(), files.end(), [](const auto& entry) {
-        return is_there(entry.first, entry.second.output);
-      })) {
+  const auto there = [&] {
+    return std::all_of(files.begin(), files.end(), [](const auto& entry) {
+      return is_there(entry.first, entry.second.output);
+    });
+  };
+  if (resume && world().from_first(there() ? "yes" : "no") == "yes") {
     skipped_.push_back(ids[0]);
     return;
   }
@@ -150,15 +156,14 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   for (auto& [path, file] : files) file.writer->finish();
 }
 
-/// What is computed here. Parts take turns: where layers have fewer units than there are parts, not
-/// all of them go to the same.
+/// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
+/// than there are parts, not all of them go to the same.
 Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) const {
-  Plan plan = make_plan(loaded.layer, wanted, selection);
-  if (!part) return plan;
+  const PlanPart mine = part.value_or(world().part());
   const auto number =
       static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), loaded.id) - ids_.begin());
-  return part_of(loaded.layer, std::move(plan),
-                 {(part->index + number) % part->count, part->count});
+  return part_of(loaded.layer, make_plan(loaded.layer, wanted, selection),
+                 {(mine.index + number) % mine.count, mine.count});
 }
 
 void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
@@ -206,7 +211,7 @@ void DumpCommand::create(Files& files) const {
       file.writer = io::create_part(path, output.format, file.output, file.runs,
                                     {fingerprint_.text(), part->index, part->count});
     else
-      file.writer = io::create(path, output.format, file.output);
+      file.writer = create_together(world(), path, output.format, file.output);
   }
 }
 

@@ -98,7 +98,8 @@ TEST_CASE("includes point one way", "[house]") {
        {"assemble.hpp", "fused.hpp", "layer.hpp", "tensor.hpp", "error.hpp", "settings.hpp"},
        {"io"}},
       {"observe", {}, {"io", "kernels"}, true},
-      {"analysis", {}, {"observe", "kernels"}, true},
+      {"ranks", {}, {"io", "kernels"}, true},
+      {"analysis", {}, {"observe", "kernels", "ranks"}, true},
       {"render", {}, {"observe", "analysis"}, true},
   };
   const std::vector<Source> lib = sources_in("lib");
@@ -195,6 +196,14 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
                              "exit(", "abort(", "terminate("})
       if (source.mentions(word)) FAIL_CHECK(source.path << " has " << word);
   }
+}
+
+TEST_CASE("MPI stays inside one file", "[house]") {
+  for (const char* folder : {"app", "lib"})
+    for (const Source& source : sources_in(folder)) {
+      INFO(source.path);
+      if (source.path != "lib/ranks/mpi.cpp") CHECK_FALSE(source.mentions("MPI_"));
+    }
 }
 
 TEST_CASE("JSON stays inside the .cpp files of io, render and analysis", "[house]") {
