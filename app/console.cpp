@@ -2,6 +2,7 @@
 
 #include "error.hpp"
 #include "io/writer.hpp"
+#include "ranks/ranks.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ std::size_t columns_of(int stream, bool terminal) {
 
 render::Look look_of(int stream, Color color) {
   render::Look look;
-  look.terminal = isatty(stream) == 1;
+  look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
   look.width = columns_of(stream, look.terminal);
   const char* term = std::getenv("TERM");
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;

@@ -33,3 +33,4 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
   libutf8proc-dev=<utf8proc.h>"
 test_packages="catch2=<catch2/catch.hpp> jq=jq"
+mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"

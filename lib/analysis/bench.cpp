@@ -111,70 +111,98 @@ PartSpeed speed_of(std::vector<double> seconds, double operations) {
   return {(seconds[(n - 1) / 2] + seconds[n / 2]) / 2, seconds[0], operations};
 }
 
+template <class T> class Bench {
+public:
+  Bench(const Layer& layer, const BenchRequest& request)
+      : layer_(layer),
+        request_(request),
+        ranks_(request.ranks ? *request.ranks : alone_),
+        threads_(request.threads == 0 ? threads_for(layer) : request.threads) {}
+
+  Speed measure();
+
+private:
+  Trace run_once(Seconds& seconds);
+  void require_same_bits(const Trace& first, const Trace& run, std::size_t number) const;
+  Plan plan_of(const Trace& kept) const {
+    return part_of(layer_, make_plan(layer_, kept.wants()), ranks_.part());
+  }
+
+  Ranks alone_;
+  const Layer& layer_;
+  const BenchRequest& request_;
+  Ranks& ranks_;
+  std::size_t threads_;
+};
+
 /// One run, from the layer to what is kept of it.
-Trace run_once(const Layer& layer, const BenchRequest& request, std::size_t threads,
-               Seconds& seconds) {
+template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   std::optional<Trace> kept;
   PartTimes parts;
-  seconds.all.push_back(seconds_of([&] {
-    kept.emplace(layer, request.kept);
-    parts = compute(layer, make_plan(layer, kept->wants()), *kept, threads);
-  }));
-  seconds.projections.push_back(parts.projections);
-  seconds.attention.push_back(parts.attention);
-  seconds.output.push_back(parts.output);
+  ranks_.meet();
+  const double all = seconds_of([&] {
+    kept.emplace(layer_, request_.kept);
+    parts = compute(layer_, plan_of(*kept), *kept, threads_);
+  });
+  seconds.all.push_back(ranks_.largest(all));
+  seconds.projections.push_back(ranks_.largest(parts.projections));
+  seconds.attention.push_back(ranks_.largest(parts.attention));
+  seconds.output.push_back(ranks_.largest(parts.output));
   return std::move(*kept);
 }
 
-void require_same_bits(const Trace& first, const Trace& run, const std::vector<Stage>& kept,
-                       std::size_t number) {
-  for (Stage stage : kept) {
+template <class T>
+void Bench<T>::require_same_bits(const Trace& first, const Trace& run, std::size_t number) const {
+  const Plan plan = plan_of(run);
+  for (Stage stage : request_.kept) {
     const Tensor &expected = first.value(stage), &found = run.value(stage);
-    if (std::memcmp(expected.raw(), found.raw(), expected.bytes()) != 0)
-      fail("{} of run {} differs from the first run's: this machine, or this program, does not "
-           "compute reliably",
-           name_of(stage), number);
+    for (const auto& [offset, count] : run.placement(stage).filled_by(layer_, plan))
+      if (std::memcmp(expected.raw() + offset * sizeof(T), found.raw() + offset * sizeof(T),
+                      count * sizeof(T)) != 0)
+        fail("{} of run {} differs from the first run's: this machine, or this program, does not "
+             "compute reliably",
+             name_of(stage), number);
   }
 }
 
-template <class T> Speed bench_as(const Layer& layer, const BenchRequest& request) {
+template <class T> Speed Bench<T>::measure() {
   Speed speed;
-  speed.threads = request.threads == 0 ? threads_for(layer) : request.threads;
-  speed.dtype = layer.dtype;
-  speed.kept = request.kept;
+  speed.threads = static_cast<std::size_t>(ranks_.sum(static_cast<double>(threads_)));
+  speed.dtype = layer_.dtype;
+  speed.kept = request_.kept;
 
   Seconds warm_up, seconds;
-  const Trace first = run_once(layer, request, speed.threads, warm_up);
-  Product<T> product(speed.threads);
+  const Trace first = run_once(warm_up);
+  Product<T> product(threads_);
   double run_s = 0, product_s = 0;
   std::size_t products = 0;
   const auto progress = [&] { // 0 … 1
     const auto runs = static_cast<double>(speed.runs);
-    if (request.repeat) return runs / static_cast<double>(*request.repeat);
+    if (request_.repeat) return runs / static_cast<double>(*request_.repeat);
     return std::min(run_s / enough_seconds, runs / static_cast<double>(fewest_runs));
   };
   const auto multiply = [&] {
-    product_s += seconds_of([&] { product.best_seconds(); });
+    product_s += ranks_.largest(seconds_of([&] { product.best_seconds(); }));
     ++products;
   };
   while (progress() < 1) {
     if (progress() * (rate_rounds - 1) >= static_cast<double>(products) &&
         product_s < enough_seconds)
       multiply();
-    const Trace run = run_once(layer, request, speed.threads, seconds);
+    const Trace run = run_once(seconds);
     ++speed.runs;
     run_s += seconds.all.back();
-    require_same_bits(first, run, request.kept, speed.runs + 1);
+    require_same_bits(first, run, speed.runs + 1);
   }
   multiply();
 
-  const Operations operations = operations_of(layer, make_plan(layer, first.wants()));
+  const Operations operations = operations_of(layer_, make_plan(layer_, first.wants()));
   speed.projections = speed_of(seconds.projections, operations.projections);
   speed.attention = speed_of(seconds.attention, operations.attention);
   speed.output = speed_of(seconds.output, operations.output);
   speed.all =
       speed_of(seconds.all, operations.projections + operations.attention + operations.output);
-  speed.product_rate = product.best_rate();
+  speed.product_rate = ranks_.sum(product.best_rate());
   speed.product_size = Product<T>::size;
   return speed;
 }
@@ -221,8 +249,8 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
 }
 
 Speed bench(const Layer& layer, const BenchRequest& request) {
-  return layer.dtype == DType::f64 ? bench_as<double>(layer, request)
-                                   : bench_as<float>(layer, request);
+  return layer.dtype == DType::f64 ? Bench<double>(layer, request).measure()
+                                   : Bench<float>(layer, request).measure();
 }
 
 } // namespace mha

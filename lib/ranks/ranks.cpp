@@ -39,6 +39,7 @@ std::vector<std::string> Ranks::all(const std::string& mine) {
 }
 
 std::string Ranks::failed(const std::string& message) {
+  if (count_ == 1) return message;
   if (is_first()) return message_of(exchange(bad + message));
   return message_of(
       exchange(fmt::format("{}rank {} of {} on {}: {}", bad, rank_, count_, host_, message)));
