@@ -5,7 +5,6 @@
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <mutex>
 
