@@ -66,7 +66,7 @@ render::Look look_of_messages(Color color) {
   return look_of(STDERR_FILENO, color);
 }
 bool output_is_terminal() {
-  return isatty(STDOUT_FILENO) == 1;
+  return isatty(STDOUT_FILENO) == 1 && !started_together();
 }
 
 void be_silent() {

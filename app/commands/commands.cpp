@@ -8,7 +8,7 @@ namespace {
 constexpr Command list[] = {
   {"info", "what is in the files, which layers were recognised, the settings in force", declare_info},
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
-  {"show", "an overview of all steps, or the numbers of some", declare_show},
+  {"show", "an overview of all steps, or the numbers of some", declare_show, true},
   {"dump", "write steps to files", declare_dump, true},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"convert", "write a layer in canonical form in another format", declare_convert},

@@ -73,6 +73,9 @@ void DumpCommand::check_options() const {
                                  output.path));
   if (part && world().count() > 1)
     throw UsageError("--part is for runs without mpirun, whose ranks are parts already");
+  if (!part && started_in_vain())
+    throw UsageError("mpirun started several processes of a program that is built without MPI "
+                     "(-DMHA_WITH_MPI=ON): each would do all the work; give each its --part I/N");
   for (const char* placeholder : {"{layer}", "{batch}", "{head}"})
     if (part && mentions(output.path, placeholder))
       throw UsageError(fmt::format("--part writes one file, which `convert` joins with the others: "

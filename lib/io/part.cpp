@@ -231,6 +231,14 @@ void join_parts(const std::vector<Contents>& files, const std::string& path,
              name_of(item.dtype), to_string(item.shape), name_of(other.dtype),
              to_string(other.shape));
     }
+  // Nothing is made for a size that a header merely claims.
+  for (const Item& item : output.items) {
+    std::size_t held = 0;
+    for (const ReadPart& part : parts) held += count_of(entry_of(*part.contents, item.name).shape);
+    if (held != count_of(item.shape))
+      fail("{} has {} elements, and its parts hold {}: a part is damaged; make the parts again",
+           shown(item.name), count_of(item.shape), held);
+  }
   const std::vector<Item> items = output.items;
   const std::unique_ptr<Writer> writer = create(path, format, std::move(output));
   for (std::size_t i = 0; i < items.size(); ++i)

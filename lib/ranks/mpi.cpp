@@ -105,6 +105,19 @@ protected:
     return texts;
   }
 
+  void send(const std::string& bytes) override {
+    for (std::size_t at = 0; at < bytes.size(); at += most_at_once)
+      MPI_Send(bytes.data() + at, static_cast<int>(std::min(most_at_once, bytes.size() - at)),
+               MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+  }
+  std::string receive(std::size_t rank, std::size_t size) override {
+    std::string bytes(size, '\0');
+    for (std::size_t at = 0; at < size; at += most_at_once)
+      MPI_Recv(bytes.data() + at, static_cast<int>(std::min(most_at_once, size - at)), MPI_CHAR,
+               static_cast<int>(rank), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return bytes;
+  }
+
 private:
   /// The cores that this rank may use, divided among the ranks of this host that may use the same:
   /// all of its own where mpirun has bound it to some.

@@ -45,6 +45,13 @@ std::string Ranks::failed(const std::string& message) {
       exchange(fmt::format("{}rank {} of {} on {}: {}", bad, rank_, count_, host_, message)));
 }
 
+void Ranks::to_first(const std::string& mine, const Taker& take) {
+  const std::vector<std::string> sizes = all(std::to_string(mine.size()));
+  if (!is_first()) return send(mine);
+  for (std::size_t rank = 1; rank < count_; ++rank)
+    take(rank, receive(rank, std::stoull(sizes[rank])));
+}
+
 double Ranks::largest(double value) {
   for (const std::string& text : all(bytes_of(value))) value = std::max(value, value_of(text));
   return value;
@@ -60,9 +67,23 @@ std::unique_ptr<SharedFile> Ranks::open(const std::string& path) {
   fail("{}: one rank alone has nobody to share it with", path);
 }
 
+void Ranks::send(const std::string&) {}
+
+std::string Ranks::receive(std::size_t, std::size_t) {
+  return "";
+}
+
 bool started_together() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(name)) return true;
+  return false;
+}
+
+bool started_in_vain() {
+  if (world().count() > 1) return false;
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* size = std::getenv(name); size && std::strtoul(size, nullptr, 10) > 1)
+      return true;
   return false;
 }
 

@@ -6,8 +6,10 @@
 
 #include "io/writer.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha {
@@ -44,6 +46,9 @@ public:
   std::vector<std::string> all(const std::string& mine);
   /// Together: the first rank's text.
   std::string from_first(const std::string& text) { return all(is_first() ? text : "")[0]; }
+  /// Together: the first rank is handed the bytes of every other, one after the other.
+  using Taker = std::function<void(std::size_t rank, std::string_view bytes)>;
+  void to_first(const std::string& mine, const Taker& take);
   /// Together: the largest, the sum.
   double largest(double value);
   double sum(double value);
@@ -61,6 +66,9 @@ public:
 protected:
   /// Sends a text to every rank and gets theirs.
   virtual std::vector<std::string> exchange(const std::string& mine) { return {mine}; }
+  /// Sends bytes to the first rank, of any number; takes so many of a rank.
+  virtual void send(const std::string& bytes);
+  virtual std::string receive(std::size_t rank, std::size_t size);
   std::size_t rank_ = 0, count_ = 1;
   std::string host_; ///< the name of this rank's machine
 };
@@ -70,6 +78,8 @@ Ranks& world();
 
 /// Whether mpirun (or srun with PMI) started this process beside others.
 bool started_together();
+/// Whether it did so in vain: there are several processes, and this program knows nothing of MPI.
+bool started_in_vain();
 
 /// Together: a writer for one file in which every rank writes its part of the elements; finish()
 /// makes it appear when all are through. One rank writes as io::create() does, in any format;

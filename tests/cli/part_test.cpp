@@ -121,3 +121,44 @@ TEST_CASE_METHOD(Parts, "convert: says what is wrong with parts") {
   CHECK_THAT(run({"show", folder.path("p2.npz")}).err,
              Contains("p2.npz: this is part 2/4 of a dump, which only `convert` reads"));
 }
+
+TEST_CASE_METHOD(Parts, "convert: refuses parts whose header lies") {
+  // Metadata, then x, x.runs and x.shape of 4 numbers in one part, as --part 1/1 writes them.
+  const auto part = [&](const std::string& runs, const std::string& shape, const std::string& of) {
+    const std::string header = R"({"__metadata__":{"part":")" + of +
+                               R"(","part_run":"f-1","part_items":"[\"x\"]"},)"
+                               R"("x.runs":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]},)"
+                               R"("x.shape":{"dtype":"I64","shape":[1],"data_offsets":[16,24]},)"
+                               R"("x":{"dtype":"F32","shape":[4],"data_offsets":[24,40]}})";
+    const std::uint64_t length = header.size();
+    const std::string bytes = std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                              runs + shape + std::string(16, '\0');
+    const Result result =
+        run({"convert", folder.write("bad.safetensors", bytes), "-o", folder.path("joined.json")});
+    CHECK(folder.has("joined.json") == (result.code == 0));
+    std::filesystem::remove(folder.path("joined.json"));
+    return result.err;
+  };
+  const auto numbers = [](std::initializer_list<std::int64_t> values) {
+    return std::string(reinterpret_cast<const char*>(values.begin()), values.size() * 8);
+  };
+  const std::string run = numbers({0, 4}), shape = numbers({4});
+  CHECK(part(run, shape, "1/1").empty());
+  CHECK_THAT(part(run, numbers({std::int64_t{1} << 40}), "1/1"),
+             Contains("x has 1099511627776 elements, and its parts hold 4"));
+  CHECK_THAT(part(run, numbers({-4}), "1/1"), Contains("x.shape has -4"));
+  CHECK_THAT(part(numbers({2, 4}), shape, "1/1"), Contains("x.runs leads outside"));
+  CHECK_THAT(part(numbers({0, 3}), shape, "1/1"), Contains("x has elements in no run"));
+  CHECK_THAT(part(numbers({0, std::int64_t{1} << 62}), shape, "1/1"), Contains("leads outside"));
+  CHECK_THAT(part(run, shape, "2/1"), Contains("part is '2/1'"));
+  CHECK_THAT(part(run, shape, "one"), Contains("part is 'one'"));
+}
+
+TEST_CASE_METHOD(Parts, "dump: processes that mpirun started without MPI are told so") {
+  const auto dump = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"dump", path, "-o", folder.path("all.npz")});
+    return mha::test::run(more, {.env = {{"OMPI_COMM_WORLD_SIZE", "4"}}});
+  };
+  CHECK_THAT(dump({}).err, Contains("built without MPI"));
+  CHECK(dump({"--part", "1/4"}).code == 0);
+}

@@ -32,6 +32,12 @@ same() { # same N NAME ARGUMENTS...
   "$program" "$@" -o "$folder/one-$name" && ranks "$n" "$program" "$@" -o "$folder/all-$name" &&
     cmp "$folder/one-$name" "$folder/all-$name"
 }
+# The same text.
+prints_same() { # prints_same N ARGUMENTS...
+  n=$1
+  shift
+  "$program" "$@" >"$folder/one.txt" && ranks "$n" "$program" "$@" >"$folder/all.txt" && cmp "$folder/one.txt" "$folder/all.txt"
+}
 # N ranks, of which number BAD runs `sh -c INSTEAD`, end with exit code 2 and one message, and leave nothing behind.
 fails() { # fails N BAD "X of the bad rank" MESSAGE
   mkdir -p "$folder/out" && echo old >"$folder/out/kept.npy"
@@ -97,7 +103,11 @@ done
   check "a folder that is missing" refuses "there is no folder" dump $layer -o "$folder/no/a.safetensors"
   check "--part under mpirun" refuses "whose ranks are parts already" dump $layer --part 1/2 -o "$folder/a.npz"
   check "a wrong option is said once" refuses "no stage is called" dump $layer -s weihgts -o "$folder/a.npy"
-  check "what is not shared out runs once" says_once "head_result " show data/quickstart.json
+  check "show: the overview of all ranks" prints_same 3 show $layer
+  check "show: the numbers of all ranks" prints_same 4 show $layer -s weights,k,output --batch 1 --query 250-260 -f csv
+  check "show: a selection across parts" prints_same 2 show $layer -s row_max -f json
+  check "show: bytes" same 3 o.npy show $layer -s output -f npy
+  check "what is not shared out runs once" says_once "also called" stages data/quickstart.json
   check "bench measures all ranks" says_once '"threads": 3' bench $layer -j 1 --repeat 2 --format json
 }
 echo "$passed passed, $failed failed"

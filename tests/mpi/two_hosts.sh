@@ -94,7 +94,11 @@ for stage in weights output; do
   # The second host's half of the result, and the input that it reads.
   agrees "$stage of $tokens tokens" "$measured" $((start + $(size_of "$folder/shared/two.npy") / 2 + $(size_of "$input")))
 done
-ranks --version | head -1
+# What the first host prints of what the second has computed travels between the ranks.
+measured=$(bytes_of ranks show "$input" -s head_out -j 1 -f npy -o "$folder/shared/two.npy")
+"$program" show "$input" -s head_out -f npy -o "$folder/one.npy"
+cmp "$folder/one.npy" "$folder/shared/two.npy" || { echo "FAILED: other bytes"; failed=1; }
+agrees "show head_out of $tokens tokens" "$measured" $((start + $(size_of "$folder/shared/two.npy") / 2 + $(size_of "$input")))
 [ $failed -eq 0 ] && echo "two hosts: passed"
 done=yes
 exit $failed

@@ -98,7 +98,7 @@ TEST_CASE("includes point one way", "[house]") {
        {"assemble.hpp", "fused.hpp", "layer.hpp", "tensor.hpp", "error.hpp", "settings.hpp"},
        {"io"}},
       {"observe", {}, {"io", "kernels"}, true},
-      {"ranks", {}, {"io", "kernels"}, true},
+      {"ranks", {}, {"io", "kernels", "observe"}, true},
       {"analysis", {}, {"observe", "kernels", "ranks"}, true},
       {"render", {}, {"observe", "analysis"}, true},
   };
