@@ -54,8 +54,8 @@ struct Checkpoint {
     return {"dump", folder.path("model"), "--layer", layers, input, "--quiet",
             "-o",   folder.path(to)};
   }
-  /// KiB that the program had in memory at most. Run from a small shell: a child counts the memory
-  /// of who starts it.
+  /// KiB that the program had in memory at most. A child also counts the memory of who starts it:
+  /// here Python's 10 MiB, less than what the program takes.
   std::size_t memory_of(const std::string& layers, const std::string& to) const {
     std::string command = "\"$MHA\"";
     for (const std::string& word : line(layers, to)) command += " '" + word + "'";
