@@ -62,14 +62,17 @@ std::string listed(const std::vector<std::string>& words) {
   return list;
 }
 
+void require_choice(const std::string& name, const std::string& value,
+                    const std::vector<std::string>& choices) {
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const std::vector<std::string_view> candidates(choices.begin(), choices.end());
+  throw UsageError(fmt::format("{} is '{}': one of {} expected{}", name, value, listed(choices),
+                               did_you_mean(value, candidates)));
+}
+
 /// Hands a value to its option; what it says about the value gets the option's name in front.
 void hand_over(const Option& option, const std::string& value) {
-  if (!option.choices.empty() &&
-      std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
-    const std::vector<std::string_view> candidates(option.choices.begin(), option.choices.end());
-    throw UsageError(fmt::format("{} is '{}': one of {} expected{}", option.name, value,
-                                 listed(option.choices), did_you_mean(value, candidates)));
-  }
+  require_choice(option.name, value, option.choices);
   try {
     option.set(value);
   } catch (const UsageError&) {
@@ -160,11 +163,12 @@ Option& Cli::choice(std::string_view names, std::vector<std::string> choices, st
 }
 
 void Cli::positionals(std::string name, std::string help, std::vector<std::string>& target,
-                      bool required) {
+                      bool required, std::vector<std::string> choices) {
   positional_name_ = std::move(name);
   positional_help_ = std::move(help);
   positionals_ = &target;
   positional_required_ = required;
+  positional_choices_ = std::move(choices);
 }
 
 void Cli::refuse_unknown(const std::string& word) const {
@@ -233,6 +237,10 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
       if (!option->is_flag() && value.size() > 1 && value[0] == '-' &&
           parser.get_option_no_throw(value))
         throw UsageError(fmt::format("{} needs a value, and {} is an option", option->name, value));
+    if (option->repeats) {
+      for (const std::string& value : values) hand_over(*option, value);
+      continue;
+    }
     std::string value = values.back();
     if (option->joins) {
       value.clear();
@@ -244,6 +252,11 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
   if (positional_required_ && positionals_->empty())
     throw UsageError(fmt::format("{} needs a {}", command_,
                                  positional_name_.substr(0, positional_name_.find("..."))));
+  if (!positional_choices_.empty() && positionals_->size() > 1)
+    throw UsageError(fmt::format("{} takes one {}", command_, positional_name_));
+  if (!positional_choices_.empty())
+    for (const std::string& word : *positionals_)
+      require_choice(positional_name_, word, positional_choices_);
   return true;
 }
 

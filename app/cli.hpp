@@ -34,7 +34,8 @@ struct Option {
   std::string group;                ///< the heading that it stands under in help
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
   Completes completes = Completes::nothing;
-  bool joins = false; ///< given again, its values are joined with commas; else the last wins
+  bool joins = false;   ///< given again, its values are joined with commas; else the last wins
+  bool repeats = false; ///< given again, each of its values is set
   std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
 
   bool is_flag() const { return value_name.empty(); }
@@ -83,8 +84,9 @@ public:
   Option& add(Option option);
 
   /// What stands without an option: "SOURCE...". Without this declaration such words are refused.
+  /// With `choices`, it is one of these words.
   void positionals(std::string name, std::string help, std::vector<std::string>& target,
-                   bool required);
+                   bool required, std::vector<std::string> choices = {});
   /// What the command does, for its help: a few sentences.
   void about(std::string text) { about_ = std::move(text); }
   void example(std::string line, std::string text) {
@@ -101,6 +103,7 @@ public:
   const std::string& positional_name() const { return positional_name_; }
   const std::string& positional_help() const { return positional_help_; }
   bool positional_required() const { return positional_required_; }
+  const std::vector<std::string>& positional_choices() const { return positional_choices_; }
 
 private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
@@ -109,6 +112,7 @@ private:
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
   std::string positional_name_, positional_help_;
+  std::vector<std::string> positional_choices_;
   bool positional_required_ = false;
   std::vector<std::string>* positionals_ = nullptr;
 };

@@ -41,6 +41,25 @@ std::size_t columns_of(int stream, bool terminal) {
   return width_in_a_pipe;
 }
 
+/// Lines of a terminal; 0 for what has no end.
+std::size_t lines_of(int stream, bool terminal) {
+  winsize size{};
+  return terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
+/// What the environment says of colours: COLORTERM as most terminals set it, or the name in TERM.
+render::Depth depth_of(bool color, Color asked) {
+  if (!color) return render::Depth::none;
+  const auto is = [](const char* variable, std::string_view part) {
+    const char* value = std::getenv(variable);
+    return value && std::string_view(value).find(part) != std::string_view::npos;
+  };
+  if (is("COLORTERM", "truecolor") || is("COLORTERM", "24bit") || is("TERM", "direct"))
+    return render::Depth::truecolor;
+  return asked == Color::always || is("TERM", "256color") ? render::Depth::palette
+                                                          : render::Depth::none;
+}
+
 render::Look look_of(int stream, Color color) {
   render::Look look;
   look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
@@ -49,6 +68,8 @@ render::Look look_of(int stream, Color color) {
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
   look.color = color == Color::always ||
                (color == Color::automatic && look.terminal && !dumb && !is_set("NO_COLOR"));
+  look.height = lines_of(stream, look.terminal);
+  look.depth = depth_of(look.color, color);
   return look;
 }
 

@@ -47,8 +47,32 @@ void examples(std::string& out, const std::vector<Example>& list, const Look& lo
 
 } // namespace
 
+const char* const program_summary = "every step of multi-head attention, visible";
+const char* const program_about =
+    "Takes a layer's input and weights from files and prints, writes or explains any intermediate "
+    "of multi-head attention: queries, keys and values of every head, scores before and after "
+    "scaling and masking, attention weights, each head's output, their concatenation, the output.";
+
+const std::vector<Example>& program_examples() {
+  static const std::vector<Example> list{
+      {"info data/induction", "what is in a checkpoint"},
+      {"show data/quickstart.json", "every step of a layer, one line each"},
+      {"show data/quickstart.json --stage weights --head 0",
+       "the attention weights of the first head"},
+      {"dump data/quickstart.json -o stages.npz", "every step as arrays"}};
+  return list;
+}
+
+std::vector<std::string> groups_of(const Cli& cli) {
+  std::vector<std::string> groups;
+  for (const Option& option : cli.options())
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end())
+      groups.push_back(option.group);
+  return groups;
+}
+
 std::string help_of_program(const Look& look) {
-  std::string out = look.bold("mha-inspect") + ": every step of multi-head attention, visible\n\n";
+  std::string out = look.bold("mha-inspect") + ": " + program_summary + "\n\n";
   out += look.bold("Usage") + "\n  mha-inspect COMMAND SOURCE... [options]\n\n" +
          look.bold("Commands") + "\n";
   std::size_t widest = 0;
@@ -61,13 +85,7 @@ std::string help_of_program(const Look& look) {
             "checkpoint "
             "folder, NAME=FILE[:TENSOR] for a single tensor, or - for standard input.",
             0, look.width);
-  examples(out,
-           {{"info data/induction", "what is in a checkpoint"},
-            {"show data/quickstart.json", "every step of a layer, one line each"},
-            {"show data/quickstart.json --stage weights --head 0",
-             "the attention weights of the first head"},
-            {"dump data/quickstart.json -o stages.npz", "every step as arrays"}},
-           look);
+  examples(out, program_examples(), look);
   out += "\n`mha-inspect COMMAND --help` explains a command, `mha-inspect --version` tells the "
          "version.\n";
   return out;
@@ -90,11 +108,7 @@ std::string help_of(const Command& command, const Cli& cli, const Look& look) {
     out += "\n" + look.bold(cli.positional_name()) + "\n";
     paragraph(out, cli.positional_help(), 2, look.width);
   }
-  std::vector<std::string_view> groups;
-  for (const Option& option : cli.options())
-    if (std::find(groups.begin(), groups.end(), option.group) == groups.end())
-      groups.push_back(option.group);
-  for (std::string_view group : groups) {
+  for (const std::string& group : groups_of(cli)) {
     out += "\n" + look.bold(group) + "\n";
     for (const Option& option : cli.options())
       if (option.group == group)

@@ -6,6 +6,14 @@
 
 namespace mha::app {
 
+/// What the program is, in a line; what it does, in a few sentences; first lines to try.
+extern const char* const program_summary;
+extern const char* const program_about;
+const std::vector<Example>& program_examples();
+
+/// The headings of a command's options, in their order.
+std::vector<std::string> groups_of(const Cli& cli);
+
 /// What `mha-inspect` and `mha-inspect --help` print: the commands and some first lines to try.
 std::string help_of_program(const render::Look& look);
 /// What `mha-inspect COMMAND --help` prints.

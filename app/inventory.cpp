@@ -35,8 +35,33 @@ Model opened(Request request, Inventory& inventory) {
   }
 }
 
+/// Its parts with their ranges, and what lint finds. Without `loaded`: of what could be read of a
+/// layer that could not be made.
+LintSubject looked_at(const Model& model, const std::string& id, const LoadedLayer* loaded,
+                      std::size_t threads) {
+  LintSubject subject;
+  subject.loaded = loaded;
+  subject.threads = threads;
+  for (Model::Part& part : model.parts(id)) {
+    const Summary summary = summary_of(part.tensor);
+    subject.parts.push_back(
+        {std::move(part.name), std::move(part.source), std::move(part.tensor), summary});
+  }
+  return subject;
+}
+
+/// What can be said of a layer that cannot be made.
+std::vector<Finding> findings_without(const Model& model, const std::string& id,
+                                      std::size_t threads) {
+  try {
+    return lint(looked_at(model, id, nullptr, threads));
+  } catch (const Error&) {
+    return {}; // its tensors cannot be read, which is the reason already
+  }
+}
+
 /// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
-void list_layers(const Model& model, bool sizes, Inventory& inventory) {
+void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
   std::erase_if(inventory.layers, [&](const Inventory::Line& line) {
     return std::find(chosen.begin(), chosen.end(), line.listing.id) == chosen.end();
@@ -52,6 +77,10 @@ void list_layers(const Model& model, bool sizes, Inventory& inventory) {
       line.dims = loaded.layer.dims;
       line.dtype = loaded.layer.dtype;
       for (const std::string& text : loaded.notes) note(text);
+      for (Finding& finding : lint(looked_at(model, line.listing.id, &loaded, threads))) {
+        finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
+        inventory.findings.push_back(std::move(finding));
+      }
     } catch (const Error& error) {
       note(fmt::format("layer {}: {}", line.listing.id, error.what()));
     }
@@ -71,7 +100,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     if (inventory.reason.empty())
       inventory.reason = fmt::format("{} layers are chosen; info shows the settings of one",
                                      model.chosen().size());
-    list_layers(model, ranges, inventory);
+    list_layers(model, ranges, threads, inventory);
     return inventory;
   }
   if (!inventory.reason.empty()) return inventory;
@@ -80,6 +109,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     loaded = model.load(model.chosen()[0]);
   } catch (const Error& error) {
     inventory.reason = error.what();
+    if (ranges) inventory.findings = findings_without(model, model.chosen()[0], threads);
     return inventory;
   }
   if (loaded.origins.empty()) {
@@ -92,11 +122,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   inventory.headline = headline(model, loaded, render::Look{});
   inventory.headline.pop_back(); // its end of line
   inventory.notes = loaded.notes;
-  for (const Model::Part& part : model.parts(loaded.id)) {
-    const std::optional<Summary> range =
-        ranges ? std::optional(summary_of(part.tensor)) : std::nullopt;
-    inventory.parts.push_back(
-        {{part.name, part.tensor.dtype(), part.tensor.shape(), range}, part.source});
+  if (ranges) {
+    const LintSubject subject = looked_at(model, loaded.id, &loaded, threads);
+    inventory.findings = lint(subject);
+    for (const LintPart& part : subject.parts)
+      inventory.parts.push_back(
+          {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
+  } else {
+    for (const Model::Part& part : model.parts(loaded.id))
+      inventory.parts.push_back(
+          {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
   }
   const auto rank = [](const Inventory::Part& part) {
     std::size_t i = 0;

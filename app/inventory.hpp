@@ -1,6 +1,7 @@
 #pragma once
 // What `info` finds out about the files, and how it says it.
 
+#include "analysis/lint.hpp"
 #include "load.hpp"
 #include "observe/summary.hpp"
 #include "render/text.hpp"
@@ -43,6 +44,7 @@ struct Inventory {
   std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
   std::string reason;                                ///< otherwise: why not
   std::vector<std::string> notes;
+  std::vector<Finding> findings; ///< of lint; not for --headers
 };
 
 /// Opens the sources and looks. Files that are no layer are no error; files that are broken are.

@@ -171,11 +171,17 @@ std::string inventory_text(const Inventory& inventory, const Look& look) {
     section("no layer could be made: " + inventory.reason + "\n");
   else
     section(inventory.reason + "\n");
-  if (!inventory.notes.empty()) section(look.bold("notes") + "\n");
-  for (const std::string& note : inventory.notes) {
-    const std::vector<std::string> lines = render::wrapped(visible(note), look.width - 2);
-    for (std::size_t i = 0; i < lines.size(); ++i) out += (i == 0 ? "· " : "  ") + lines[i] + "\n";
-  }
+  const auto list = [&](const std::string& title, const auto& items, const auto& text) {
+    if (items.empty()) return;
+    section(look.bold(title) + "\n");
+    for (const auto& item : items) {
+      const std::vector<std::string> lines = render::wrapped(visible(text(item)), look.width - 2);
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        out += (i == 0 ? "· " : "  ") + lines[i] + "\n";
+    }
+  };
+  list("notes", inventory.notes, [](const std::string& note) { return note; });
+  list("worth a look", inventory.findings, [](const Finding& finding) { return finding.text; });
   return out;
 }
 
@@ -233,6 +239,10 @@ std::string inventory_json(const Inventory& inventory) {
   }
   out += ",\n  \"notes\": " +
          json_list(inventory.notes, [](const std::string& note) { return json_quoted(note); });
+  out += ",\n  \"checks\": " + json_list(inventory.findings, [](const Finding& finding) {
+           return fmt::format("{{\"check\": {}, \"text\": {}}}", json_quoted(finding.check),
+                              json_quoted(finding.text));
+         });
   return out + "\n}\n";
 }
 

@@ -4,11 +4,12 @@
 #include "console.hpp"
 #include "help.hpp"
 #include "io/writer.hpp"
+#include "manual.hpp"
 #include "ranks/ranks.hpp"
+#include "signals.hpp"
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <new>
 
@@ -45,6 +46,10 @@ int run(std::vector<std::string> arguments) {
     print("mha-inspect " MHA_VERSION "\n");
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "help" && arguments[1] == "--share") {
+    write_share(arguments[2]); // for `cmake --install`: man pages and completions, into a folder
+    return 0;
+  }
   if (arguments[0] == "help") { // `help show` is `show --help`
     if (arguments.size() == 1)
       arguments = {"--help"};
@@ -76,7 +81,7 @@ int run(std::vector<std::string> arguments) {
 } // namespace mha::app
 
 int main(int count, char** words) {
-  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of write(), handled below
+  mha::app::handle_signals();
   mha::Ranks& ranks = mha::world();
   if (!ranks.is_first()) mha::app::be_silent();
   try {
@@ -93,7 +98,10 @@ int main(int count, char** words) {
   } catch (const mha::RankFailed& error) { // all ranks know
     mha::app::print_error(error.what());
   } catch (const std::bad_alloc&) {
-    mha::app::print_error(ranks.failed("out of memory"));
+    if (ranks.count() == 1)
+      std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
+    else
+      mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
     mha::app::print_error(ranks.failed(error.what()));
   }

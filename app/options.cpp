@@ -1,5 +1,7 @@
 #include "options.hpp"
 
+#include "progress_bar.hpp"
+
 #include <algorithm>
 #include <charconv>
 
@@ -159,7 +161,7 @@ void add_common(Cli& cli, Common& common, bool computes) {
              "one JSON line on standard error: seconds to read, compute and write");
   }
   cli.flag("--strict", common.strict, "what would be a note is an error");
-  cli.flag("--quiet,-q", common.quiet, "no notes on standard error");
+  cli.flag("--quiet,-q", common.quiet, "no notes and no progress on standard error");
   Option color;
   color.name = "--color";
   color.value_name = "auto|always|never";
@@ -180,6 +182,7 @@ LoadedLayer load_layer(const Model& model, const std::string& id, Common& common
   if (common.strict && !loaded.notes.empty()) fail("{} (an error by --strict)", loaded.notes[0]);
   if (!common.quiet)
     for (const std::string& note : loaded.notes) print_note(note, common.color);
+  if (!common.quiet && common.progress) show_progress(model.chosen().size());
   return loaded;
 }
 

@@ -34,14 +34,15 @@ struct Common {
   Color color = Color::automatic;
   std::size_t threads = 0;
   bool timings = false, strict = false, quiet = false;
+  bool progress = true; ///< whether a bar may show how far long computations are
   double read_s = 0, compute_s = 0,
          write_s = 0; ///< filled with Stopwatch, printed by report_timings
 };
 /// --color, --quiet, --strict, and for commands that compute --threads and --timings.
 void add_common(Cli& cli, Common& common, bool computes = true);
 
-/// Reads one layer: its notes go to standard error (none with --quiet; with --strict the first one
-/// is an error), its time to read_s.
+/// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
+/// error (none with --quiet; with --strict the first one is an error), its time to read_s.
 LoadedLayer load_layer(const Model& model, const std::string& id, Common& common);
 /// The line of --timings, if asked for.
 void report_timings(const Common& common);

@@ -4,6 +4,7 @@
 #include "io/writer.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace mha::app {
 
@@ -40,6 +41,15 @@ void split(std::vector<Piece>& pieces, std::string_view placeholder,
   pieces = std::move(finer);
 }
 
+/// Many files want a folder of their own. Where it cannot be made, opening the file says why.
+void make_folders(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::path(piece.path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  }
+}
+
 } // namespace
 
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
@@ -47,6 +57,47 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
   cli.group("Output");
   cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
+}
+
+namespace {
+
+/// The extensions of every form, one after the other.
+void each_extension(
+    const std::function<void(std::string_view extension, std::string_view form)>& use) {
+  for (const render::Form& form : render::forms()) {
+    std::string_view rest = form.extensions;
+    while (!rest.empty()) {
+      use(rest.substr(0, rest.find(',')), form.name);
+      rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
+    }
+  }
+}
+
+} // namespace
+
+std::string_view form_of_extension(const std::string& path) {
+  std::string_view found;
+  each_extension([&](std::string_view extension, std::string_view form) {
+    if (path.ends_with(extension)) found = form;
+  });
+  return found;
+}
+
+std::string form_extensions() {
+  std::string list;
+  each_extension([&](std::string_view extension, std::string_view) {
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", extension);
+  });
+  return list;
+}
+
+std::string text_form(const OutputOptions& output) {
+  if (!output.format.empty()) return output.format;
+  if (output.to_standard_output()) return "table";
+  const std::string_view form = form_of_extension(output.path);
+  if (form.empty())
+    fail("{}: the extension names no format ({}); give --format", output.path, form_extensions());
+  return std::string(form);
 }
 
 render::Sink TextFile::sink() {
@@ -86,6 +137,7 @@ std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
     split(pieces, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}"))
     split(pieces, "{head}", &Selection::head, dims.H, "heads", "--head");
+  if (path.find('{') != std::string::npos) make_folders(pieces);
   return pieces;
 }
 

@@ -17,6 +17,14 @@ struct OutputOptions {
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
                 std::string help);
 
+/// The text form (render::forms()) for an output: --format, else by the extension of the path, else
+/// a table. Throws Error for an extension that names none.
+std::string text_form(const OutputOptions& output);
+/// The form that the extension of a path names, or "".
+std::string_view form_of_extension(const std::string& path);
+/// ".txt, .csv, …": every extension that names a form.
+std::string form_extensions();
+
 /// The text that one file gets, or standard output at once.
 class TextFile {
 public:
@@ -35,8 +43,8 @@ struct Piece {
   Selection selection;
 };
 /// {layer}, {batch} and {head} filled in: one piece per layer, batch item and head, whose axes are
-/// dropped. Stages that lack such an axis are taken out of `stages`; throws Error if none is left,
-/// or if `named` says that they were asked for by name.
+/// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
+/// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
 std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
                              const Selection& selection, std::vector<Stage>& stages, bool named);
 bool mentions(std::string_view path, std::string_view placeholder);

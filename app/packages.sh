@@ -1,9 +1,17 @@
 # Installs what is missing (Debian and its kin), or names it and stops. Sourced by app/demo.sh and
-# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, or a header in <>.
+# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a file, a header in <>, or
+# a library that is loaded at run time (lib*.so.N).
 
 have() {
   case $1 in
     "<"*) printf '#include %s\n' "$1" | c++ -std=c++20 -x c++ -E - >/dev/null 2>&1 ;;
+    /*) [ -e "$1" ] ;;
+    lib*.so.*)
+      for library in /usr/lib/*/"$1" /usr/lib/"$1" /usr/lib64/"$1" /lib/*/"$1"; do
+        [ ! -e "$library" ] || return 0
+      done
+      return 1
+      ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
   esac
 }
@@ -31,6 +39,9 @@ need_packages() {
 
 build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp> libxtensor-dev=<xtensor/xarray.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> libdnnl-dev=<oneapi/dnnl/dnnl.h> zlib1g-dev=<zlib.h>
-  libutf8proc-dev=<utf8proc.h>"
-test_packages="catch2=<catch2/catch.hpp> jq=jq"
+  libutf8proc-dev=<utf8proc.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
+  fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
+test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
 mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"
+# For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
+web_packages="chromium=chromium nodejs=node npm=npm"

@@ -31,6 +31,7 @@ public:
       : parts_(std::move(parts)), notes_(notes) {
     layer_.settings = std::move(settings);
     layer_.dtype = compute_dtype(parts_, dtype);
+    for (const auto& [name, part] : parts_) numbers_ += part.tensor.count();
   }
 
   Layer assemble(Labels labels) {
@@ -39,6 +40,7 @@ public:
     const Heads heads = find_heads(parts_, given_, layer_.settings);
     unfuse(heads);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
+    require_plausible(layer_.dims);
     const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});
     const std::string output_source = first_of({"W_o", "output", "W_v", "v", "V"});
     take_inputs();
@@ -55,6 +57,17 @@ private:
   const Part* find(const char* name) const {
     const auto part = parts_.find(name);
     return part == parts_.end() ? nullptr : &part->second;
+  }
+
+  /// Arrays without numbers may claim any length, and num_heads is what somebody says: neither may
+  /// make work or take memory that no tensor's numbers are behind.
+  void require_plausible(const Dims& d) const {
+    constexpr std::size_t harmless = 1 << 16;
+    for (const auto& [count, what] :
+         {std::pair{d.B, "batch items"}, {d.T, "queries"}, {d.S_all, "keys"}, {d.H, "heads"}})
+      if (count > harmless + numbers_)
+        fail("{}, but all tensors together have {}", counted(count, what),
+             counted(numbers_, "numbers"));
   }
 
   /// Where the first of these tensors comes from, for messages.
@@ -307,6 +320,7 @@ private:
   Parts parts_;
   GivenParts given_;
   Layer layer_;
+  std::size_t numbers_ = 0; ///< of all tensors together
   std::vector<std::string>& notes_;
 };
 

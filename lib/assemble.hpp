@@ -17,6 +17,7 @@ struct Part {
       source; ///< where it is, for messages: "weights.npz: W_q", "data/llama: …q_proj.weight"
   bool bound = false; ///< by NAME=: then a stage always replaces its computation
   bool weak = false;  ///< numbers without a dtype (JSON lists), which do not decide the precision
+  bool loose = false; ///< bound without @AXES to a tensor of another name
   bool rows = false;  ///< applied to rows, X W, even where the files' tokens are columns
 };
 using Parts = std::map<std::string, Part>;

@@ -6,6 +6,7 @@
 #include "kernels/rows.hpp"
 #include "kernels/tokens.hpp"
 #include "position.hpp"
+#include "progress.hpp"
 #include "projection.hpp"
 #include "seconds.hpp"
 #include "softmax_block.hpp"
@@ -76,6 +77,7 @@ private:
   Observer& observer;
   const Dims& dims;
   std::size_t threads;
+  Meter meter;
   TokenStages<T> token;
   RotaryTable<T> rotary;
   Routine projecting, scoring, weighing;
@@ -90,6 +92,7 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
       observer(the_observer),
       dims(the_layer.dims),
       threads(the_threads == 0 ? threads_for(the_layer) : the_threads),
+      meter(the_layer, the_plan),
       token(the_layer, the_plan) {
   // Which routine multiplies follows from the layer's shape alone.
   const std::size_t rows = dims.B * (dims.T + dims.S);
@@ -109,6 +112,7 @@ template <class T> void Forward<T>::for_rows(const std::vector<Rows>& all) const
   parallel_for(tiles.size(), threads, [&](std::size_t i) {
     const auto& [rows, tile] = tiles[i];
     rows->work(tile);
+    meter.rows(tile.count);
   });
 }
 
@@ -237,6 +241,7 @@ template <class T> void Forward<T>::attend() {
       const std::size_t end = std::min(begin + block_queries, dims.T), band = band_queries();
       for (std::size_t first = begin; first < end; first += band)
         attend(unit.batch, unit.head, first, std::min(band, end - first));
+      meter.queries(begin, end);
     });
   }
   show_tokens(Stage::head_out);

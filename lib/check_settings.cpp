@@ -82,9 +82,9 @@ void check_settings(const Layer& layer, const std::string& head_source,
       if (const std::string why = idle(layer, name); !why.empty())
         notes.push_back(fmt::format("{} changes nothing: {}", from, why));
   if (s.rope == Rope::none && !layer.positions.empty())
-    notes.push_back("positions change nothing: rope is none");
+    notes.emplace_back("positions change nothing: rope is none");
   if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))
-    notes.push_back(
+    notes.emplace_back(
         "norm.weight and norm.bias change nothing: input_norm is none; layer or rms applies them");
 }
 

@@ -8,6 +8,23 @@ namespace mha {
 
 namespace {
 
+/// Control characters as \xNN; other bytes are left to whoever prints.
+std::string in_one_line(const std::string& message) {
+  std::string line;
+  for (const char c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      line += c;
+  return line;
+}
+
+} // namespace
+
+Error::Error(const std::string& message) : std::runtime_error(in_one_line(message)) {}
+
+namespace {
+
 /// Damerau's edit distance restricted to adjacent swaps: "haed" is one step from "head".
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);

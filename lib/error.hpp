@@ -11,10 +11,11 @@
 
 namespace mha {
 
-/// Everything that can go wrong with what the user gave. `what()` is one line, ready to print.
+/// Everything that can go wrong with what the user gave. `what()` is one line, ready to print:
+/// control characters, which names in files and on the command line may have, are escaped.
 class Error : public std::runtime_error {
 public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
 };
 
 /// Throws an Error with a formatted message.

@@ -21,6 +21,7 @@ struct Dims {
   std::size_t S = 0;                                    ///< current keys
   std::size_t past = 0, extra = 0, zero = 0, S_all = 0; ///< S_all = past + S + extra + zero
   std::size_t H = 0, H_kv = 0;
+  bool kv_tiled = false;   ///< heads share as 0, 1, …, 0, 1, …: a mistake that `diagnose` knows
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
   std::size_t d_out = 0; ///< width of the output
@@ -88,9 +89,9 @@ struct Layer {
   Shape shape_of(Stage stage) const;
 };
 
-/// Query head h reads key/value head floor(h · H_kv / H).
+/// Query head h reads key/value head floor(h · H_kv / H); tiled, h mod H_kv.
 inline std::size_t kv_head_of(const Dims& dims, std::size_t h) {
-  return h * dims.H_kv / dims.H;
+  return dims.kv_tiled ? h % dims.H_kv : h * dims.H_kv / dims.H;
 }
 
 } // namespace mha

@@ -42,6 +42,14 @@ std::vector<std::string> labels_of(const Tensor& numbers) {
   return labels;
 }
 
+/// Whether nothing of a layer is there but inputs and stages.
+bool holds_results_only(const Parts& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
+    const TensorInfo* info = find_tensor_name(entry.first);
+    return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
+  });
+}
+
 /// Splits "a b  c" at spaces.
 std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
@@ -218,7 +226,7 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
     Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
-         entry.weak_dtype});
+         entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
   }
 }
 
@@ -295,8 +303,10 @@ void Model::State::collect(const std::string& id, Parts& parts, Settings& settin
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
   add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
+  if (request.results_given && holds_results_only(parts))
+    for (auto& [name, part] : parts) part.bound = true;
   for (const auto& [name, part] : parts)
-    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape()});
+    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
 Model::Model(Request request) : state_(std::make_unique<State>()) {

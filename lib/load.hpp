@@ -22,6 +22,9 @@ struct Request {
   std::string naming;             ///< --naming: a family by name, or ""
   std::string config;             ///< --config: a config.json, or ""
   std::string tokens, key_tokens; ///< file, or words in one string, or ""
+  /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
+  /// if they were bound: two dumps can be compared.
+  bool results_given = false;
 };
 
 /// Where one tensor of the layer came from, for `info`.
@@ -30,6 +33,8 @@ struct Origin {
   std::string source; ///< "data/induction: model.layers.0.self_attn.q_proj.weight"
   DType dtype = DType::f32;
   Shape shape; ///< as in the file
+  /// Bound without @AXES to a tensor of another name: which of its axes is which was not said.
+  bool orientation_unknown = false;
 };
 
 /// A layer with what `info` tells about it.

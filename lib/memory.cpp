@@ -65,15 +65,10 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
     if (zeroed && !fresh) std::memset(block, 0, bytes);
     return {block, [lines](std::byte* memory) { LargeBlocks::get().give_back(memory, lines); }};
   }
-  // Not aligned_alloc: glibc's cannot use again what it gave back, and a run over many layers
-  // grows.
-  std::size_t room = lines + alignment;
-  void* memory = std::malloc(room);
-  if (!memory) return nullptr;
-  void* aligned = memory;
-  std::align(alignment, lines, aligned, room);
-  if (zeroed) std::memset(aligned, 0, lines);
-  return {static_cast<std::byte*>(aligned), [memory](std::byte*) { std::free(memory); }};
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, lines));
+  if (!block) return nullptr;
+  if (zeroed) std::memset(block, 0, lines);
+  return {block, [](std::byte* memory) { std::free(memory); }};
 }
 
 template <class T> T* Buffer<T>::room_for(std::size_t n) {

@@ -329,7 +329,7 @@ private:
       d_out.learn(shape.back(), p->source, &shape);
     }
     if (H.known && d_v.known && !d_out.known) d_out.learn(H.value * d_v.value, d_v.source);
-    if (!H.known && !d_out.known && concat_width() > 0) d_out.learn(concat_width(), H_d_v.source);
+    if (!d_out.known && concat_width() > 0) d_out.learn(concat_width(), H_d_v.source);
     if (const Part* p = part("b_o")) d_out.learn(p->tensor.count(), p->source, &p->tensor.shape());
     if (H_d_v.known && H.known) {
       if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);

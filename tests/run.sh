@@ -46,5 +46,35 @@ for program in unit-tests cli-tests; do
   passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
   [ "$(cat "$build/$program.status")" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
 done
+
+# The page of `report` in a browser: once, with the dev build.
+if [ "$preset" = dev ]; then
+  echo "== web-tests"
+  web=$build/web skipped=
+  mkdir -p "$web"
+  # shellcheck disable=SC2086  # one word a package
+  [ "${CI:-}" != true ] || need_packages $web_packages
+  for program in chromium node npm; do
+    have "$program" || skipped="$skipped $program"
+  done
+  cp tests/web/package.json tests/web/package-lock.json "$web/"
+  if [ -z "$skipped" ] && ! (cd "$web" && npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1); then
+    cat "$web/npm.log"
+    skipped=" playwright-core (npm ci failed)"
+  fi
+  if [ -z "$skipped" ]; then
+    MHA=$build/app/mha-inspect OUT=$web node --test --test-reporter=tap tests/web/report_test.mjs >"$build/web-tests.log" 2>&1 ||
+      sed -n '/^not ok/,$p' "$build/web-tests.log"
+    counts=$(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } END { if (p + f > 0) print p, f }' "$build/web-tests.log")
+    [ -n "$counts" ] || { cat "$build/web-tests.log"; counts="0 1"; }
+    echo "$counts" | awk '{ print $1 " passed, " $2 + 0 " failed; screenshots in '"$web"'" }'
+    passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+  elif [ "${CI:-}" = true ]; then
+    echo "web tests could not run: missing$skipped"
+    failed=$((failed + 1))
+  else
+    echo "web tests skipped: missing$skipped (apt-get install --no-install-recommends chromium nodejs npm)"
+  fi
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -36,6 +36,7 @@ void keep_freed_memory() {
 int BenchCommand::run() {
   if (repeat == std::size_t{0}) throw UsageError("--repeat is 0: at least 1 expected");
   keep_freed_memory();
+  common.progress = false; // it would be timed, too
   std::optional<Model> model;
   {
     const Stopwatch watch(common.read_s);

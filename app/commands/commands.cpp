@@ -10,9 +10,15 @@ constexpr Command list[] = {
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
   {"show", "an overview of all steps, or the numbers of some", declare_show, true},
   {"dump", "write steps to files", declare_dump, true},
+  {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map},
   {"explain", "one query token, step by step with its numbers", declare_explain},
+  {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
+  {"report", "a page to look at heads in a browser", declare_report},
+  {"diff", "compare every step with another implementation's", declare_diff},
+  {"diagnose", "find the convention that explains a difference", declare_diagnose},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench, true},
+  {"completion", "print the completion script of a shell", declare_completion},
 };
 // clang-format on
 
@@ -29,6 +35,16 @@ const Command& command_named(std::string_view name) {
     names.push_back(command.name);
   }
   throw UsageError(fmt::format("no command is called '{}'{}", name, did_you_mean(name, names)));
+}
+
+std::vector<Declared> declared_commands() {
+  std::vector<Declared> all;
+  for (const Command& command : list) {
+    Cli cli{std::string(command.name)};
+    Run run = command.declare(cli);
+    all.push_back({&command, std::move(cli), std::move(run)});
+  }
+  return all;
 }
 
 } // namespace mha::app

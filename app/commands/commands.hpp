@@ -21,12 +21,27 @@ std::span<const Command> commands();
 /// By name; throws UsageError with "did you mean".
 const Command& command_named(std::string_view name);
 
+/// A command with its declarations.
+struct Declared {
+  const Command* command;
+  Cli cli;
+  Run run; ///< owns what the declarations are bound to
+};
+/// All of them, in the same order: what help, man pages and completions are made from.
+std::vector<Declared> declared_commands();
+
 Run declare_info(Cli& cli);
 Run declare_stages(Cli& cli);
 Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
+Run declare_map(Cli& cli);
 Run declare_explain(Cli& cli);
+Run declare_report(Cli& cli);
+Run declare_diff(Cli& cli);
+Run declare_diagnose(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
+Run declare_completion(Cli& cli);
+Run declare_stats(Cli& cli);
 
 } // namespace mha::app

@@ -242,7 +242,7 @@ void DumpCommand::compute_into(const LoadedLayer& loaded, Files& files) {
       std::vector<Dump::Target> targets;
       for (std::size_t i = 0; i < share.stages.size(); ++i)
         targets.push_back({share.stages[i], share.first_item + i});
-      dumps.push_back(std::make_unique<Dump>(loaded.layer, std::move(targets), share.selection,
+      dumps.push_back(std::make_unique<Dump>(loaded.layer, targets, share.selection,
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }

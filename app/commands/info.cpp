@@ -24,6 +24,8 @@ int Info::run() {
   }();
   if (common.strict && !inventory.notes.empty())
     fail("{} (an error by --strict)", inventory.notes[0]);
+  if (common.strict && !inventory.findings.empty())
+    fail("{} (an error by --strict)", inventory.findings[0].text);
   const std::string form = output.format.empty() ? "table" : output.format;
   TextFile file(output.path);
   file.sink()(form == "json" ? inventory_json(inventory)
@@ -41,7 +43,9 @@ Run declare_info(Cli& cli) {
             "recognised and by "
             "which names, where each tensor of the chosen layer comes from, and the settings in "
             "force with what set "
-            "them. Files that hold no layer are listed, too.");
+            "them. What is likely to be a mistake is listed as worth a look; with --strict it is "
+            "an error. "
+            "Files that hold no layer are listed, too.");
   add_output(cli, info->output, {"table", "json"}, "write to a file");
   cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
   add_layer(cli, info->request);

@@ -42,18 +42,12 @@ std::string Show::format() const {
   const std::size_t dot = output.path.rfind('.');
   const std::string extension = dot == std::string::npos ? "" : output.path.substr(dot);
   if (extension == ".npy") return "npy";
-  std::string known = ".npy";
-  for (const render::Form& form : render::forms()) {
-    std::string_view rest = form.extensions;
-    while (!rest.empty()) {
-      known += fmt::format(", {}", rest.substr(0, rest.find(',')));
-      if (rest.substr(0, rest.find(',')) == extension) return std::string(form.name);
-      rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
-    }
-  }
+  if (const std::string_view form = form_of_extension(output.path); !form.empty())
+    return std::string(form);
   if (extension == ".npz" || extension == ".safetensors")
     fail("{}: show writes text and .npy; `mha-inspect dump` writes {}", output.path, extension);
-  fail("{}: the extension names no format ({}); give --format", output.path, known);
+  fail("{}: the extension names no format (.npy, {}); give --format", output.path,
+       form_extensions());
 }
 
 render::Options Show::render_options(const Model& model, const std::string& form) const {

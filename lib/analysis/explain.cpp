@@ -35,14 +35,6 @@ std::vector<double> piece(const std::vector<double>& values, std::size_t index,
   return {first, first + static_cast<std::ptrdiff_t>(n)};
 }
 
-/// What scores and head_out read: the last of the forms of k (or v) that this layer has.
-std::optional<Stage> last_form(const StageSet& available, std::initializer_list<Stage> forms) {
-  std::optional<Stage> last;
-  for (Stage form : forms)
-    if (contains(available, form)) last = form;
-  return last;
-}
-
 void check(const Layer& layer, const ExplainRequest& request) {
   const Dims& dims = layer.dims;
   const auto within = [](std::string_view option, std::size_t index, std::size_t count,
@@ -54,24 +46,6 @@ void check(const Layer& layer, const ExplainRequest& request) {
   within("--query", request.query, dims.T, "queries");
   within("--batch", request.batch, dims.B, "batch items");
   if (request.head) within("--head", *request.head, dims.H, "heads");
-}
-
-/// The labels of all keys: those of the current ones where the layer has them, `[past 0]`,
-/// `[extra]` and `[zero]` for the others.
-std::vector<std::string> labels_of_keys(const Layer& layer) {
-  const Dims& dims = layer.dims;
-  if (layer.key_tokens.size() == dims.S_all) return layer.key_tokens;
-  std::vector<std::string> labels(dims.S_all);
-  for (std::size_t j = 0; j < dims.past; ++j) labels[j] = fmt::format("[past {}]", j);
-  const bool self = layer.X_k.empty() && dims.T == dims.S;
-  const std::vector<std::string>& current =
-      layer.key_tokens.size() == dims.S || !self ? layer.key_tokens : layer.tokens;
-  for (std::size_t j = 0; j < std::min(dims.S, current.size()); ++j)
-    labels[dims.past + j] = current[j];
-  for (std::size_t j = 0; j < dims.extra; ++j) labels[dims.past + dims.S + j] = "[extra]";
-  for (std::size_t j = 0; j < dims.zero; ++j)
-    labels[dims.past + dims.S + dims.extra + j] = "[zero]";
-  return labels;
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -136,6 +110,29 @@ HeadExplanation explain_head(const Layer& layer, const Trace& kept, const StageS
 }
 
 } // namespace
+
+std::optional<Stage> last_form(const StageSet& available, std::initializer_list<Stage> forms) {
+  std::optional<Stage> last;
+  for (Stage form : forms)
+    if (contains(available, form)) last = form;
+  return last;
+}
+
+std::vector<std::string> labels_of_keys(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  if (layer.key_tokens.size() == dims.S_all) return layer.key_tokens;
+  std::vector<std::string> labels(dims.S_all);
+  for (std::size_t j = 0; j < dims.past; ++j) labels[j] = fmt::format("[past {}]", j);
+  const bool self = layer.X_k.empty() && dims.T == dims.S;
+  const std::vector<std::string>& current =
+      layer.key_tokens.size() == dims.S || !self ? layer.key_tokens : layer.tokens;
+  for (std::size_t j = 0; j < std::min(dims.S, current.size()); ++j)
+    labels[dims.past + j] = current[j];
+  for (std::size_t j = 0; j < dims.extra; ++j) labels[dims.past + dims.S + j] = "[extra]";
+  for (std::size_t j = 0; j < dims.zero; ++j)
+    labels[dims.past + dims.S + dims.extra + j] = "[zero]";
+  return labels;
+}
 
 std::size_t HeadExplanation::masked_count() const {
   return static_cast<std::size_t>(std::count(masked.begin(), masked.end(), true));

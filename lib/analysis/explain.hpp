@@ -83,6 +83,13 @@ std::vector<std::size_t> by_weight(const HeadExplanation& head);
 /// The stage that the exponentials are taken of: the last one before the softmax that is there.
 std::optional<Stage> logits_stage(const HeadExplanation& head);
 
+/// The labels of all keys: those of the current ones where the layer has them, `[past 0]`,
+/// `[extra]` and `[zero]` for the others.
+std::vector<std::string> labels_of_keys(const Layer& layer);
+
+/// What scores and head_out read: the last of the forms of k (or v) that this layer has.
+std::optional<Stage> last_form(const StageSet& available, std::initializer_list<Stage> forms);
+
 /// ‖v‖, the Euclidean length.
 double norm_of(const std::vector<double>& vector);
 

@@ -40,7 +40,8 @@ void note_naive(const Explanation& explanation, const HeadExplanation& head,
         "α = inf / inf = nan. --softmax stable gives the weights",
         exponentials_are(infinite), name_of(explanation.dtype), f64 ? "709.8" : "88.7"));
   else if (std::isinf(sum))
-    notes.push_back("overflow: the exponentials are finite but their sum is not, so every α is 0");
+    notes.emplace_back(
+        "overflow: the exponentials are finite but their sum is not, so every α is 0");
   else if (sum == 0)
     notes.push_back(fmt::format(
         "underflow: every exponential is 0, since {} ends at e^{} and naive subtracts no "
@@ -52,15 +53,15 @@ void note_naive(const Explanation& explanation, const HeadExplanation& head,
 void note_masked_row(const Explanation& explanation, const HeadExplanation& head,
                      std::vector<std::string>& notes) {
   if (head.sink) {
-    notes.push_back("every key is masked: the sink takes everything, and head_out is 0");
+    notes.emplace_back("every key is masked: the sink takes everything, and head_out is 0");
     return;
   }
   switch (explanation.settings.masked_rows) {
   case MaskedRows::zero:
-    notes.push_back("every key is masked: masked_rows zero makes every α 0, so head_out is 0");
+    notes.emplace_back("every key is masked: masked_rows zero makes every α 0, so head_out is 0");
     break;
   case MaskedRows::nan:
-    notes.push_back("every key is masked: masked_rows nan makes every α nan (0 / 0)");
+    notes.emplace_back("every key is masked: masked_rows nan makes every α nan (0 / 0)");
     break;
   case MaskedRows::uniform:
     notes.push_back(fmt::format(

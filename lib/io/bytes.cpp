@@ -1,7 +1,9 @@
-// A file's bytes: mapped where the system can, read to the end where it cannot (pipes).
+// A file's bytes: read where it is small or a pipe, mapped where it is large. A mapped file that
+// another program cuts short meanwhile is a SIGBUS (mappings.hpp).
 
 #include "io/contents.hpp"
 #include "io/file.hpp"
+#include "io/mappings.hpp"
 #include "io/text.hpp"
 
 #include <algorithm>
@@ -30,6 +32,8 @@ std::string reason(int code) {
 namespace {
 
 constexpr std::string_view standard_input = "standard input";
+/// Larger files are mapped: only what is asked for is read.
+constexpr std::size_t mapped_from = std::size_t{256} << 10;
 
 /// "; did you mean 'layer.npz'?" from the names that lie where `path` should.
 std::string neighbour(const std::string& path) {
@@ -73,17 +77,41 @@ Bytes read_stream(const File& file, std::string name) {
   }
 }
 
+/// Reads a small file: what another program does to it meanwhile cannot reach us any more.
+Bytes read_small(const File& file, std::string name, std::size_t size) {
+  const std::shared_ptr<std::byte> data = memory(size);
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t got = ::read(file.fd(), data.get() + at, size - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+    if (got == 0) fail("{}: became shorter while it was read", shown(name));
+    at += static_cast<std::size_t>(got);
+  }
+  return {std::move(name), data, size};
+}
+
 Bytes map(const File& file, std::string name, std::size_t size) {
   if (size == 0) return {std::move(name), memory(0), 0};
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
   if (start == MAP_FAILED) return read_stream(file, std::move(name));
-  const std::shared_ptr<const std::byte> data(
-      static_cast<const std::byte*>(start),
-      [size](const std::byte* mapped) { ::munmap(const_cast<std::byte*>(mapped), size); });
-  return {std::move(name), data, size};
+  const auto* first = static_cast<const std::byte*>(start);
+  const auto noted = std::make_shared<const Mapping>(first, size, name);
+  const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
+    ::munmap(const_cast<std::byte*>(mapped), size);
+  });
+  return {std::move(name), data, size, true};
 }
 
 } // namespace
+
+void forget(const Bytes& bytes, const char* first, const char* last) {
+  if (!bytes.mapped) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto* start = reinterpret_cast<const char*>(bytes.data.get());
+  const auto from = static_cast<std::size_t>(first - start) / page * page,
+             to = static_cast<std::size_t>(last - start) / page * page;
+  if (from < to) ::madvise(const_cast<char*>(start + from), to - from, MADV_DONTNEED);
+}
 
 Bytes read_bytes(const std::string& path) {
   const bool standard = path == "-";
@@ -99,7 +127,9 @@ Bytes read_bytes(const std::string& path) {
   // Files of /proc and the like say size 0; a standard input that was read in part is not whole.
   const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
                      (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
-  if (whole) return map(file, std::move(name), static_cast<std::size_t>(status.st_size));
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (whole && size < mapped_from) return read_small(file, std::move(name), size);
+  if (whole) return map(file, std::move(name), size);
   // A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
   static std::map<std::string, Bytes> streams;
   static std::mutex lock;

@@ -11,11 +11,12 @@
 
 namespace mha::io {
 
-/// A file's bytes: mapped read-only, or read from standard input.
+/// A file's bytes: mapped read-only, or read into memory (small files, standard input).
 struct Bytes {
   std::string name; ///< as the user wrote it; "standard input" for "-"
   std::shared_ptr<const std::byte> data;
   std::size_t size = 0;
+  bool mapped = false;
 
   std::string_view text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
 };
@@ -23,6 +24,10 @@ struct Bytes {
 /// Maps a file (a pipe or FIFO is read into memory); "-" reads standard input to its end.
 /// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder" …
 Bytes read_bytes(const std::string& path);
+
+/// The pages of a mapped file between two places have been read: they need not stay in memory.
+/// Whoever reads them again gets them from the file.
+void forget(const Bytes& bytes, const char* first, const char* last);
 
 /// One tensor of a file. Its size has been checked against the file; `read` costs only what it
 /// reads.

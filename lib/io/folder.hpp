@@ -10,7 +10,7 @@ namespace mha::io {
 Contents read_folder(const Bytes& folder);
 /// The same, with 2-byte void elements taken as bfloat16.
 Contents read_folder(const Bytes& folder, bool void_is_bf16);
-std::unique_ptr<Writer> create_folder(const std::string& path, Output output);
+std::unique_ptr<Writer> create_folder(const std::string& path, const Output& output);
 
 /// A config.json, flattened as Contents::config is.
 std::map<std::string, std::string> read_config(const std::string& path);

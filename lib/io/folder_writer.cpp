@@ -4,8 +4,10 @@
 #include "io/npy_writer.hpp"
 #include "io/output_file.hpp"
 #include "io/pieces.hpp"
+#include "io/temporaries.hpp"
 #include "io/text.hpp"
 
+#include <deque>
 #include <filesystem>
 #include <set>
 
@@ -25,22 +27,22 @@ public:
          at = at.parent_path())
       missing.push_back(at);
     for (; !missing.empty(); missing.pop_back()) {
-      if (!fs::create_directory(missing.back(), error) && error)
+      const Uninterrupted making;
+      if (fs::create_directory(missing.back(), error))
+        made_.emplace_front(missing.back().string(), Temporary::Kind::folder);
+      else if (error)
         fail("{}: cannot make the folder: {}", shown(missing.back().string()), error.message());
-      made_.push_back(missing.back());
     }
     if (!fs::is_directory(path, error)) fail("{}: cannot write: not a folder", shown(path));
   }
-  ~NewFolders() {
-    std::error_code ignored; // a folder in which somebody else put something stays
-    for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), ignored);
-  }
   NewFolders(const NewFolders&) = delete;
   NewFolders& operator=(const NewFolders&) = delete;
-  void keep() { made_.clear(); }
+  void keep() {
+    for (Temporary& folder : made_) folder.keep();
+  }
 
 private:
-  std::vector<fs::path> made_;
+  std::deque<Temporary> made_; // the inner before the outer, which cannot go while they are there
 };
 
 class FolderWriter : public Writer {
@@ -66,7 +68,15 @@ public:
 
   void finish() override {
     for (std::size_t i = 0; i < headers_.size(); ++i) pieces_.whole(i);
-    for (const auto& file : files_) file->commit();
+    for (const auto& file : files_) file->close();
+    const Uninterrupted together;
+    try {
+      for (const auto& file : files_) file->publish();
+    } catch (...) {
+      for (const auto& file : files_) file->withdraw();
+      throw;
+    }
+    for (const auto& file : files_) file->settle();
     folders_.keep();
   }
 
@@ -94,7 +104,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Writer> create_folder(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_folder(const std::string& path, const Output& output) {
   if (path == "-") fail("standard output: a folder cannot be written there; choose another format");
   return std::make_unique<FolderWriter>(path, output);
 }

@@ -17,7 +17,7 @@ struct Format {
   /// Validates the whole structure (sizes, header, dtypes) before any memory is taken for it.
   Contents (*read)(const Bytes& bytes);
   /// A writer of this format, nullptr where it is only read.
-  std::unique_ptr<Writer> (*create)(const std::string& path, Output output);
+  std::unique_ptr<Writer> (*create)(const std::string& path, const Output& output);
   /// Where everything lies, for formats that several processes can write together; or nullptr.
   Layout (*layout)(const std::string& path, const Output& output) = nullptr;
 };

@@ -15,7 +15,7 @@ constexpr std::size_t most_depth = 64;
 class DocumentReader {
 public:
   explicit DocumentReader(const Bytes& bytes)
-      : scanner_(shown(bytes.name), bytes.text()), stem_(stem_of(bytes.name)) {
+      : bytes_(bytes), scanner_(shown(bytes.name), bytes.text()), stem_(stem_of(bytes.name)) {
     contents_.name = bytes.name;
     contents_.format = "json";
   }
@@ -40,6 +40,7 @@ private:
     value.at = scanner_.place();
     if (first == '[') {
       value.array = read_json_array(scanner_, kind);
+      forget(bytes_, value.at, scanner_.place());
     } else if (first == '"') {
       value.scalar = scanner_.string();
     } else if (scanner_.at_number()) {
@@ -127,6 +128,7 @@ private:
     }
   }
 
+  const Bytes& bytes_;
   JsonScanner scanner_;
   std::string stem_;
   Contents contents_;

@@ -9,7 +9,7 @@
 namespace mha::io {
 
 Contents read_json(const Bytes& bytes);
-std::unique_ptr<Writer> create_json(const std::string& path, Output output);
+std::unique_ptr<Writer> create_json(const std::string& path, const Output& output);
 
 /// A JSON list of strings on its own, or nothing: labels inside other formats' metadata.
 std::optional<std::vector<std::string>> labels_of_json(std::string_view text);

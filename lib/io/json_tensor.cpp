@@ -93,7 +93,7 @@ Tensor fitted(const JsonScanner& scanner, const Tensor& numbers, DType dtype, co
                                 std::exp2(bits - 1) - 1, at);
   if (numbers.dtype() == DType::u64 && dtype != DType::u64)
     require_range<std::uint64_t>(scanner, numbers, dtype, 0, std::exp2(bits) - 1, at);
-  const Tensor result = convert(numbers, dtype);
+  Tensor result = convert(numbers, dtype);
   if (numbers.dtype() != DType::f64 || dtype == DType::f64) return result;
   const auto values = numbers.as<double>();
   for (std::size_t i = 0; i < values.size(); ++i) {

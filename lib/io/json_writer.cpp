@@ -4,6 +4,7 @@
 #include "io/output_file.hpp"
 #include "io/pieces.hpp"
 #include "io/text.hpp"
+#include "memory_limit.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -15,8 +16,12 @@ namespace {
 
 class JsonWriter : public Writer {
 public:
-  JsonWriter(const std::string& path, Output output)
-      : output_(std::move(output)), pieces_(path, output_.items), file_(path) {
+  JsonWriter(const std::string& path, const Output& output)
+      : output_(output), pieces_(path, output_.items), file_(path) {
+    std::size_t bytes = 0;
+    for (const Item& item : output_.items) bytes += count_of(item.shape) * size_of(item.dtype);
+    require_memory(bytes, fmt::format("{}: the numbers that JSON is made of", shown(path)),
+                   "write .npz, .safetensors or a folder, which are streamed");
     std::set<std::string> names;
     const auto claim = [&](const std::string& name) {
       if (!names.insert(name).second)
@@ -110,8 +115,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Writer> create_json(const std::string& path, Output output) {
-  return std::make_unique<JsonWriter>(path, std::move(output));
+std::unique_ptr<Writer> create_json(const std::string& path, const Output& output) {
+  return std::make_unique<JsonWriter>(path, output);
 }
 
 } // namespace mha::io

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t most_header = std::size_t{1} << 16;
 constexpr std::size_t most_texts = std::size_t{1} << 22;
+constexpr std::size_t most_empty_texts = 1 << 16; // which no byte of the file stands behind
 constexpr std::size_t most_axes = 32;
 constexpr bool little_machine = std::endian::native == std::endian::little;
 
@@ -191,10 +192,8 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
              Load load) {
   if (!header.is_text && !header.shape.empty()) {
     contents.tensors.push_back(
-        {std::move(name), header.dtype, header.shape, false, [header, load = std::move(load)] {
-           const Tensor tensor = decoded(header, load());
-           return tensor;
-         }});
+        {std::move(name), header.dtype, header.shape, false,
+         [header, load = std::move(load)] { return decoded(header, load()); }});
     return;
   }
   if (header.shape.size() > 1)
@@ -206,8 +205,9 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
     contents.scalars.emplace_back(std::move(name), text_at(place, header, data.get(), 0));
   } else {
     // A text takes more memory here than in the file, where an empty one takes none at all.
-    if (header.shape[0] > most_texts)
-      fail("{}: a list of {} texts; at most {} are read", place.where, header.shape[0], most_texts);
+    const std::size_t most = header.text_width == 0 ? most_empty_texts : most_texts;
+    if (header.shape[0] > most)
+      fail("{}: a list of {} texts; at most {} are read", place.where, header.shape[0], most);
     std::vector<std::string> texts(header.shape[0]);
     for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text_at(place, header, data.get(), i);
     contents.labels.emplace_back(std::move(name), std::move(texts));

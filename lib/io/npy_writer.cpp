@@ -106,7 +106,7 @@ Layout npy_layout(const std::string& path, const Output& output) {
   return layout;
 }
 
-std::unique_ptr<Writer> create_npy(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output) {
   return create_flat(path, output, npy_layout(path, output));
 }
 

@@ -5,7 +5,7 @@
 
 namespace mha::io {
 
-std::unique_ptr<Writer> create_npy(const std::string& path, Output output);
+std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output);
 Layout npy_layout(const std::string& path, const Output& output);
 
 /// The header of an item, a multiple of 64 bytes; throws Error for bfloat16, which NPY has not.

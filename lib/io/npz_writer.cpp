@@ -165,7 +165,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Writer> create_npz(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_npz(const std::string& path, const Output& output) {
   return std::make_unique<NpzWriter>(path, output);
 }
 

@@ -54,10 +54,6 @@ OutputFile::OutputFile(std::string path, bool parked) : path_(std::move(path)), 
   if (parked) file_ = File();
 }
 
-OutputFile::~OutputFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
 void OutputFile::refuse(int code) const {
   if (code == EPIPE && is_standard_output(path_)) throw ClosedPipe();
   const std::string folder = std::filesystem::path(path_).parent_path().string();
@@ -80,11 +76,15 @@ void OutputFile::open_beside() {
     if (::access(target_.c_str(), W_OK) != 0) refuse(errno);
   }
   temporary_ = name_beside(target_);
-  file_ = File(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file_.fd() < 0) {
+  {
+    const Uninterrupted made;
+    removed_ = Temporary(temporary_, Temporary::Kind::file);
+    file_ = File(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     const int code = errno;
-    temporary_.clear();
-    refuse(code);
+    if (file_.fd() < 0) {
+      removed_.keep(); // it is not ours
+      refuse(code);
+    }
   }
   if (exists) ::fchmod(file_.fd(), status.st_mode & 07777);
 }
@@ -92,9 +92,11 @@ void OutputFile::open_beside() {
 void OutputFile::open_spool() {
   const char* folder = std::getenv("TMPDIR");
   std::string name = std::string(folder && *folder ? folder : "/tmp") + "/mha-inspect-XXXXXX";
+  const Uninterrupted made;
   file_ = File(::mkostemp(name.data(), O_CLOEXEC));
   if (file_.fd() < 0)
-    fail("{}: cannot write: no room to prepare it in {}: {}", shown(path_),
+    fail("{}: cannot write: no room to prepare it in {}: {}",
+         path_ == "-" ? "standard output" : shown(path_),
          shown(folder && *folder ? folder : "/tmp"), reason(errno));
   ::unlink(name.c_str()); // gone when closed, whatever happens
 }
@@ -150,10 +152,38 @@ void OutputFile::commit() {
     direct_ = File();
     return;
   }
+  close();
+  const Uninterrupted renamed;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
+  removed_.keep();
+}
+
+void OutputFile::close() {
   // Some file systems say only on closing that they had no room.
   if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
-  temporary_.clear();
+}
+
+void OutputFile::publish() {
+  const int exchanged =
+      ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE);
+  // No file was there, or the file system cannot exchange two.
+  if (exchanged != 0 && ::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
+  is_published_ = true;
+  is_exchanged_ = exchanged == 0;
+}
+
+void OutputFile::withdraw() noexcept {
+  if (!is_published_) return;
+  if (is_exchanged_)
+    ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE);
+  else
+    ::rename(target_.c_str(), temporary_.c_str());
+  is_published_ = false;
+}
+
+void OutputFile::settle() {
+  if (is_exchanged_) ::unlink(temporary_.c_str());
+  removed_.keep();
 }
 
 } // namespace mha::io

@@ -2,6 +2,7 @@
 // A file that appears when it is whole: written beside its place, then renamed.
 
 #include "io/file.hpp"
+#include "io/temporaries.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,6 @@ class OutputFile {
 public:
   /// `parked` closes the file between writes, for folders of more files than may be open at once.
   explicit OutputFile(std::string path, bool parked = false);
-  ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -31,6 +31,14 @@ public:
   /// Where the bytes lie until then, for others to write there, too; "" where that has no name.
   const std::string& temporary() const { return temporary_; }
 
+  /// commit() in steps, for several files that appear together or not at all: first each is closed,
+  /// where a full disk may still show; then each is published; then what they replaced goes, or, if
+  /// one could not be published, withdraw() puts it back.
+  void close();
+  void publish();
+  void withdraw() noexcept;
+  void settle();
+
 private:
   [[noreturn]] void refuse(int code) const;
   void open_beside();
@@ -39,10 +47,13 @@ private:
 
   std::string path_;      // as the user wrote it
   std::string target_;    // the regular file that path_ leads to
-  std::string temporary_; // its name beside the target; empty where it has none
+  std::string temporary_; // its name beside the target
+  Temporary removed_;     // … which goes, unless it has become the target
   File file_;
   File direct_; // the pipe or device, open; or standard output
   bool is_direct_ = false;
+  bool is_published_ = false,
+       is_exchanged_ = false; // exchanged: the old file has the temporary name
 };
 
 } // namespace mha::io

@@ -7,7 +7,7 @@
 namespace mha::io {
 
 Contents read_safetensors(const Bytes& bytes);
-std::unique_ptr<Writer> create_safetensors(const std::string& path, Output output);
+std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output);
 Layout safetensors_layout(const std::string& path, const Output& output);
 
 /// "BF16" of bf16: names of dtypes as the format has them.

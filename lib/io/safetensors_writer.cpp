@@ -55,7 +55,7 @@ Layout safetensors_layout(const std::string& path, const Output& output) {
   return layout;
 }
 
-std::unique_ptr<Writer> create_safetensors(const std::string& path, Output output) {
+std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output) {
   return create_flat(path, output, safetensors_layout(path, output));
 }
 

@@ -75,7 +75,7 @@ Shape parse_shape(const std::string& text, std::string_view list) {
 std::string take_axes(const std::string& text, std::string& rest) {
   const std::size_t at = rest.find_last_of('@');
   if (at == std::string::npos || exists(rest)) return "";
-  const std::string axes = rest.substr(at + 1);
+  std::string axes = rest.substr(at + 1);
   if (!std::ranges::all_of(axes, is_letter)) return "";
   if (axes.empty()) fail("{}: no axes after '@'", shown(text));
   for (std::size_t i = 0; i < axes.size(); ++i) {

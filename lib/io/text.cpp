@@ -40,7 +40,8 @@ std::string shown(std::string_view name) {
     const std::size_t length = sequence_length(name);
     const auto lead = static_cast<unsigned char>(name[0]);
     const bool control =
-        lead < 0x20 || lead == 0x7f || (lead == 0xc2 && static_cast<unsigned char>(name[1]) < 0xa0);
+        lead < 0x20 || lead == 0x7f ||
+        (lead == 0xc2 && length == 2 && static_cast<unsigned char>(name[1]) < 0xa0);
     const std::size_t taken = std::max<std::size_t>(length, 1);
     for (std::size_t i = 0; i < taken; ++i) {
       if (length == 0 || control)

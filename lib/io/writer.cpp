@@ -48,8 +48,9 @@ const Format& format_to_write(const std::string& path, std::string_view format,
   return *chosen;
 }
 
-std::unique_ptr<Writer> create(const std::string& path, std::string_view format, Output output) {
-  return format_to_write(path, format, output).create(path, std::move(output));
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
+                               const Output& output) {
+  return format_to_write(path, format, output).create(path, output);
 }
 
 void write_whole(const std::string& path, std::string_view bytes) {

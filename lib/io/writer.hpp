@@ -41,7 +41,8 @@ public:
 /// A writer for `path`: `format` by name, or "" to take it from the extension (a path without one,
 /// or ending in '/', is a folder of .npy). "-" is standard output. Several items and format "npy"
 /// make a folder; one item and a path ending in ".npy" make a file.
-std::unique_ptr<Writer> create(const std::string& path, std::string_view format, Output output);
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
+                               const Output& output);
 
 /// Writes text or bytes (a table, a picture) beside `path` and renames it; "-" is standard output.
 /// A closed pipe throws ClosedPipe.

@@ -27,6 +27,9 @@ template <class T> T row_sum(const T* row, std::size_t n) {
 template <class T> void row_divide(T* row, std::size_t n, T divisor) {
   kernels<T>().row_divide(row, n, divisor);
 }
+template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
+  return kernels<T>().row_sums(row, n, uniform);
+}
 
 // Rare enough for the standard library's tanh, whatever the instruction set.
 template <class T> void row_softcap(T* row, std::size_t n, T cap) {
@@ -47,6 +50,8 @@ template float row_sum(const float*, std::size_t);
 template double row_sum(const double*, std::size_t);
 template void row_divide(float*, std::size_t, float);
 template void row_divide(double*, std::size_t, double);
+template RowSums row_sums(const float*, std::size_t, float);
+template RowSums row_sums(const double*, std::size_t, double);
 template void row_softcap(float*, std::size_t, float);
 template void row_softcap(double*, std::size_t, double);
 

@@ -2,6 +2,8 @@
 // The functions of one row of scores. Each gives the same bits for the same row on one machine; the
 // instruction set is chosen at run time, the order of every sum depends on the row's length alone.
 
+#include "kernels/table.hpp"
+
 #include <cstddef>
 
 namespace mha {
@@ -23,6 +25,9 @@ template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor = 1);
 template <class T> T row_sum(const T* row, std::size_t n);
 /// row / divisor, correctly rounded.
 template <class T> void row_divide(T* row, std::size_t n, T divisor);
+/// Sums of a row of weights, none of them negative, that measures are made of. NaN in `sum` if an
+/// element is.
+template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform);
 /// cap · tanh(row / cap).
 template <class T> void row_softcap(T* row, std::size_t n, T cap);
 

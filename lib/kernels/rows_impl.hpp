@@ -3,6 +3,7 @@
 // set, after its vectors (V below). Everything has internal linkage. The steps and their order are
 // the same for every width, so all sets with fused multiply-adds give the same bits.
 
+#include "kernels/row_sums_impl.hpp"
 #include "kernels/table.hpp"
 
 #include <cstddef>
@@ -198,7 +199,8 @@ constexpr Kernels<typename V::T> table(const char* name) {
           row_subtract<V>,
           row_exp_sum<V>,
           row_sum<V>,
-          row_divide<V>};
+          row_divide<V>,
+          row_sums<V>};
 }
 
 } // namespace

@@ -13,6 +13,14 @@ namespace mha {
 /// bits.
 template <class T> inline constexpr std::size_t sum_lanes = 128 / sizeof(T);
 
+/// What one pass over a run of weights α_0 … α_{n−1} gives, summed in double precision.
+struct RowSums {
+  double sum = 0; ///< Σ α
+  double entropy = 0; ///< −Σ α ln α, 0 where α is 0; each term within a few 2⁻²³ (f64: 2⁻⁵²) of it
+  double overlap = 0;           ///< Σ min(α, uniform)
+  double first = 0, second = 0; ///< Σ α i, Σ α i²
+};
+
 /// The kernels of one instruction set for one element type.
 template <class T> struct Kernels {
   const char* name;
@@ -40,6 +48,7 @@ template <class T> struct Kernels {
   T (*row_exp_sum)(T* row, std::size_t n, T shift, T factor);
   T (*row_sum)(const T* row, std::size_t n);
   void (*row_divide)(T* row, std::size_t n, T divisor);
+  RowSums (*row_sums)(const T* row, std::size_t n, T uniform);
 };
 
 /// Halves to floats and back, as kernels/halves.hpp says.

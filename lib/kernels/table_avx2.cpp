@@ -1,4 +1,4 @@
-// The kernels for AVX2 with FMA: 16 registers, so tiles of 4 × 3 registers.
+// The kernels for AVX2 with FMA: 16 registers, so tiles of 6 × 2 registers.
 
 #if defined(__AVX2__)
 

@@ -1,4 +1,4 @@
-// The kernels for AVX-512: 32 registers, so tiles of 8 × 3 registers.
+// The kernels for AVX-512: 32 registers, so tiles of 6 × 4 registers.
 
 #if defined(__AVX512F__)
 

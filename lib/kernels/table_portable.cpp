@@ -13,8 +13,8 @@ namespace {
 
 /// 16 bytes of numbers, which GCC and Clang put into a register on every machine that has them.
 template <class T> struct Vector;
-template <> struct Vector<float> { typedef float Reg __attribute__((vector_size(16))); };
-template <> struct Vector<double> { typedef double Reg __attribute__((vector_size(16))); };
+template <> struct Vector<float> { using Reg = float __attribute__((vector_size(16))); };
+template <> struct Vector<double> { using Reg = double __attribute__((vector_size(16))); };
 
 constexpr std::size_t tile_rows = 4;
 template <class T> constexpr std::size_t tile_cols = 32 / sizeof(T); // two registers
@@ -79,7 +79,7 @@ template <class T> T row_max(const T* row, std::size_t n) {
   bool has_nan = false;
   for (std::size_t i = 0; i < n; ++i) {
     largest = row[i] > largest ? row[i] : largest;
-    has_nan |= row[i] != row[i];
+    has_nan |= row[i] != row[i]; // NOLINT(misc-redundant-expression): it is NaN
   }
   return has_nan ? std::numeric_limits<T>::quiet_NaN() : largest;
 }
@@ -117,10 +117,23 @@ template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
   return row_sum(row, n);
 }
 
+template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
+  RowSums sums;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double weight = row[i], place = static_cast<double>(i);
+    sums.sum += weight;
+    sums.entropy -= weight <= 0 ? 0 : weight * std::log(weight);
+    sums.overlap += row[i] < uniform ? row[i] : uniform;
+    sums.first += weight * place;
+    sums.second += weight * place * place;
+  }
+  return sums;
+}
+
 template <class T> constexpr Kernels<T> table() {
-  return {"portable",     tile_rows,  tile_cols<T>, tile<T>,    pack_transposed<T>,
-          pack<T>,        row_max<T>, row_scale<T>, row_add<T>, row_subtract<T>,
-          row_exp_sum<T>, row_sum<T>, row_divide<T>};
+  return {"portable",     tile_rows,  tile_cols<T>,  tile<T>,    pack_transposed<T>,
+          pack<T>,        row_max<T>, row_scale<T>,  row_add<T>, row_subtract<T>,
+          row_exp_sum<T>, row_sum<T>, row_divide<T>, row_sums<T>};
 }
 
 } // namespace

@@ -60,6 +60,15 @@ struct VectorF32 {
     const __m256i rest = _mm256_sub_epi32(whole, half);
     return keep(multiply(multiply(x, power(half)), power(rest)), m);
   }
+  /// x = mantissa · 2^exponent with 1 ≤ mantissa < 2, for positive normal x.
+  static Reg exponent(Reg x) {
+    const __m256i bits = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(bits, _mm256_set1_epi32(127)));
+  }
+  static Reg mantissa(Reg x) {
+    const Reg fraction = _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x007fffff)));
+    return _mm256_or_ps(fraction, fill(1));
+  }
 
 private:
   static Reg power(__m256i n) {
@@ -117,6 +126,16 @@ struct VectorF64 {
     const __m128i rest = _mm_sub_epi32(whole, half);
     return keep(multiply(multiply(x, power(half)), power(rest)), m);
   }
+  static Reg exponent(Reg x) {
+    // The whole number e as the lowest bits of 2⁵² + e.
+    const __m256i bits = _mm256_srli_epi64(_mm256_castpd_si256(x), 52);
+    const Reg shifted = _mm256_or_pd(_mm256_castsi256_pd(bits), fill(0x1p52));
+    return subtract(shifted, fill(0x1p52 + 1023));
+  }
+  static Reg mantissa(Reg x) {
+    const __m256i mask = _mm256_set1_epi64x(0x000fffffffffffff);
+    return _mm256_or_pd(_mm256_and_pd(x, _mm256_castsi256_pd(mask)), fill(1));
+  }
 
 private:
   static Reg power(__m128i n) {
@@ -124,6 +143,14 @@ private:
     return _mm256_castsi256_pd(_mm256_slli_epi64(biased, 52));
   }
 };
+
+/// The halves of a register in double precision.
+inline VectorF64::Reg low_half(VectorF32::Reg x) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+inline VectorF64::Reg high_half(VectorF32::Reg x) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
 
 } // namespace
 } // namespace mha

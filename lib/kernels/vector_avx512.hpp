@@ -51,6 +51,11 @@ struct VectorF32 {
   static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_ps(otherwise, m, x); }
   /// x · 2^n for a whole n, rounded once; 0 outside the mask.
   static Reg scale_by_power_where(Reg x, Reg n, Mask m) { return _mm512_maskz_scalef_ps(m, x, n); }
+  /// x = mantissa · 2^exponent with 1 ≤ mantissa < 2, for positive normal x.
+  static Reg exponent(Reg x) { return _mm512_maskz_getexp_ps(all, x); }
+  static Reg mantissa(Reg x) {
+    return _mm512_maskz_getmant_ps(all, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  }
 };
 
 struct VectorF64 {
@@ -90,7 +95,19 @@ struct VectorF64 {
   static Reg keep(Reg x, Mask m) { return _mm512_maskz_mov_pd(m, x); }
   static Reg select(Reg otherwise, Reg x, Mask m) { return _mm512_mask_mov_pd(otherwise, m, x); }
   static Reg scale_by_power_where(Reg x, Reg n, Mask m) { return _mm512_maskz_scalef_pd(m, x, n); }
+  static Reg exponent(Reg x) { return _mm512_maskz_getexp_pd(all, x); }
+  static Reg mantissa(Reg x) {
+    return _mm512_maskz_getmant_pd(all, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  }
 };
+
+/// The halves of a register in double precision.
+inline VectorF64::Reg low_half(VectorF32::Reg x) {
+  return _mm512_maskz_cvtps_pd(VectorF64::all, _mm512_maskz_extractf32x8_ps(VectorF64::all, x, 0));
+}
+inline VectorF64::Reg high_half(VectorF32::Reg x) {
+  return _mm512_maskz_cvtps_pd(VectorF64::all, _mm512_maskz_extractf32x8_ps(VectorF64::all, x, 1));
+}
 
 } // namespace
 } // namespace mha

@@ -46,9 +46,9 @@ std::optional<std::string> Group::configured(std::initializer_list<std::string_v
   if (has_vision && within({"vision", "visual"}))
     sections = {"vision_config."};
   else if (within({"decoder."}))
-    sections.push_back("decoder.");
+    sections.emplace_back("decoder.");
   else if (within({"encoder."}))
-    sections.push_back("encoder.");
+    sections.emplace_back("encoder.");
   for (std::string_view section : sections)
     for (std::string_view key : keys)
       if (const auto at = config->find(std::string(section) + std::string(key));

@@ -15,7 +15,7 @@ public:
 
   std::optional<std::string> text(std::string_view key) const {
     for (const std::string& name : names(key))
-      if (const std::optional<std::string> value = to_.group().configured(name)) return value;
+      if (std::optional<std::string> value = to_.group().configured(name)) return value;
     return std::nullopt;
   }
   std::optional<double> number(std::string_view key) const {

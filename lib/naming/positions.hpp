@@ -12,7 +12,7 @@ struct Rotary {
   std::initializer_list<std::string_view> base_keys = {"rope_theta", "rotary_emb_base"};
   double base = 10000;
   /// "full_attention" or "sliding_attention": whose values of rope_parameters, where these differ.
-  std::string_view layer_type = "";
+  std::string_view layer_type = {};
   bool scaled = true; ///< whether rope_scaling is this layer's
 };
 

@@ -13,8 +13,8 @@ constexpr std::size_t gather_bytes = 1 << 20;
 
 } // namespace
 
-Dump::Dump(const Layer& layer, std::vector<Target> targets, const Selection& selection, DType dtype,
-           io::Writer& writer)
+Dump::Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
+           DType dtype, io::Writer& writer)
     : from_(layer.dtype), to_(dtype), writer_(writer) {
   for (const Target& target : targets)
     streamed_.emplace(target.stage,

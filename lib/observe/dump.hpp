@@ -16,8 +16,8 @@ public:
     std::size_t item = 0;
   };
   /// The writer's items must have the shapes of the placements; values are rounded to `dtype`.
-  Dump(const Layer& layer, std::vector<Target> targets, const Selection& selection, DType dtype,
-       io::Writer& writer);
+  Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
+       DType dtype, io::Writer& writer);
 
   StageSet wants() const override;
   void observe(const Block& block) override;

@@ -37,9 +37,9 @@ public:
 
 private:
   void step(std::size_t lane, T value) {
-    const bool finite = value - value == 0;
+    const bool finite = value - value == 0; // NOLINT(misc-redundant-expression): not of inf
     finite_[lane] += finite;
-    nan_[lane] += value != value;
+    nan_[lane] += value != value; // NOLINT(misc-redundant-expression)
     sum_[lane] += finite ? static_cast<double>(value) : 0.0;
     min_[lane] = finite && value < min_[lane] ? value : min_[lane];
     max_[lane] = finite && value > max_[lane] ? value : max_[lane];

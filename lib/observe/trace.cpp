@@ -1,24 +1,11 @@
 #include "observe/trace.hpp"
 
 #include "kernels/copy.hpp"
+#include "memory_limit.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstring>
 
 namespace mha {
-
-namespace {
-
-/// What the machine has, as far as the system tells; 0 if it does not.
-std::size_t memory_size() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
-                               : 0;
-}
-
-} // namespace
 
 Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection) {
   std::size_t bytes = 0;
@@ -28,11 +15,8 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
     bytes += count_of(placement.shape()) * size_of(layer.dtype);
     kept_.emplace(stage, Kept{std::move(placement), {}});
   }
-  if (const std::size_t memory = memory_size(); memory > 0 && bytes > memory / 10 * 9)
-    fail("the stages asked for take {:.1f} GiB, this machine has {:.1f}; select heads or queries, "
-         "or let `dump` "
-         "stream them to a file",
-         static_cast<double>(bytes) / (1 << 30), static_cast<double>(memory) / (1 << 30));
+  require_memory(bytes, "the stages asked for",
+                 "select heads or queries, or let `dump` stream them to a file");
   for (auto& [stage, kept] : kept_)
     kept.value = Tensor::uninitialised(layer.dtype, kept.placement.shape());
 }

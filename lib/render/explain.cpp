@@ -108,7 +108,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   if (!explanation.label.empty())
     query += fmt::format(" '{}'", shortened(visible(explanation.label), 24));
   std::vector<std::string> parts{query};
-  if (!style.layer.empty()) parts.push_back("layer " + style.layer);
+  if (!style.layer.empty()) parts.emplace_back("layer " + style.layer);
   if (dims.batched && dims.B > 1)
     parts.push_back(fmt::format("batch {} of {}", explanation.batch, dims.B));
   const bool shares = dims.H_kv != 0 && dims.H_kv != dims.H;
@@ -125,14 +125,14 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   const bool scales = first.has(Stage::scores) && first.has(Stage::scaled) &&
                       !contains(explanation.given, Stage::scaled);
   if (scales) parts.push_back(scale_text(explanation));
-  if (explanation.settings.softmax == Softmax::naive) parts.push_back("naive softmax");
-  if (explanation.other_source) parts.push_back("keys and values from another input");
+  if (explanation.settings.softmax == Softmax::naive) parts.emplace_back("naive softmax");
+  if (explanation.other_source) parts.emplace_back("keys and values from another input");
   if (const std::string sees = sees_text(explanation.heads); !sees.empty()) parts.push_back(sees);
   std::string given;
   for (const StageInfo& info : stages())
     if (contains(explanation.given, info.stage))
       given += fmt::format("{}{}", given.empty() ? "" : ", ", info.name);
-  if (!given.empty()) parts.push_back("given: " + given);
+  if (!given.empty()) parts.emplace_back("given: " + given);
 
   const std::string text = joined(parts, style.look.width);
   return style.look.bold(query) + text.substr(query.size()) + "\n";

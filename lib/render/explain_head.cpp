@@ -76,11 +76,11 @@ private:
     };
     if (explanation.has(Stage::x) && explanation.settings.input_norm != InputNorm::none &&
         !contains(explanation.given, Stage::x))
-      formulas.push_back("x = norm(X)");
+      formulas.emplace_back("x = norm(X)");
     if (computed(Stage::q))
-      formulas.push_back("q = " + projection(explanation, "x", "W_q", explanation.has_W_q, "b_q",
-                                             explanation.has_b_q));
-    if (computed(Stage::q_norm)) formulas.push_back("q_norm = norm(q)");
+      formulas.emplace_back("q = " + projection(explanation, "x", "W_q", explanation.has_W_q, "b_q",
+                                                explanation.has_b_q));
+    if (computed(Stage::q_norm)) formulas.emplace_back("q_norm = norm(q)");
     if (computed(Stage::q_rope))
       formulas.push_back(
           fmt::format("q_rope = rotate({})", head.has(Stage::q_norm) ? "q_norm" : "q"));

@@ -40,12 +40,12 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
   const bool bias = explanation.b_o_share.has_value();
   std::vector<TextColumn> columns{{"head", {}}};
   for (const HeadExplanation& head : heads) columns[0].cells.push_back(std::to_string(head.head));
-  if (bias) columns[0].cells.push_back("b_o");
+  if (bias) columns[0].cells.emplace_back("b_o");
   if (explanation.dims.H_kv != 0 && explanation.dims.H_kv != explanation.dims.H) {
     columns.push_back({"k/v", {}});
     for (const HeadExplanation& head : heads)
       columns.back().cells.push_back(std::to_string(head.kv_head));
-    if (bias) columns.back().cells.push_back("");
+    if (bias) columns.back().cells.emplace_back("");
   }
   using Cell = std::optional<double>;
   const auto add = [&](std::string title, Cell of_bias, auto value) {

@@ -254,7 +254,7 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
                                                    : fmt::format("exp = e^({} − max)", before));
   if (head.has(Stage::weights) && head.has(Stage::exp) &&
       !contains(explanation.given, Stage::weights))
-    formulas.push_back("α = exp / Σ exp");
+    formulas.emplace_back("α = exp / Σ exp");
   return formulas;
 }
 

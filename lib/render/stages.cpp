@@ -123,7 +123,7 @@ std::string stages_json(const Layer* layer) {
         shape.clear();
         for (std::size_t size : layer->shape_of(info.stage))
           shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-        shape = "[" + shape + "]";
+        shape = fmt::format("[{}]", shape);
       }
       out += fmt::format("\"shape\": {}, ", shape);
     }

@@ -12,11 +12,16 @@ namespace mha::render {
 /// Where rendered text goes, piece by piece.
 using Sink = std::function<void(std::string_view)>;
 
+/// The colours that a terminal shows, beyond bold and dim.
+enum class Depth : std::uint8_t { none, palette /* 256 */, truecolor /* 24 bits */ };
+
 /// What text is rendered for.
 struct Look {
   bool color = false;      ///< escapes for bold and dim may be used
   std::size_t width = 100; ///< columns that a line should fit
   bool terminal = false;
+  std::size_t height = 0;    ///< lines of the window; 0: no limit
+  Depth depth = Depth::none; ///< of pictures
 
   /// The text in bold, or dim; as it is without colour.
   std::string bold(std::string_view text) const;

@@ -56,6 +56,7 @@ write("npy-key-twice.npy", npy("{'descr': '<f4', 'descr': '<f4', 'shape': (2, 3)
 write("npy-quote-open.npy", npy("{'descr': '<f4"))
 write("npy-code.npy", npy("__import__('os').system('true')"))
 write("npy-text-after.npy", npy(dictionary() + " {}"))
+write("npy-character-cut.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 11) + b"{'descr': \xc2")
 write("npy-dtype-unknown.npy", npy(dictionary("<q9")))
 write("npy-dtype-control.npy", npy(dictionary("<\x1b[31m")))
 write("npy-object.npy", npy(dictionary("|O"), pickle.dumps([1, None], 2)))
@@ -69,6 +70,7 @@ write("npy-text-axes.npy", npy(dictionary("<U1", shape="(2, 3)")))
 write("npy-text-surrogate.npy", npy(dictionary("<U1", shape="(1,)"), struct.pack("<I", 0xD800)))
 write("npy-text-beyond.npy", npy(dictionary("<U1", shape="(1,)"), struct.pack("<I", 0x110000)))
 write("npy-text-bytes.npy", npy(dictionary("|S2", shape="(1,)"), b"\xff\xfe"))
+write("npy-text-empty.npy", npy(dictionary("<U0", shape="(4000020,)"), b""))  # 128 MB of strings
 write("npy-text-nothing.npy", npy(dictionary("<U0", shape="(9999999999,)"), b""))
 write("npy-is-json.npy", '{"X": [[1, 2]]}')
 
@@ -233,6 +235,7 @@ write("json-shape-nested.json", '{"X": {"shape": [3, 2], "dtype": "float32", "da
 write("json-shape-overflow.json",
       '{"X": {"shape": [4294967296, 4294967296], "dtype": "float32", "data": [1]}}')
 write("json-shape-words.json", '{"X": {"shape": "2x3", "dtype": "float32", "data": [1, 2]}}')
+write("json-dtype-control.json", '{"X": {"shape": [1], "dtype": "fl\\u001b[2Joat", "data": [1]}}')
 write("json-dtype.json", '{"X": {"shape": [1], "dtype": "float31", "data": [1]}}')
 write("json-dtype-range.json", '{"X": {"shape": [2], "dtype": "int8", "data": [1, 300]}}')
 write("json-dtype-whole.json", '{"X": {"shape": [2], "dtype": "int32", "data": [1, 2.5]}}')

@@ -144,3 +144,12 @@ TEST_CASE("convert: a layer of a checkpoint gets canonical names") {
   after.insert(after.end(), stage.begin(), stage.end());
   CHECK(run(before).out == run(after).out);
 }
+
+TEST_CASE("makes the folder that a path of many files names", "[cli]") {
+  const Layer layer;
+  const Result result =
+      layer.dump({"-s", "weights", "-o", layer.folder.path("maps/of {head}/w.npy")});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK(std::filesystem::exists(layer.folder.path("maps/of 1/w.npy")));
+}

@@ -98,3 +98,26 @@ TEST_CASE("stages: with the shapes of a layer") {
   CHECK(parsed[20]["shape"] == json({2, 3, 3}));
   CHECK(parsed[4]["shape"].is_null());
 }
+
+TEST_CASE("info: what is worth a look is listed, and an error with --strict") {
+  const Folder folder;
+  const std::string path = folder.write("layer.json", R"({"num_heads": 1, "X": [[1, 2], [3, 4]],
+    "W_q": [[1, 0], [0, 1]], "W_k": [[1, 0], [0, 1]], "W_v": [[1, 0], [0, 1]], "scale": 1,
+    "mask": [[true, true], [false, true]]})");
+  const Result table = run({"info", path});
+  CHECK(table.code == 0);
+  CHECK_THAT(table.out, Catch::Contains("worth a look\n") && Catch::Contains("later keys only") &&
+                            Catch::Contains("not 1/√d_k"));
+  const nlohmann::json object = nlohmann::json::parse(run({"info", path, "-f", "json"}).out);
+  REQUIRE(object["checks"].size() == 2);
+  CHECK(object["checks"][0]["check"] == "mask.inverted");
+  CHECK(object["checks"][1]["check"] == "scale");
+  const Result strict = run({"info", path, "--strict"});
+  CHECK(strict.code == 2);
+  CHECK(one_line(strict.err));
+  CHECK_THAT(strict.err, Catch::Contains("later keys only") && Catch::Contains("--strict"));
+  // The other commands compute; the numbers are not theirs to judge.
+  CHECK(run({"show", path, "--strict"}).code == 0);
+  CHECK(run({"info", "data/quickstart.json", "--strict"}).code == 0);
+  CHECK(run({"info", path, "--headers"}).out.find("worth a look") == std::string::npos);
+}

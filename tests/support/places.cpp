@@ -10,4 +10,12 @@ std::string program_path() {
   return MHA_PROGRAM;
 }
 
+std::string build_folder() {
+  return MHA_BUILD_DIR;
+}
+
+std::string faults_path() {
+  return MHA_FAULTS;
+}
+
 } // namespace mha::test

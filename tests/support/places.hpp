@@ -10,5 +10,9 @@ namespace mha::test {
 std::string source_folder();
 /// The program under test.
 std::string program_path();
+/// Where it was built.
+std::string build_folder();
+/// The library that makes calls of the system fail (faults/shim.cpp).
+std::string faults_path();
 
 } // namespace mha::test

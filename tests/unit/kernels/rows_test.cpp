@@ -77,6 +77,44 @@ TEMPLATE_TEST_CASE("steps on a row do to each element what they say", "", float,
     }
 }
 
+TEMPLATE_TEST_CASE("row_divide rounds as a division does", "", float, double) {
+  // Wide registers divide by multiplying and correcting: quotients of every kind, and the ends of
+  // the range, where they do not.
+  using T = TestType;
+  using Limits = std::numeric_limits<T>;
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<T> mantissa(1, 2);
+  std::uniform_int_distribution<int> exponent(-120, 60);
+  std::vector<T> row(1003), special{0,
+                                    -T(0),
+                                    1,
+                                    Limits::min(),
+                                    Limits::denorm_min(),
+                                    Limits::max(),
+                                    Limits::infinity(),
+                                    -Limits::infinity(),
+                                    Limits::quiet_NaN(),
+                                    T(-3)};
+  for (int round = 0; round < 200; ++round) {
+    for (T& x : row) x = std::ldexp(mantissa(random), round % 4 == 0 ? exponent(random) : -7);
+    for (T& x : row)
+      if (round % 3 == 0 && random() % 4 == 0) x = special[random() % special.size()];
+    T divisor = std::ldexp(mantissa(random), round % 5 == 0 ? exponent(random) : 3);
+    if (round % 7 == 0) divisor = std::nextafter(divisor * 0 + 16, T(0)); // a mantissa of ones
+    if (round % 41 == 0) divisor = special[random() % special.size()];
+    for (const auto* kernels : mha::available_kernels<T>()) {
+      std::vector<T> quotients = row, expected = row;
+      kernels->row_divide(quotients.data(), quotients.size(), divisor);
+      for (T& x : expected) x /= divisor;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        if (std::isnan(expected[i]))
+          REQUIRE(std::isnan(quotients[i]));
+        else
+          REQUIRE(same_bits(quotients[i], expected[i]));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("row_max finds the largest element, and NaN anywhere", "", float, double) {
   using T = TestType;
   std::mt19937 rng(2);
@@ -302,7 +340,8 @@ TEMPLATE_TEST_CASE("the functions of rows.hpp are those of the last set", "", fl
   auto a = row, b = row;
   CHECK(mha::row_max(a.data(), a.size()) == last.row_max(b.data(), b.size()));
   CHECK(mha::row_sum(a.data(), a.size()) == last.row_sum(b.data(), b.size()));
-  CHECK(mha::row_exp_sum(a.data(), a.size(), T(2)) == last.row_exp_sum(b.data(), b.size(), T(2), 1));
+  CHECK(mha::row_exp_sum(a.data(), a.size(), T(2)) ==
+        last.row_exp_sum(b.data(), b.size(), T(2), 1));
   mha::row_scale(a.data(), a.size(), T(3)), last.row_scale(b.data(), b.size(), T(3));
   mha::row_add(a.data(), row.data(), a.size()), last.row_add(b.data(), row.data(), b.size());
   mha::row_subtract(a.data(), a.size(), T(5)), last.row_subtract(b.data(), b.size(), T(5));

@@ -1,0 +1,24 @@
+#include "against.hpp"
+
+namespace mha::app {
+
+void add_against(Cli& cli, std::vector<std::string>& against) {
+  Option option;
+  option.name = "--against";
+  option.value_name = "REF";
+  option.help = "a file or folder of stages, or STAGE=FILE[:TENSOR][@AXES]; may be given again. "
+                "Names of other tools are understood, tokens first and packed heads too";
+  option.completes = Completes::files;
+  option.repeats = true;
+  option.set = [&against](const std::string& text) { against.push_back(text); };
+  cli.add(std::move(option));
+}
+
+void require_against(std::string_view command, const std::vector<std::string>& against) {
+  if (against.empty())
+    throw UsageError(fmt::format("{} needs --against REF: a file or folder of another "
+                                 "implementation's stages, or STAGE=FILE",
+                                 command));
+}
+
+} // namespace mha::app

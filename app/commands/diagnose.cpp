@@ -1,0 +1,148 @@
+// diagnose: which change of convention turns the difference from a reference into agreement.
+
+#include "render/diagnose.hpp"
+#include "against.hpp"
+#include "analysis/compare.hpp"
+#include "commands/commands.hpp"
+#include "describe.hpp"
+#include "output.hpp"
+#include "retype.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace mha::app {
+
+namespace {
+
+struct DiagnoseCommand {
+  Request request;
+  std::vector<std::string> against;
+  OutputOptions output;
+  Common common;
+
+  int run();
+
+private:
+  std::string next_step(const LoadedLayer& loaded, const Diagnosis& diagnosis) const;
+};
+
+/// Whether the files hold one matrix of queries, keys and values, so that --qkv-order has a say.
+bool is_fused(const LoadedLayer& loaded) {
+  return std::any_of(loaded.origins.begin(), loaded.origins.end(),
+                     [](const Origin& origin) { return origin.name == "W_qkv"; });
+}
+
+/// The options of a change name the file that a tensor comes from; "" where a tensor was not read
+/// as it lies there.
+void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
+  for (Change& change : diagnosis.changes) {
+    const std::size_t file = change.option.find("=FILE");
+    if (file == std::string::npos) continue;
+    const std::string name = change.option.substr(0, file);
+    const auto origin = std::find_if(loaded.origins.begin(), loaded.origins.end(),
+                                     [&](const Origin& one) { return one.name == name; });
+    const std::size_t tensor =
+        origin == loaded.origins.end() ? std::string::npos : origin->source.find(": ");
+    if (loaded.naming != "canonical" || tensor == std::string::npos)
+      change.option.clear();
+    else
+      change.option.replace(
+          file + 1, 4, origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2));
+  }
+}
+
+/// The command that shows the agreement, where options make all the changes.
+std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
+                                       const Diagnosis& diagnosis) const {
+  if (!diagnosis.explained || diagnosis.equal) return "";
+  Request changed = request; // without the options that these replace
+  std::string options;
+  for (const Change& change : diagnosis.changes) {
+    if (change.option.empty()) return "";
+    options += " " + change.option;
+    std::istringstream words(change.option);
+    for (std::string word; words >> word;)
+      std::erase_if(changed.settings, [&](const auto& setting) {
+        std::string name = setting.first;
+        std::replace(name.begin(), name.end(), '_', '-');
+        return word == "--" + name || word == "--no-" + name;
+      });
+  }
+  std::string line = "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options;
+  for (const std::string& source : against) line += " --against " + shell_word(source);
+  return line + "\n";
+}
+
+int DiagnoseCommand::run() {
+  require_against("diagnose", against);
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
+  }
+  const bool as_json =
+      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  const render::Look look =
+      output.to_standard_output() ? look_of_output(common.color) : render::Look{};
+  bool explained = true;
+  std::vector<render::LayerDiagnosis> found;
+  TextFile file(output.path);
+  const render::Sink sink = file.sink();
+  for (const std::string& id : model->chosen()) {
+    const LoadedLayer loaded = load_layer(*model, id, common);
+    Reference reference = [&] {
+      const Stopwatch watch(common.read_s);
+      return read_reference(loaded.layer, against, id);
+    }();
+    const Stopwatch watch(common.compute_s);
+    settle(loaded.layer, reference, common.threads);
+    if (!common.quiet && !as_json)
+      for (const std::string& note : reference.notes) print_note(note, common.color);
+    found.push_back(
+        {id, diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads)});
+    Diagnosis& diagnosis = found.back().diagnosis;
+    fill_in_files(loaded, diagnosis);
+    explained = explained && diagnosis.explained;
+    if (!as_json)
+      sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
+           diagnosis_text(loaded.layer, diagnosis, look) + next_step(loaded, diagnosis));
+  }
+  {
+    const Stopwatch watch(common.write_s);
+    if (as_json) sink(diagnosis_json(found));
+    file.finish();
+  }
+  report_timings(common);
+  return explained ? 0 : 1;
+}
+
+} // namespace
+
+Run declare_diagnose(Cli& cli) {
+  const auto diagnose = std::make_shared<DiagnoseCommand>();
+  cli.about(
+      "Finds the convention that another implementation has otherwise: the smallest change of this "
+      "layer under which it gives the reference's numbers (a transposed weight, keys and values "
+      "exchanged, the scale, the rotary style, the mask's polarity …; docs/diagnose.md lists "
+      "them). "
+      "The reference may hold several stages, which are settled one after the other, or the output "
+      "alone. Two changes are tried together where no single one explains a stage. Says the option "
+      "that reproduces the reference's numbers here, where there is one, and what to change there. "
+      "Exit code 0: explained, or equal; 1: not explained; 2: trouble.");
+  cli.group("The reference");
+  add_against(cli, diagnose->against);
+  add_output(cli, diagnose->output, {"table", "json"}, "write to a file");
+  add_layer(cli, diagnose->request);
+  add_common(cli, diagnose->common);
+  cli.example(
+      "diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --scale d_model "
+      "--quiet --against data/induction/expected/layer1.npz",
+      "every stage that another implementation saved");
+  cli.example("diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --rope half "
+              "--quiet --against output=data/induction/expected/layer1.npz:output --format json",
+              "its output alone, for another program");
+  return [diagnose] { return diagnose->run(); };
+}
+
+} // namespace mha::app

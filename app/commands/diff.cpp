@@ -1,0 +1,211 @@
+// diff: every stage against another implementation's, and the first that differs.
+
+#include "render/diff.hpp"
+#include "against.hpp"
+#include "commands/commands.hpp"
+#include "describe.hpp"
+#include "graph.hpp"
+#include "output.hpp"
+#include "retype.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace mha::app {
+
+namespace {
+
+struct DiffCommand {
+  Request request;
+  std::vector<std::string> against;
+  Tolerances tolerances;
+  OutputOptions output;
+  Common common;
+
+  int run();
+
+private:
+  std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
+};
+
+double tolerance_of(std::string_view option, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
+      !std::isfinite(value))
+    fail("{} is '{}': a number from 0 up expected, or STAGE:NUMBER", option, text);
+  return value;
+}
+
+/// "1e-3" for every stage, "weights:1e-3" for one; commas separate.
+void add_tolerance(std::string_view option, const std::string& text, std::optional<double>& all,
+                   std::map<Stage, double>& by_stage) {
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::string part(rest.substr(0, comma));
+    const std::size_t colon = part.find(':');
+    const double value =
+        tolerance_of(option, colon == std::string::npos ? part : part.substr(colon + 1));
+    if (colon == std::string::npos)
+      all = value;
+    else
+      by_stage[stage_named(part.substr(0, colon))] = value;
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+/// What the file calls a stage that was found in it.
+std::string tensor_of(const LoadedLayer& loaded, const std::string& stage) {
+  for (const Origin& origin : loaded.origins)
+    if (find_stage(origin.name) == stage_named(stage))
+      return origin.source.substr(origin.source.rfind(": ") + 2);
+  return stage;
+}
+
+/// Where to look at the worst element of the first difference, and what finds its cause.
+std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff) const {
+  if (!diff.first) return "";
+  const auto row = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                [&](const StageDiff& one) { return one.stage == *diff.first; });
+  const Layer& layer = loaded.layer;
+  std::string place;
+  bool query = false;
+  std::vector<Letter> letters = info_of(row->stage).letters;
+  if (layer.settings.columns && info_of(row->stage).kind != Kind::row)
+    std::swap(letters.end()[-1], letters.end()[-2]);
+  std::size_t axis = 0;
+  if (layer.dims.batched) place += fmt::format(" --batch {}", row->difference.at[axis++]);
+  for (Letter letter : letters) {
+    const std::size_t i = row->difference.at[axis++];
+    const Axis what = axis_of(letter);
+    if (what == Axis::head) place += fmt::format(" --head {}", i);
+    if (what == Axis::kv_head) place += fmt::format(" --head {}", i * layer.dims.group());
+    if (what == Axis::query) place += fmt::format(" --query {}", i), query = true;
+    if (what == Axis::key && !query) place += fmt::format(" --key {}", i);
+  }
+  const std::string sources = retyped(request, loaded.id);
+  const std::string stage(name_of(row->stage));
+  std::string out = "Look at it: ";
+  if (layer.has_given(row->stage) && request.sources.size() == 1)
+    out += fmt::format(
+        "mha-inspect show {} -s {}{}\n",
+        shell_word(fmt::format("{}={}:{}", stage, request.sources[0], tensor_of(loaded, stage))),
+        stage, place);
+  else if (query && contains(available_stages(layer), Stage::weights))
+    out += fmt::format("mha-inspect explain {}{}\n", sources, place);
+  else
+    out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
+  out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
+  for (const std::string& source : against) out += " --against " + shell_word(source);
+  return out + "\n";
+}
+
+int DiffCommand::run() {
+  require_against("diff", against);
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    request.results_given = true;
+    model.emplace(request);
+  }
+  const bool as_json =
+      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  const render::Look look =
+      output.to_standard_output() ? look_of_output(common.color) : render::Look{};
+  bool equal = true;
+  std::vector<render::LayerDiff> objects;
+  TextFile file(output.path);
+  const render::Sink sink = file.sink();
+  bool first = true;
+  for (const std::string& id : model->chosen()) {
+    const LoadedLayer loaded = load_layer(*model, id, common);
+    some_stages(loaded.layer);
+    Reference reference = [&] {
+      const Stopwatch watch(common.read_s);
+      return read_reference(loaded.layer, against, id);
+    }();
+    const Stopwatch watch(common.compute_s);
+    settle(loaded.layer, reference, common.threads);
+    if (common.strict && !reference.notes.empty())
+      fail("--against: {} (an error by --strict)", reference.notes[0]);
+    if (!common.quiet && !as_json)
+      for (const std::string& note : reference.notes) print_note(note, common.color);
+    const Diff found = diff(loaded.layer, reference, tolerances, common.threads);
+    if (found.stages.empty())
+      fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
+           "the sources",
+           fmt::join(against, " "), fmt::join(found.not_compared, ", "),
+           found.not_compared.size() == 1 ? "is" : "are",
+           found.not_compared.size() == 1 ? "it" : "them");
+    equal = equal && found.equal();
+    if (as_json)
+      objects.push_back({id, render::diff_json(found, reference)});
+    else
+      sink((first ? "" : "\n") + headline(*model, loaded, look) + "\n" +
+           render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look));
+    first = false;
+  }
+  {
+    const Stopwatch watch(common.write_s);
+    if (as_json) sink(render::diff_json(objects));
+    file.finish();
+  }
+  report_timings(common);
+  return equal ? 0 : 1;
+}
+
+} // namespace
+
+Run declare_diff(Cli& cli) {
+  const auto diff = std::make_shared<DiffCommand>();
+  cli.about(
+      "Compares every stage that another implementation saved with the layer's, in the order of "
+      "the computation, and names the first step that differs. A step out of tolerance is also "
+      "computed from the reference's own stages before it: if it agrees then, it is sound and only "
+      "follows from an earlier difference. An element agrees where |ours − reference| ≤ atol + "
+      "rtol · |reference|, with torch.testing.assert_close's defaults for the coarser of the two "
+      "types. −inf is equal to itself and to a finite mask constant, NaN to NaN. Sources that "
+      "hold stages and no weights are taken as they are: two dumps can be compared. Exit code 0: "
+      "equal or close; 1: different; 2: trouble.");
+  cli.group("The reference");
+  add_against(cli, diff->against);
+  const auto tolerance = [&](const char* name, const char* help, auto all, auto by_stage) {
+    Option option;
+    option.name = name;
+    option.value_name = "NUMBER|STAGE:NUMBER";
+    option.help = help;
+    option.repeats = true;
+    option.set = [diff, name, all, by_stage](const std::string& text) {
+      add_tolerance(name, text, diff->tolerances.*all, diff->tolerances.*by_stage);
+    };
+    cli.add(std::move(option));
+  };
+  tolerance("--atol", "absolute tolerance, of every stage or of one; default: by the types",
+            &Tolerances::absolute, &Tolerances::stage_absolute);
+  tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
+            &Tolerances::stage_relative);
+  add_output(cli, diff->output, {"table", "json"}, "write to a file");
+  add_layer(cli, diff->request);
+  add_common(cli, diff->common);
+  cli.example("diff data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --against "
+              "data/induction/expected/layer1.npz",
+              "PyTorch's own steps, a file of them");
+  cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
+              "output=data/port/stages.safetensors:attn.out",
+              "the output alone, under another name");
+  cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
+              "data/port/stages.safetensors --atol 1e-4 --rtol weights:1e-2 --format json",
+              "tolerances of every step and of one; for a program");
+  cli.example("diff data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "--against 'data/induction/expected/layer{layer}.npz'",
+              "every layer");
+  cli.example(
+      "diff data/induction/expected/layer0.npz --against data/induction/expected/layer1.npz",
+      "two dumps, without weights");
+  return [diff] { return diff->run(); };
+}
+
+} // namespace mha::app

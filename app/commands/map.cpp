@@ -1,0 +1,257 @@
+// map: draws what heads attend to, in the terminal, as PNG and as SVG.
+
+#include "render/map.hpp"
+#include "commands/commands.hpp"
+#include "observe/several.hpp"
+#include "output.hpp"
+#include "render/map_layout.hpp"
+#include "render/map_terminal.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+struct MapCommand {
+  Request request;
+  std::vector<std::string> stages;
+  Selection selection;
+  OutputOptions output;
+  std::string color_map, color_scale, pooling;
+  std::optional<double> low, high;
+  std::optional<std::size_t> cells;
+  bool per_head_range = false;
+  Common common;
+
+  int run();
+
+private:
+  /// One file, while its panels come in.
+  struct Picture {
+    std::string path;
+    render::MapPicture picture;
+    render::MapText text;
+  };
+
+  void check();
+  void compute_layer(const Model& model, const std::string& id);
+  Selection batch_chosen(const LoadedLayer& loaded);
+  Picture& picture_for(const Model& model, const LoadedLayer& loaded, Stage stage,
+                       const Piece& piece);
+  Pool::Size size_for(const Picture& picture, const Layer& layer) const;
+  void choose_colors();
+  void write(const Picture& picture);
+
+  std::string form_; ///< text, png, svg
+  render::Look look_;
+  std::vector<Picture> pictures_;
+};
+
+void MapCommand::check() {
+  const auto ends = [&](std::string_view extension) { return output.path.ends_with(extension); };
+  form_ = output.format;
+  if (form_.empty() && (output.to_standard_output() || ends(".txt"))) form_ = "text";
+  if (form_.empty() && ends(".png")) form_ = "png";
+  if (form_.empty() && ends(".svg")) form_ = "svg";
+  if (form_.empty())
+    throw UsageError(
+        fmt::format("{}: pictures are .png, .svg or .txt; give the path one of these, or --format",
+                    output.path));
+  if (form_ == "png" && output.to_standard_output() && output_is_terminal())
+    fail("bytes of a PNG do not belong on a terminal; give --output, or pipe them on");
+  if (cells == std::size_t{0}) throw UsageError("--cells is 0: at least 1 expected");
+  if (low && high && *low >= *high)
+    throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
+  look_ = look_of_output(common.color);
+  if (!output.to_standard_output()) look_ = {false, look_.width};
+}
+
+int MapCommand::run() {
+  check();
+  std::optional<Model> model;
+  {
+    const Stopwatch watch(common.read_s);
+    model.emplace(request);
+  }
+  for (const std::string& id : model->chosen()) compute_layer(*model, id);
+  const Stopwatch watch(common.write_s);
+  choose_colors();
+  for (const Picture& picture : pictures_) write(picture);
+  report_timings(common);
+  return 0;
+}
+
+/// Of several batch items the first, unless they were asked for.
+Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
+  Selection chosen = selection;
+  const Dims& dims = loaded.layer.dims;
+  if (!dims.batched || chosen.batch || mentions(output.path, "{batch}")) return chosen;
+  chosen.batch.emplace("0", "--batch");
+  if (dims.B == 1 || !pictures_.empty()) return chosen;
+  const std::string note = fmt::format(
+      "batch item 0 of {} is drawn; choose others with --batch, or all with --batch :", dims.B);
+  if (common.strict) fail("{} (an error by --strict)", note);
+  if (!common.quiet) print_note(note, common.color);
+  return chosen;
+}
+
+MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLayer& loaded,
+                                             Stage stage, const Piece& piece) {
+  const auto found = std::find_if(pictures_.begin(), pictures_.end(), [&](const Picture& picture) {
+    return picture.path == piece.path;
+  });
+  if (found != pictures_.end()) return *found;
+
+  const Dims& dims = loaded.layer.dims;
+  const std::size_t heads = resolved(piece.selection.head, dims.H, "heads").indices.size(),
+                    batches = resolved(piece.selection.batch, dims.B, "batch items").indices.size(),
+                    layers = mentions(output.path, "{layer}") ? 1 : model.chosen().size();
+  Picture made{piece.path, {}, {}};
+  render::MapPicture& picture = made.picture;
+  picture.stage = stage;
+  picture.pooling = pooling == "max" ? Pooling::max : Pooling::mean;
+  picture.title = fmt::format("{} · {}", name_of(stage), model.title());
+  if (layers == 1 && !loaded.id.empty()) picture.title += fmt::format(" layer {}", loaded.id);
+  picture.several_layers = layers > 1;
+  picture.several_batches = batches > 1;
+  const std::size_t panels = heads * batches * layers;
+  picture.columns = render::grid_columns(panels, heads);
+  if (form_ == "text") {
+    const render::MapAxes axes = render::axes_of(loaded.layer, stage, piece.selection);
+    const std::size_t beside = panels > heads ? picture.columns : panels;
+    picture.columns = beside;
+    made.text = render::fit_text({panels, beside, axes.rows, axes.cols}, look_);
+  }
+  return pictures_.emplace_back(std::move(made));
+}
+
+Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) const {
+  const render::MapPicture& drawn = picture.picture;
+  const std::size_t most = cells.value_or(render::default_cells(drawn.columns));
+  Pool::Size size{most, most};
+  if (form_ == "text") {
+    size = {picture.text.rows, picture.text.cols};
+    if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
+    if (layer.settings.columns) std::swap(size.rows, size.cols);
+  }
+  return size;
+}
+
+void MapCommand::compute_layer(const Model& model, const std::string& id) {
+  const LoadedLayer loaded = load_layer(model, id, common);
+  const Layer& layer = loaded.layer;
+  std::vector<Stage> wanted =
+      stages_of(layer, stages.empty() ? std::vector<std::string>{"weights"} : stages);
+  if (wanted.size() != 1) throw UsageError("map draws one stage; name one with --stage");
+  const Stage stage = wanted[0];
+  const Selection chosen = batch_chosen(loaded);
+  require_axes(layer, wanted, chosen);
+
+  struct Share {
+    std::size_t picture;
+    Selection selection;
+    std::unique_ptr<Pool> pool;
+  };
+  std::vector<Share> shares;
+  Several all;
+  for (const Piece& piece : pieces_of(output.path, loaded, chosen, wanted, true)) {
+    const Picture& picture = picture_for(model, loaded, stage, piece);
+    auto pool = std::make_unique<Pool>(layer, stage, piece.selection, size_for(picture, layer),
+                                       picture.picture.pooling);
+    all.add(*pool);
+    shares.push_back(
+        {static_cast<std::size_t>(&picture - pictures_.data()), piece.selection, std::move(pool)});
+  }
+  const Stopwatch watch(common.compute_s);
+  compute(layer, make_plan(layer, all.wants(), chosen), all, common.threads);
+  for (const Share& share : shares)
+    for (render::MapPanel& panel :
+         render::make_panels(layer, id, stage, share.selection, *share.pool))
+      pictures_[share.picture].picture.panels.push_back(std::move(panel));
+}
+
+/// Every picture of a run has the same colours for the same numbers, or each head its own.
+void MapCommand::choose_colors() {
+  const render::MapColors colors{
+      color_map, color_scale == "log" ? render::ColorScale::log : render::ColorScale::linear, low,
+      high};
+  render::CellRange range;
+  for (const Picture& picture : pictures_)
+    for (const render::MapPanel& panel : picture.picture.panels) range.add(panel.map);
+  for (Picture& picture : pictures_) {
+    const Stage stage = picture.picture.stage;
+    if (!per_head_range) {
+      picture.picture.styles = {render::style_for(stage, colors, range)};
+      continue;
+    }
+    for (const render::MapPanel& panel : picture.picture.panels) {
+      render::CellRange own;
+      own.add(panel.map);
+      picture.picture.styles.push_back(render::style_for(stage, colors, own));
+    }
+  }
+}
+
+void MapCommand::write(const Picture& picture) {
+  TextFile file(picture.path);
+  if (form_ == "png")
+    file.sink()(render::map_png(picture.picture));
+  else if (form_ == "svg")
+    file.sink()(render::map_svg(picture.picture));
+  else
+    file.sink()(render::map_text(picture.picture, picture.text, look_));
+  file.finish();
+}
+
+} // namespace
+
+Run declare_map(Cli& cli) {
+  const auto map = std::make_shared<MapCommand>();
+  cli.about(
+      "Draws maps of queries × keys, a panel a head: in the terminal as coloured cells (as shades "
+      "of "
+      "characters where there are no colours), as PNG, or as SVG. Long maps are pooled to the size "
+      "of the picture while they are computed, so that memory does not grow with them; the "
+      "picture says how many numbers a cell covers. Masked keys are left out of it: a cell of "
+      "nothing else is hatched, in text a dot. Saved maps are drawn without a layer: "
+      "weights=FILE.");
+  cli.group("What to draw");
+  cli.list("--stage,-s", "NAME", map->stages,
+           "scores, scaled, capped, biased, masked, shifted, exp or weights, the default")
+      .offers(Completes::stages);
+  add_selection(cli, map->selection);
+  cli.group("How");
+  std::vector<std::string> names;
+  for (const render::ColorMap& colors : render::color_maps()) names.emplace_back(colors.name);
+  cli.choice("--colormap", names, map->color_map,
+             "default: viridis for weights, exp and shifted, diverging for stages with signs");
+  cli.choice("--color-scale", {"linear", "log"}, map->color_scale,
+             "log tells small weights apart, down to a millionth of the largest");
+  cli.value("--vmin", "X", map->low,
+            "the number at the lower end of the colours; default: 0 for "
+            "weights, else from the cells");
+  cli.value("--vmax", "X", map->high, "the number at the upper end; default: the largest cell");
+  cli.flag("--per-head-range", map->per_head_range,
+           "each head's colours reach from its smallest to its largest cell");
+  cli.choice("--pool", {"mean", "max"}, map->pooling,
+             "what a cell of several numbers shows; default: mean");
+  cli.value("--cells", "N", map->cells,
+            "the most cells along a side of a panel; default: what the picture has room for");
+  add_output(cli, map->output, {"text", "png", "svg"},
+             "write to FILE.png, FILE.svg or FILE.txt; {layer}, {batch} and {head} in PATH write "
+             "one file each");
+  add_layer(cli, map->request);
+  add_common(cli, map->common);
+  cli.example("map data/quickstart.json", "every head, in the terminal");
+  cli.example("map data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --tokens "
+              "data/induction/tokens.json --head 0 -o head0.svg",
+              "one head for a paper");
+  cli.example("map data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' -o "
+              "heads.png --color-scale log",
+              "layers × heads of a checkpoint");
+  cli.example("map data/quickstart.json -s scores -o 'head{head}.png'", "one picture a head");
+  return [map] { return map->run(); };
+}
+
+} // namespace mha::app

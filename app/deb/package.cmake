@@ -1,0 +1,43 @@
+# `cpack -G DEB` in a release build makes two packages: the program, and the library for others.
+set(CPACK_PACKAGE_NAME mha-inspect)
+set(CPACK_PACKAGE_CONTACT "mha-inspect developers <mha-inspect@example.org>")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL program development)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/finish.cmake)
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS ${CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS})
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME mha-inspect)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS liblapack3) # loaded when `stats` asks
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "every step of multi-head attention, visible
+Takes an attention layer's input and weights from files (JSON, NumPy,
+safetensors, checkpoint folders, raw bytes) and prints, writes or explains any
+intermediate: queries, keys and values of every head, scores before and after
+scaling and masking, attention weights, the output.
+
+Example layers lie in /usr/share/mha-inspect/data.")
+
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, libdnnl-dev, zlib1g-dev, libpng-dev, libutf8proc-dev")
+if(BUILD_SHARED_LIBS)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", mha-inspect (= ${PROJECT_VERSION})")
+endif()
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "multi-head attention, step by step: the library
+Headers, library, CMake package and pkg-config file of what mha-inspect
+computes with: reads a layer from files and hands out every intermediate of
+multi-head attention.")
+set(CPACK_COMPONENT_PROGRAM_REQUIRED ON)
+
+include(CPack)

@@ -1,0 +1,42 @@
+#include "retype.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789_-./=:,@+%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
+    return std::string(word);
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string retyped(const Request& request, const std::string& layer_id) {
+  std::string out;
+  const auto add = [&](const std::string& word) { out += (out.empty() ? "" : " ") + word; };
+  const auto option = [&](const char* name, const std::string& value) {
+    if (!value.empty()) add(fmt::format("{} {}", name, shell_word(value)));
+  };
+  for (const std::string& source : request.sources) add(shell_word(source));
+  if (!request.layer.empty()) option("--layer", layer_id);
+  option("--prefix", request.prefix);
+  option("--naming", request.naming);
+  option("--config", request.config);
+  option("--tokens", request.tokens);
+  option("--key-tokens", request.key_tokens);
+  if (request.dtype) add(fmt::format("--dtype {}", name_of(*request.dtype)));
+  for (const auto& [name, value] : request.settings) {
+    std::string dashed = name;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    if (find_setting(name)->kind == SettingKind::boolean)
+      add((value == "true" ? "--" : "--no-") + dashed);
+    else
+      add(fmt::format("--{} {}", dashed, shell_word(value)));
+  }
+  return out;
+}
+
+} // namespace mha::app

@@ -1,0 +1,56 @@
+#include "shells/shells.hpp"
+
+#include "stage.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+constexpr Shell list[] = {
+    {"bash", "bash-completion/completions/mha-inspect", bash_script},
+    {"zsh", "zsh/site-functions/_mha-inspect", zsh_script},
+    {"fish", "fish/vendor_completions.d/mha-inspect.fish", fish_script},
+};
+
+} // namespace
+
+std::span<const Shell> shells() {
+  return list;
+}
+
+const Shell& shell_named(std::string_view name) {
+  const auto found = std::find_if(std::begin(list), std::end(list),
+                                  [&](const Shell& shell) { return shell.name == name; });
+  if (found == std::end(list)) fail("no shell is called '{}'", name);
+  return *found;
+}
+
+std::vector<std::string> stage_words() {
+  std::vector<std::string> words{"all"};
+  for (const StageInfo& info : stages()) words.emplace_back(info.name);
+  return words;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string brief(std::string_view help) {
+  return std::string(help.substr(0, help.find("; ")));
+}
+
+std::string quoted(std::string_view text, std::string_view escape) {
+  std::string out = "'";
+  for (char c : text)
+    if (c == '\'')
+      out += escape;
+    else
+      out += c;
+  return out + "'";
+}
+
+} // namespace mha::app

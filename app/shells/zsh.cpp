@@ -1,0 +1,125 @@
+// zsh: specifications for _arguments, one list a command.
+
+#include "shells/shells.hpp"
+
+namespace mha::app {
+
+namespace {
+
+/// An explanation inside [] of a specification.
+std::string described(std::string_view help) {
+  std::string out;
+  for (char c : brief(help)) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A value's name, where a colon would end it.
+std::string named(std::string_view name) {
+  std::string out;
+  for (char c : name) {
+    if (c == ':') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// What completes the value of an option.
+std::string action(const Option& option) {
+  switch (option.completes) {
+  case Completes::nothing:
+    return " ";
+  case Completes::files:
+    return "_files";
+  case Completes::stages:
+    return "_mha_inspect_stages";
+  case Completes::choices:
+    return "(" + joined(option.choices) + ")";
+  }
+  return " ";
+}
+
+void specify(std::string& out, const Option& option) {
+  const std::string others =
+      option.joins
+          ? "*"
+          : fmt::format("({}{}{})", option.name, option.letter.empty() ? "" : " ", option.letter);
+  const auto line = [&](const std::string& name, std::string_view ending, bool takes_value) {
+    std::string spec = others + name + std::string(ending) + "[" + described(option.help) + "]";
+    if (takes_value) spec += ":" + named(option.value_name) + ":" + action(option);
+    out += "        " + quoted(spec) + "\n";
+  };
+  const bool value = !option.is_flag();
+  if (!option.letter.empty()) line(option.letter, value ? "+" : "", value);
+  line(option.name, value ? "=" : "", value);
+  if (!option.off.empty()) line(option.off, "", false);
+}
+
+void add_command(std::string& out, const Declared& declared) {
+  const Cli& cli = declared.cli;
+  out += fmt::format("    {})\n      specs=(\n        '(- *)--help[what it does, its options and "
+                     "examples]'\n",
+                     cli.command());
+  for (const Option& option : cli.options()) specify(out, option);
+  if (!cli.positional_choices().empty())
+    out += "        " +
+           quoted(fmt::format("1:{}:({})", named(cli.positional_name()),
+                              joined(cli.positional_choices()))) +
+           "\n";
+  else if (!cli.positional_name().empty())
+    out += "        '*:SOURCE:_mha_inspect_source'\n";
+  out += "      )\n      ;;\n";
+}
+
+constexpr std::string_view start = R"(#compdef mha-inspect
+# zsh completion of mha-inspect: made by `mha-inspect completion zsh`.
+
+_mha_inspect_source() { # a file, or NAME=FILE
+  compset -P '[A-Za-z_][A-Za-z0-9_.]#='
+  _files
+}
+
+)";
+
+constexpr std::string_view finish = R"(  esac
+  _arguments -s -S $specs
+}
+
+if [[ $funcstack[1] == _mha-inspect ]]; then
+  _mha_inspect "$@"
+else
+  compdef _mha_inspect mha-inspect
+fi
+)";
+
+} // namespace
+
+std::string zsh_script(const std::vector<Declared>& commands) {
+  std::string out(start);
+  out += "_mha_inspect_stages() {\n  _sequence compadd - " + joined(stage_words()) + "\n}\n\n";
+  out += "_mha_inspect_commands() {\n  local -a commands\n  commands=(\n";
+  for (const Declared& declared : commands)
+    out += "    " + quoted(declared.cli.command() + ":" + named(declared.command->summary)) + "\n";
+  out += "    'help:what a command does, its options and examples'\n  )\n"
+         "  _describe command commands\n}\n\n";
+  out += R"(_mha_inspect() {
+  setopt localoptions extendedglob
+  local curcontext=$curcontext context state state_descr line
+  local -A opt_args
+  local -a specs
+  _arguments -C \
+    '(- *)--help[the commands, and lines to try]' \
+    '(- *)--version[the version]' \
+    '1:command:_mha_inspect_commands' \
+    '*::argument:->arguments'
+  [[ $state == arguments ]] || return
+  case $words[1] in
+    help) specs=('1:command:_mha_inspect_commands') ;;
+)";
+  for (const Declared& declared : commands) add_command(out, declared);
+  return out + std::string(finish);
+}
+
+} // namespace mha::app

@@ -1,0 +1,22 @@
+#pragma once
+// Singular values by LAPACK, which is loaded when they are first asked for: programs that never ask
+// start without it.
+
+#include "kernels/matrix.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace mha {
+
+/// Where LAPACK comes from, for messages.
+inline constexpr const char* lapack_package = "liblapack3";
+
+/// Whether LAPACK can be loaded. The first call tries.
+bool has_lapack();
+
+/// The singular values of a matrix, largest first: min(rows, columns) of them. Nothing if an
+/// element is not finite, or where LAPACK is missing. Safe to call from several threads.
+std::optional<std::vector<double>> singular_values(Matrix<const double> matrix);
+
+} // namespace mha

@@ -1,0 +1,95 @@
+#pragma once
+// Maps averaged down to a picture while they are computed: memory is the picture's, not T × S.
+
+#include "attention.hpp"
+#include "select.hpp"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace mha {
+
+/// How the numbers below one cell become one.
+enum class Pooling : std::uint8_t { mean, max };
+
+/// One head's map as cells. A cell covers query_factor × key_factor numbers (fewer at the end);
+/// those of masked keys are left out, and a cell of nothing else is masked.
+struct PooledMap {
+  std::size_t batch = 0, head = 0;
+  std::size_t rows = 0, cols = 0;   ///< cells: queries, keys
+  std::vector<double> values;       ///< rows × cols; NaN where masked
+  std::vector<std::uint8_t> masked; ///< rows × cols; 1 = no key of the cell may be attended to
+
+  double value(std::size_t row, std::size_t col) const { return values[row * cols + col]; }
+  bool is_masked(std::size_t row, std::size_t col) const { return masked[row * cols + col] != 0; }
+};
+
+/// Pools the selected part of a T × S stage to at most `rows` × `cols` cells a head. Partial
+/// results are kept per block and reduced in block order: the same bits whatever the threads.
+///
+/// Masked are −inf and what lies below −1e8 (masks written as −1e9, or as a type's lowest number)
+/// in `masked` and `shifted`, and zeros of `exp` and `weights` where causal, windows, lengths or a
+/// mask block the key. The stages before `masked` have no masked cells: every score is a number.
+/// Nor have weights that were given without a mask.
+class Pool : public Observer {
+public:
+  struct Size {
+    std::size_t rows = 0, cols = 0; ///< at least 1
+  };
+  /// Throws Error for a stage that is no map or that the layer does not have.
+  Pool(const Layer& layer, Stage stage, const Selection& selection, Size most,
+       Pooling pooling = Pooling::mean);
+
+  StageSet wants() const override;
+  void observe(const Block& block) override;
+
+  /// The chosen positions, in the order of the picture.
+  const std::vector<std::size_t>& queries() const { return queries_.chosen; }
+  const std::vector<std::size_t>& keys() const { return keys_.chosen; }
+  /// How many queries, and keys, one cell covers.
+  std::size_t query_factor() const { return queries_.factor; }
+  std::size_t key_factor() const { return keys_.factor; }
+
+  /// One map a batch item and head, in the order of the selection. After the computation.
+  std::vector<PooledMap> maps() const;
+
+private:
+  /// One axis: which positions, and where each of them goes.
+  struct Side {
+    std::vector<std::size_t> chosen;
+    std::vector<std::ptrdiff_t> place; ///< of each position among the chosen ones, or −1
+    std::size_t factor = 1, cells = 0;
+    bool contiguous = false; ///< a run of positions, in order
+  };
+  /// A row of cells, or what one block gives to it.
+  struct Part {
+    std::vector<double> sums; ///< Pooling::max: the largest
+    std::vector<std::uint32_t> counts;
+  };
+  /// Where masked keys show in this stage.
+  enum class Masks : std::uint8_t {
+    nowhere,
+    values, ///< in the numbers themselves
+    ranges, ///< outside visible_keys, where they are zeros
+    rows,   ///< any key, as a row of the mask says, where the number is zero
+  };
+  using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, token
+
+  static Side side_of(Pick pick, std::size_t count, std::size_t most);
+  template <class T> void pool(const Block& block, std::size_t map);
+  template <class T> Part pool_rows(const Block& block, std::span<const std::size_t> rows) const;
+  template <class T> void mask_row(const Block& block, std::size_t row, T* mask) const;
+  void add(Part& to, const Part& from) const;
+
+  const Layer& layer_;
+  Stage stage_;
+  Pooling pooling_;
+  Masks masks_ = Masks::nowhere;
+  Side batches_, heads_, queries_, keys_;
+  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one block holds it all
+  std::mutex mutex_;
+  std::map<Place, Part> parts_; ///< of rows of cells that lie across blocks
+};
+
+} // namespace mha

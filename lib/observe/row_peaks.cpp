@@ -1,0 +1,128 @@
+#include "observe/row_peaks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace mha {
+
+namespace {
+
+/// The place of a block's head among the chosen ones; their number if it is none of them.
+std::size_t place_of(const Block& block, const std::vector<std::size_t>& heads) {
+  return static_cast<std::size_t>(std::find(heads.begin(), heads.end(), block.head) -
+                                  heads.begin());
+}
+
+/// Row r of a block of a map (1, n, S); keys lie beside each other.
+template <class T> const T* row_of(const Block& block, std::size_t r) {
+  return reinterpret_cast<const T*>(block.values.data) +
+         static_cast<std::ptrdiff_t>(r) * block.values.strides[1];
+}
+
+} // namespace
+
+RowPeaks::RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
+                   std::size_t kept)
+    : numbers_(std::move(heads)),
+      batch_(batch),
+      kept_(std::min(kept, layer.dims.S_all)),
+      T_(layer.dims.T),
+      S_(layer.dims.S_all),
+      heads_(numbers_.size()) {
+  for (Head& head : heads_) {
+    head.keys.resize(T_ * kept_);
+    head.weights.resize(T_ * kept_);
+  }
+}
+
+void RowPeaks::observe(const Block& block) {
+  const std::size_t place = place_of(block, numbers_);
+  if (block.batch != batch_ || place == numbers_.size()) return;
+  if (block.values.dtype == DType::f64)
+    observe_as<double>(block, heads_[place]);
+  else
+    observe_as<float>(block, heads_[place]);
+}
+
+template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
+  struct Peak {
+    T weight;
+    std::uint32_t key;
+  };
+  // NaN before everything: it is what one must see.
+  const auto rank = [](T weight) {
+    return std::isnan(weight) ? std::numeric_limits<T>::infinity() : weight;
+  };
+  const auto before = [&](const Peak& a, const Peak& b) {
+    return rank(a.weight) != rank(b.weight) ? rank(a.weight) > rank(b.weight) : a.key < b.key;
+  };
+  std::vector<Peak> peaks;
+  for (std::size_t r = 0; r < block.values.shape[1]; ++r) {
+    const T* row = row_of<T>(block, r);
+    peaks.clear();
+    for (std::size_t k = 0; k < kept_; ++k)
+      peaks.push_back({row[k], static_cast<std::uint32_t>(k)});
+    std::sort(peaks.begin(), peaks.end(), before);
+    for (std::size_t k = kept_; k < S_; ++k) {
+      // Most keys end here; NaN does not.
+      if (row[k] <= peaks.back().weight || std::isnan(peaks.back().weight)) continue;
+      const Peak peak{row[k], static_cast<std::uint32_t>(k)};
+      peaks.pop_back();
+      peaks.insert(std::upper_bound(peaks.begin(), peaks.end(), peak, before), peak);
+    }
+    const std::size_t first = (block.token + r) * kept_;
+    for (std::size_t i = 0; i < kept_; ++i) {
+      head.keys[first + i] = peaks[i].key;
+      head.weights[first + i] = static_cast<float>(peaks[i].weight);
+    }
+  }
+}
+
+PackedStage RowPeaks::largest() const {
+  PackedStage packed{RowForm::largest, T_, S_, kept_, 1, 1, {}};
+  for (const Head& head : heads_) {
+    std::string bytes;
+    append_planes(bytes, head.keys.data(), head.keys.size(), sizeof(std::uint32_t));
+    append_planes(bytes, head.weights.data(), head.weights.size(), sizeof(float));
+    packed.heads.push_back(deflated(bytes));
+  }
+  return packed;
+}
+
+VisibleKeys::VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch)
+    : numbers_(std::move(heads)),
+      batch_(batch),
+      heads_(numbers_.size(), std::vector<Run>(layer.dims.T)) {}
+
+void VisibleKeys::observe(const Block& block) {
+  const std::size_t place = place_of(block, numbers_);
+  if (block.batch != batch_ || place == numbers_.size()) return;
+  const std::size_t keys = block.values.shape[2];
+  const auto scan = [&](const auto* row) {
+    using T = std::remove_cvref_t<decltype(*row)>;
+    constexpr T hidden = -std::numeric_limits<T>::infinity();
+    std::size_t visible = 0, first = 0, end = keys;
+    for (std::size_t k = 0; k < keys; ++k) visible += row[k] != hidden;
+    if (visible == 0) return Run{};
+    while (row[first] == hidden) ++first;
+    while (row[end - 1] == hidden) --end;
+    if (visible != end - first) gaps_ = true;
+    return Run{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
+  };
+  for (std::size_t r = 0; r < block.values.shape[1]; ++r)
+    heads_[place][block.token + r] = block.values.dtype == DType::f64
+                                         ? scan(row_of<double>(block, r))
+                                         : scan(row_of<float>(block, r));
+}
+
+std::vector<VisibleKeys::Run> VisibleKeys::runs() const {
+  if (gaps_ || heads_.empty()) return {};
+  for (const std::vector<Run>& head : heads_)
+    for (std::size_t t = 0; t < head.size(); ++t)
+      if (head[t].first != heads_[0][t].first || head[t].end != heads_[0][t].end) return {};
+  return heads_[0];
+}
+
+} // namespace mha

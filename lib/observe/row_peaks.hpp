@@ -1,0 +1,55 @@
+#pragma once
+// What fits of a map's rows where the map does not: the largest weights, which keys can be seen.
+
+#include "attention.hpp"
+#include "observe/packing.hpp"
+#include "select.hpp"
+
+#include <atomic>
+
+namespace mha {
+
+/// Of each query and head, the largest weights and their keys.
+class RowPeaks : public Observer {
+public:
+  RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
+
+  StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
+  void observe(const Block& block) override;
+
+  PackedStage largest() const;
+
+private:
+  struct Head {
+    std::vector<std::uint32_t> keys; ///< T × kept
+    std::vector<float> weights;
+  };
+  template <class T> void observe_as(const Block& block, Head& head);
+
+  std::vector<std::size_t> numbers_;
+  std::size_t batch_, kept_, T_, S_;
+  std::vector<Head> heads_;
+};
+
+/// Which keys each query may attend to, where these are one run and the same for every head.
+class VisibleKeys : public Observer {
+public:
+  struct Run {
+    std::uint32_t first = 0, end = 0;
+  };
+  VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch);
+
+  StageSet wants() const override { return StageSet().set(index_of(Stage::masked)); }
+  void observe(const Block& block) override;
+
+  /// One a query; empty where heads differ or there are gaps.
+  std::vector<Run> runs() const;
+
+private:
+  std::vector<std::size_t> numbers_;
+  std::size_t batch_;
+  std::atomic<bool> gaps_{false};
+  std::vector<std::vector<Run>> heads_; ///< T each
+};
+
+} // namespace mha

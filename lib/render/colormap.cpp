@@ -1,0 +1,97 @@
+#include "render/colormap.hpp"
+
+#include "error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace mha::render {
+
+namespace {
+
+// Every fifteenth of the 256 published colours: in between at most 5 of 255 off.
+constexpr std::array<std::uint32_t, 18> viridis{
+    0x440154, 0x481769, 0x472a7a, 0x433d84, 0x3d4e8a, 0x355e8d, 0x2e6d8e, 0x297b8e, 0x23898e,
+    0x1f978b, 0x21a585, 0x2eb37c, 0x46c06f, 0x65cb5e, 0x89d548, 0xb0dd2f, 0xd8e219, 0xfde725};
+constexpr std::array<std::uint32_t, 18> magma{
+    0x000004, 0x090720, 0x1a1042, 0x311165, 0x4a1079, 0x621980, 0x792282, 0x912b81, 0xaa337d,
+    0xc23b75, 0xd9466b, 0xec5860, 0xf7725c, 0xfc8e64, 0xfeaa74, 0xfec68a, 0xfde2a3, 0xfcfdbf};
+constexpr std::array<std::uint32_t, 2> greys{0xffffff, 0x000000};
+constexpr std::array<std::uint32_t, 11> red_blue{0x053061, 0x2166ac, 0x4393c3, 0x92c5de,
+                                                 0xd1e5f0, 0xf7f7f7, 0xfddbc7, 0xf4a582,
+                                                 0xd6604d, 0xb2182b, 0x67001f};
+
+constexpr ColorMap list[] = {
+    {"viridis", "dark blue to yellow", false, viridis},
+    {"magma", "black over red to cream", false, magma},
+    {"greys", "white to black, for print", false, greys},
+    {"diverging", "blue below zero, white, red above", true, red_blue},
+};
+
+Rgb rgb(std::uint32_t code) {
+  return {static_cast<std::uint8_t>(code >> 16), static_cast<std::uint8_t>(code >> 8),
+          static_cast<std::uint8_t>(code)};
+}
+
+int squared_distance(Rgb a, Rgb b) {
+  const int red = a.red - b.red, green = a.green - b.green, blue = a.blue - b.blue;
+  return red * red + green * green + blue * blue;
+}
+
+} // namespace
+
+std::string hex(Rgb color) {
+  return fmt::format("#{:02x}{:02x}{:02x}", color.red, color.green, color.blue);
+}
+
+Rgb mixed(Rgb first, Rgb second, double share) {
+  const auto mix = [&](std::uint8_t a, std::uint8_t b) {
+    return static_cast<std::uint8_t>(std::lround(a + (b - a) * share));
+  };
+  return {mix(first.red, second.red), mix(first.green, second.green), mix(first.blue, second.blue)};
+}
+
+Rgb ColorMap::at(double t) const {
+  const double place = std::clamp(t, 0.0, 1.0) * static_cast<double>(points.size() - 1);
+  const std::size_t i = std::min(static_cast<std::size_t>(place), points.size() - 2);
+  return mixed(rgb(points[i]), rgb(points[i + 1]), place - static_cast<double>(i));
+}
+
+std::span<const ColorMap> color_maps() {
+  return list;
+}
+
+const ColorMap& color_map_named(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ColorMap& map : list) {
+    if (map.name == name) return map;
+    names.push_back(map.name);
+  }
+  fail("no colour map is called '{}'{}", name, did_you_mean(name, names));
+}
+
+std::uint8_t terminal_color(Rgb color) {
+  // 16 … 231: a cube of 6 levels a channel; 232 … 255: greys 8, 18 … 238.
+  constexpr std::array<int, 6> levels{0, 95, 135, 175, 215, 255};
+  const auto level = [&](std::uint8_t value) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < levels.size(); ++i)
+      if (std::abs(levels[i] - value) < std::abs(levels[best] - value)) best = i;
+    return best;
+  };
+  const std::size_t red = level(color.red), green = level(color.green), blue = level(color.blue);
+  const Rgb cube{static_cast<std::uint8_t>(levels[red]), static_cast<std::uint8_t>(levels[green]),
+                 static_cast<std::uint8_t>(levels[blue])};
+  const int mean = (color.red + color.green + color.blue) / 3;
+  const int step = std::clamp((mean - 8 + 5) / 10, 0, 23);
+  const auto shade = static_cast<std::uint8_t>(8 + 10 * step);
+  if (squared_distance({shade, shade, shade}, color) < squared_distance(cube, color))
+    return static_cast<std::uint8_t>(232 + step);
+  return static_cast<std::uint8_t>(16 + 36 * red + 6 * green + blue);
+}
+
+} // namespace mha::render

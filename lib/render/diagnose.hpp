@@ -1,0 +1,21 @@
+#pragma once
+// What `diagnose` found: sentences and a table for eyes, and JSON.
+
+#include "analysis/diagnose.hpp"
+#include "render/text.hpp"
+
+namespace mha::render {
+
+/// The changes that explain the reference, what each means and how to undo it, errors before and
+/// after, and what came next; or how far it agrees.
+std::string diagnosis_text(const Layer& layer, const Diagnosis& diagnosis, const Look& look);
+
+/// A layer's number, and its diagnosis.
+struct LayerDiagnosis {
+  std::string layer; ///< "" where the layer has no number
+  Diagnosis diagnosis;
+};
+/// One object; of several layers one keyed by layers.N.
+std::string diagnosis_json(const std::vector<LayerDiagnosis>& layers);
+
+} // namespace mha::render

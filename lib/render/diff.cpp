@@ -1,0 +1,350 @@
+#include "render/diff.hpp"
+
+#include "render/grid.hpp"
+#include "render/numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace mha::render {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
+std::vector<std::string> names_of(const std::vector<Stage>& stages) {
+  std::vector<std::string> names;
+  for (Stage stage : stages) names.emplace_back(mha::name_of(stage));
+  return names;
+}
+
+/// " 'cat'" for position i of some labels, or "".
+std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
+  return i < labels.size() ? fmt::format(" '{}'", shortened(visible(labels[i]), 16)) : "";
+}
+
+/// One index of an element, and what it counts.
+struct Coordinate {
+  std::string_view word;
+  std::size_t index;
+  std::string label; ///< " 'cat'", or ""
+};
+
+std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
+                                    const std::vector<std::size_t>& at) {
+  std::vector<Letter> letters = info_of(stage).letters;
+  if (layer.settings.columns && info_of(stage).kind != Kind::row)
+    std::swap(letters.end()[-1], letters.end()[-2]);
+  std::vector<Coordinate> list;
+  if (layer.dims.batched) list.push_back({"batch", at[0], ""});
+  for (Letter letter : letters) {
+    const std::size_t i = at[list.size()];
+    switch (axis_of(letter)) {
+    case Axis::kv_head:
+      list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
+      break;
+    case Axis::query:
+      list.push_back({"query", i, label_text(layer.tokens, i)});
+      break;
+    case Axis::key: // labels count every key, k and v the current ones
+      list.push_back(
+          {"key", i, label_text(layer.key_tokens, letter == Letter::S ? layer.dims.past + i : i)});
+      break;
+    case Axis::head:
+      list.push_back({"head", i, ""});
+      break;
+    default:
+      list.push_back({"dimension", i, ""});
+      break;
+    }
+  }
+  return list;
+}
+
+std::string verdict_text(const StageDiff& row) {
+  switch (row.status) {
+  case DiffStatus::equal:
+    return "equal";
+  case DiffStatus::close:
+    return row.difference.within ? "close" : "close*";
+  case DiffStatus::first:
+    return "first";
+  case DiffStatus::inherited:
+    return row.own == true ? "differs" : row.own ? "follows" : "follows?";
+  }
+  return "";
+}
+
+std::string error_text(double error) {
+  return std::isnan(error) ? "NaN" : fmt::format("{:.2g}", error);
+}
+
+std::string share_text(const Difference& difference) {
+  if (difference.mismatched == 0) return "–";
+  const double share =
+      100 * static_cast<double>(difference.mismatched) / static_cast<double>(difference.count);
+  return share < 0.1                   ? "<0.1 %"
+         : share > 99.9 && share < 100 ? ">99.9 %"
+                                       : fmt::format("{:.3g} %", share);
+}
+
+std::string cosine_text(double cosine) {
+  if (cosine > 0.9999 && cosine < 1) return ">0.9999";
+  return fmt::format("{:.4g}", cosine);
+}
+
+std::string tolerance_text(const Tolerance& tolerance) {
+  return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
+}
+
+/// "h2 q17 't9' k4": a place as short as a table needs it.
+std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  std::string text;
+  for (const Coordinate& place : coordinates(layer, stage, at))
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ",
+                        place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
+                        place.index, place.label);
+  return text;
+}
+
+std::size_t count_of(const Diff& diff, const std::function<bool(const StageDiff&)>& matches) {
+  return static_cast<std::size_t>(std::count_if(diff.stages.begin(), diff.stages.end(), matches));
+}
+
+std::string agreement(const Diff& diff) {
+  const std::size_t n = diff.stages.size(), equal = count_of(diff, [](const StageDiff&row) {
+                                              return row.status == DiffStatus::equal;
+                                            });
+  if (equal == n) return n == 1 ? "It has the same bits." : "Every stage has the same bits.";
+  std::string text =
+      equal == 0 ? std::string("Every stage agrees within the tolerance.")
+                 : fmt::format("{} of {} stages {} the same bits, the rest agrees within the "
+                               "tolerance.",
+                               equal, n, equal == 1 ? "has" : "have");
+  if (count_of(diff, [](const StageDiff& row) {
+        return row.status == DiffStatus::close && !row.difference.within;
+      }) > 0)
+    text += " Where some elements are outside, the step itself is sound: computed from the "
+            "reference's own stages before it, it agrees.";
+  return text;
+}
+
+/// What the reference says about the inputs of the first step that differs.
+std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference& reference) {
+  std::vector<Stage> between; // steps that only the reference has
+  for (const StageInfo& info : stages())
+    if (contains(reference.lacking, info.stage) && info.stage < row.stage)
+      between.push_back(info.stage);
+  std::string text;
+  if (!row.from.empty())
+    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
+                       joined(names_of(row.from)), info_of(row.stage).value,
+                       row.between.empty()
+                           ? ""
+                           : fmt::format("; or a step between, which the reference does not show: "
+                                         "{}",
+                                         joined(names_of(row.between))));
+  else if (row.stage == Stage::x)
+    text = " It is the input: a comparison needs the same one on both sides.";
+  else if (row.stage <= Stage::v && !reference.find(Stage::x))
+    text = " The reference has no x: is its input the same?";
+  else if (diff.stages.size() > 1)
+    text = " The reference has none of the stages that it is computed from.";
+  else
+    text = " The reference has no other stage: save more of them to see where it begins.";
+  if (!between.empty())
+    text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
+                       "tensor missing here?",
+                       joined(names_of(between)));
+  // One of the same shape that agrees has settled how they are read.
+  const bool settled =
+      std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
+        return one.stage < row.stage && one.difference.within &&
+               info_of(one.stage).letters == info_of(row.stage).letters;
+      });
+  if (row.reference->doubtful && !settled)
+    text += fmt::format(" Its shape fits tokens first, too; if that is meant, say so: --against "
+                        "{}=FILE@AXES.",
+                        mha::name_of(row.stage));
+  return text;
+}
+
+/// What is known about the first difference, in words.
+std::string verdict(const Layer& layer, const Diff& diff, const Reference& reference) {
+  if (!diff.first) return agreement(diff);
+  const auto row = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                [&](const StageDiff& one) { return one.stage == *diff.first; });
+  const Difference& found = row->difference;
+  std::string text =
+      fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
+                  mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
+                  place_text(layer, row->stage, found.at));
+  text += about_inputs(diff, *row, reference);
+  std::vector<std::string> own, sound, unknown;
+  for (const StageDiff& one : diff.stages) {
+    if (one.status != DiffStatus::inherited) continue;
+    const std::string name(mha::name_of(one.stage));
+    if (!one.own)
+      unknown.push_back(name);
+    else if (!*one.own)
+      sound.push_back(name);
+    else
+      own.push_back(one.from.empty() ? name
+                                     : fmt::format("{} (computed from the reference's {})", name,
+                                                   joined(names_of(one.from))));
+  }
+  if (!own.empty())
+    text += fmt::format(" {} differ{} by {}, too.", joined(own), own.size() == 1 ? "s" : "",
+                        own.size() == 1 ? "itself" : "themselves");
+  if (!sound.empty())
+    text += own.empty() && unknown.empty()
+                ? " The steps after it are sound: they follow from it."
+                : fmt::format(" {} {} sound.", joined(sound), sound.size() == 1 ? "is" : "are");
+  if (!unknown.empty())
+    text += fmt::format(" Whether {} {} by {} cannot be told without the layer's tensors.",
+                        joined(unknown), unknown.size() == 1 ? "differs" : "differ",
+                        unknown.size() == 1 ? "itself" : "themselves");
+  return text;
+}
+
+std::string json_number(double value) {
+  std::string text;
+  NumberWriter(Dialect::json, std::nullopt).append(text, value);
+  return text;
+}
+
+template <class List> std::string json_list(const List& list) {
+  std::string text;
+  for (const auto& element : list) text += (text.empty() ? "" : ", ") + element;
+  return "[" + text + "]";
+}
+
+std::string json_words(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(json_quoted(word));
+  return json_list(quoted);
+}
+
+std::string row_json(const StageDiff& row) {
+  const Difference& d = row.difference;
+  std::vector<std::string> at;
+  for (std::size_t i : d.at) at.push_back(std::to_string(i));
+  const auto optional = [](const auto& value, auto text) {
+    return value ? text(*value) : std::string("null");
+  };
+  return fmt::format(
+      "{{\"stage\": {}, \"status\": {}, \"max_abs\": {}, \"max_rel\": {}, \"at\": {}, "
+      "\"mismatched\": {}, \"cosine\": {}, \"count\": {}, \"ours\": {}, \"reference\": {}, "
+      "\"worst_head\": {}, \"own\": {}, \"from\": {}, \"atol\": {}, \"rtol\": {}, \"dtype\": {}, "
+      "\"source\": {}, \"rearranged\": {}}}",
+      json_quoted(mha::name_of(row.stage)), json_quoted(mha::name_of(row.status)),
+      json_number(d.max_abs), json_number(d.max_rel), json_list(at), d.mismatched,
+      json_number(d.cosine), d.count, json_number(d.ours), json_number(d.theirs),
+      optional(d.worst_head, [](std::size_t head) { return std::to_string(head); }),
+      optional(row.own, [](bool own) { return std::string(own ? "true" : "false"); }),
+      json_words(names_of(row.from)), json_number(row.tolerance.absolute),
+      json_number(row.tolerance.relative), json_quoted(mha::name_of(row.reference->stored)),
+      json_quoted(row.reference->source), json_quoted(row.reference->rearranged));
+}
+
+} // namespace
+
+std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  std::string text;
+  for (const Coordinate& place : coordinates(layer, stage, at))
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", place.word, place.index, place.label);
+  return text;
+}
+
+std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
+                       const std::string& next, const Look& look) {
+  const bool heads = std::any_of(diff.stages.begin(), diff.stages.end(), [](const StageDiff& row) {
+    return row.status != DiffStatus::equal && row.difference.worst_head.has_value();
+  });
+  const bool numbers =
+      std::any_of(diff.stages.begin(), diff.stages.end(),
+                  [](const StageDiff& row) { return row.status != DiffStatus::equal; });
+  std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
+  if (numbers)
+    columns.insert(columns.end(),
+                   {{"max abs", true}, {"max rel", true}, {"differ", true}, {"cosine", true}});
+  if (heads) columns.push_back({"head", true});
+  if (numbers) columns.push_back({"where", false, true});
+  Grid grid(std::move(columns));
+  for (const StageDiff& row : diff.stages) {
+    const Difference& d = row.difference;
+    const bool first = row.status == DiffStatus::first, same = row.status == DiffStatus::equal;
+    std::vector<std::string> cells{first ? "→" : "", std::string(mha::name_of(row.stage)),
+                                   verdict_text(row)};
+    if (same && numbers) cells.insert(cells.end(), heads ? 6 : 5, "");
+    if (!same) {
+      cells.insert(cells.end(), {error_text(d.max_abs), error_text(d.max_rel), share_text(d),
+                                 cosine_text(d.cosine)});
+      if (heads) cells.push_back(d.worst_head ? std::to_string(*d.worst_head) : "");
+      cells.push_back(short_place(layer, row.stage, d.at));
+    }
+    for (std::string& cell : cells) {
+      if (first) cell = look.bold(cell);
+      if (same) cell = look.dim(cell);
+    }
+    grid.add(std::move(cells));
+  }
+  std::string out = diff.stages.empty() ? "" : grid.text(look) + "\n";
+  const auto paragraph = [&](const std::string& text, bool dim) {
+    for (const std::string& line : wrapped(text, look.width))
+      out += (dim ? look.dim(line) : line) + "\n";
+  };
+  if (!diff.stages.empty()) {
+    paragraph(verdict(layer, diff, reference), false);
+    const Tolerance& tolerance = diff.stages[0].tolerance;
+    const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
+      return row.tolerance.absolute == tolerance.absolute &&
+             row.tolerance.relative == tolerance.relative;
+    });
+    if (numbers)
+      paragraph(fmt::format("differ: elements with |ours − reference| > {}{}",
+                            one ? tolerance_text(tolerance)
+                                : "the tolerance of their stage (--format json lists them)",
+                            heads ? " · head: the worst one" : ""),
+                true);
+  }
+  const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    std::vector<std::string> shown;
+    for (const std::string& name : names) shown.push_back(visible(name));
+    for (const std::string& line : wrapped_list(title, shown, look.width))
+      out += look.dim(line) + "\n";
+  };
+  list("not compared, as nothing says how they were computed here", diff.not_compared);
+  list("passed over, no stage of this layer", reference.passed_over);
+  return out + (next.empty() ? "" : "\n" + next);
+}
+
+std::string diff_json(const Diff& diff, const Reference& reference) {
+  std::string rows;
+  for (const StageDiff& row : diff.stages)
+    rows += (rows.empty() ? "\n    " : ",\n    ") + row_json(row);
+  return fmt::format("{{\"equal\": {}, \"first\": {}, \"stages\": [{}{}],\n  \"not_compared\": {}, "
+                     "\"passed_over\": {}, \"notes\": {}}}",
+                     diff.equal(),
+                     diff.first ? json_quoted(mha::name_of(*diff.first)) : std::string("null"),
+                     rows, rows.empty() ? "" : "\n  ", json_words(diff.not_compared),
+                     json_words(reference.passed_over), json_words(reference.notes));
+}
+
+std::string diff_json(const std::vector<LayerDiff>& layers) {
+  if (layers.size() == 1) return layers[0].json + "\n";
+  std::string out = "{\n";
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    out += fmt::format("{}: {}{}\n", json_quoted("layers." + layers[i].layer), layers[i].json,
+                       i + 1 < layers.size() ? "," : "");
+  return out + "}\n";
+}
+
+} // namespace mha::render

@@ -1,0 +1,34 @@
+#pragma once
+// Text as pixels: DejaVu Sans, which is part of the program.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::render {
+
+/// Coverage of a text's pixels, 0 … 255. The baseline is at row `ascent`.
+struct TextPixels {
+  std::size_t width = 0, height = 0;
+  std::vector<std::uint8_t> coverage;
+};
+
+/// The font at sizes in pixels of the em square. Characters that it lacks are a box with their
+/// code, U+4E2D.
+class Font {
+public:
+  static const Font& instance();
+  /// Pixels from the start of the text to the end.
+  double width(std::string_view text, double size) const;
+  /// Above the baseline, and below it.
+  double ascent(double size) const;
+  double descent(double size) const;
+  /// One line of UTF-8 text, without control characters (see visible()).
+  TextPixels draw(std::string_view text, double size) const;
+
+private:
+  Font();
+};
+
+} // namespace mha::render

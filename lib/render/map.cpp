@@ -1,0 +1,276 @@
+#include "render/map.hpp"
+
+#include "error.hpp"
+#include "render/numbers.hpp"
+#include "render/value.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+MapAxis axis_of(Side side) {
+  return {std::string(name_of(side.axis)), std::move(side.positions), std::move(side.labels)};
+}
+
+PooledMap turned(const PooledMap& map) {
+  PooledMap to = map;
+  std::swap(to.rows, to.cols);
+  for (std::size_t row = 0; row < to.rows; ++row)
+    for (std::size_t col = 0; col < to.cols; ++col) {
+      to.values[row * to.cols + col] = map.values[col * map.cols + row];
+      to.masked[row * to.cols + col] = map.masked[col * map.cols + row];
+    }
+  return to;
+}
+
+} // namespace
+
+MapAxes axes_of(const Layer& layer, Stage stage, const Selection& selection) {
+  Value value = make_value(layer, {}, stage, selection, {});
+  return {axis_of(std::move(value.row)), axis_of(std::move(value.col))};
+}
+
+std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_id, Stage stage,
+                                  const Selection& selection, const Pool& pool) {
+  MapAxes axes = axes_of(layer, stage, selection);
+  const bool columns = layer.settings.columns;
+  axes.rows.factor = columns ? pool.key_factor() : pool.query_factor();
+  axes.cols.factor = columns ? pool.query_factor() : pool.key_factor();
+  std::vector<MapPanel> panels;
+  for (PooledMap& map : pool.maps())
+    panels.push_back({layer_id, columns ? turned(map) : std::move(map), axes.rows, axes.cols});
+  return panels;
+}
+
+double MapStyle::place(double value) const {
+  if (std::isnan(value)) return value;
+  const double clamped = std::clamp(value, low, high);
+  if (scale == ColorScale::log)
+    return (std::log(clamped) - std::log(low)) / (std::log(high) - std::log(low));
+  if (colors->diverging) {
+    // Zero is the middle, and both sides are told by the same measure.
+    const double most = std::max(std::abs(low), std::abs(high));
+    return 0.5 + clamped / (2 * most);
+  }
+  return (clamped - low) / (high - low);
+}
+
+double MapStyle::value_at(double share) const {
+  if (scale == ColorScale::log) return low * std::pow(high / low, share);
+  return low + share * (high - low);
+}
+
+void CellRange::add(const PooledMap& map) {
+  for (std::size_t i = 0; i < map.values.size(); ++i) {
+    const double value = map.values[i];
+    if (map.masked[i] || !std::isfinite(value)) continue;
+    low = any ? std::min(low, value) : value;
+    high = any ? std::max(high, value) : value;
+    any = true;
+    if (value > 0 && (least_positive == 0 || value < least_positive)) least_positive = value;
+  }
+}
+
+bool is_signed(Stage stage) {
+  return stage != Stage::weights && stage != Stage::exp && stage != Stage::shifted;
+}
+
+namespace {
+
+MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range, MapStyle style) {
+  if (style.colors->diverging)
+    fail("--color-scale log has no zero for the colour map diverging to turn at; choose viridis, "
+         "magma or greys");
+  if (range.any && range.low < 0)
+    fail("--color-scale log: {} has negative numbers, down to {}; a log scale needs positive ones",
+         name_of(stage), rounded(range.low));
+  const auto require_positive = [](const std::optional<double>& end, std::string_view option) {
+    if (end && *end <= 0)
+      fail("--color-scale log: {} is {}: a number above 0 expected", option, rounded(*end));
+  };
+  require_positive(colors.low, "--vmin");
+  require_positive(colors.high, "--vmax");
+  if (!range.any || range.least_positive == 0) {
+    style.low = colors.low.value_or(colors.high.value_or(1) / 10);
+    style.high = colors.high.value_or(style.low * 10);
+    return style;
+  }
+  style.high =
+      colors.high.value_or(colors.low ? std::max(range.high, *colors.low * 10) : range.high);
+  // Weights reach down to 1e-38; what is told apart are six decades below the largest.
+  style.low = colors.low.value_or(std::max(range.least_positive, style.high * 1e-6));
+  if (style.low >= style.high && !colors.low) style.low = style.high / 10;
+  return style;
+}
+
+} // namespace
+
+MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range) {
+  MapStyle style;
+  const bool log = colors.scale == ColorScale::log;
+  style.colors = &color_map_named(!colors.map.empty()        ? std::string_view(colors.map)
+                                  : is_signed(stage) && !log ? "diverging"
+                                                             : "viridis");
+  style.scale = colors.scale;
+  if (colors.low && colors.high && *colors.low >= *colors.high)
+    fail("--vmin {} is not below --vmax {}", rounded(*colors.low), rounded(*colors.high));
+  if (log) return log_style(stage, colors, range, style);
+
+  const bool positive = stage == Stage::weights || stage == Stage::exp;
+  style.low = positive ? std::min(0.0, range.low) : range.low;
+  style.high = stage == Stage::shifted ? std::max(0.0, range.high) : range.high;
+  if (style.colors->diverging) {
+    style.high = std::max(std::abs(style.low), std::abs(style.high));
+    style.low = -style.high;
+  }
+  if (colors.low) style.low = *colors.low;
+  if (colors.high) style.high = *colors.high;
+  if (style.low >= style.high) { // one number everywhere, or an end beyond all of them
+    if (colors.low && !colors.high)
+      style.high = style.low + 1;
+    else if (colors.high)
+      style.low = style.high - 1;
+    else
+      style.high = style.low + (style.low == 0 ? 1 : std::abs(style.low));
+    if (style.colors->diverging && !colors.low && !colors.high) style.low = -style.high;
+  }
+  return style;
+}
+
+bool MapPicture::has_masked() const {
+  return std::any_of(panels.begin(), panels.end(), [](const MapPanel& panel) {
+    return std::find(panel.map.masked.begin(), panel.map.masked.end(), 1) != panel.map.masked.end();
+  });
+}
+
+bool MapPicture::has_nan() const {
+  return std::any_of(panels.begin(), panels.end(), [](const MapPanel& panel) {
+    for (std::size_t i = 0; i < panel.map.values.size(); ++i)
+      if (!panel.map.masked[i] && std::isnan(panel.map.values[i])) return true;
+    return false;
+  });
+}
+
+std::size_t grid_columns(std::size_t panels, std::size_t heads) {
+  if (panels > heads && heads > 1) return heads;
+  if (panels <= 3) return std::max<std::size_t>(panels, 1);
+  const double root = std::sqrt(static_cast<double>(panels));
+  const auto least = static_cast<std::size_t>(std::ceil(root));
+  for (std::size_t columns = least; static_cast<double>(columns) <= 2 * root; ++columns)
+    if (panels % columns == 0) return columns;
+  return least;
+}
+
+std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
+  std::string title;
+  if (picture.several_layers && !panel.layer.empty())
+    title += fmt::format("layer {} ", panel.layer);
+  if (picture.several_batches) title += fmt::format("batch {} ", panel.map.batch);
+  return title + fmt::format("head {}", panel.map.head);
+}
+
+std::string range_text(const MapStyle& style) {
+  const auto text = [](double value) {
+    std::string number = value == 0 ? "0" : rounded(value, 3);
+    if (number.starts_with('-')) number.replace(0, 1, "−");
+    return number;
+  };
+  return text(style.low) + " to " + text(style.high);
+}
+
+std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols) {
+  if (rows == 1 && cols == 1) return {};
+  const MapPanel& panel = picture.panels.front();
+  const auto counted = [](std::size_t count, const std::string& name) {
+    const std::string plural = name == "query" ? "queries" : name + "s";
+    return fmt::format("{} {}", count, count == 1 ? name : plural);
+  };
+  return fmt::format("each cell: the {} of {} × {}",
+                     picture.pooling == Pooling::mean ? "mean" : "largest",
+                     counted(rows, panel.rows.name), counted(cols, panel.cols.name));
+}
+
+std::size_t round_step(std::size_t least) {
+  for (std::size_t decade = 1;; decade *= 10)
+    for (std::size_t step : {decade, 2 * decade, 5 * decade})
+      if (step >= least) return step;
+}
+
+std::vector<double> ticks(const MapStyle& style, std::size_t count) {
+  std::vector<double> list;
+  const auto most = static_cast<double>(std::max<std::size_t>(count, 2));
+  if (style.scale == ColorScale::log) {
+    const int first = static_cast<int>(std::ceil(std::log10(style.low) - 1e-9)),
+              last = static_cast<int>(std::floor(std::log10(style.high) + 1e-9));
+    const int step = std::max(1, static_cast<int>(std::ceil((last - first + 1) / most)));
+    for (int decade = last; decade >= first; decade -= step) list.push_back(std::pow(10.0, decade));
+    std::reverse(list.begin(), list.end());
+    if (list.size() < 2) list = {style.low, style.high};
+    return list;
+  }
+  const double raw = (style.high - style.low) / (most - 1);
+  const double decade = std::pow(10.0, std::floor(std::log10(raw)));
+  double step = 10 * decade;
+  for (double candidate : {1.0, 2.0, 2.5, 5.0})
+    if (candidate * decade >= raw * 0.999) {
+      step = candidate * decade;
+      break;
+    }
+  const double from = std::ceil(style.low / step - 1e-6), to = style.high / step + 1e-6;
+  for (double i = from; i <= to; ++i) list.push_back(i * step + 0.0);
+  return list;
+}
+
+namespace {
+
+/// "3.2e-05", with a minus sign of the width of a digit's where it leads.
+std::string exponent_text(double tick) {
+  return tick == 0 ? "0" : fmt::format("{}{:.3g}", tick < 0 ? "−" : "", std::abs(tick));
+}
+
+/// "0.01", and "10⁻³" for the powers of ten beyond.
+std::string power_text(double tick) {
+  const double exponent = std::log10(tick);
+  const int power = static_cast<int>(std::lround(exponent));
+  if (std::abs(exponent - power) > 1e-9 || std::abs(power) < 3) return exponent_text(tick);
+  constexpr std::array<std::string_view, 10> digits{"⁰", "¹", "²", "³", "⁴",
+                                                    "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = power < 0 ? "10⁻" : "10";
+  for (char digit : std::to_string(std::abs(power)))
+    text += digits[static_cast<std::size_t>(digit - '0')];
+  return text;
+}
+
+} // namespace
+
+std::vector<std::string> tick_texts(const std::vector<double>& list, const MapStyle& style) {
+  std::vector<std::string> texts;
+  double most = 0;
+  for (double tick : list) most = std::max(most, std::abs(tick));
+  const bool plain = style.scale == ColorScale::linear && most < 1e5 && most >= 1e-3;
+  if (!plain) {
+    for (double tick : list)
+      texts.push_back(style.scale == ColorScale::log ? power_text(tick) : exponent_text(tick));
+    return texts;
+  }
+  for (int decimals = 0; decimals <= 6; ++decimals) {
+    texts.clear();
+    bool exact = true;
+    for (double tick : list) {
+      texts.push_back(fmt::format("{:.{}f}", tick, decimals));
+      exact = exact && std::abs(std::stod(texts.back()) - tick) < most * 1e-4;
+    }
+    if (exact) break;
+  }
+  for (std::string& text : texts)
+    if (text.starts_with('-')) text.replace(0, 1, "−");
+  return texts;
+}
+
+} // namespace mha::render

@@ -1,0 +1,120 @@
+#pragma once
+// Attention maps as pictures and as text: what is drawn, and with which colours.
+
+#include "observe/pool.hpp"
+#include "render/colormap.hpp"
+#include "render/text.hpp"
+
+#include <optional>
+
+namespace mha::render {
+
+/// One side of a map: which tokens its cells stand for.
+struct MapAxis {
+  std::string name;                   ///< "query", "key"
+  std::vector<std::size_t> positions; ///< of the tokens, in the picture's order
+  std::vector<std::string> labels;    ///< of the positions, or empty
+  std::size_t factor = 1;             ///< tokens that a cell covers
+
+  std::size_t cells() const { return (positions.size() + factor - 1) / factor; }
+  bool operator==(const MapAxis&) const = default;
+};
+
+/// One map of the picture.
+struct MapPanel {
+  std::string layer; ///< "" where the layer has no number
+  PooledMap map;     ///< rows and columns as they are drawn: keys × queries in `columns`
+  MapAxis rows, cols;
+};
+
+/// The axes of a layer's map as they are drawn, a token a cell: keys × queries in `columns`.
+struct MapAxes {
+  MapAxis rows, cols;
+};
+MapAxes axes_of(const Layer& layer, Stage stage, const Selection& selection);
+/// The pooled maps of a layer with their axes; `pool` was made with the same selection.
+std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_id, Stage stage,
+                                  const Selection& selection, const Pool& pool);
+
+enum class ColorScale : std::uint8_t { linear, log };
+
+/// From numbers to colours.
+struct MapStyle {
+  const ColorMap* colors = nullptr;
+  ColorScale scale = ColorScale::linear;
+  double low = 0, high = 1; ///< the numbers at the ends of the colour bar
+
+  /// Where a number stands on the colour map: 0 … 1, clamped. NaN for NaN.
+  double place(double value) const;
+  /// The number at a place of the colour bar: 0 is `low`, 1 is `high`.
+  double value_at(double share) const;
+  Rgb color(double value) const { return colors->at(place(value)); }
+};
+
+/// What the command line says about colours; what is not said follows from the numbers.
+struct MapColors {
+  std::string map; ///< "" = viridis, or diverging for stages with signs
+  ColorScale scale = ColorScale::linear;
+  std::optional<double> low, high;
+};
+
+/// Smallest and largest number among cells, not counting masked ones and what is not finite.
+struct CellRange {
+  double low = 0, high = 0, least_positive = 0;
+  bool any = false;
+  void add(const PooledMap& map);
+};
+
+/// The colours for the numbers of a stage. Throws Error for low ≥ high, and for a log scale where
+/// there is nothing above zero, or something below.
+MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range);
+/// Whether a stage is drawn around zero by default: scores, scaled, capped, biased, masked.
+bool is_signed(Stage stage);
+
+/// A picture: panels in rows, and how they are coloured.
+struct MapPicture {
+  std::string title; ///< "weights · data/induction layer 1"
+  Stage stage = Stage::weights;
+  Pooling pooling = Pooling::mean;
+  std::vector<MapPanel> panels;
+  std::vector<MapStyle> styles; ///< one for all panels, or one each (--per-head-range)
+  std::size_t columns = 1;      ///< panels beside each other
+  bool several_layers = false, several_batches = false;
+  bool batched = false;
+
+  const MapStyle& style(std::size_t panel) const { return styles[styles.size() == 1 ? 0 : panel]; }
+  bool has_masked() const;
+  bool has_nan() const;
+};
+
+/// How many panels stand beside each other: the heads of a layer in a row where there are several
+/// layers or batch items, else as near to a square as fills its rows.
+std::size_t grid_columns(std::size_t panels, std::size_t heads);
+
+/// "head 3", "layer 1 head 3", "batch 0 head 3".
+std::string panel_title(const MapPicture& picture, const MapPanel& panel);
+/// "−56.0 to 56.0": the ends of a panel's own colours.
+std::string range_text(const MapStyle& style);
+/// "each cell: the mean of 32 queries × 32 keys"; "" where a cell is one number. `rows` and `cols`
+/// are what a cell covers of a panel.
+std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols);
+/// Round numbers from `low` to `high` for a colour bar, about `count`: decades on a log scale.
+std::vector<double> ticks(const MapStyle& style, std::size_t count);
+/// Ticks in the fewest decimals that tell them apart.
+std::vector<std::string> tick_texts(const std::vector<double>& ticks, const MapStyle& style);
+/// 1, 2, 5, 10, 20 …: the smallest that is `least` or more.
+std::size_t round_step(std::size_t least);
+
+/// What masked cells and NaN look like.
+inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0xc4},
+    nan_color{0xff, 0x00, 0xff};
+
+/// As PNG: bytes of the file. Throws Error for pictures above 100 million pixels.
+std::string map_png(const MapPicture& picture);
+/// As SVG: cells are rectangles; panels above 128 × 128 cells are embedded pictures.
+std::string map_svg(const MapPicture& picture);
+
+/// The most cells that are rectangles of an SVG.
+inline constexpr std::size_t most_vector_cells = 128 * 128;
+
+} // namespace mha::render

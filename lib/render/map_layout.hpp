@@ -1,0 +1,52 @@
+#pragma once
+// Where everything of a picture stands, in pixels: shared by PNG and SVG.
+
+#include "render/canvas.hpp"
+#include "render/map.hpp"
+
+namespace mha::render {
+
+struct TextMark {
+  double x = 0, y = 0; ///< of the baseline
+  double size = 0;
+  Anchor anchor = Anchor::start;
+  bool vertical = false; ///< runs upwards
+  Rgb color;
+  std::string text;
+};
+
+/// A horizontal or vertical line, one pixel wide, from (x, y).
+struct LineMark {
+  std::size_t x = 0, y = 0, length = 0;
+  bool vertical = false;
+};
+
+/// A panel's cells, of some pixels each, in a frame one pixel outside of them. Cells are square but
+/// where a single row, or column, would be too thin to see.
+struct PanelMark {
+  std::size_t panel = 0; ///< of the picture
+  std::size_t x = 0, y = 0, cell_width = 1, cell_height = 1;
+};
+
+struct BoxMark {
+  std::size_t x = 0, y = 0, width = 0, height = 0;
+};
+
+struct MapLayout {
+  std::size_t width = 0, height = 0;
+  std::vector<TextMark> texts;
+  std::vector<LineMark> lines;
+  std::vector<PanelMark> panels;
+  BoxMark bar; ///< the colour bar: the largest number on top
+  std::optional<BoxMark> masked, nan;
+};
+
+inline constexpr Rgb ink{0x22, 0x22, 0x22}, faint_ink{0x66, 0x66, 0x66};
+
+/// Throws Error for a picture that would be too large.
+MapLayout lay_out(const MapPicture& picture);
+
+/// Cells a side that a panel has at most, by default: by how many panels stand beside each other.
+std::size_t default_cells(std::size_t columns);
+
+} // namespace mha::render

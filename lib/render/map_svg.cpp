@@ -1,0 +1,193 @@
+#include "render/map_layout.hpp"
+#include "render/png.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+namespace mha::render {
+
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    default:
+      out += c;
+    }
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char digits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      three = three << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += i + j > bytes.size() ? '=' : digits[three >> (18 - 6 * j) & 63];
+  }
+  return out;
+}
+
+/// "12.5", "12".
+std::string number(double value) {
+  return fmt::format("{:g}", std::round(value * 100) / 100);
+}
+
+class Svg {
+public:
+  Svg(const MapPicture& picture, const MapLayout& layout) : p_(picture), layout_(layout) {}
+
+  std::string run() {
+    add(R"svg(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )svg"
+        R"svg(font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif">)svg",
+        layout_.width, layout_.height);
+    add("<title>{}</title>", escaped(visible(p_.title)));
+    definitions();
+    add(R"svg(<rect width="{}" height="{}" fill="#ffffff"/>)svg", layout_.width, layout_.height);
+    for (const PanelMark& mark : layout_.panels) panel(mark);
+    legend();
+    lines();
+    for (const TextMark& mark : layout_.texts) text(mark);
+    return out_ + "</svg>\n";
+  }
+
+private:
+  template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+  void definitions();
+  void panel(const PanelMark& mark);
+  void rectangles(const MapPanel& panel, const MapStyle& style);
+  void embedded(const MapPanel& panel, const MapStyle& style);
+  void legend();
+  void lines();
+  void text(const TextMark& mark);
+
+  const MapPicture& p_;
+  const MapLayout& layout_;
+  std::string out_;
+};
+
+void Svg::definitions() {
+  add("<defs>");
+  if (layout_.masked)
+    add(R"svg(<pattern id="masked" width="6" height="6" patternUnits="userSpaceOnUse">)svg"
+        R"svg(<rect width="6" height="6" fill="{}"/>)svg"
+        R"svg(<path d="M-1 1l2-2M0 6l6-6M5 7l2-2" stroke="{}"/></pattern>)svg",
+        hex(masked_ground), hex(masked_line));
+  const MapStyle& style = p_.styles[0];
+  add(R"svg(<linearGradient id="colors" x1="0" y1="1" x2="0" y2="0">)svg");
+  constexpr int stops = 32;
+  for (int i = 0; i <= stops; ++i)
+    add(R"svg(<stop offset="{}" stop-color="{}"/>)svg", static_cast<double>(i) / stops,
+        hex(style.color(style.value_at(static_cast<double>(i) / stops))));
+  add("</linearGradient>\n</defs>");
+}
+
+/// One rectangle a run of cells of one colour; masked ones show the pattern below.
+void Svg::rectangles(const MapPanel& panel, const MapStyle& style) {
+  for (std::size_t row = 0; row < panel.map.rows; ++row)
+    for (std::size_t col = 0; col < panel.map.cols;) {
+      if (panel.map.is_masked(row, col)) {
+        ++col;
+        continue;
+      }
+      const auto color = [&](std::size_t at) {
+        const double value = panel.map.value(row, at);
+        return std::isnan(value) ? nan_color : style.color(value);
+      };
+      std::size_t end = col + 1;
+      while (end < panel.map.cols && !panel.map.is_masked(row, end) && color(end) == color(col))
+        ++end;
+      add(R"svg(<rect x="{}" y="{}" width="{}" height="1" fill="{}"/>)svg", col, row, end - col,
+          hex(color(col)));
+      col = end;
+    }
+}
+
+void Svg::embedded(const MapPanel& panel, const MapStyle& style) {
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(panel.map.values.size() * 4);
+  for (std::size_t i = 0; i < panel.map.values.size(); ++i) {
+    const double value = panel.map.values[i];
+    const bool masked = panel.map.masked[i] != 0;
+    const Rgb color = masked ? Rgb{0, 0, 0} : std::isnan(value) ? nan_color : style.color(value);
+    pixels.insert(pixels.end(), {color.red, color.green, color.blue,
+                                 static_cast<std::uint8_t>(masked ? 0 : 255)});
+  }
+  add(R"svg(<image width="{}" height="{}" preserveAspectRatio="none" image-rendering="optimizeSpeed" )svg"
+      R"svg(style="image-rendering:pixelated" href="data:image/png;base64,{}"/>)svg",
+      panel.map.cols, panel.map.rows, base64(png_bytes(pixels, panel.map.cols, panel.map.rows, 4)));
+}
+
+void Svg::panel(const PanelMark& mark) {
+  const MapPanel& panel = p_.panels[mark.panel];
+  if (layout_.masked)
+    add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="url(#masked)"/>)svg", mark.x, mark.y,
+        panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height);
+  add(R"svg(<g class="cells" transform="translate({} {}) scale({} {})" shape-rendering="crispEdges">)svg",
+      mark.x, mark.y, mark.cell_width, mark.cell_height);
+  if (panel.map.rows * panel.map.cols <= most_vector_cells)
+    rectangles(panel, p_.style(mark.panel));
+  else
+    embedded(panel, p_.style(mark.panel));
+  add("</g>");
+}
+
+void Svg::legend() {
+  const auto box = [&](const BoxMark& mark, std::string_view fill) {
+    add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>)svg", mark.x, mark.y,
+        mark.width, mark.height, fill);
+  };
+  box(layout_.bar, "url(#colors)");
+  if (layout_.masked) box(*layout_.masked, "url(#masked)");
+  if (layout_.nan) box(*layout_.nan, hex(nan_color));
+}
+
+/// Frames and ticks: lines through the middle of their pixels.
+void Svg::lines() {
+  std::string path;
+  for (const LineMark& line : layout_.lines)
+    path += fmt::format("M{} {}{}{}", static_cast<double>(line.x) + (line.vertical ? 0.5 : 0),
+                        static_cast<double>(line.y) + (line.vertical ? 0 : 0.5),
+                        line.vertical ? 'v' : 'h', line.length);
+  add(R"svg(<path d="{}" stroke="{}" fill="none"/>)svg", path, hex(faint_ink));
+}
+
+void Svg::text(const TextMark& mark) {
+  std::string more;
+  if (mark.anchor == Anchor::middle) more += R"svg( text-anchor="middle")svg";
+  if (mark.anchor == Anchor::end) more += R"svg( text-anchor="end")svg";
+  const std::string x = number(mark.x), y = number(mark.y);
+  if (mark.vertical) more += fmt::format(R"svg( transform="rotate(-90 {} {})")svg", x, y);
+  add(R"svg(<text x="{}" y="{}" font-size="{}" fill="{}"{} xml:space="preserve">{}</text>)svg", x,
+      y, number(mark.size), hex(mark.color), more, escaped(mark.text));
+}
+
+} // namespace
+
+std::string map_svg(const MapPicture& picture) {
+  const MapLayout layout = lay_out(picture);
+  return Svg(picture, layout).run();
+}
+
+} // namespace mha::render

@@ -1,0 +1,30 @@
+#pragma once
+// Maps as text: coloured cells, or shades of characters, that fit a window.
+
+#include "render/map.hpp"
+
+namespace mha::render {
+
+/// How cells become characters, and how many there is room for.
+struct MapText {
+  bool wide = true;               ///< a cell is two columns of one line; else one column
+  bool halves = false;            ///< a line holds two rows of cells, as half blocks
+  std::size_t across = 1;         ///< panels beside each other
+  std::size_t rows = 1, cols = 1; ///< the most cells of a panel
+  bool stacked = false;           ///< tokens stand below their columns, letter under letter
+};
+
+/// The sizes of what is to be written, before it is pooled.
+struct MapTextNeeds {
+  std::size_t panels = 1, columns = 1; ///< in all; of the picture's grid
+  MapAxis rows, cols;                  ///< factor 1: every token
+};
+
+/// The most detailed way that fits the window: a whole panel into its height, at least two beside
+/// each other where there are several. Without a height (a pipe, a file) only the width counts.
+MapText fit_text(const MapTextNeeds& needs, const Look& look);
+
+/// The picture, pooled to what fit_text() gave, with a legend; ends in a line break.
+std::string map_text(const MapPicture& picture, const MapText& text, const Look& look);
+
+} // namespace mha::render

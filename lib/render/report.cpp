@@ -1,0 +1,191 @@
+#include "render/report.hpp"
+
+#include "render/colormap.hpp"
+#include "render/numbers.hpp"
+#include "render/report_template.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+using nlohmann::json;
+
+/// Bytes as text that HTML leaves alone.
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view alphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += i + j > bytes.size() ? '=' : alphabet[group >> (18 - 6 * j) & 63];
+  }
+  return out;
+}
+
+/// JSON as text inside <script>: nothing in it can end the element or open a comment, and no line
+/// separator is there that scripts of old would have stumbled over.
+std::string for_script(const json& value) {
+  std::string out;
+  for (char c :
+       value.dump(-1, ' ', true, json::error_handler_t::replace)) // ASCII: U+2028 is \u2028
+    switch (c) {
+    case '<':
+      out += "\\u003c";
+      break;
+    case '>':
+      out += "\\u003e";
+      break;
+    case '&':
+      out += "\\u0026";
+      break;
+    default:
+      out += c;
+    }
+  return out;
+}
+
+std::string for_html(std::string_view text) {
+  std::string out;
+  for (char c : visible(text)) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// A number, or null where it is none.
+json number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? json(*value) : json(nullptr);
+}
+/// Four digits are enough for bars and labels.
+json numbers(const std::vector<float>& values) {
+  json list = json::array();
+  for (float value : values)
+    list.push_back(std::isfinite(value) ? json::parse(fmt::format("{:.5g}", value))
+                                        : json(nullptr));
+  return list;
+}
+
+std::string_view name_of(RowForm form) {
+  return form == RowForm::exact ? "exact" : form == RowForm::rounded ? "rounded" : "largest";
+}
+
+/// Collects the chunks of all layers; JSON names them by number.
+class Chunks {
+public:
+  json add(const PackedStage& stage) {
+    json heads = json::array();
+    for (const std::string& bytes : stage.heads) {
+      heads.push_back(chunks_.size());
+      chunks_.push_back(&bytes);
+    }
+    return {{"form", name_of(stage.form)},
+            {"rows", stage.rows},
+            {"cols", stage.cols},
+            {"kept", stage.kept},
+            {"factors", {stage.row_factor, stage.col_factor}},
+            {"heads", std::move(heads)}};
+  }
+  void write(const Sink& sink) const {
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      sink(fmt::format("<script type=\"text/plain\" id=\"chunk{}\">", i));
+      sink(base64(*chunks_[i]));
+      sink("</script>\n");
+    }
+  }
+
+private:
+  std::vector<const std::string*> chunks_;
+};
+
+json measures_of(const LayerReport& layer) {
+  json list = json::array();
+  for (const HeadMeasures& head : layer.measures) {
+    json values = json::array();
+    for (const Measure& measure : measures()) values.push_back(number(measure.of(head)));
+    list.push_back({{"kind", head.kind}, {"values", std::move(values)}});
+  }
+  return list;
+}
+
+json object_of(const LayerReport& layer, Chunks& chunks) {
+  json stages = json::object();
+  for (const auto& [name, packed] : layer.stages) {
+    stages[name] = chunks.add(packed);
+    const auto form = layer.forms.find(name);
+    if (form == layer.forms.end()) continue;
+    stages[name]["stage"] = mha::name_of(form->second);
+    stages[name]["given"] = contains(layer.given, form->second);
+  }
+  json contributions = json::array();
+  for (const HeadContribution& head : layer.contributions)
+    contributions.push_back({{"norm", numbers(head.norm)}, {"share", numbers(head.share)}});
+  json object{{"id", layer.id},
+              {"dtype", mha::name_of(layer.dtype)},
+              {"headline", layer.headline},
+              {"heads", layer.heads},
+              {"kv", layer.kv_of},
+              {"T", layer.dims.T},
+              {"S", layer.dims.S_all},
+              {"d_k", layer.dims.d_k},
+              {"d_v", layer.dims.d_v},
+              {"tokens", layer.tokens},
+              {"scale", layer.scale},
+              {"softcap", layer.settings.softcap},
+              {"biased", layer.has_b_q},
+              {"projects", layer.has_W_o},
+              {"stages", std::move(stages)},
+              {"contributions", std::move(contributions)},
+              {"outputNorm", numbers(layer.output_norm)},
+              {"measures", measures_of(layer)}};
+  for (const VisibleKeys::Run& run : layer.visible) {
+    object["visible"].push_back(run.first);
+    object["visible"].push_back(run.end);
+  }
+  if (layer.batch) object["batch"] = *layer.batch;
+  if (layer.keys != layer.tokens) object["keys"] = layer.keys;
+  return object;
+}
+
+} // namespace
+
+void report_page(const std::vector<LayerReport>& layers, const ReportTitle& title,
+                 const Sink& sink) {
+  Chunks chunks;
+  json data{{"title", title.title}, {"program", title.program}, {"layers", json::array()}};
+  for (const char* name : {"viridis", "diverging"})
+    for (std::uint32_t point : color_map_named(name).points)
+      data["colors"][name].push_back(fmt::format("{:06x}", point));
+  data["measures"] = json::array();
+  for (const LayerReport& layer : layers) data["layers"].push_back(object_of(layer, chunks));
+  for (const Measure& measure : measures())
+    data["measures"].push_back({{"name", measure.name},
+                                {"text", measure.text},
+                                {"count", measure.form == Measure::Form::count}});
+  for (const HeadKind& kind : head_kinds())
+    data["kinds"].push_back({{"name", kind.name}, {"text", kind.text}});
+  sink(page_start);
+  sink(for_html(title.title));
+  sink(page_middle);
+  sink("<script type=\"application/json\" id=\"data\">");
+  sink(for_script(data));
+  sink("</script>\n");
+  chunks.write(sink);
+  sink(page_end);
+}
+
+} // namespace mha::render

@@ -1,0 +1,129 @@
+// Puts the parts together.
+
+function fillSelect(select, options, value) {
+  select.replaceChildren(...options.map(([key, text]) => el('option', { value: key }, text)));
+  select.value = value;
+}
+function layerTitle(layer) {
+  const words = layer.id === '' ? [] : [layer.id];
+  if (layer.batch !== undefined) words.push(`item ${layer.batch}`);
+  return words.join(' · ');
+}
+
+function setupControls() {
+  $('title').textContent = page.title;
+  fillSelect($('layer'), layers.map((layer, i) => [i, layerTitle(layer)]), state.layer);
+  $('layer-field').hidden = $('scope-field').hidden = layers.length < 2;
+  const known = page.measures.filter((measure) =>
+    layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
+  fillSelect($('sort'), [['head', 'head']].concat(known.map(({ name }) => [name, name.replaceAll('_', ' ')])), state.sort);
+  for (const name of ['layer', 'scope', 'sort', 'colors', 'stage', 'zoom'])
+    $(name).addEventListener('change', (event) => {
+      const number = name === 'layer' || name === 'zoom';
+      update({ [name]: number ? Number(event.target.value) : event.target.value });
+    });
+  $('order').addEventListener('click', () => update({ order: state.order === 'down' ? 'up' : 'down' }));
+  $('theme').addEventListener('click', toggleTheme);
+  $('help').addEventListener('click', toggleHelp);
+  $('previous').addEventListener('click', () => stepHead(-1));
+  $('next').addEventListener('click', () => stepHead(1));
+  $('query-up').addEventListener('click', () => stepQuery(state.query - 1));
+  $('query-down').addEventListener('click', () => stepQuery(state.query + 1));
+  for (const { name, text } of page.kinds || [])
+    $('kinds').append(el('dt', {}, name), el('dd', {}, text));
+  document.addEventListener('keydown', onKey);
+}
+
+function drawControls() {
+  const layer = layers[state.layer];
+  $('headline').textContent = layer.headline;
+  for (const name of ['layer', 'scope', 'sort', 'colors', 'zoom']) $(name).value = state[name];
+  $('order').textContent = state.order === 'down' ? '↓' : '↑';
+  $('order').setAttribute('aria-label', state.order === 'down' ? 'Largest first' : 'Smallest first');
+  const maps = ['weights', 'masked', 'scores'].filter((name) => layer.stages[name]);
+  fillSelect($('stage'), maps.map((name) => [name, name]), state.stage);
+  $('stage-field').hidden = maps.length < 2;
+  const most = Math.max(layer.T, layer.S);
+  fillSelect($('zoom'), zooms.filter((size) => size < most).map((size) =>
+    [size, size === 0 ? 'whole' : `${size} tokens`]), state.zoom);
+  const name = headName(layer, state.head);
+  const swatch = el('span', { class: 'swatch' });
+  swatch.style.background = headColor(layer.heads[state.head]);
+  $('head-title').replaceChildren(swatch, name[0].toUpperCase() + name.slice(1));
+  const facts = layer.measures[state.head];
+  const words = facts && facts.kind ? [facts.kind] : [];
+  for (const one of ['entropy', 'effective_keys', 'first', 'previous', 'self', 'induction']) {
+    const value = measureOf(layer, state.head, one);
+    if (value !== null) words.push(`${one.replaceAll('_', ' ')} ${rounded(value, 3)}`);
+  }
+  $('head-facts').textContent = words.join(' · ');
+  $('query-title').textContent = `Query ${named(state.query, queryLabels(layer))}`;
+  $('footer').textContent = `${accuracy(layer)} Made by ${page.program}.`;
+}
+/// How exact the page's numbers are.
+function accuracy(layer) {
+  const { weights, ...others } = layer.stages;
+  const words = [{
+    exact: `Weights are exact (${layer.dtype}): what mha-inspect show prints.`,
+    rounded: 'Weights are rounded to 16 bits: within 1/65532 of the largest of their row.',
+    largest: `Of each query the ${weights.kept} largest weights are exact, the others are not in the page; ` +
+      'the whole map shows the largest weight of each of its pools of queries and keys.',
+  }[weights.form]];
+  if (weights.form === 'exact' && Object.values(others).some((stage) => stage.form === 'rounded'))
+    words.push('The other stages are rounded to 16 bits between a row’s smallest and largest number.');
+  return words.join(' ');
+}
+
+let current = null; // the head whose stages are shown
+async function drawHead(names) {
+  const layer = layers[state.layer], { head } = state;
+  const wanted = `${state.layer} ${head}`;
+  const numbers = [layer.heads[head], ...alsoHeads()];
+  const [stages, ...rows] = await Promise.all([loadHead(layer, head),
+    ...numbers.map((number) => load(layer, 'weights', layer.heads.indexOf(number)))]);
+  if (wanted !== `${state.layer} ${state.head}`) return; // another one was chosen meanwhile
+  const other = current !== wanted;
+  current = wanted;
+  lines.heads = numbers.map((number, i) => ({ number, rows: rows[i] }));
+  matrix.head = stages;
+  if (state.pin && (other || names.has('query') || names.has('pin') || names.has('key'))) revealToken();
+  drawSwatches();
+  drawLines();
+  if (other || ['query', 'key', 'pin', 'stage', 'zoom', 'colors', 'theme', 'size'].some((name) => names.has(name))) drawMatrix();
+  drawSteps(stages);
+  drawOutputs();
+  document.documentElement.dataset.ready = wanted;
+}
+
+function draw(names) {
+  if (names.has('theme')) applyTheme();
+  drawControls();
+  drawHeads();
+  drawHead(names);
+}
+
+function start() {
+  const long = Math.max(layers[0].T, layers[0].S) > 128; // most weights are small there
+  Object.assign(initial, state, { query: layers[0].T - 1, colors: long ? 'log' : 'linear' });
+  Object.assign(state, readAddress());
+  fit();
+  setupControls();
+  setupLines();
+  setupMatrix();
+  watch(draw);
+  watchHover(() => {
+    drawLines();
+    drawMarks();
+  });
+  let width = window.innerWidth;
+  window.addEventListener('resize', () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    draw(new Set(['size']));
+  });
+  window.addEventListener('hashchange', () => update(readAddress()));
+  darkSystem.addEventListener('change', () => draw(new Set(['theme'])));
+  draw(new Set(['theme']));
+  writeAddress();
+}
+start();

@@ -1,0 +1,217 @@
+#include "render/stats.hpp"
+
+#include "render/grid.hpp"
+#include "render/numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+/// The columns of a table that nobody chose: the most telling first.
+constexpr std::string_view telling[] = {
+    "previous",       "first",        "self",       "induction", "distance", "entropy_share",
+    "result_share",   "one_key_rows", "uniformity", "duplicate", "diagonal", "max",
+    "effective_keys", "masked_rows",  "cond_q",     "cond_k",    "cond_v",   "cond_o",
+    "stiefel_q",      "stiefel_k",    "stiefel_v",  "stiefel_o"};
+
+constexpr std::size_t digits = 3;
+constexpr std::string_view missing = "–";
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// What a cell of a program's text holds; "" = nothing.
+std::string exact(const Measure& measure, const HeadMeasures& head, Dialect dialect,
+                  std::optional<std::size_t> precision) {
+  const std::optional<double> value = measure.of(head);
+  if (!value) return "";
+  if (measure.form == Measure::Form::boolean) return *value != 0 ? "true" : "false";
+  if (measure.form == Measure::Form::count && std::isfinite(*value))
+    return fmt::format("{:.0f}", *value);
+  std::string text;
+  NumberWriter(dialect, precision).append(text, *value);
+  return text;
+}
+
+bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const StatsRow& row) { return measure.of(row.head).has_value(); });
+}
+
+/// One column, its title above it.
+struct Column {
+  std::string title;
+  bool right = true;
+  std::vector<std::string> cells;
+  explicit Column(std::string_view the_title, bool is_number = true)
+      : title(the_title), right(is_number) {}
+  std::size_t width() const {
+    std::size_t widest = display_width(title);
+    for (const std::string& cell : cells) widest = std::max(widest, display_width(cell));
+    return widest + 2;
+  }
+};
+
+/// A measure of every row, for eyes.
+Column column_of(const std::vector<StatsRow>& rows, const Measure& measure) {
+  std::vector<double> values;
+  for (const StatsRow& row : rows)
+    if (const std::optional<double> value = measure.of(row.head)) values.push_back(*value);
+  const ColumnFormat format(Tensor::of<double>({values.size()}, std::span<const double>(values)),
+                            digits);
+  Column column(measure.name);
+  for (const StatsRow& row : rows) {
+    const std::optional<double> value = measure.of(row.head);
+    std::string cell;
+    if (!value)
+      cell = missing;
+    else if (measure.form == Measure::Form::boolean)
+      cell = *value != 0 ? "yes" : "no";
+    else if (measure.form == Measure::Form::count)
+      cell = fmt::format("{:.0f}", *value);
+    else
+      format.append(cell, *value, 0);
+    column.cells.push_back(std::move(cell));
+  }
+  return column;
+}
+
+std::size_t width_of(const std::vector<Column>& columns) {
+  std::size_t width = 0;
+  for (const Column& column : columns) width += column.width();
+  return width - 2;
+}
+
+/// layer (where there are some), head, kind (where weights tell).
+std::vector<Column> names_of(const std::vector<StatsRow>& rows) {
+  Column layer("layer", false), head("head"), kind("kind", false);
+  bool has_layer = false, has_kind = false;
+  for (const auto& [id, measures] : rows) {
+    layer.cells.push_back(visible(id));
+    head.cells.push_back(std::to_string(measures.head));
+    kind.cells.push_back(measures.kind.empty() ? std::string(missing) : measures.kind);
+    has_layer |= !id.empty(), has_kind |= !measures.kind.empty();
+  }
+  std::vector<Column> columns;
+  if (has_layer) columns.push_back(std::move(layer));
+  columns.push_back(std::move(head));
+  if (has_kind) columns.push_back(std::move(kind));
+  return columns;
+}
+
+std::string grid_text(const std::vector<Column>& columns, std::size_t rows, const Look& look) {
+  std::vector<Grid::Column> headings;
+  for (const Column& column : columns) headings.push_back({column.title, column.right});
+  Grid grid(std::move(headings));
+  for (std::size_t i = 0; i < rows; ++i) {
+    std::vector<std::string> cells;
+    for (const Column& column : columns) cells.push_back(column.cells[i]);
+    grid.add(std::move(cells));
+  }
+  return grid.text(look);
+}
+
+/// Lines as columns: as many heads side by side as fit, the names on the left each time.
+std::string turned(const std::vector<Column>& columns, std::size_t rows, const Look& look) {
+  Column names("", false);
+  for (const Column& column : columns) names.cells.push_back(column.title);
+  std::string text;
+  for (std::size_t first = 0; first < rows;) {
+    std::vector<Column> side{names};
+    for (; first < rows; ++first) {
+      Column head("");
+      for (const Column& column : columns) head.cells.push_back(column.cells[first]);
+      side.push_back(std::move(head));
+      if (side.size() > 2 && width_of(side) > look.width) {
+        side.pop_back();
+        break;
+      }
+    }
+    text += (text.empty() ? "" : "\n") + grid_text(side, columns.size(), look);
+  }
+  return text;
+}
+
+std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& columns, bool tabs,
+                      std::optional<std::size_t> precision) {
+  const std::string between = tabs ? "\t" : ",";
+  const auto word = [&](std::string_view text) { return tabs ? tsv_field(text) : csv_field(text); };
+  std::string text = fmt::format("layer{0}head{0}kind", between);
+  for (const Measure* measure : columns) text += between + std::string(measure->name);
+  text += '\n';
+  for (const auto& [layer, head] : rows) {
+    text += word(layer) + between + std::to_string(head.head) + between + word(head.kind);
+    for (const Measure* measure : columns)
+      text += between + exact(*measure, head, Dialect::csv, precision);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string object(const StatsRow& row, const StatsColumns& columns,
+                   std::optional<std::size_t> precision) {
+  const auto word = [](const std::string& text) {
+    return text.empty() ? "null" : json_quoted(text);
+  };
+  std::string text = fmt::format("{{\"layer\": {}, \"head\": {}, \"kind\": {}",
+                                 is_number(row.layer) ? row.layer : word(row.layer), row.head.head,
+                                 word(row.head.kind));
+  for (const Measure* measure : columns) {
+    const std::string value = exact(*measure, row.head, Dialect::json, precision);
+    text += fmt::format(", {}: {}", json_quoted(measure->name), value.empty() ? "null" : value);
+  }
+  return text + "}";
+}
+
+} // namespace
+
+std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
+  std::vector<Column> columns = names_of(rows);
+  std::size_t width = width_of(columns), shown = 0;
+  StatsColumns chosen;
+  for (std::string_view name : telling) {
+    const Measure& measure = measure_named(name);
+    if (!some_have(rows, measure)) continue;
+    const Column column = column_of(rows, measure);
+    if (width + column.width() > look.width) continue;
+    width += column.width();
+    chosen.push_back(&measure);
+  }
+  std::size_t known = 0;
+  for (const Measure& measure : measures()) {
+    known += some_have(rows, measure);
+    if (std::find(chosen.begin(), chosen.end(), &measure) == chosen.end()) continue;
+    columns.push_back(column_of(rows, measure));
+    ++shown;
+  }
+  std::string text = grid_text(columns, rows.size(), look);
+  if (known > shown)
+    text += look.dim(fmt::format("{} more measures: --all shows them", known - shown)) + "\n";
+  return text;
+}
+
+std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& chosen,
+                        const Look& look) {
+  std::vector<Column> columns = names_of(rows);
+  for (const Measure* measure : chosen) columns.push_back(column_of(rows, *measure));
+  return width_of(columns) <= look.width ? grid_text(columns, rows.size(), look)
+                                         : turned(columns, rows.size(), look);
+}
+
+std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,
+                       std::string_view form, std::optional<std::size_t> precision) {
+  if (form == "csv" || form == "tsv") return delimited(rows, columns, form == "tsv", precision);
+  const bool list = form == "json";
+  std::string text = list ? "[" : "";
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    text += (list ? (i == 0 ? "\n" : ",\n") : "") + object(rows[i], columns, precision) +
+            (list ? "" : "\n");
+  return text + (list ? (rows.empty() ? "]\n" : "\n]\n") : "");
+}
+
+} // namespace mha::render

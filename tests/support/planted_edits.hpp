@@ -1,0 +1,35 @@
+#pragma once
+// The mistakes themselves: weights read otherwise, steps computed otherwise.
+
+#include "support/planted.hpp"
+
+namespace planted {
+
+/// The memory of (in, out) as (out, in), turned.
+void read_turned(reference::Array& W);
+/// The columns of q, k and v side by side, taken apart in another order: "QVK" …, or "groups".
+void take_apart(reference::Layer& layer, const std::string& order);
+/// Head h gets columns h, h + heads, …
+void interleave(reference::Array& W, reference::Array& bias, std::size_t heads);
+/// Each batch item's memory read with tokens as columns.
+void read_columns(reference::Array& X);
+reference::Array repeated(const reference::Array& weight, std::size_t heads);
+
+/// Key/value heads 0, 1, 0, 1, …: one for each query head. What is shown keeps its H_kv heads.
+void tile(Implementation& other);
+void normalise_after_rope(Implementation& other);
+void cap_after_mask(Implementation& other);
+/// Hides what `hides` says, too; the query's place among the keys, as causal masks see it.
+void block(reference::Layer& layer, const std::function<bool(double query, double key)>& hides);
+/// Every tensor and every step rounded to float16, or bfloat16.
+void round_all(Implementation& other, bool half);
+
+// Values of a step.
+reference::Array softmax_over_queries(const Implementation& self, const Stages& before);
+reference::Array mean_over_heads(const Implementation& self, const Stages& before);
+reference::Array with_dropout(const Implementation& self, const Stages& before);
+reference::Array unmerged(const Implementation& self, const Stages& before);
+/// Stages that another softmax has no rows for.
+void drop_rows(const Implementation& self, Stages& stages);
+
+} // namespace planted

@@ -1,0 +1,311 @@
+#include "render/map.hpp"
+#include "render/map_layout.hpp"
+#include "render/map_terminal.hpp"
+#include "render/png.hpp"
+#include "support/picture.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <regex>
+
+using namespace mha;
+using namespace mha::render;
+using Catch::Contains;
+
+namespace {
+
+MapAxis axis(const std::string& name, std::size_t count, std::size_t factor = 1) {
+  MapAxis made{name, {}, {}, factor};
+  for (std::size_t i = 0; i < count; ++i) made.positions.push_back(i);
+  return made;
+}
+
+/// Panels of numbers that are all different, the upper right masked, one NaN.
+MapPicture picture_of(std::size_t panels, std::size_t rows, std::size_t cols) {
+  MapPicture picture;
+  picture.title = "weights · a < b & \"c\"";
+  picture.columns = grid_columns(panels, panels);
+  for (std::size_t p = 0; p < panels; ++p) {
+    PooledMap map{0, p, rows, cols, {}, {}};
+    for (std::size_t i = 0; i < rows * cols; ++i) {
+      const bool masked = i % cols > i / cols + 2;
+      map.masked.push_back(masked);
+      map.values.push_back(masked ? std::nan("")
+                                  : static_cast<double>((i * 37 + p * 11) % 1009) / 1009);
+    }
+    map.values[cols] = std::nan("");
+    picture.panels.push_back({"", std::move(map), axis("query", rows), axis("key", cols)});
+  }
+  CellRange range;
+  for (const MapPanel& panel : picture.panels) range.add(panel.map);
+  picture.styles = {style_for(picture.stage, {}, range)};
+  return picture;
+}
+
+Rgb expected(const MapPicture& picture, const PooledMap& map, std::size_t row, std::size_t col) {
+  const double value = map.value(row, col);
+  return std::isnan(value) ? nan_color : picture.styles[0].color(value);
+}
+
+double luminance(Rgb color) {
+  const auto linear = [](std::uint8_t channel) {
+    const double share = channel / 255.0;
+    return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(color.red) + 0.7152 * linear(color.green) + 0.0722 * linear(color.blue);
+}
+
+} // namespace
+
+TEST_CASE("colour maps end as published, and get lighter or darker all the way") {
+  const std::map<std::string, std::pair<std::string, std::string>> ends{
+      {"viridis", {"#440154", "#fde725"}},
+      {"magma", {"#000004", "#fcfdbf"}},
+      {"greys", {"#ffffff", "#000000"}},
+      {"diverging", {"#053061", "#67001f"}}};
+  REQUIRE(color_maps().size() == ends.size());
+  for (const ColorMap& map : color_maps()) {
+    INFO(map.name);
+    const auto& [first, last] = ends.at(std::string(map.name));
+    CHECK(hex(map.at(0)) == first);
+    CHECK(hex(map.at(-1)) == first);
+    CHECK(hex(map.at(1)) == last);
+    CHECK(hex(map.at(7)) == last);
+    if (map.diverging) {
+      CHECK(hex(map.at(0.5)) == "#f7f7f7");
+      continue;
+    }
+    const double sign = luminance(map.at(1)) > luminance(map.at(0)) ? 1 : -1;
+    for (int i = 0; i < 100; ++i)
+      CHECK(sign * luminance(map.at((i + 1) / 100.0)) > sign * luminance(map.at(i / 100.0)) - 1e-9);
+  }
+  CHECK_THROWS_WITH(color_map_named("virids"), Contains("did you mean 'viridis'"));
+}
+
+TEST_CASE("the 256 colours of terminals: corners of the cube, and greys") {
+  CHECK(terminal_color({0, 0, 0}) == 16);
+  CHECK(terminal_color({255, 255, 255}) == 231);
+  CHECK(terminal_color({255, 0, 0}) == 196);
+  CHECK(terminal_color({128, 128, 128}) == 244);
+}
+
+TEST_CASE("a PNG's cells have the colours of their numbers") {
+  for (std::size_t panels : {std::size_t{1}, std::size_t{6}}) {
+    const MapPicture picture = picture_of(panels, 9, 13);
+    const test::Pixels pixels = test::decode_png(map_png(picture));
+    const MapLayout layout = lay_out(picture);
+    REQUIRE(pixels.width == layout.width);
+    REQUIRE(pixels.height == layout.height);
+    REQUIRE(layout.panels.size() == panels);
+    for (const PanelMark& mark : layout.panels) {
+      const PooledMap& map = picture.panels[mark.panel].map;
+      for (std::size_t row = 0; row < map.rows; ++row)
+        for (std::size_t col = 0; col < map.cols; ++col)
+          for (std::size_t corner : {std::size_t{0}, mark.cell_width - 1}) {
+            const Rgb got = pixels.at(mark.x + col * mark.cell_width + corner,
+                                      mark.y + row * mark.cell_height + corner);
+            INFO("head " << mark.panel << " cell " << row << ", " << col << " is " << hex(got));
+            if (map.is_masked(row, col))
+              CHECK((got == masked_ground || got == masked_line));
+            else
+              CHECK(got == expected(picture, map, row, col));
+          }
+    }
+  }
+}
+
+TEST_CASE("a map of one query is high enough to be seen") {
+  const MapPicture picture = picture_of(1, 1, 600);
+  const PanelMark mark = lay_out(picture).panels.at(0);
+  CHECK(mark.cell_width == 1);
+  CHECK(mark.cell_height >= 20);
+  const test::Pixels pixels = test::decode_png(map_png(picture));
+  CHECK(pixels.at(mark.x + 2, mark.y + mark.cell_height - 1) ==
+        picture.styles[0].color(picture.panels[0].map.value(0, 2)));
+}
+
+TEST_CASE("nothing of a picture is drawn over its edge, and labels do not meet") {
+  for (std::size_t size : {std::size_t{2}, std::size_t{33}, std::size_t{100}, std::size_t{400}}) {
+    MapPicture picture = picture_of(4, size, size);
+    for (MapPanel& panel : picture.panels)
+      for (std::size_t i = 0; i < size; ++i)
+        panel.cols.labels.push_back("token" + std::to_string(i));
+    const MapLayout layout = lay_out(picture);
+    std::map<std::pair<bool, long>, std::vector<double>> lines; // upright labels by their row
+    for (const TextMark& text : layout.texts) {
+      INFO(text.text);
+      CHECK(text.x >= 0);
+      CHECK(text.y >= text.size * 0.7);
+      CHECK(text.x < static_cast<double>(layout.width));
+      CHECK(text.y <= static_cast<double>(layout.height));
+      if (text.vertical) lines[{true, std::lround(text.y)}].push_back(text.x);
+    }
+    for (auto& [line, places] : lines) {
+      std::sort(places.begin(), places.end());
+      for (std::size_t i = 1; i < places.size(); ++i) CHECK(places[i] - places[i - 1] >= 8.5);
+    }
+  }
+}
+
+TEST_CASE("an SVG is XML whose rectangles have the colours of the numbers") {
+  const MapPicture picture = picture_of(2, 7, 11);
+  const std::string svg = map_svg(picture);
+  CHECK(test::xml_fault(svg) == "");
+  CHECK_THAT(svg, Contains("a &lt; b &amp; &quot;c&quot;"));
+  const std::regex rectangle(
+      R"svg(<rect x="(\d+)" y="(\d+)" width="(\d+)" height="1" fill="(#[0-9a-f]{6})"/>)svg");
+  std::size_t from = 0;
+  for (const MapPanel& panel : picture.panels) {
+    from = svg.find("<g class=\"cells\"", from);
+    REQUIRE(from != std::string::npos);
+    const std::string group = svg.substr(from, svg.find("</g>", from) - from);
+    std::map<std::pair<std::size_t, std::size_t>, std::string> cells;
+    for (auto match = std::sregex_iterator(group.begin(), group.end(), rectangle);
+         match != std::sregex_iterator(); ++match)
+      for (std::size_t i = 0; i < std::stoul((*match)[3]); ++i)
+        CHECK(cells.insert({{std::stoul((*match)[2]), std::stoul((*match)[1]) + i}, (*match)[4]})
+                  .second);
+    for (std::size_t row = 0; row < panel.map.rows; ++row)
+      for (std::size_t col = 0; col < panel.map.cols; ++col) {
+        INFO("cell " << row << ", " << col);
+        if (panel.map.is_masked(row, col))
+          CHECK_FALSE(cells.count({row, col}));
+        else
+          CHECK(cells[{row, col}] == hex(expected(picture, panel.map, row, col)));
+      }
+    ++from;
+  }
+}
+
+TEST_CASE("above 128 × 128 cells an SVG embeds a picture of a pixel a cell") {
+  const MapPicture picture = picture_of(1, 130, 131);
+  const std::string svg = map_svg(picture);
+  CHECK(test::xml_fault(svg) == "");
+  const std::string before = "data:image/png;base64,";
+  const std::size_t data = svg.find(before);
+  REQUIRE(data != std::string::npos);
+  const std::size_t begin = data + before.size();
+  const test::Pixels pixels =
+      test::decode_png(test::decode_base64(svg.substr(begin, svg.find('"', begin) - begin)));
+  const PooledMap& map = picture.panels[0].map;
+  REQUIRE(pixels.width == map.cols);
+  REQUIRE(pixels.height == map.rows);
+  bool same = true;
+  for (std::size_t row = 0; row < map.rows; ++row)
+    for (std::size_t col = 0; col < map.cols; ++col)
+      same = same &&
+             (map.is_masked(row, col) ? pixels.transparent(col, row)
+                                      : pixels.at(col, row) == expected(picture, map, row, col));
+  CHECK(same);
+}
+
+TEST_CASE("a picture of too many pixels is refused") {
+  MapPicture picture = picture_of(1, 2, 2);
+  PooledMap& map = picture.panels[0].map;
+  map.rows = map.cols = 20000;
+  picture.panels[0].rows = axis("query", 20000), picture.panels[0].cols = axis("key", 20000);
+  CHECK_THROWS_WITH(lay_out(picture), Contains("fewer --cells"));
+}
+
+TEST_CASE("colours follow the stage, the scale and the ends that are given") {
+  const CellRange range{-2, 6, 0.5, true}, positive{0, 0.8, 0.001, true};
+  const MapStyle scores = style_for(Stage::scores, {}, range);
+  CHECK(scores.colors->name == "diverging");
+  CHECK(scores.low == -6);
+  CHECK(scores.high == 6);
+  CHECK(scores.place(0) == 0.5);
+  const MapStyle cut = style_for(Stage::scores, {"", ColorScale::linear, -1.0, {}}, range);
+  CHECK(cut.place(0) == 0.5);
+  CHECK(cut.place(-5) == Approx(0.5 - 1.0 / 12));
+  const MapStyle weights = style_for(Stage::weights, {}, positive);
+  CHECK(weights.colors->name == "viridis");
+  CHECK(weights.low == 0);
+  CHECK(weights.high == 0.8);
+  const MapStyle log = style_for(Stage::weights, {"", ColorScale::log, {}, {}}, positive);
+  CHECK(log.low == 0.001);
+  CHECK(log.place(std::sqrt(0.001 * 0.8)) == Approx(0.5));
+  CHECK(log.place(0) == 0);
+  const CellRange zero{0, 0, 0, true};
+  for (Stage stage : {Stage::weights, Stage::scores, Stage::shifted}) {
+    const MapStyle style = style_for(stage, {}, zero);
+    CHECK(style.low < style.high);
+    CHECK(std::isfinite(style.place(0)));
+  }
+  CHECK_THROWS_WITH(style_for(Stage::scores, {"", ColorScale::log, {}, {}}, range),
+                    Contains("scores has negative numbers, down to -2"));
+  CHECK_THROWS_WITH(style_for(Stage::weights, {"diverging", ColorScale::log, {}, {}}, positive),
+                    Contains("viridis"));
+  CHECK_THROWS_WITH(style_for(Stage::weights, {"", ColorScale::log, 0.0, {}}, positive),
+                    Contains("--vmin is 0"));
+}
+
+TEST_CASE("a colour bar's ticks are round and lie on it") {
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{
+           {0, 1}, {0, 0.667}, {-6.3, 6.3}, {1e-7, 3e-7}, {-40000, 250000}}) {
+    MapStyle style{&color_map_named("viridis"), ColorScale::linear, low, high};
+    const std::vector<double> list = ticks(style, 6);
+    INFO(low << " … " << high);
+    CHECK(list.size() >= 3);
+    CHECK(list.size() <= 7);
+    for (double tick : list) {
+      CHECK(tick >= low - (high - low) * 1e-5);
+      CHECK(tick <= high + (high - low) * 1e-5);
+    }
+  }
+  const MapStyle log{&color_map_named("viridis"), ColorScale::log, 1e-6, 1};
+  const std::vector<double> decades = ticks(log, 8);
+  REQUIRE(decades.size() == 7);
+  CHECK(tick_texts(decades, log) ==
+        std::vector<std::string>{"10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³", "0.01", "0.1", "1"});
+}
+
+TEST_CASE("heads stand in full rows where there are some") {
+  const std::map<std::size_t, std::size_t> columns{{1, 1}, {2, 2},  {3, 3},  {4, 2},
+                                                   {8, 4}, {12, 4}, {16, 4}, {32, 8}};
+  for (const auto& [panels, wide] : columns) CHECK(grid_columns(panels, panels) == wide);
+  CHECK(grid_columns(24, 12) == 12);
+  CHECK(grid_columns(12, 1) == 4);
+}
+
+TEST_CASE("text fits its window, with colours and without") {
+  for (Depth depth : {Depth::none, Depth::palette, Depth::truecolor})
+    for (std::size_t width : {std::size_t{40}, std::size_t{80}, std::size_t{200}})
+      for (std::size_t size : {std::size_t{3}, std::size_t{33}, std::size_t{500}})
+        for (std::size_t panels : {std::size_t{1}, std::size_t{5}}) {
+          const Look look{depth != Depth::none, width, true, 24, depth};
+          const MapText text =
+              fit_text({panels, panels, axis("query", size), axis("key", size)}, look);
+          // Pooled as asked for: factors from the room there is.
+          const std::size_t down = (size + text.rows - 1) / text.rows,
+                            along = (size + text.cols - 1) / text.cols;
+          MapPicture picture =
+              picture_of(panels, (size + down - 1) / down, (size + along - 1) / along);
+          picture.columns = panels;
+          for (MapPanel& panel : picture.panels)
+            panel.rows = axis("query", size, down), panel.cols = axis("key", size, along);
+          const std::string out = map_text(picture, text, look);
+          INFO("width " << width << " size " << size << " panels " << panels << "\n" << out);
+          std::size_t lines = 0;
+          for (std::size_t at = 0; at < out.size(); ++lines) {
+            const std::size_t end = out.find('\n', at);
+            REQUIRE(end != std::string::npos);
+            CHECK(display_width(out.substr(at, end - at)) <= width);
+            at = end + 1;
+          }
+          if (panels == 1) CHECK(lines <= 24);
+          CHECK((out.find('\x1b') == std::string::npos) == (depth == Depth::none));
+        }
+}
+
+TEST_CASE("shades show small and large, masked keys are dots") {
+  MapPicture picture = picture_of(1, 2, 3);
+  picture.panels[0].map.values = {0, 0.5, 1, 0.3, 0.7, 0.999};
+  picture.panels[0].map.masked = {0, 0, 0, 0, 0, 1};
+  picture.styles[0].low = 0, picture.styles[0].high = 1;
+  const Look look{false, 60};
+  const std::string out = map_text(picture, {true, false, 1, 2, 3, false}, look);
+  CHECK_THAT(out, Contains("│  ▒▒██│\n") && Contains("│░░▓▓· │\n"));
+}
