@@ -2,6 +2,7 @@
 
 #include "error.hpp"
 #include "io/writer.hpp"
+#include "ranks/ranks.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 namespace mha::app {
 
 namespace {
+
+bool silent = false;
 
 constexpr std::size_t width_in_a_pipe = 100;
 constexpr std::size_t narrowest = 20;
@@ -59,7 +62,7 @@ render::Depth depth_of(bool color, Color asked) {
 
 render::Look look_of(int stream, Color color) {
   render::Look look;
-  look.terminal = isatty(stream) == 1;
+  look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
   look.width = columns_of(stream, look.terminal);
   const char* term = std::getenv("TERM");
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
@@ -84,10 +87,15 @@ render::Look look_of_messages(Color color) {
   return look_of(STDERR_FILENO, color);
 }
 bool output_is_terminal() {
-  return isatty(STDOUT_FILENO) == 1;
+  return isatty(STDOUT_FILENO) == 1 && !started_together();
+}
+
+void be_silent() {
+  silent = true;
 }
 
 void print(std::string_view text) {
+  if (silent) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refuse_output();
 }
 
@@ -96,6 +104,7 @@ void flush() {
 }
 
 void print_message(std::string_view text) {
+  if (silent) return;
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -20,6 +20,9 @@ render::Look look_of_messages(Color color);
 /// Whether standard output is a terminal.
 bool output_is_terminal();
 
+/// From now on nothing is printed: another process speaks for this one.
+void be_silent();
+
 /// Appends to standard output. Throws Error "standard output: cannot write: …", or io::ClosedPipe.
 void print(std::string_view text);
 /// Writes out what print() still holds; called once at the end.

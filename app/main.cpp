@@ -5,6 +5,7 @@
 #include "help.hpp"
 #include "io/writer.hpp"
 #include "manual.hpp"
+#include "ranks/ranks.hpp"
 #include "signals.hpp"
 
 #include <unistd.h>
@@ -69,7 +70,7 @@ int run(std::vector<std::string> arguments) {
       print(help_of(command, cli, look));
       return 0;
     }
-    return work();
+    return command.together || world().is_first() ? work() : 0;
   } catch (const UsageError& error) {
     throw Error(error.what() + usage_hint(hint));
   }
@@ -81,19 +82,30 @@ int run(std::vector<std::string> arguments) {
 
 int main(int count, char** words) {
   mha::app::handle_signals();
-  int code = 2;
+  mha::Ranks& ranks = mha::world();
+  if (!ranks.is_first()) mha::app::be_silent();
   try {
-    code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
+    const int code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
     mha::app::flush();
-    return code;
+    ranks.meet();
+    ranks.leave();
+    return ranks.is_first() ? code : 0;
   } catch (const mha::io::ClosedPipe&) {
     // What stdout still holds cannot be written either: leave without trying again.
+    ranks.failed("");
+    ranks.leave();
     _exit(0);
-  } catch (const std::bad_alloc&) {
-    std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
-  } catch (const std::exception& error) {
+  } catch (const mha::RankFailed& error) { // all ranks know
     mha::app::print_error(error.what());
+  } catch (const std::bad_alloc&) {
+    if (ranks.count() == 1)
+      std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
+    else
+      mha::app::print_error(ranks.failed("out of memory"));
+  } catch (const std::exception& error) {
+    mha::app::print_error(ranks.failed(error.what()));
   }
   std::fflush(stderr);
-  _exit(2);
+  ranks.leave();
+  _exit(ranks.is_first() ? 2 : 0); // the first speaks for all
 }

@@ -3,6 +3,7 @@
 #include "progress_bar.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace mha::app {
 
@@ -112,6 +113,34 @@ void add_stages(Cli& cli, std::vector<std::string>& names) {
   cli.group("Stages");
   cli.list("--stage,-s", "NAME[,NAME]", names, "steps by name, as `mha-inspect stages` lists them")
       .offers(Completes::stages);
+}
+
+void add_part(Cli& cli, std::optional<PlanPart>& part) {
+  Option option;
+  option.name = "--part";
+  option.value_name = "I/N";
+  option.help = "the I-th of N parts (1/N is the first), about equally much work each; `convert` "
+                "joins their files";
+  option.set = [&part](const std::string& text) {
+    const auto refuse = [&](std::string_view expected) {
+      throw UsageError(fmt::format("--part is '{}': {}", text, expected));
+    };
+    PlanPart wanted;
+    const char* end = text.data() + text.size();
+    const auto first = std::from_chars(text.data(), end, wanted.index);
+    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/')
+      refuse("I/N expected, such as 2/7 for the second of seven");
+    const auto second = std::from_chars(first.ptr + 1, end, wanted.count);
+    if (second.ec != std::errc() || second.ptr != end)
+      refuse("I/N expected, such as 2/7 for the second of seven");
+    if (wanted.count == 0 || wanted.index == 0) refuse("parts count from 1: 1/N is the first");
+    if (wanted.index > wanted.count)
+      refuse(fmt::format("there are only {} parts, 1/{} to {}/{}", wanted.count, wanted.count,
+                         wanted.count, wanted.count));
+    --wanted.index;
+    part = wanted;
+  };
+  cli.add(std::move(option));
 }
 
 std::vector<Stage> stages_named(const std::vector<std::string>& names) {

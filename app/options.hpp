@@ -4,6 +4,7 @@
 #include "cli.hpp"
 #include "console.hpp"
 #include "load.hpp"
+#include "part.hpp"
 #include "select.hpp"
 
 namespace mha::app {
@@ -24,6 +25,9 @@ void add_selection(Cli& cli, Selection& selection, Axes axes = {});
 void add_stages(Cli& cli, std::vector<std::string>& names);
 /// In the order asked for, none twice. "all" is not a stage here. Throws Error.
 std::vector<Stage> stages_named(const std::vector<std::string>& names);
+
+/// --part I/N, counted from 1 as GNU parallel and `split` do.
+void add_part(Cli& cli, std::optional<PlanPart>& part);
 
 /// Habits that all commands share.
 struct Common {

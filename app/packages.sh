@@ -42,5 +42,6 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   libutf8proc-dev=<utf8proc.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
 test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
+mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"
 # For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
 web_packages="chromium=chromium nodejs=node npm=npm"

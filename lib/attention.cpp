@@ -7,6 +7,7 @@
 #include "kernels/tokens.hpp"
 #include "position.hpp"
 #include "progress.hpp"
+#include "projection.hpp"
 #include "seconds.hpp"
 #include "softmax_block.hpp"
 #include "token_stages.hpp"
@@ -35,18 +36,11 @@ public:
   }
 
 private:
-  /// A projection: y = x W + b.
-  struct Linear {
-    const Tensor& W;
-    const Tensor& bias;
-    Operand<T> right; ///< W, prepared
-  };
-
-  /// What is done with the tokens of a batch: work(batch, first row, rows), in tiles.
+  /// What is done with some rows, in tiles.
   struct Rows {
-    std::size_t count;
-    bool queries; ///< only those of the planned blocks
-    std::function<void(std::size_t, std::size_t, std::size_t)> work;
+    std::size_t count; ///< rows of a batch item
+    std::vector<RowTile> runs;
+    std::function<void(const RowTile&)> work;
   };
 
   bool computes(Stage stage) const { return contains(plan.computed, stage); }
@@ -59,9 +53,11 @@ private:
   }
 
   void project();
-  void project_queries(const Linear& W_q, std::size_t b, std::size_t first, std::size_t n);
-  void project_keys(const Linear& W_k, std::size_t b, std::size_t first, std::size_t n);
-  void project_values(const Linear& W_v, std::size_t b, std::size_t first, std::size_t n);
+  void project_queries(const Projection<T>& W_q, const RowTile& tile);
+  void project_keys(const Projection<T>& W_k, const RowTile& tile);
+  void project_values(const Projection<T>& W_v, const RowTile& tile);
+  void normalise_input(const RowTile& tile);
+  std::vector<RowTile> all_rows(const std::vector<RowTile>& some) const;
   void add_other_keys(Stage all, Stage current, const Tensor& past, const Tensor& extra);
   void attend();
   void attend(std::size_t b, std::size_t h, std::size_t first_query, std::size_t n);
@@ -69,10 +65,10 @@ private:
   void prepare_keys();
   void merge();
 
-  Linear projection(Stage stage, const Tensor& W, const Tensor& bias, std::size_t rows) const;
-  void linear(Matrix<const T> x, const Linear& projection, Matrix<T> y) const;
-  void norm_heads(Matrix<const T> x, const Tensor& weight, std::size_t heads, Matrix<T> y) const;
-  void rotate_heads(Matrix<const T> x, std::size_t first, std::size_t heads, Matrix<T> y) const;
+  Projection<T> projection(Stage stage, const Tensor& W, const Tensor& bias,
+                           std::size_t rows) const {
+    return {projecting, W, bias, computes(stage) ? rows * plan.batches.size() : 0, threads};
+  }
   void for_rows(const std::vector<Rows>& all) const;
   void show_tokens(Stage stage) { token.show(stage, observer, threads); }
 
@@ -112,52 +108,12 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
 template <class T> void Forward<T>::for_rows(const std::vector<Rows>& all) const {
   std::vector<std::pair<const Rows*, RowTile>> tiles;
   for (const Rows& rows : all)
-    for (const RowTile& tile : row_tiles(plan, rows.count, rows.queries))
-      tiles.emplace_back(&rows, tile);
+    for (const RowTile& tile : row_tiles(rows.runs, rows.count)) tiles.emplace_back(&rows, tile);
   parallel_for(tiles.size(), threads, [&](std::size_t i) {
     const auto& [rows, tile] = tiles[i];
-    rows->work(tile.batch, tile.first, tile.count);
+    rows->work(tile);
     meter.rows(tile.count);
   });
-}
-
-template <class T> typename Forward<T>::Linear
-Forward<T>::projection(Stage stage, const Tensor& W, const Tensor& bias, std::size_t rows) const {
-  if (W.empty() || !computes(stage)) return {W, bias, {}};
-  return {W, bias, Operand<T>(projecting, matrix(W), false, rows * plan.batches.size(), threads)};
-}
-
-// y = x W + b; no W is the identity.
-template <class T>
-void Forward<T>::linear(Matrix<const T> x, const Linear& projection, Matrix<T> y) const {
-  const auto& [W, bias, right] = projection;
-  if (W.empty())
-    for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i), x.cols, y.row(i));
-  else
-    right.multiply(x, 0, 0, y);
-  if (bias.empty()) return;
-  for (std::size_t i = 0; i < y.rows; ++i) row_add(y.row(i), bias.template as<T>().data(), y.cols);
-}
-
-// The weight is d_k long, one for every head, or as long as the projection: then the whole row is
-// one.
-template <class T> void Forward<T>::norm_heads(Matrix<const T> x, const Tensor& weight,
-                                               std::size_t heads, Matrix<T> y) const {
-  const std::size_t n = weight.count(), parts = n == x.cols ? 1 : heads;
-  for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t part = 0; part < parts; ++part)
-      rms_norm(x.row(i) + part * n, weight.as<T>().data(), n, layer.settings.qk_norm_eps,
-               layer.settings.qk_norm_one_plus, y.row(i) + part * n);
-}
-
-template <class T> void Forward<T>::rotate_heads(Matrix<const T> x, std::size_t first,
-                                                 std::size_t heads, Matrix<T> y) const {
-  const std::size_t d_k = dims.d_k, pairs = rotary.pairs;
-  for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t h = 0; h < heads; ++h)
-      rotate(x.row(i) + h * d_k, &rotary.cosines[(first + i) * pairs],
-             &rotary.sines[(first + i) * pairs], d_k, 2 * pairs,
-             layer.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
 }
 
 template <class T> void Forward<T>::project() {
@@ -167,34 +123,25 @@ template <class T> void Forward<T>::project() {
                         layer.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
 
   // x: T, d_model. Keys and values may be made of rows that no query block holds.
+  const std::vector<RowTile> queries = query_rows(layer, plan),
+                             keys = key_rows(layer, plan, dims.S);
   const bool rows_for_keys =
       (computes(Stage::k) && layer.X_k.empty()) || (computes(Stage::v) && layer.X_v.empty());
   if (computes(Stage::x) && layer.settings.input_norm != InputNorm::none)
-    for_rows(
-        {{dims.T, !rows_for_keys, [&](std::size_t b, std::size_t first, std::size_t n) {
-            const T* weight =
-                layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
-            const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
-            const Matrix<const T> X = matrix(layer.X, b);
-            const Matrix<T> x = tokens_mutable(Stage::x, b);
-            for (std::size_t t = first; t < first + n; ++t)
-              if (layer.settings.input_norm == InputNorm::rms)
-                rms_norm(X.row(t), weight, X.cols, layer.settings.input_norm_eps, false, x.row(t));
-              else
-                layer_norm(X.row(t), weight, bias, X.cols, layer.settings.input_norm_eps, x.row(t));
-          }}});
+    for_rows({{dims.T, rows_for_keys ? all_rows(queries) : queries,
+               [&](const RowTile& tile) { normalise_input(tile); }}});
   show_tokens(Stage::x);
 
-  const Linear W_q = projection(Stage::q, layer.W_q, layer.b_q, dims.T);
-  const Linear W_k = projection(Stage::k, layer.W_k, layer.b_k, dims.S);
-  const Linear W_v = projection(Stage::v, layer.W_v, layer.b_v, dims.S);
+  const Projection<T> W_q = projection(Stage::q, layer.W_q, layer.b_q, dims.T);
+  const Projection<T> W_k = projection(Stage::k, layer.W_k, layer.b_k, dims.S);
+  const Projection<T> W_v = projection(Stage::v, layer.W_v, layer.b_v, dims.S);
   std::vector<Rows> rows;
   if (computes(Stage::q) || computes(Stage::q_norm) || computes(Stage::q_rope))
-    rows.push_back({dims.T, true, [&](const auto&... tile) { project_queries(W_q, tile...); }});
+    rows.push_back({dims.T, queries, [&](const RowTile& tile) { project_queries(W_q, tile); }});
   if (computes(Stage::k) || computes(Stage::k_norm) || computes(Stage::k_rope))
-    rows.push_back({dims.S, false, [&](const auto&... tile) { project_keys(W_k, tile...); }});
+    rows.push_back({dims.S, keys, [&](const RowTile& tile) { project_keys(W_k, tile); }});
   if (computes(Stage::v))
-    rows.push_back({dims.S, false, [&](const auto&... tile) { project_values(W_v, tile...); }});
+    rows.push_back({dims.S, keys, [&](const RowTile& tile) { project_values(W_v, tile); }});
   for_rows(rows);
   if (computes(Stage::k_all))
     add_other_keys(Stage::k_all, Stage::k_rope, layer.k_past, layer.k_extra);
@@ -204,46 +151,77 @@ template <class T> void Forward<T>::project() {
     show_tokens(stage);
 }
 
-template <class T> void Forward<T>::project_queries(const Linear& W_q, std::size_t b,
-                                                    std::size_t first, std::size_t n) {
-  const auto rows = [&](Stage stage) { return tokens_mutable(stage, b).rows_from(first, n); };
-  if (computes(Stage::q)) linear(rows(Stage::x), W_q, rows(Stage::q));
-  if (computes(Stage::q_norm))
-    norm_heads(rows(Stage::q), layer.q_norm_weight, dims.H, rows(Stage::q_norm));
-  if (computes(Stage::q_rope))
-    rotate_heads(rows(Stage::q_norm), first, dims.H, rows(Stage::q_rope));
-}
-
+/// Every row of the batch items of some rows.
 template <class T>
-void Forward<T>::project_keys(const Linear& W_k, std::size_t b, std::size_t first, std::size_t n) {
-  const auto rows = [&](Stage stage) { return tokens_mutable(stage, b).rows_from(first, n); };
-  const Tensor& source = layer.X_k.empty() ? token.tensor(Stage::x) : layer.X_k;
-  if (computes(Stage::k)) linear(matrix(source, b).rows_from(first, n), W_k, rows(Stage::k));
-  if (computes(Stage::k_norm))
-    norm_heads(rows(Stage::k), layer.k_norm_weight, dims.H_kv, rows(Stage::k_norm));
-  if (computes(Stage::k_rope))
-    rotate_heads(rows(Stage::k_norm), first, dims.H_kv, rows(Stage::k_rope));
+std::vector<RowTile> Forward<T>::all_rows(const std::vector<RowTile>& some) const {
+  std::vector<RowTile> all;
+  for (const RowTile& run : some)
+    if (all.empty() || all.back().batch != run.batch) all.push_back({run.batch, 0, dims.T, {}});
+  return all;
 }
 
-template <class T> void Forward<T>::project_values(const Linear& W_v, std::size_t b,
-                                                   std::size_t first, std::size_t n) {
+template <class T> void Forward<T>::normalise_input(const RowTile& tile) {
+  const T* weight = layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
+  const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
+  const Matrix<const T> X = matrix(layer.X, tile.batch);
+  const Matrix<T> x = tokens_mutable(Stage::x, tile.batch);
+  const double eps = layer.settings.input_norm_eps;
+  for (std::size_t t = tile.first; t < tile.first + tile.count; ++t)
+    if (layer.settings.input_norm == InputNorm::rms)
+      rms_norm(X.row(t), weight, X.cols, eps, false, x.row(t));
+    else
+      layer_norm(X.row(t), weight, bias, X.cols, eps, x.row(t));
+}
+
+template <class T> void Forward<T>::project_queries(const Projection<T>& W_q, const RowTile& tile) {
+  const auto& [b, first, n, heads] = tile;
+  const auto rows = [&](Stage stage) {
+    return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
+  };
+  if (computes(Stage::q))
+    W_q.multiply(rows(Stage::x), dims.d_k, projected(heads, dims.H, layer.q_norm_weight, dims.d_k),
+                 rows(Stage::q));
+  if (computes(Stage::q_norm))
+    norm_heads<T>(layer, rows(Stage::q), layer.q_norm_weight, heads, rows(Stage::q_norm));
+  if (computes(Stage::q_rope))
+    rotate_heads<T>(layer, rotary, rows(Stage::q_norm), first, heads, rows(Stage::q_rope));
+}
+
+template <class T> void Forward<T>::project_keys(const Projection<T>& W_k, const RowTile& tile) {
+  const auto& [b, first, n, heads] = tile;
+  const auto rows = [&](Stage stage) {
+    return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
+  };
+  const Tensor& source = layer.X_k.empty() ? token.tensor(Stage::x) : layer.X_k;
+  if (computes(Stage::k))
+    W_k.multiply(matrix(source, b).rows_from(first, n), dims.d_k,
+                 projected(heads, dims.H_kv, layer.k_norm_weight, dims.d_k), rows(Stage::k));
+  if (computes(Stage::k_norm))
+    norm_heads<T>(layer, rows(Stage::k), layer.k_norm_weight, heads, rows(Stage::k_norm));
+  if (computes(Stage::k_rope))
+    rotate_heads<T>(layer, rotary, rows(Stage::k_norm), first, heads, rows(Stage::k_rope));
+}
+
+template <class T> void Forward<T>::project_values(const Projection<T>& W_v, const RowTile& tile) {
+  const auto& [b, first, n, heads] = tile;
   const Tensor& source = layer.X_v.empty() ? token.tensor(Stage::x) : layer.X_v;
-  linear(matrix(source, b).rows_from(first, n), W_v,
-         tokens_mutable(Stage::v, b).rows_from(first, n));
+  W_v.multiply(matrix(source, b).rows_from(first, n), dims.d_v, heads,
+               tokens_mutable(Stage::v, b).rows_from(first, n));
 }
 
 /// What is attended to: past, current, learned extra, zero.
 template <class T>
 void Forward<T>::add_other_keys(Stage all, Stage current, const Tensor& past, const Tensor& extra) {
-  for (std::size_t b : plan.batches) {
-    const Matrix<T> to = tokens_mutable(all, b);
-    const Matrix<const T> from = tokens(current, b);
+  for (const RowTile& run : key_rows(layer, plan, dims.S)) {
+    const std::size_t b = run.batch, d = tokens(all, b).cols / dims.H_kv;
+    const std::size_t left = run.heads.first * d, width = (run.heads.last - run.heads.first) * d;
+    const Matrix<T> to = tokens_mutable(all, b).cols_from(left, width);
+    const Matrix<const T> from = tokens(current, b).cols_from(left, width);
     for (std::size_t j = 0; j < dims.past; ++j)
-      std::copy_n(matrix(past, b).row(j), to.cols, to.row(j));
-    for (std::size_t j = 0; j < dims.S; ++j)
-      std::copy_n(from.row(j), to.cols, to.row(dims.past + j));
-    if (dims.extra > 0) std::copy_n(extra.as<T>().data(), to.cols, to.row(dims.past + dims.S));
-    if (dims.zero > 0) std::fill_n(to.row(dims.S_all - 1), to.cols, T(0));
+      std::copy_n(matrix(past, b).row(j) + left, width, to.row(j));
+    for (std::size_t j = 0; j < dims.S; ++j) std::copy_n(from.row(j), width, to.row(dims.past + j));
+    if (dims.extra > 0) std::copy_n(extra.as<T>().data() + left, width, to.row(dims.past + dims.S));
+    if (dims.zero > 0) std::fill_n(to.row(dims.S_all - 1), width, T(0));
   }
 }
 
@@ -257,14 +235,12 @@ template <class T> void Forward<T>::attend() {
       computes(Stage::head_out);
   if (in_blocks) {
     prepare_keys();
-    const std::size_t blocks = plan.blocks.size(), heads = plan.heads.size();
-    parallel_for(plan.batches.size() * heads * blocks, threads, [&](std::size_t unit) {
-      const std::size_t b = plan.batches[unit / blocks / heads],
-                        h = plan.heads[unit / blocks % heads];
-      const std::size_t begin = plan.blocks[unit % blocks] * block_queries;
+    parallel_for(plan.units.size(), threads, [&](std::size_t i) {
+      const Unit& unit = plan.units[i];
+      const std::size_t begin = unit.block * block_queries;
       const std::size_t end = std::min(begin + block_queries, dims.T), band = band_queries();
       for (std::size_t first = begin; first < end; first += band)
-        attend(b, h, first, std::min(band, end - first));
+        attend(unit.batch, unit.head, first, std::min(band, end - first));
       meter.queries(begin, end);
     });
   }
@@ -289,11 +265,13 @@ template <class T> void Forward<T>::prepare_keys() {
   finite_values.assign(dims.B * dims.H_kv, 1);
   k_operands.resize(dims.B * dims.H_kv), v_operands.resize(dims.B * dims.H_kv);
   const std::size_t rows = dims.T * dims.group();
-  parallel_for(plan.batches.size() * dims.H_kv, threads, [&](std::size_t i) {
-    const std::size_t b = plan.batches[i / dims.H_kv], kv = i % dims.H_kv;
-    if (std::none_of(plan.heads.begin(), plan.heads.end(),
-                     [&](std::size_t h) { return kv_head_of(dims, h) == kv; }))
-      return;
+  std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
+  for (const Unit& unit : plan.units)
+    if (const std::pair place(unit.batch, kv_head_of(dims, unit.head));
+        read.empty() || read.back() != place)
+      read.push_back(place);
+  parallel_for(read.size(), threads, [&](std::size_t i) {
+    const auto [b, kv] = read[i];
     if (computes(Stage::scores))
       k_operands[b * dims.H_kv + kv] = Operand<T>(
           scoring, tokens(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
@@ -368,17 +346,18 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
 template <class T> void Forward<T>::merge() {
   show_tokens(Stage::concat);
   // concat: T, H · d_v. W_o: H · d_v, d_out.
-  const Linear W_o = projection(Stage::output, layer.W_o, layer.b_o, dims.T);
+  const Projection<T> W_o = projection(Stage::output, layer.W_o, layer.b_o, dims.T);
   if (computes(Stage::output) || computes(Stage::residual))
-    for_rows({{dims.T, true, [&](std::size_t b, std::size_t first, std::size_t n) {
+    for_rows({{dims.T, query_rows(layer, plan), [&](const RowTile& tile) {
                  const auto rows = [&](Stage stage) {
-                   return tokens_mutable(stage, b).rows_from(first, n);
+                   return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
                  };
-                 if (computes(Stage::output)) linear(rows(Stage::concat), W_o, rows(Stage::output));
+                 if (computes(Stage::output))
+                   W_o.multiply(rows(Stage::concat), dims.d_out, {0, 1}, rows(Stage::output));
                  if (computes(Stage::residual))
-                   for (std::size_t i = 0; i < n; ++i) {
+                   for (std::size_t i = 0; i < tile.count; ++i) {
                      T* sum = rows(Stage::residual).row(i);
-                     std::copy_n(matrix(layer.X, b).row(first + i), dims.d_out, sum);
+                     std::copy_n(matrix(layer.X, tile.batch).row(tile.first + i), dims.d_out, sum);
                      row_add(sum, rows(Stage::output).row(i), dims.d_out);
                    }
                }}});

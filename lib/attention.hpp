@@ -6,14 +6,14 @@
 
 namespace mha {
 
-/// A piece of a stage as it appears: one batch; for maps, rows and head_result one head and at most
-/// block_queries queries; for token stages all heads and a run of tokens.
+/// A piece of a stage as it appears: one batch, one head of a stage that has heads, and at most
+/// block_queries queries, or all keys of k and v.
 struct Block {
   Stage stage;
   std::size_t batch = 0;
-  std::size_t head = 0;  ///< the first head of the piece (key/value head for k and v)
+  std::size_t head = 0;  ///< its head (key/value head for k and v)
   std::size_t token = 0; ///< the first query (key for k and v) of the piece
-  /// The values, with the stage's own axes (no batch axis): (1, n, S), (H, n, d_k), (n, d_model) …
+  /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
   /// Never transposed: whoever hands results out turns them for `columns`.
   ArrayView values;
 };

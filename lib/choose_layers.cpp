@@ -5,6 +5,7 @@
 #include "arrange.hpp"
 #include "io/folder.hpp"
 #include "io/formats.hpp"
+#include "io/part.hpp"
 #include "select.hpp"
 #include "tensor_names.hpp"
 
@@ -60,8 +61,12 @@ void Model::State::open_sources() {
     else
       bindings.push_back(std::move(source));
   }
-  for (const io::Contents& file : contents)
+  for (const io::Contents& file : contents) {
+    if (io::is_part(file))
+      fail("{}: this is {}, which only `convert` reads: mha-inspect convert PART... -o FILE",
+           file.name, io::part_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
+  }
   if (!request.config.empty())
     for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
   for (const auto& [name, value] : request.settings)

@@ -1,7 +1,7 @@
 # Run by `cmake --install`: the public headers, which include each other as <mha/tensor.hpp> once
 # they are installed. Inner parts of the library (kernels, namings, single formats) stay inside.
-set(inside "^(kernels|naming)/|_parts\\.hpp$|^(arrange|check_settings|fused|masks|memory_limit|model_state|position|seconds|sizes|softmax_block|token_stages)\\.hpp$")
-set(of_io "^io/(contents|formats|source|writer)\\.hpp$")
+set(inside "^(kernels|naming)/|^ranks/mpi\\.hpp$|_parts\\.hpp$|^(arrange|check_settings|fused|masks|memory_limit|model_state|position|projection|seconds|sizes|softmax_block|token_stages)\\.hpp$")
+set(of_io "^io/(contents|flat|formats|source|writer)\\.hpp$")
 file(GLOB_RECURSE headers RELATIVE ${MHA_LIB_FOLDER} ${MHA_LIB_FOLDER}/*.hpp)
 foreach(header IN LISTS headers)
   if(header MATCHES "${inside}" OR (header MATCHES "^io/" AND NOT header MATCHES "${of_io}"))

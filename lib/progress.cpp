@@ -24,18 +24,24 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
       2 * product(std::max<std::size_t>(dims.d_model, 1), dims.H, std::max(dims.d_k, dims.d_v));
   per_pair_ = 2 * product(dims.d_k + dims.d_v);
 
+  // As the loops of attention.cpp count: rows of tiles, queries of units.
+  const auto computes = [&](auto... some) { return (contains(plan.computed, some) || ...); };
+  const auto rows_of = [](const std::vector<RowTile>& runs) {
+    std::size_t rows = 0;
+    for (const RowTile& run : runs) rows += run.count;
+    return rows;
+  };
   double work = 0;
-  const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
-  const std::size_t queries = std::min(dims.T, plan.blocks.size() * block_queries);
   for (Stage stage : {Stage::q, Stage::output})
-    if (computes(stage)) work += per_row_ * product(queries);
+    if (computes(stage)) work += per_row_ * product(rows_of(query_rows(layer, plan)));
   for (Stage stage : {Stage::k, Stage::v})
-    if (computes(stage)) work += per_row_ * product(dims.S);
-  if (computes(Stage::scores) || computes(Stage::head_out))
-    for (std::size_t block : plan.blocks)
-      work += product(plan.heads.size()) *
-              work_of_queries(block * block_queries, std::min((block + 1) * block_queries, dims.T));
-  watcher->begin(work * product(plan.batches.size()));
+    if (computes(stage)) work += per_row_ * product(rows_of(key_rows(layer, plan, dims.S)));
+  if (computes(Stage::scores, Stage::head_out))
+    for (const Unit& unit : plan.units) {
+      const std::size_t begin = std::min(unit.block * block_queries, dims.T);
+      work += work_of_queries(begin, std::min(begin + block_queries, dims.T));
+    }
+  watcher->begin(work);
 }
 
 Meter::~Meter() {

@@ -64,23 +64,18 @@ template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size
 template <class T>
 void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) const {
   if (!contains(plan_.wanted, stage)) return;
-  const Dims& dims = layer_.dims;
   const std::vector<Letter>& letters = info_of(stage).letters;
   const bool with_heads = letters.size() == 3;
-  const bool queries = axis_of(letters[letters.size() - 2]) == Axis::query;
-  const std::size_t tokens = dims.size_of(letters[letters.size() - 2]),
-                    width = dims.size_of(letters.back());
-  const std::size_t heads = with_heads ? dims.size_of(letters[0]) : 1;
-  const std::size_t pieces = queries ? plan_.blocks.size() : 1;
-  parallel_for(plan_.batches.size() * pieces, threads, [&](std::size_t i) {
-    const std::size_t b = plan_.batches[i / pieces];
-    const std::size_t first = queries ? plan_.blocks[i % pieces] * block_queries : 0;
-    const std::size_t n = queries ? std::min(block_queries, tokens - first) : tokens;
-    const Matrix<const T> values = this->rows(stage, b).rows_from(first, n);
+  const std::size_t width = layer_.dims.size_of(letters.back());
+  const std::vector<Place> places = handed_out(layer_, plan_, stage);
+  parallel_for(places.size(), threads, [&](std::size_t i) {
+    const auto& [b, head, first, n] = places[i];
+    const Matrix<const T> values =
+        rows(stage, b).rows_from(first, n).cols_from(head * width, width);
     const auto stride = static_cast<std::ptrdiff_t>(values.stride);
     observer.observe(
-        with_heads ? block_of(layer_, stage, b, 0, first, values.data, {heads, n, width},
-                              {static_cast<std::ptrdiff_t>(width), stride, 1})
+        with_heads ? block_of(layer_, stage, b, head, first, values.data, {1, n, width},
+                              {stride, stride, 1})
                    : block_of(layer_, stage, b, 0, first, values.data, {n, width}, {stride, 1}));
   });
 }

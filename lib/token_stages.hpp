@@ -24,7 +24,7 @@ public:
   /// The same, for who computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b);
 
-  /// Shows an observer a stage: per batch, in blocks of queries, or all its keys at once.
+  /// Shows an observer the pieces of a stage that the plan hands out.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
 
 private:

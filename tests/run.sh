@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing, builds and runs every test; the last line counts them.
-# PRESET=asan runs them under AddressSanitizer and UndefinedBehaviorSanitizer.
+# PRESET=asan runs them under AddressSanitizer and UndefinedBehaviorSanitizer; PRESET=mpi builds the
+# program with MPI and runs tests/mpi.
 set -eu
 cd "$(dirname "$0")/.."
 . app/packages.sh
@@ -16,8 +17,15 @@ if [ "$preset" = asan ]; then # with Clang, so that both compilers see every lin
   need_packages clang=clang++
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a >/dev/null 2>&1 || need_packages libclang-rt-14-dev=mha-no-such-command
 fi
+if [ "$preset" = mpi ]; then
+  need_packages $mpi_packages
+fi
 cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
+
+if [ "$preset" = mpi ]; then
+  exec sh tests/mpi/ranks.sh "$build/app/mha-inspect"
+fi
 
 # Both programs at once; their reports one after the other.
 for program in unit-tests cli-tests; do

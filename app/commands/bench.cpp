@@ -53,7 +53,7 @@ int BenchCommand::run() {
     const LoadedLayer loaded = load_layer(*model, id, common);
     const std::vector<Stage> kept = stages_of(loaded.layer, stages);
     const Stopwatch watch(common.compute_s);
-    rows.push_back({id, bench(loaded.layer, {kept, repeat, common.threads})});
+    rows.push_back({id, bench(loaded.layer, {kept, repeat, common.threads, &world()})});
     if (model->chosen().size() == 1 && !as_json)
       text = headline(*model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
   }
@@ -61,7 +61,7 @@ int BenchCommand::run() {
     text = speed_json(rows);
   else if (rows.size() > 1)
     text = speed_table(rows, look);
-  {
+  if (world().is_first()) {
     const Stopwatch watch(common.write_s);
     TextFile file(output.path);
     file.sink()(text);

@@ -8,8 +8,8 @@ namespace {
 constexpr Command list[] = {
   {"info", "what is in the files, which layers were recognised, the settings in force", declare_info},
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
-  {"show", "an overview of all steps, or the numbers of some", declare_show},
-  {"dump", "write steps to files", declare_dump},
+  {"show", "an overview of all steps, or the numbers of some", declare_show, true},
+  {"dump", "write steps to files", declare_dump, true},
   {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats},
@@ -17,7 +17,7 @@ constexpr Command list[] = {
   {"diff", "compare every step with another implementation's", declare_diff},
   {"diagnose", "find the convention that explains a difference", declare_diagnose},
   {"convert", "write a layer in canonical form in another format", declare_convert},
-  {"bench", "time the computation of a layer in memory", declare_bench},
+  {"bench", "time the computation of a layer in memory", declare_bench, true},
   {"completion", "print the completion script of a shell", declare_completion},
 };
 // clang-format on

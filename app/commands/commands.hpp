@@ -12,6 +12,8 @@ struct Command {
   std::string_view summary; ///< one line, for the list of commands
   /// Declares the options into `cli`, bound to variables that the returned function owns and reads.
   Run (*declare)(Cli& cli);
+  /// Its work is shared out over the ranks that mpirun starts; others are done by the first alone.
+  bool together = false;
 };
 
 /// All commands, in the order of the help.

@@ -1,6 +1,8 @@
 // convert: a layer in canonical form, in another format.
 
 #include "commands/commands.hpp"
+#include "io/formats.hpp"
+#include "io/part.hpp"
 #include "io/writer.hpp"
 #include "output.hpp"
 
@@ -26,7 +28,32 @@ private:
   void convert(const Model& model, const std::vector<std::string>& ids, const std::string& path);
   static void add_settings(const Layer& layer, io::Output& out);
   static void add_labels(const Layer& layer, io::Output& out);
+  bool join();
 };
+
+/// Where the sources are parts of a dump: makes them one file, and says so.
+bool Convert::join() {
+  const auto opened = [](const std::string& text) { return io::open(io::parse_source(text).path); };
+  const auto of_part = [&](const std::string& text) {
+    const bool may_be = text.ends_with(".npz") || text.ends_with(".safetensors");
+    return may_be && io::parse_source(text).name.empty() && io::is_part(opened(text));
+  };
+  if (std::none_of(request.sources.begin(), request.sources.end(), of_part)) return false;
+  std::vector<io::Contents> files;
+  for (const std::string& text : request.sources) {
+    if (text == "-" || !io::parse_source(text).name.empty())
+      throw UsageError(fmt::format("'{}' beside parts of a dump: these are joined alone", text));
+    files.push_back(opened(text));
+  }
+  if (mentions(output.path, "{layer}"))
+    throw UsageError("parts of a dump are joined into one file: --output without {layer}");
+  if (!dtype.empty())
+    throw UsageError("parts of a dump are joined as they are: give --dump-dtype to `dump`");
+  flush();
+  const Stopwatch watch(common.write_s);
+  io::join_parts(files, output.path, output.format);
+  return true;
+}
 
 /// The settings that are not the defaults, and the number of heads, which has none.
 void Convert::add_settings(const Layer& layer, io::Output& out) {
@@ -61,6 +88,10 @@ int Convert::run() {
   if (output.path.empty())
     throw UsageError("convert needs --output: FILE.npz, FILE.safetensors, FILE.json, a folder, or "
                      "- with --format");
+  if (join()) {
+    report_timings(common);
+    return 0;
+  }
   std::optional<Model> model;
   {
     const Stopwatch watch(common.read_s);
@@ -110,7 +141,8 @@ Run declare_convert(Cli& cli) {
             "settings that are not the "
             "defaults, its labels. Numbers keep the type that they have in the files. Several "
             "layers become "
-            "layers.N.W_q and so on.");
+            "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
+            "any order and format.");
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
              "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
              "file each");

@@ -2,10 +2,15 @@
 
 #include "observe/dump.hpp"
 #include "commands/commands.hpp"
+#include "fingerprint.hpp"
+#include "io/formats.hpp"
+#include "io/part.hpp"
 #include "observe/several.hpp"
 #include "output.hpp"
+#include "ranks/ranks.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace mha::app {
 
@@ -17,6 +22,8 @@ struct DumpCommand {
   Selection selection;
   OutputOptions output;
   std::string dtype;
+  std::optional<PlanPart> part;
+  bool resume = false;
   Common common;
 
   int run();
@@ -32,24 +39,52 @@ private:
   struct File {
     std::vector<Share> shares;
     io::Output output;
+    std::vector<io::ElementRuns> runs; ///< of each item: what this part has of it
     std::unique_ptr<io::Writer> writer;
   };
   using Files = std::vector<std::pair<std::string, File>>;
 
+  void check_options() const;
   void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
-  void plan(const LoadedLayer& loaded, bool several_layers, Files& files) const;
+  void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void create(Files& files) const;
   void compute_into(const LoadedLayer& loaded, Files& files);
+  void say_skipped(std::size_t all) const;
+  Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
+  void require_same_input() const;
+  bool is_part() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
   }
+
+  std::vector<std::string> ids_;     ///< of the chosen layers
+  Fingerprint fingerprint_;          ///< of everything that decides the result of all parts
+  std::vector<std::string> skipped_; ///< layers that --resume found whole
 };
 
-int DumpCommand::run() {
+void DumpCommand::check_options() const {
   if (output.path.empty())
     throw UsageError(
         "dump needs --output: a folder, FILE.npz, FILE.safetensors, FILE.json, FILE.npy, or - for "
         "standard output");
+  if (resume && !mentions(output.path, "{layer}"))
+    throw UsageError(fmt::format("--resume goes on where a layer's file is missing, so --output "
+                                 "needs {{layer}}: 'layer{{layer}}.npz', not '{}'",
+                                 output.path));
+  if (part && world().count() > 1)
+    throw UsageError("--part is for runs without mpirun, whose ranks are parts already");
+  if (!part && started_in_vain())
+    throw UsageError("mpirun started several processes of a program that is built without MPI "
+                     "(-DMHA_WITH_MPI=ON): each would do all the work; give each its --part I/N");
+  for (const char* placeholder : {"{layer}", "{batch}", "{head}"})
+    if (part && mentions(output.path, placeholder))
+      throw UsageError(fmt::format("--part writes one file, which `convert` joins with the others: "
+                                   "--output without {}",
+                                   placeholder));
+}
+
+int DumpCommand::run() {
+  check_options();
   if (output.path == "-" && output.format.empty()) output.format = "npy";
   if (output.path == "-" && output_is_terminal() && output.format != "json")
     fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
@@ -59,14 +94,35 @@ int DumpCommand::run() {
     const Stopwatch watch(common.read_s);
     model.emplace(request);
   }
-  const std::vector<std::string>& ids = model->chosen();
+  ids_ = model->chosen();
   // Layers that share files are dumped together, others one after the other.
-  if (mentions(output.path, "{layer}") || ids.size() == 1)
-    for (const std::string& id : ids) dump(*model, {id}, false);
+  if (mentions(output.path, "{layer}") || ids_.size() == 1)
+    for (const std::string& id : ids_) dump(*model, {id}, false);
   else
-    dump(*model, ids, true);
+    dump(*model, ids_, true);
+  say_skipped(ids_.size());
   report_timings(common);
   return 0;
+}
+
+/// Whether a file of an earlier run holds exactly what this one would write. Files appear when they
+/// are whole, so the header says all.
+bool is_there(const std::string& path, const io::Output& expected) {
+  if (!std::filesystem::exists(path)) return false;
+  try {
+    const io::Contents found = io::open(path);
+    const auto same = [](const io::Entry& entry, const io::Item& item) {
+      return entry.dtype == item.dtype && entry.shape == item.shape;
+    };
+    if (found.tensors.size() != expected.items.size()) return false;
+    if (found.format == "npy") return same(found.tensors[0], expected.items[0]);
+    return std::all_of(expected.items.begin(), expected.items.end(), [&](const io::Item& item) {
+      const io::Entry* entry = found.find(item.name);
+      return entry && same(*entry, item);
+    });
+  } catch (const Error&) {
+    return false; // no file of ours, or a damaged one: written anew
+  }
 }
 
 void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
@@ -80,6 +136,16 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
     plan(loaded, several_layers, files);
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
+  const auto there = [&] {
+    return std::all_of(files.begin(), files.end(), [](const auto& entry) {
+      return is_there(entry.first, entry.second.output);
+    });
+  };
+  if (resume && world().from_first(there() ? "yes" : "no") == "yes") {
+    skipped_.push_back(ids[0]);
+    return;
+  }
+  require_same_input();
   create(files);
   for (const std::string& id : ids) {
     if (only) {
@@ -96,7 +162,28 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   for (auto& [path, file] : files) file.writer->finish();
 }
 
-void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) const {
+/// Ranks whose hosts have other files under the same names would write a mixture.
+void DumpCommand::require_same_input() const {
+  if (world().count() == 1) return;
+  const std::vector<std::string> all = world().all(fingerprint_.text());
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i] != all[0])
+      fail("rank {} of {} reads another layer, or was given other options, than rank 0: all ranks "
+           "must see the same files",
+           i, all.size());
+}
+
+/// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
+/// than there are parts, not all of them go to the same.
+Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) const {
+  const PlanPart mine = part.value_or(world().part());
+  const auto number =
+      static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), loaded.id) - ids_.begin());
+  return part_of(loaded.layer, make_plan(loaded.layer, wanted, selection),
+                 {(mine.index + number) % mine.count, mine.count});
+}
+
+void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   require_axes(loaded.layer, wanted, selection);
   for (Piece& piece : pieces_of(output.path, loaded, selection, wanted, !stages.empty())) {
@@ -105,11 +192,26 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     if (file == files.end()) file = files.emplace(files.end(), piece.path, File{});
     io::Output& out = file->second.output;
     file->second.shares.push_back({loaded.id, wanted, piece.selection, out.items.size()});
+    StageSet set;
+    for (Stage stage : wanted) set.set(index_of(stage));
+    std::optional<Plan> mine;
+    if (is_part()) mine = my_plan(loaded, set);
     for (Stage stage : wanted) {
       std::string name(name_of(stage));
       if (several_layers) name = fmt::format("layers.{}.{}", loaded.id, name);
-      out.items.push_back({std::move(name), stored(loaded.layer),
-                           Placement(loaded.layer, stage, piece.selection).shape()});
+      const Placement placement(loaded.layer, stage, piece.selection);
+      if (mine) {
+        file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
+        for (const SelectedAxis& axis : placement.axes())
+          fingerprint_.add(axis.pick.indices.data(),
+                           axis.pick.indices.size() * sizeof(std::size_t));
+      }
+      out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
+    }
+    if (mine) {
+      fingerprint_.add(loaded.layer);
+      for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
+        fingerprint_.add(*list ? (*list)->text() : "");
     }
   }
 }
@@ -122,7 +224,11 @@ void DumpCommand::create(Files& files) const {
           "standard output takes one stage as .npy, these are {}; name one with --stage, or "
           "give --format npz, safetensors or json",
           file.output.items.size()));
-    file.writer = io::create(path, output.format, file.output);
+    if (part)
+      file.writer = io::create_part(path, output.format, file.output, file.runs,
+                                    {fingerprint_.text(), part->index, part->count});
+    else
+      file.writer = create_together(world(), path, output.format, file.output);
   }
 }
 
@@ -140,7 +246,19 @@ void DumpCommand::compute_into(const LoadedLayer& loaded, Files& files) {
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }
-  compute(loaded.layer, make_plan(loaded.layer, all.wants(), selection), all, common.threads);
+  compute(loaded.layer, my_plan(loaded, all.wants()), all, common.threads);
+}
+
+void DumpCommand::say_skipped(std::size_t all) const {
+  if (skipped_.empty() || common.quiet) return;
+  std::string list;
+  for (std::size_t i = 0; i < skipped_.size(); ++i) {
+    if (skipped_.size() > 12 && i == 6) list += ", …", i = skipped_.size() - 2;
+    list += (list.empty() ? "" : ", ") + skipped_[i];
+  }
+  print_note(fmt::format("{} of {} layers were there and whole, and are left as they are{}",
+                         skipped_.size(), all, list.empty() ? "" : ": " + list),
+             common.color);
 }
 
 } // namespace
@@ -160,6 +278,10 @@ Run declare_dump(Cli& cli) {
              "{head} in PATH write one file each");
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, dump->dtype,
              "round the numbers to this type; default: as computed");
+  cli.group("Long runs");
+  cli.flag("--resume", dump->resume,
+           "with {layer} in PATH: layers whose files are there and whole are left as they are");
+  add_part(cli, dump->part);
   add_layer(cli, dump->request);
   add_common(cli, dump->common);
   cli.example("dump data/quickstart.json -o stages.npz", "every stage");
@@ -169,6 +291,11 @@ Run declare_dump(Cli& cli) {
   cli.example(
       "dump data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' -o stages.npz",
       "every layer of a checkpoint, as layers.N.STAGE");
+  cli.example("dump data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "-o 'layer{layer}.npz' --resume",
+              "a file a layer; started again, it goes on with those that are missing");
+  cli.example("dump data/quickstart.json --part 1/2 -o part1.npz",
+              "the first half of the work; `convert part1.npz part2.npz -o all.npz` joins");
   cli.example("dump data/quickstart.json -s output -o - > output.npy",
               "one stage on standard output");
   return [dump] { return dump->run(); };

@@ -5,6 +5,7 @@
 #include "io/writer.hpp"
 #include "observe/trace.hpp"
 #include "output.hpp"
+#include "ranks/compute.hpp"
 #include "render/overview.hpp"
 
 #include <algorithm>
@@ -30,6 +31,8 @@ private:
   void overview(const Model& model, const std::string& format);
   void numbers(const Model& model, const std::string& format);
   void npy(const Model& model);
+  Trace trace_together(const Layer& layer, const std::vector<Stage>& wanted,
+                       const Selection& part) const;
 };
 
 /// --format, else the extension of the path, else a table.
@@ -93,8 +96,10 @@ void Show::overview(const Model& model, const std::string& form) {
     Summaries summaries(layer, available, selection);
     {
       const Stopwatch watch(common.compute_s);
-      compute(layer, make_plan(layer, available, selection), summaries, common.threads);
+      compute_together(world(), layer, make_plan(layer, available, selection), summaries,
+                       common.threads);
     }
+    if (!world().is_first()) continue;
     if (form == "table") rows.clear();
     for (const StageInfo& info : mha::stages())
       if (contains(available, info.stage))
@@ -105,12 +110,21 @@ void Show::overview(const Model& model, const std::string& form) {
          overview_table(rows, options));
     first = false;
   }
+  if (!world().is_first()) return;
   const Stopwatch watch(common.write_s);
   if (form == "csv") sink(overview_csv(rows, options, ','));
   if (form == "tsv") sink(overview_csv(rows, options, '\t'));
   if (form == "json") sink(overview_json(rows, options, false));
   if (form == "ndjson") sink(overview_json(rows, options, true));
   file.finish();
+}
+
+/// Some stages, kept; what other ranks computed is there on the first.
+Trace Show::trace_together(const Layer& layer, const std::vector<Stage>& wanted,
+                           const Selection& part) const {
+  Trace kept(layer, wanted, part);
+  compute_together(world(), layer, make_plan(layer, kept.wants(), part), kept, common.threads);
+  return kept;
 }
 
 void Show::numbers(const Model& model, const std::string& form) {
@@ -131,8 +145,9 @@ void Show::numbers(const Model& model, const std::string& form) {
     for (const Piece& piece : pieces_of(output.path, loaded, selection, wanted, true)) {
       const Trace trace = [&] {
         const Stopwatch watch(common.compute_s);
-        return mha::trace(layer, wanted, piece.selection, common.threads);
+        return trace_together(layer, wanted, piece.selection);
       }();
+      if (!world().is_first()) continue;
       const Stopwatch watch(common.write_s);
       std::unique_ptr<Open>& open = files[piece.path];
       if (!open) {
@@ -166,8 +181,9 @@ void Show::npy(const Model& model) {
     for (const Piece& piece : pieces_of(output.path, loaded, selection, wanted, true)) {
       const Trace trace = [&] {
         const Stopwatch watch(common.compute_s);
-        return mha::trace(loaded.layer, wanted, piece.selection, common.threads);
+        return trace_together(loaded.layer, wanted, piece.selection);
       }();
+      if (!world().is_first()) continue;
       const Stopwatch watch(common.write_s);
       const Tensor& numbers = trace.value(wanted[0]);
       io::Output out;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 namespace mha {
 
@@ -26,26 +27,27 @@ template <class... Sizes> double product_operations(Sizes... sizes) {
   return 2 * (static_cast<double>(sizes) * ...);
 }
 
-/// Queries of one batch item that the plan's blocks hold.
-std::size_t queries_of(const Layer& layer, const Plan& plan) {
-  std::size_t queries = 0;
-  for (std::size_t block : plan.blocks)
-    queries += std::min(block_queries, layer.dims.T - block * block_queries);
-  return queries;
+/// The (query, key) pairs of the plan's units that no position hides.
+double visible_pairs(const Layer& layer, const Plan& plan) {
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> pairs; // of a batch item and a block
+  std::size_t all = 0;
+  for (const Unit& unit : plan.units) {
+    const auto [entry, added] = pairs.try_emplace({unit.batch, unit.block}, 0);
+    const std::size_t end = std::min((unit.block + 1) * block_queries, layer.dims.T);
+    for (std::size_t t = unit.block * block_queries; added && t < end; ++t) {
+      const Visible visible = visible_keys(layer, unit.batch, t);
+      entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
+    }
+    all += entry->second;
+  }
+  return static_cast<double>(all);
 }
 
-/// The (query, key) pairs of one head, of all planned batch items, that no position hides.
-double visible_pairs(const Layer& layer, const Plan& plan) {
-  std::size_t pairs = 0;
-  for (std::size_t b : plan.batches)
-    for (std::size_t block : plan.blocks) {
-      const std::size_t end = std::min((block + 1) * block_queries, layer.dims.T);
-      for (std::size_t t = block * block_queries; t < end; ++t) {
-        const Visible visible = visible_keys(layer, b, t);
-        pairs += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
-      }
-    }
-  return static_cast<double>(pairs);
+/// The rows of some runs, each counted once a head.
+double rows_of_heads(const std::vector<RowTile>& runs) {
+  std::size_t rows = 0;
+  for (const RowTile& run : runs) rows += run.count * (run.heads.last - run.heads.first);
+  return static_cast<double>(rows);
 }
 
 /// A large product of square matrices: what the machine can do, on as many threads as the layer
@@ -109,70 +111,98 @@ PartSpeed speed_of(std::vector<double> seconds, double operations) {
   return {(seconds[(n - 1) / 2] + seconds[n / 2]) / 2, seconds[0], operations};
 }
 
+template <class T> class Bench {
+public:
+  Bench(const Layer& layer, const BenchRequest& request)
+      : layer_(layer),
+        request_(request),
+        ranks_(request.ranks ? *request.ranks : alone_),
+        threads_(request.threads == 0 ? threads_for(layer) : request.threads) {}
+
+  Speed measure();
+
+private:
+  Trace run_once(Seconds& seconds);
+  void require_same_bits(const Trace& first, const Trace& run, std::size_t number) const;
+  Plan plan_of(const Trace& kept) const {
+    return part_of(layer_, make_plan(layer_, kept.wants()), ranks_.part());
+  }
+
+  Ranks alone_;
+  const Layer& layer_;
+  const BenchRequest& request_;
+  Ranks& ranks_;
+  std::size_t threads_;
+};
+
 /// One run, from the layer to what is kept of it.
-Trace run_once(const Layer& layer, const BenchRequest& request, std::size_t threads,
-               Seconds& seconds) {
+template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   std::optional<Trace> kept;
   PartTimes parts;
-  seconds.all.push_back(seconds_of([&] {
-    kept.emplace(layer, request.kept);
-    parts = compute(layer, make_plan(layer, kept->wants()), *kept, threads);
-  }));
-  seconds.projections.push_back(parts.projections);
-  seconds.attention.push_back(parts.attention);
-  seconds.output.push_back(parts.output);
+  ranks_.meet();
+  const double all = seconds_of([&] {
+    kept.emplace(layer_, request_.kept);
+    parts = compute(layer_, plan_of(*kept), *kept, threads_);
+  });
+  seconds.all.push_back(ranks_.largest(all));
+  seconds.projections.push_back(ranks_.largest(parts.projections));
+  seconds.attention.push_back(ranks_.largest(parts.attention));
+  seconds.output.push_back(ranks_.largest(parts.output));
   return std::move(*kept);
 }
 
-void require_same_bits(const Trace& first, const Trace& run, const std::vector<Stage>& kept,
-                       std::size_t number) {
-  for (Stage stage : kept) {
+template <class T>
+void Bench<T>::require_same_bits(const Trace& first, const Trace& run, std::size_t number) const {
+  const Plan plan = plan_of(run);
+  for (Stage stage : request_.kept) {
     const Tensor &expected = first.value(stage), &found = run.value(stage);
-    if (std::memcmp(expected.raw(), found.raw(), expected.bytes()) != 0)
-      fail("{} of run {} differs from the first run's: this machine, or this program, does not "
-           "compute reliably",
-           name_of(stage), number);
+    for (const auto& [offset, count] : run.placement(stage).filled_by(layer_, plan))
+      if (std::memcmp(expected.raw() + offset * sizeof(T), found.raw() + offset * sizeof(T),
+                      count * sizeof(T)) != 0)
+        fail("{} of run {} differs from the first run's: this machine, or this program, does not "
+             "compute reliably",
+             name_of(stage), number);
   }
 }
 
-template <class T> Speed bench_as(const Layer& layer, const BenchRequest& request) {
+template <class T> Speed Bench<T>::measure() {
   Speed speed;
-  speed.threads = request.threads == 0 ? threads_for(layer) : request.threads;
-  speed.dtype = layer.dtype;
-  speed.kept = request.kept;
+  speed.threads = static_cast<std::size_t>(ranks_.sum(static_cast<double>(threads_)));
+  speed.dtype = layer_.dtype;
+  speed.kept = request_.kept;
 
   Seconds warm_up, seconds;
-  const Trace first = run_once(layer, request, speed.threads, warm_up);
-  Product<T> product(speed.threads);
+  const Trace first = run_once(warm_up);
+  Product<T> product(threads_);
   double run_s = 0, product_s = 0;
   std::size_t products = 0;
   const auto progress = [&] { // 0 … 1
     const auto runs = static_cast<double>(speed.runs);
-    if (request.repeat) return runs / static_cast<double>(*request.repeat);
+    if (request_.repeat) return runs / static_cast<double>(*request_.repeat);
     return std::min(run_s / enough_seconds, runs / static_cast<double>(fewest_runs));
   };
   const auto multiply = [&] {
-    product_s += seconds_of([&] { product.best_seconds(); });
+    product_s += ranks_.largest(seconds_of([&] { product.best_seconds(); }));
     ++products;
   };
   while (progress() < 1) {
     if (progress() * (rate_rounds - 1) >= static_cast<double>(products) &&
         product_s < enough_seconds)
       multiply();
-    const Trace run = run_once(layer, request, speed.threads, seconds);
+    const Trace run = run_once(seconds);
     ++speed.runs;
     run_s += seconds.all.back();
-    require_same_bits(first, run, request.kept, speed.runs + 1);
+    require_same_bits(first, run, speed.runs + 1);
   }
   multiply();
 
-  const Operations operations = operations_of(layer, make_plan(layer, first.wants()));
+  const Operations operations = operations_of(layer_, make_plan(layer_, first.wants()));
   speed.projections = speed_of(seconds.projections, operations.projections);
   speed.attention = speed_of(seconds.attention, operations.attention);
   speed.output = speed_of(seconds.output, operations.output);
   speed.all =
       speed_of(seconds.all, operations.projections + operations.attention + operations.output);
-  speed.product_rate = product.best_rate();
+  speed.product_rate = ranks_.sum(product.best_rate());
   speed.product_size = Product<T>::size;
   return speed;
 }
@@ -183,32 +213,44 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const Dims& dims = layer.dims;
   const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
   const auto wants = [&](Stage stage) { return contains(plan.wanted, stage); };
-  const std::size_t heads = plan.heads.size();
-  const std::size_t queries = plan.batches.size() * queries_of(layer, plan);
-  const std::size_t keys = plan.batches.size() * dims.S;
-  const double pairs = visible_pairs(layer, plan);
+  // Rows of all heads of a query, or of one.
+  double queries = 0, unit_queries = 0;
+  const std::vector<RowTile> rows = query_rows(layer, plan);
+  for (const RowTile& run : rows) queries += static_cast<double>(run.count);
+  for (const Unit& unit : plan.units)
+    unit_queries +=
+        static_cast<double>(std::min(block_queries, dims.T - unit.block * block_queries));
+  const double head_queries = rows_of_heads(rows),
+               head_keys = rows_of_heads(key_rows(layer, plan, dims.S));
 
   Operations sum;
   // No weight is the identity: nothing is multiplied.
-  if (computes(Stage::q)) sum.projections += product_operations(queries, layer.W_q.count());
-  if (computes(Stage::k)) sum.projections += product_operations(keys, layer.W_k.count());
-  if (computes(Stage::v)) sum.projections += product_operations(keys, layer.W_v.count());
+  const auto of_a_head = [](const Tensor& W, std::size_t heads) {
+    return static_cast<double>(W.count()) / static_cast<double>(std::max<std::size_t>(1, heads));
+  };
+  if (computes(Stage::q))
+    sum.projections += product_operations(head_queries, of_a_head(layer.W_q, dims.H));
+  if (computes(Stage::k))
+    sum.projections += product_operations(head_keys, of_a_head(layer.W_k, dims.H_kv));
+  if (computes(Stage::v))
+    sum.projections += product_operations(head_keys, of_a_head(layer.W_v, dims.H_kv));
 
   const bool every_score =
       wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
-  const double scored = every_score ? static_cast<double>(queries * dims.S_all) : pairs;
-  if (computes(Stage::scores)) sum.attention += product_operations(heads, scored, dims.d_k);
-  if (computes(Stage::head_out)) sum.attention += product_operations(heads, pairs, dims.d_v);
+  const double pairs = visible_pairs(layer, plan);
+  const double scored = every_score ? unit_queries * static_cast<double>(dims.S_all) : pairs;
+  if (computes(Stage::scores)) sum.attention += product_operations(scored, dims.d_k);
+  if (computes(Stage::head_out)) sum.attention += product_operations(pairs, dims.d_v);
   if (computes(Stage::head_result) && !layer.W_o.empty())
-    sum.attention += product_operations(heads, queries, dims.d_v, dims.d_out);
+    sum.attention += product_operations(unit_queries, dims.d_v, dims.d_out);
 
   if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
   return sum;
 }
 
 Speed bench(const Layer& layer, const BenchRequest& request) {
-  return layer.dtype == DType::f64 ? bench_as<double>(layer, request)
-                                   : bench_as<float>(layer, request);
+  return layer.dtype == DType::f64 ? Bench<double>(layer, request).measure()
+                                   : Bench<float>(layer, request).measure();
 }
 
 } // namespace mha

@@ -2,6 +2,7 @@
 // How fast a layer is computed in memory, beside what the machine can multiply.
 
 #include "plan.hpp"
+#include "ranks/ranks.hpp"
 
 #include <optional>
 #include <vector>
@@ -30,7 +31,8 @@ struct PartSpeed {
 struct Speed {
   PartSpeed projections, attention, output;
   PartSpeed all; ///< more than the parts: the plan, and the memory of what is kept
-  std::size_t runs = 0, threads = 1;
+  std::size_t runs = 0;
+  std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;
   std::vector<Stage> kept;
   /// The machine's rate: operations a second of one product of three square matrices of this size.
@@ -41,11 +43,13 @@ struct Speed {
 struct BenchRequest {
   std::vector<Stage> kept;           ///< stages kept in memory, anew in every run
   std::optional<std::size_t> repeat; ///< runs that are timed; else as many as fit into two seconds
-  std::size_t threads = 0;
+  std::size_t threads = 0;           ///< of each rank
+  Ranks* ranks = nullptr;            ///< who shares the work; null: nobody
 };
 
 /// Computes the layer again and again, after a run that is not timed. Throws Error if a run gives
-/// other bits than the first.
+/// other bits than the first. Ranks compute a part each, beginning together; a part of the time is
+/// that of the slowest.
 Speed bench(const Layer& layer, const BenchRequest& request);
 
 } // namespace mha

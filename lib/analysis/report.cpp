@@ -33,8 +33,9 @@ public:
     for (std::size_t h = 0; h < (heads ? values.shape()[0] : 1); ++h)
       for (std::size_t t = 0; t < n; ++t)
         std::copy_n(values.raw() + (h * n + t) * d * element, d * element,
-                    rows_.raw_mutable() +
-                        ((batch_ * rows_.shape()[1] + block.token + t) * width_ + h * d) * element);
+                    rows_.raw_mutable() + ((batch_ * rows_.shape()[1] + block.token + t) * width_ +
+                                           (block.head + h) * d) *
+                                              element);
   }
   const Tensor& tensor() const { return rows_; }
   /// Row t of the item, as doubles.

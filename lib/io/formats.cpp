@@ -53,9 +53,9 @@ Contents npy(const Bytes& bytes) {
 
 constexpr std::array<Format, 5> all{{
     {"npz", ".npz", "NumPy archive", is_npz, npz, create_npz},
-    {"npy", ".npy", "NumPy array", is_npy, npy, create_npy},
+    {"npy", ".npy", "NumPy array", is_npy, npy, create_npy, npy_layout},
     {"safetensors", ".safetensors", "safetensors", is_safetensors, read_safetensors,
-     create_safetensors},
+     create_safetensors, safetensors_layout},
     {"json", ".json", "JSON", is_json, read_json, create_json},
     {"folder", "", "folder of .npy files", is_folder, read_folder, create_folder},
 }};

@@ -2,7 +2,7 @@
 // The list of file formats. A format is one file in this folder and one line in formats.cpp.
 
 #include "io/contents.hpp"
-#include "io/writer.hpp"
+#include "io/flat.hpp"
 
 #include <span>
 
@@ -18,12 +18,18 @@ struct Format {
   Contents (*read)(const Bytes& bytes);
   /// A writer of this format, nullptr where it is only read.
   std::unique_ptr<Writer> (*create)(const std::string& path, const Output& output);
+  /// Where everything lies, for formats that several processes can write together; or nullptr.
+  Layout (*layout)(const std::string& path, const Output& output) = nullptr;
 };
 
 /// All formats, in the order in which they are tried.
 std::span<const Format> formats();
 /// The format called `name`; throws Error with "did you mean" and the choices.
 const Format& format_named(std::string_view name);
+
+/// The format in which create() writes: `format` by name, or "" to take it from the path.
+const Format& format_to_write(const std::string& path, std::string_view format,
+                              const Output& output);
 
 /// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors or
 /// its shards) or "-". The extension decides; where it says nothing, the first bytes do.

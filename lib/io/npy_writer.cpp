@@ -1,7 +1,5 @@
 #include "io/npy_writer.hpp"
 
-#include "io/output_file.hpp"
-#include "io/pieces.hpp"
 #include "io/text.hpp"
 
 #include <algorithm>
@@ -43,30 +41,6 @@ template <class T> std::string npy_of(std::string_view descr, T value) {
   bytes.append(from, sizeof value);
   return bytes;
 }
-
-class NpyWriter : public Writer {
-public:
-  NpyWriter(const std::string& path, const Item& item)
-      : header_(npy_header(path, item)), pieces_(path, {item}), file_(path) {
-    file_.write(0, header_);
-  }
-  void write(std::size_t item, std::size_t offset, const std::byte* data,
-             std::size_t count) override {
-    pieces_.check(item, offset, count);
-    const std::size_t element = pieces_.element_size(item);
-    file_.write(header_.size() + offset * element, data, count * element);
-    pieces_.add(item, offset, count);
-  }
-  void finish() override {
-    pieces_.whole(0);
-    file_.commit();
-  }
-
-private:
-  std::string header_;
-  PieceList pieces_;
-  OutputFile file_;
-};
 
 } // namespace
 
@@ -119,13 +93,21 @@ std::vector<std::pair<std::string, std::string>> npy_extras(const Output& output
   return extras;
 }
 
-std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output) {
+Layout npy_layout(const std::string& path, const Output& output) {
   if (output.items.size() != 1 || !output.scalars.empty() || !output.labels.empty())
     fail("{}: an .npy file holds one tensor and nothing else, not {} tensors, {} settings and {} "
          "labels: write a folder, .npz, .safetensors or .json",
          path == "-" ? "standard output" : shown(path), output.items.size(), output.scalars.size(),
          output.labels.size());
-  return std::make_unique<NpyWriter>(path, output.items[0]);
+  const Item& item = output.items[0];
+  Layout layout{npy_header(path, item), {}, 0};
+  layout.places = {layout.header.size()};
+  layout.size = layout.header.size() + count_of(item.shape) * size_of(item.dtype);
+  return layout;
+}
+
+std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output) {
+  return create_flat(path, output, npy_layout(path, output));
 }
 
 } // namespace mha::io

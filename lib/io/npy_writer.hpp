@@ -1,11 +1,12 @@
 #pragma once
 // Writing NPY: one file, and the parts that NPZ and folders are made of.
 
-#include "io/writer.hpp"
+#include "io/flat.hpp"
 
 namespace mha::io {
 
 std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output);
+Layout npy_layout(const std::string& path, const Output& output);
 
 /// The header of an item, a multiple of 64 bytes; throws Error for bfloat16, which NPY has not.
 std::string npy_header(const std::string& path, const Item& item);

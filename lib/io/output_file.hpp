@@ -28,6 +28,8 @@ public:
   /// The file's full size, so that what nobody writes is zero.
   void resize(std::uint64_t size);
   void commit();
+  /// Where the bytes lie until then, for others to write there, too; "" where that has no name.
+  const std::string& temporary() const { return temporary_; }
 
   /// commit() in steps, for several files that appear together or not at all: first each is closed,
   /// where a full disk may still show; then each is published; then what they replaced goes, or, if

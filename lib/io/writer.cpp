@@ -33,8 +33,8 @@ const Format& format_for(const std::string& path, std::size_t items) {
 
 } // namespace
 
-std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
-                               const Output& output) {
+const Format& format_to_write(const std::string& path, std::string_view format,
+                              const Output& output) {
   if (path.empty()) fail("an empty path cannot be written");
   const Format* chosen =
       format.empty() ? &format_for(path, output.items.size()) : &format_named(format);
@@ -45,7 +45,12 @@ std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
       (several || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
     chosen = &format_named("folder");
   if (!chosen->create) fail("format {} is only read", chosen->name);
-  return chosen->create(path, output);
+  return *chosen;
+}
+
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
+                               const Output& output) {
+  return format_to_write(path, format, output).create(path, output);
 }
 
 void write_whole(const std::string& path, std::string_view bytes) {

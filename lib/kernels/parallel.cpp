@@ -95,7 +95,18 @@ private:
 
 } // namespace
 
+namespace {
+
+std::atomic<std::size_t> shared_cores = 0; // 0: all of them
+
+} // namespace
+
+void share_cores(std::size_t cores) {
+  shared_cores = cores;
+}
+
 std::size_t core_count() {
+  if (const std::size_t cores = shared_cores; cores > 0) return cores;
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0)
     return std::max<std::size_t>(1, static_cast<std::size_t>(CPU_COUNT(&cores)));

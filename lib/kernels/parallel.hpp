@@ -15,5 +15,7 @@ void parallel_for(std::size_t count, std::size_t threads,
 
 /// The number of cores this process may use.
 std::size_t core_count();
+/// It shares them with other processes: from now on there are so many. Before the first loop.
+void share_cores(std::size_t cores);
 
 } // namespace mha

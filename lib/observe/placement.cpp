@@ -42,7 +42,7 @@ struct Chosen {
 
 } // namespace
 
-void Placement::scatter(const Block& block, const Run& run) const {
+template <class Emit> void Placement::cut(const Block& block, const Emit& emit) const {
   const ArrayView& values = block.values;
   const std::size_t first_axis = batched_ ? 1 : 0, rank = values.shape.size();
   std::size_t base = 0;
@@ -80,10 +80,8 @@ void Placement::scatter(const Block& block, const Run& run) const {
   if (targets_[first_axis + inner].stride != 1)
     inner = rank - 1; // a dropped axis: runs of one element
 
-  const std::size_t element = size_of(values.dtype);
-  std::vector<std::byte> gathered;
   const Chosen& along = chosen[inner];
-  const auto emit = [&](std::size_t to, std::size_t from) {
+  const auto emit_row = [&](std::size_t to, std::size_t from) {
     for (std::size_t i = 0; i < along.to.size();) {
       std::size_t n = 1;
       bool contiguous = true;
@@ -91,15 +89,7 @@ void Placement::scatter(const Block& block, const Run& run) const {
         contiguous = contiguous && along.from[i + n] == along.from[i] + n;
         ++n;
       }
-      const std::byte* source = values.data + (from + along.from[i]) * element;
-      if (!contiguous) {
-        gathered.resize(n * element);
-        for (std::size_t j = 0; j < n; ++j)
-          std::memcpy(gathered.data() + j * element,
-                      values.data + (from + along.from[i + j]) * element, element);
-        source = gathered.data();
-      }
-      run(to + along.to[i], source, n);
+      emit(to + along.to[i], from, &along.from[i], n, contiguous);
       i += n;
     }
   };
@@ -115,11 +105,54 @@ void Placement::scatter(const Block& block, const Run& run) const {
       to += chosen[others[o]].to[index[o]];
       from += chosen[others[o]].from[index[o]];
     }
-    emit(to, from);
+    emit_row(to, from);
     std::size_t o = others.size();
     while (o > 0 && ++index[o - 1] == chosen[others[o - 1]].to.size()) index[--o] = 0;
     if (o == 0) return;
   }
+}
+
+void Placement::scatter(const Block& block, const Run& run) const {
+  const std::size_t element = size_of(block.values.dtype);
+  std::vector<std::byte> gathered;
+  cut(block, [&](std::size_t to, std::size_t begin, const std::size_t* from, std::size_t n,
+                 bool contiguous) {
+    const std::byte* source = block.values.data + begin * element;
+    if (contiguous) return run(to, source + from[0] * element, n);
+    gathered.resize(n * element);
+    for (std::size_t j = 0; j < n; ++j)
+      std::memcpy(gathered.data() + j * element, source + from[j] * element, element);
+    run(to, gathered.data(), n);
+  });
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Layer& layer,
+                                                                      const Plan& plan) const {
+  const std::vector<Letter>& letters = info_of(stage_).letters;
+  const bool with_heads = axis_of(letters[0]) == Axis::head || axis_of(letters[0]) == Axis::kv_head;
+  std::vector<std::pair<std::size_t, std::size_t>> runs;
+  for (const Place& place : handed_out(layer, plan, stage_)) {
+    Shape shape{place.count};
+    if (with_heads) shape.insert(shape.begin(), 1);
+    if (letters.size() == shape.size() + 1) shape.push_back(layer.dims.size_of(letters.back()));
+    const std::vector<std::ptrdiff_t> nowhere(shape.size(), 0);
+    cut({stage_, place.batch, place.head, place.token, {layer.dtype, nullptr, shape, nowhere}},
+        [&](std::size_t to, std::size_t, const std::size_t*, std::size_t n, bool) {
+          if (!runs.empty() && runs.back().first + runs.back().second == to)
+            runs.back().second += n;
+          else
+            runs.emplace_back(to, n);
+        });
+  }
+  std::sort(runs.begin(), runs.end());
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    if (runs[last].first + runs[last].second == runs[i].first)
+      runs[last].second += runs[i].second;
+    else
+      runs[++last] = runs[i];
+  if (!runs.empty()) runs.resize(last + 1);
+  return runs;
 }
 
 } // namespace mha

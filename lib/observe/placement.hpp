@@ -4,6 +4,7 @@
 #include "attention.hpp"
 
 #include <functional>
+#include <utility>
 
 namespace mha {
 
@@ -24,8 +25,15 @@ public:
   using Run = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
   /// Cuts the selected part of a block into runs. Thread-safe.
   void scatter(const Block& block, const Run& run) const;
+  /// The runs of the result that the pieces of a plan fill, in order and joined where they touch:
+  /// (offset, count) in elements. Before anything is computed.
+  std::vector<std::pair<std::size_t, std::size_t>> filled_by(const Layer& layer,
+                                                             const Plan& plan) const;
 
 private:
+  /// What of the result lies in a row: emit(offset, its source: where it begins, the position of
+  /// each element from there, their number, whether the source is contiguous, too).
+  template <class Emit> void cut(const Block& block, const Emit& emit) const;
   struct Target {
     std::vector<std::ptrdiff_t> position; ///< of each index of the axis in the result, or −1
     std::size_t stride = 0;               ///< of the axis in the result

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace mha {
 
@@ -123,6 +124,32 @@ void Summaries::observe(const Block& block) {
                                                         : summarise<float>(block, placement);
   const std::lock_guard lock(mutex_);
   parts_[{block.stage, block.batch, block.head, block.token}] = part;
+}
+
+std::string Summaries::packed(const Layer&, const Plan&) const {
+  std::string bytes;
+  const auto add = [&](const auto& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const auto& [place, summary] : parts_) {
+    const auto& [stage, batch, head, token] = place;
+    add(stage), add(batch), add(head), add(token), add(summary);
+  }
+  return bytes;
+}
+
+void Summaries::unpack(const Layer&, const Plan&, std::string_view bytes) {
+  const auto take = [&](auto& value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    bytes.remove_prefix(sizeof value);
+  };
+  while (!bytes.empty()) {
+    Stage stage{};
+    std::size_t batch = 0, head = 0, token = 0;
+    Summary summary;
+    take(stage), take(batch), take(head), take(token), take(summary);
+    parts_[{stage, batch, head, token}] = summary;
+  }
 }
 
 Summary Summaries::of(Stage stage) const {

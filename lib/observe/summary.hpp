@@ -2,6 +2,7 @@
 // Smallest, largest and mean value of stages, while they are computed.
 
 #include "observe/placement.hpp"
+#include "observe/shareable.hpp"
 
 #include <limits>
 #include <map>
@@ -25,12 +26,14 @@ Summary summary_of(const Tensor& tensor);
 
 /// Keeps one summary per block and adds them up in the order of the blocks, so that the mean's bits
 /// do not depend on threads.
-class Summaries : public Observer {
+class Summaries : public Shareable {
 public:
   Summaries(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
 
   StageSet wants() const override { return wanted_; }
   void observe(const Block& block) override;
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// Of the selected part of a stage.
   Summary of(Stage stage) const;

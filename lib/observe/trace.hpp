@@ -2,12 +2,13 @@
 // Keeps stages in memory.
 
 #include "observe/placement.hpp"
+#include "observe/shareable.hpp"
 
 #include <map>
 
 namespace mha {
 
-class Trace : public Observer {
+class Trace : public Shareable {
 public:
   /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they
   /// would not fit into this machine's memory, with the size and the way out.
@@ -15,6 +16,8 @@ public:
 
   StageSet wants() const override;
   void observe(const Block& block) override;
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// The selected value of a stage, in the layer's dtype; shape as Placement says.
   const Tensor& value(Stage stage) const;

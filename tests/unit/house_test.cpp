@@ -98,8 +98,9 @@ TEST_CASE("includes point one way", "[house]") {
        {"assemble.hpp", "fused.hpp", "layer.hpp", "tensor.hpp", "error.hpp", "settings.hpp"},
        {"io"}},
       {"observe", {}, {"io", "kernels"}, true},
+      {"ranks", {}, {"io", "kernels", "observe"}, true},
       {"hypotheses", {}, {"observe"}, true},
-      {"analysis", {}, {"observe", "kernels", "hypotheses"}, true},
+      {"analysis", {}, {"observe", "kernels", "hypotheses", "ranks"}, true},
       {"render", {}, {"observe", "analysis", "hypotheses"}, true},
   };
   const std::vector<Source> lib = sources_in("lib");
@@ -134,11 +135,14 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
       {"stage", {}},
       {"tensor_names", {}},
       {"layer", {}},
+      {"fingerprint", {}},
       {"graph", {}},
       {"select", {}},
       {"plan", {"kernels"}},
       {"progress", {}},
       {"position", {}},
+      {"part", {}},
+      {"projection", {"kernels"}},
       {"softmax_block", {"kernels"}},
       {"check_settings", {}},
       {"seconds", {}},
@@ -164,6 +168,7 @@ TEST_CASE("the flat files of the library stand in their order", "[house]") {
   // uses.
   const std::set<std::pair<std::string, std::string>> also{{"lib/assemble.cpp", "masks"},
                                                            {"lib/attention.cpp", "token_stages"},
+                                                           {"lib/projection.cpp", "token_stages"},
                                                            {"lib/load.cpp", "model_state"},
                                                            {"lib/assemble.cpp", "sizes"}};
   for (const Source& source : sources_in("lib")) {
@@ -196,6 +201,14 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
                              "exit(", "abort(", "terminate("})
       if (source.mentions(word)) FAIL_CHECK(source.path << " has " << word);
   }
+}
+
+TEST_CASE("MPI stays inside one file", "[house]") {
+  for (const char* folder : {"app", "lib"})
+    for (const Source& source : sources_in(folder)) {
+      INFO(source.path);
+      if (source.path != "lib/ranks/mpi.cpp") CHECK_FALSE(source.mentions("MPI_"));
+    }
 }
 
 TEST_CASE("JSON stays inside the .cpp files of io, render and analysis", "[house]") {

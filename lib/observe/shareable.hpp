@@ -1,0 +1,19 @@
+#pragma once
+// Observers whose results can be put together from parts that other processes have computed.
+
+#include "attention.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace mha {
+
+class Shareable : public Observer {
+public:
+  /// What it has of a part of the plan, as bytes for another process of this program.
+  virtual std::string packed(const Layer& layer, const Plan& part) const = 0;
+  /// Takes what another has of that part: then it is as if all had been shown here.
+  virtual void unpack(const Layer& layer, const Plan& part, std::string_view bytes) = 0;
+};
+
+} // namespace mha

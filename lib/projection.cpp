@@ -1,0 +1,83 @@
+#include "projection.hpp"
+
+#include "kernels/rows.hpp"
+#include "kernels/tokens.hpp"
+#include "token_stages.hpp"
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Columns of one product of oneDNN: its bits depend on their number, ours' do not. What remains at
+/// the end goes with the last tile.
+constexpr std::size_t column_tile = 512;
+
+} // namespace
+
+template <class T> Projection<T>::Projection(Routine routine, const Tensor& W, const Tensor& bias,
+                                             std::size_t rows, std::size_t threads)
+    : routine_(routine), W_(W), bias_(bias) {
+  if (!W.empty() && rows > 0) right_ = Operand<T>(routine, matrix_of<T>(W), false, rows, threads);
+}
+
+template <class T>
+void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const {
+  const bool ours = routine_ == Routine::ours;
+  const std::size_t step = ours ? Operand<T>::column_step : column_tile;
+  const std::size_t tiles = std::max<std::size_t>(1, y.cols / step);
+  const std::size_t first = std::min(heads.first * width / step, tiles - 1);
+  const std::size_t last = std::min((heads.last * width + step - 1) / step, tiles);
+  for (std::size_t tile = first; tile < last; ++tile) {
+    const std::size_t together = ours ? last - first : 1; // ours may be cut anywhere, or nowhere
+    const std::size_t begin = tile * step;
+    tile += together - 1;
+    const std::size_t end = tile + 1 == tiles ? y.cols : (tile + 1) * step;
+    const Matrix<T> columns = y.cols_from(begin, end - begin);
+    if (W_.empty())
+      for (std::size_t i = 0; i < x.rows; ++i)
+        std::copy_n(x.row(i) + begin, columns.cols, columns.row(i));
+    else
+      right_.multiply(x, 0, begin, columns);
+    if (bias_.empty()) continue;
+    for (std::size_t i = 0; i < y.rows; ++i)
+      row_add(columns.row(i), bias_.as<T>().data() + begin, columns.cols);
+  }
+}
+
+Heads projected(Heads heads, std::size_t all, const Tensor& norm, std::size_t width) {
+  return !norm.empty() && norm.count() == all * width ? Heads{0, all} : heads;
+}
+
+template <class T> void norm_heads(const Layer& layer, Matrix<const T> x, const Tensor& weight,
+                                   Heads heads, Matrix<T> y) {
+  const std::size_t n = weight.count();
+  if (n == x.cols) heads = {0, 1};
+  for (std::size_t i = 0; i < x.rows; ++i)
+    for (std::size_t part = heads.first; part < heads.last; ++part)
+      rms_norm(x.row(i) + part * n, weight.as<T>().data(), n, layer.settings.qk_norm_eps,
+               layer.settings.qk_norm_one_plus, y.row(i) + part * n);
+}
+
+template <class T> void rotate_heads(const Layer& layer, const RotaryTable<T>& table,
+                                     Matrix<const T> x, std::size_t first, Heads heads,
+                                     Matrix<T> y) {
+  const std::size_t d_k = layer.dims.d_k, pairs = table.pairs;
+  for (std::size_t i = 0; i < x.rows; ++i)
+    for (std::size_t h = heads.first; h < heads.last; ++h)
+      rotate(x.row(i) + h * d_k, &table.cosines[(first + i) * pairs],
+             &table.sines[(first + i) * pairs], d_k, 2 * pairs,
+             layer.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
+}
+
+template class Projection<float>;
+template class Projection<double>;
+template void norm_heads(const Layer&, Matrix<const float>, const Tensor&, Heads, Matrix<float>);
+template void norm_heads(const Layer&, Matrix<const double>, const Tensor&, Heads, Matrix<double>);
+template void rotate_heads(const Layer&, const RotaryTable<float>&, Matrix<const float>,
+                           std::size_t, Heads, Matrix<float>);
+template void rotate_heads(const Layer&, const RotaryTable<double>&, Matrix<const double>,
+                           std::size_t, Heads, Matrix<double>);
+
+} // namespace mha
