@@ -92,7 +92,7 @@ TEST_CASE("a part is a run of units, and every unit is in one") {
   wanted.set(index_of(Stage::weights));
   const Plan whole = mha::make_plan(layer, wanted);
   REQUIRE(whole.units.size() == 15);
-  for (const std::size_t count : {1, 2, 3, 7, 15, 16, 40}) {
+  for (const std::size_t count : {1u, 2u, 3u, 7u, 15u, 16u, 40u}) {
     std::vector<std::size_t> together;
     for (std::size_t i = 0; i < count; ++i)
       for (const mha::Unit& unit : mha::part_of(layer, whole, {i, count}).units)
