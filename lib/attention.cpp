@@ -266,10 +266,9 @@ template <class T> void Forward<T>::prepare_keys() {
   k_operands.resize(dims.B * dims.H_kv), v_operands.resize(dims.B * dims.H_kv);
   const std::size_t rows = dims.T * dims.group();
   std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
-  for (const Unit& unit : plan.units)
-    if (const std::pair place(unit.batch, kv_head_of(dims, unit.head));
-        read.empty() || read.back() != place)
-      read.push_back(place);
+  for (const Unit& unit : plan.units) read.emplace_back(unit.batch, kv_head_of(dims, unit.head));
+  std::sort(read.begin(), read.end()); // heads that share one need not be neighbours (kv_tiled)
+  read.erase(std::unique(read.begin(), read.end()), read.end());
   parallel_for(read.size(), threads, [&](std::size_t i) {
     const auto [b, kv] = read[i];
     if (computes(Stage::scores))

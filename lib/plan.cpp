@@ -104,7 +104,8 @@ std::vector<RowTile> key_rows(const Layer& layer, const Plan& plan, std::size_t 
     const std::size_t kv = kv_head_of(layer.dims, unit.head);
     if (list.empty() || list.back().batch != unit.batch)
       list.push_back({unit.batch, 0, rows, {kv, kv + 1}});
-    list.back().heads.last = kv + 1;
+    auto& heads = list.back().heads;
+    heads = {std::min(heads.first, kv), std::max(heads.last, kv + 1)};
   }
   return list;
 }
