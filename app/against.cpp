@@ -1,5 +1,7 @@
 #include "against.hpp"
 
+#include "retype.hpp"
+
 namespace mha::app {
 
 void add_against(Cli& cli, std::vector<std::string>& against) {
@@ -19,6 +21,12 @@ void require_against(std::string_view command, const std::vector<std::string>& a
     throw UsageError(fmt::format("{} needs --against REF: a file or folder of another "
                                  "implementation's stages, or STAGE=FILE",
                                  command));
+}
+
+std::string retyped_against(const std::vector<std::string>& against) {
+  std::string words;
+  for (const std::string& source : against) words += " --against " + shell_word(source);
+  return words;
 }
 
 } // namespace mha::app

@@ -13,6 +13,7 @@ struct OutputOptions {
   std::string format; ///< "" = the extension of the path decides
 
   bool to_standard_output() const { return path.empty() || path == "-"; }
+  bool is_json() const { return format == "json" || (format.empty() && path.ends_with(".json")); }
 };
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
                 std::string help);

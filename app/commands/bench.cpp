@@ -43,8 +43,7 @@ int BenchCommand::run() {
     model.emplace(request);
   }
   const render::Look look = look_of_output(common.color);
-  const bool as_json =
-      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  const bool as_json = output.is_json();
   if (stages.empty()) stages = {"output"};
 
   std::vector<render::SpeedRow> rows;

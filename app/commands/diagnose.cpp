@@ -69,9 +69,8 @@ std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
         return word == "--" + name || word == "--no-" + name;
       });
   }
-  std::string line = "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options;
-  for (const std::string& source : against) line += " --against " + shell_word(source);
-  return line + "\n";
+  return "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options +
+         retyped_against(against) + "\n";
 }
 
 int DiagnoseCommand::run() {
@@ -81,8 +80,7 @@ int DiagnoseCommand::run() {
     const Stopwatch watch(common.read_s);
     model.emplace(request);
   }
-  const bool as_json =
-      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  const bool as_json = output.is_json();
   const render::Look look =
       output.to_standard_output() ? look_of_output(common.color) : render::Look{};
   bool explained = true;

@@ -98,9 +98,7 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
     out += fmt::format("mha-inspect explain {}{}\n", sources, place);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
-  out += fmt::format("Find why:   mha-inspect diagnose {}", sources);
-  for (const std::string& source : against) out += " --against " + shell_word(source);
-  return out + "\n";
+  return out + "Find why:   mha-inspect diagnose " + sources + retyped_against(against) + "\n";
 }
 
 int DiffCommand::run() {
@@ -111,8 +109,7 @@ int DiffCommand::run() {
     request.results_given = true;
     model.emplace(request);
   }
-  const bool as_json =
-      output.format == "json" || (output.format.empty() && output.path.ends_with(".json"));
+  const bool as_json = output.is_json();
   const render::Look look =
       output.to_standard_output() ? look_of_output(common.color) : render::Look{};
   bool equal = true;
