@@ -252,7 +252,7 @@ template <class T> void Forward<T>::attend() {
 /// is whole.
 template <class T> std::size_t Forward<T>::band_queries() const {
   if (scoring == Routine::onednn || weighing == Routine::onednn) return block_queries;
-  constexpr std::size_t cache = 1 << 20; // bytes of the second cache that scores may take
+  constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
   constexpr std::size_t step = 12;       // a multiple of the rows of every kernel's tile
   const std::size_t fit = std::clamp(cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)),
                                      2 * step, block_queries);

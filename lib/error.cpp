@@ -8,6 +8,23 @@ namespace mha {
 
 namespace {
 
+/// Whether a character of UTF-8 goes on with this byte.
+bool goes_on(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+/// Names in files may be as long as the file: of a message that nobody could read, the beginning,
+/// which says where, and the end, which says what was expected.
+std::string of_sensible_length(const std::string& line) {
+  constexpr std::size_t longest = 2000, head = 1200, tail = 600;
+  if (line.size() <= longest) return line;
+  std::size_t end = head, begin = line.size() - tail;
+  while (end > head - 3 && goes_on(line[end])) --end;
+  while (begin < line.size() - tail + 3 && goes_on(line[begin])) ++begin;
+  return fmt::format("{} … {}", std::string_view(line).substr(0, end),
+                     std::string_view(line).substr(begin));
+}
+
 /// Control characters as \xNN; other bytes are left to whoever prints.
 std::string in_one_line(const std::string& message) {
   std::string line;
@@ -21,7 +38,8 @@ std::string in_one_line(const std::string& message) {
 
 } // namespace
 
-Error::Error(const std::string& message) : std::runtime_error(in_one_line(message)) {}
+Error::Error(const std::string& message)
+    : std::runtime_error(of_sensible_length(in_one_line(message))) {}
 
 namespace {
 

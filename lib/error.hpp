@@ -12,7 +12,8 @@
 namespace mha {
 
 /// Everything that can go wrong with what the user gave. `what()` is one line, ready to print:
-/// control characters, which names in files and on the command line may have, are escaped.
+/// control characters, which names in files and on the command line may have, are escaped, and of
+/// more than 2000 bytes the beginning and the end remain.
 class Error : public std::runtime_error {
 public:
   explicit Error(const std::string& message);

@@ -1,5 +1,6 @@
 #include "memory.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -14,56 +15,113 @@ namespace {
 
 constexpr std::size_t alignment = 64; // a cache line, and the widest vector
 
-constexpr std::size_t huge_bytes = 4 << 20; // from here on pages of 2 MiB pay
+// From here on blocks are cut from huge pages. AddressSanitizer watches what malloc gives: built
+// with it, all comes from there.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t huge_bytes = SIZE_MAX;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr std::size_t huge_bytes = SIZE_MAX;
+#else
+constexpr std::size_t huge_bytes = 256 << 10;
+#endif
+#else
+constexpr std::size_t huge_bytes = 256 << 10;
+#endif
 
-/// Large blocks that were given back, by size. Before the system is asked for a block of a new
-/// size, they are returned to it: so what is used and kept together is never more than was used.
-class LargeBlocks {
+/// Blocks in pages of 2 MiB. What is given back joins its free neighbours and is cut again for
+/// later requests. Before the system is asked for more, regions without any block are returned to
+/// it: what is used and kept together is hardly more than what was in use at once.
+class HugePages {
 public:
-  static LargeBlocks& get() {
-    static LargeBlocks* blocks = new LargeBlocks; // never destroyed: blocks may outlive everything
-    return *blocks;
+  static HugePages& get() {
+    static HugePages* pages = new HugePages; // never destroyed: blocks may outlive everything
+    return *pages;
   }
 
   /// Null if there is no memory. `fresh`: straight from the system, so zeros.
   std::byte* take(std::size_t bytes, bool& fresh) {
     const std::lock_guard hold(lock_);
-    if (const auto kept = kept_.find(bytes); kept != kept_.end()) {
-      std::byte* block = kept->second;
-      kept_.erase(kept);
-      fresh = false;
-      return block;
+    auto best = free_.end();
+    for (auto range = free_.begin(); range != free_.end(); ++range)
+      if (range->second >= bytes && (best == free_.end() || range->second < best->second))
+        best = range;
+    fresh = best == free_.end();
+    if (fresh) {
+      return_unused();
+      best = map_region((bytes + page - 1) / page * page);
+      if (best == free_.end()) return nullptr;
     }
-    for (const auto& [size, block] : kept_) ::munmap(block, size);
-    kept_.clear();
-    void* block =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED) return nullptr;
-    ::madvise(block, bytes, MADV_HUGEPAGE);
-    fresh = true;
-    return static_cast<std::byte*>(block);
+    const auto [block, size] = *best;
+    free_.erase(best);
+    if (size > bytes) free_.emplace(block + bytes, size - bytes);
+    return block;
   }
 
   void give_back(std::byte* block, std::size_t bytes) {
     const std::lock_guard hold(lock_);
-    kept_.emplace(bytes, block);
+    auto after = free_.lower_bound(block);
+    if (after != free_.end() && after->first == block + bytes && !regions_.contains(after->first)) {
+      bytes += after->second;
+      after = free_.erase(after);
+    }
+    if (after != free_.begin() && !regions_.contains(block)) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == block) {
+        before->second += bytes;
+        return;
+      }
+    }
+    free_.emplace(block, bytes);
   }
 
 private:
+  static constexpr std::size_t page = 2 << 20;
+  using Ranges = std::map<std::byte*, std::size_t>;
+
+  void return_unused() {
+    for (auto region = regions_.begin(); region != regions_.end();) {
+      const auto unused = free_.find(region->first);
+      if (unused == free_.end() || unused->second != region->second) {
+        ++region;
+        continue;
+      }
+      ::munmap(region->first, region->second);
+      free_.erase(unused);
+      region = regions_.erase(region);
+    }
+  }
+
+  /// A new region, free as a whole; free_.end() if there is no memory.
+  Ranges::iterator map_region(std::size_t bytes) {
+    // One page more than asked for, of which what lies beside whole pages is returned at once.
+    void* const mapped =
+        ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return free_.end();
+    auto* const start = static_cast<std::byte*>(mapped);
+    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(start) % page) % page;
+    if (before > 0) ::munmap(start, before);
+    if (before < page) ::munmap(start + before + bytes, page - before);
+    ::madvise(start + before, bytes, MADV_HUGEPAGE);
+    regions_.emplace(start + before, bytes);
+    return free_.emplace(start + before, bytes).first;
+  }
+
   std::mutex lock_;
-  std::multimap<std::size_t, std::byte*> kept_;
+  Ranges free_;    ///< start and size of what no block has, as large as they can be in a region
+  Ranges regions_; ///< start and size of what was mapped
 };
 
 } // namespace
 
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
   const std::size_t lines = (bytes / alignment + 1) * alignment;
-  bool fresh = false;
   if (bytes >= huge_bytes) {
-    std::byte* block = LargeBlocks::get().take(lines, fresh);
+    bool fresh = false;
+    std::byte* block = HugePages::get().take(lines, fresh);
     if (!block) return nullptr;
     if (zeroed && !fresh) std::memset(block, 0, bytes);
-    return {block, [lines](std::byte* memory) { LargeBlocks::get().give_back(memory, lines); }};
+    return {block, [lines](std::byte* memory) { HugePages::get().give_back(memory, lines); }};
   }
   auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, lines));
   if (!block) return nullptr;

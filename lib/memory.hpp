@@ -1,15 +1,15 @@
 #pragma once
-// Memory for many numbers: at the start of a cache line, large blocks in huge pages and used again.
+// Memory for many numbers: at the start of a cache line, blocks in huge pages and used again.
 
 #include <cstddef>
 #include <memory>
 
 namespace mha {
 
-/// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 4 MiB
-/// on they lie in huge pages where the system has them, and a block that is given back serves the
-/// next request of its size: to clear the same pages again takes longer than to compute what goes
-/// there. No more is kept than was in use at once.
+/// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 256
+/// KiB on they lie in huge pages where the system has them, and what is given back serves the next
+/// requests: to clear the same pages again takes longer than to compute what goes there, and blocks
+/// scattered over small pages crowd some places of the second cache and leave others empty.
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
 
 /// Room for numbers that a thread uses again and again. Growing loses what was there.

@@ -66,8 +66,8 @@ template <class T> void rotate_heads(const Layer& layer, const RotaryTable<T>& t
   const std::size_t d_k = layer.dims.d_k, pairs = table.pairs;
   for (std::size_t i = 0; i < x.rows; ++i)
     for (std::size_t h = heads.first; h < heads.last; ++h)
-      rotate(x.row(i) + h * d_k, &table.cosines[(first + i) * pairs],
-             &table.sines[(first + i) * pairs], d_k, 2 * pairs,
+      rotate(x.row(i) + h * d_k, table.cosines.data() + (first + i) * pairs,
+             table.sines.data() + (first + i) * pairs, d_k, 2 * pairs,
              layer.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
 }
 

@@ -22,7 +22,7 @@ template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool 
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
   packed_.room_for(packed_size(set, depth, cols));
-  const std::size_t strips = (cols + set.tile_cols - 1) / set.tile_cols, together = 4;
+  const std::size_t strips = (cols + set.strip_cols - 1) / set.strip_cols, together = 4;
   parallel_for((strips + together - 1) / together, threads, [&](std::size_t i) {
     pack_whole(set, b_, transposed_, i * together, together, packed_.data());
   });

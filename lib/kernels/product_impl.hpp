@@ -86,18 +86,29 @@ inline void tile_with_cols(std::size_t rows, std::size_t cols, std::size_t depth
                                            accumulate);
 }
 
-/// Kernels<T>::tile: `regs` registers a row, as many rows as the register file holds beside a line
-/// of b. Heads are 64, 80, 96, 128 wide: four registers of AVX-512, two of AVX2 leave little over.
+/// Kernels<T>::strip: `regs` registers a row, as many rows at once as the register file holds
+/// beside a line of b. Heads are 64, 80, 96, 128 wide: four registers of AVX-512, two of AVX2 leave
+/// little over.
 template <class V, std::size_t most_rows, std::size_t regs>
-void tile(std::size_t rows, std::size_t cols, std::size_t depth, const typename V::T* a,
-          std::size_t a_stride, const typename V::T* b, std::size_t b_stride, typename V::T* c,
-          std::size_t c_stride, bool accumulate) {
-  if (cols == regs * V::width)
-    tile_with_rows<V, most_rows, regs, false>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                              V::first(0), accumulate);
-  else
-    tile_with_cols<V, most_rows, regs>(rows, cols, depth, a, a_stride, b, b_stride, c, c_stride,
+void strip(std::size_t rows, std::size_t cols, std::size_t depth, const typename V::T* a,
+           std::size_t a_stride, const typename V::T* b, std::size_t b_stride, typename V::T* c,
+           std::size_t c_stride, bool accumulate) {
+  const bool whole = cols == regs * V::width;
+  for (; rows >= most_rows && whole; rows -= most_rows) {
+    tile_of<V, most_rows, regs, false>(depth, a, a_stride, b, b_stride, c, c_stride, V::first(0),
                                        accumulate);
+    a += most_rows * a_stride, c += most_rows * c_stride;
+  }
+  while (rows > 0) {
+    const std::size_t n = rows < most_rows ? rows : most_rows;
+    if (whole)
+      tile_with_rows<V, most_rows, regs, false>(n, depth, a, a_stride, b, b_stride, c, c_stride,
+                                                V::first(0), accumulate);
+    else
+      tile_with_cols<V, most_rows, regs>(n, cols, depth, a, a_stride, b, b_stride, c, c_stride,
+                                         accumulate);
+    rows -= n, a += n * a_stride, c += n * c_stride;
+  }
 }
 
 /// The 4 × 4 elements at source, transposed to panel.

@@ -23,8 +23,10 @@ inline typename V::Reg exponential_of(typename V::Reg x, typename V::T lowest,
   using T = typename V::T;
   const typename V::Mask kept = V::not_less(x, V::fill(lowest)); // NaN is kept
   x = V::min(V::fill(highest), x);                               // min gives its second where NaN
+  // x / ln 2 to the nearest whole number: beside so large a number there are no fractions.
+  const Reg beside = V::fill(sizeof(T) == sizeof(float) ? T(0x1.8p23) : T(0x1.8p52));
   const Reg n =
-      V::round_where(V::multiply(x, V::fill(static_cast<T>(1.44269504088896340736))), kept);
+      V::subtract(V::fma(x, V::fill(static_cast<T>(1.44269504088896340736)), beside), beside);
   Reg r = V::fma(n, V::fill(-ln2_high), x);
   r = V::fma(n, V::fill(-ln2_low), r);
   Reg sum = V::fill(q[0]);
@@ -51,10 +53,14 @@ template <class V> inline typename V::Reg exponential(typename V::Reg x) {
   }
 }
 
-/// row[i] := step(row[i]), a register at a time.
+/// row[i] := step(row[i]), a register at a time. Meanwhile what lies behind the row is fetched into
+/// the first cache: the next row, in a block of scores.
 template <class V, class Step> inline void each(typename V::T* row, std::size_t n, Step step) {
   std::size_t i = 0;
-  for (; i + V::width <= n; i += V::width) V::store(row + i, step(V::load(row + i)));
+  for (; i + V::width <= n; i += V::width) {
+    __builtin_prefetch(row + n + i);
+    V::store(row + i, step(V::load(row + i)));
+  }
   if (i < n) {
     const typename V::Mask rest = V::first(n - i);
     V::store(row + i, step(V::load(row + i, rest)), rest);
@@ -188,9 +194,8 @@ template <class V> typename V::T row_exp_sum(typename V::T* row, std::size_t n, 
 template <class V, std::size_t most_rows, std::size_t regs>
 constexpr Kernels<typename V::T> table(const char* name) {
   return {name,
-          most_rows,
           regs * V::width,
-          tile<V, most_rows, regs>,
+          strip<V, most_rows, regs>,
           pack_transposed<typename V::T>,
           pack<V>,
           row_max<V>,

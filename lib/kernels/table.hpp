@@ -24,15 +24,15 @@ struct RowSums {
 /// The kernels of one instruction set for one element type.
 template <class T> struct Kernels {
   const char* name;
-  /// The largest tile of C that `tile` keeps in registers.
-  std::size_t tile_rows, tile_cols;
+  /// The most columns of a strip.
+  std::size_t strip_cols;
 
-  /// c := a b, or c += a b, for one tile: element (i, p) of a at a[i · a_stride + p],
-  /// element (p, j) of b at b[p · b_stride + j]. Nothing outside rows × cols × depth is read or
-  /// written.
-  void (*tile)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
-               std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
-               bool accumulate);
+  /// c := a b, or c += a b, for a strip of C, any number of rows: element (i, p) of a at
+  /// a[i · a_stride + p], element (p, j) of b at b[p · b_stride + j]. Nothing outside
+  /// rows × cols × depth is read or written.
+  void (*strip)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
+                std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
+                bool accumulate);
   /// panel[p · width + i] = source[i · stride + p] for i < rows, p < depth.
   void (*pack_transposed)(const T* source, std::size_t stride, std::size_t rows, std::size_t depth,
                           T* panel, std::size_t width);

@@ -47,11 +47,13 @@ template <class T> void full_tile(std::size_t depth, const T* a, std::size_t a_s
   }
 }
 
-template <class T> void tile(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
-                             std::size_t a_stride, const T* b, std::size_t b_stride, T* c,
-                             std::size_t c_stride, bool accumulate) {
-  if (rows == tile_rows && cols == tile_cols<T>)
-    return full_tile(depth, a, a_stride, b, b_stride, c, c_stride, accumulate);
+template <class T> void strip(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
+                              std::size_t a_stride, const T* b, std::size_t b_stride, T* c,
+                              std::size_t c_stride, bool accumulate) {
+  if (cols == tile_cols<T>)
+    for (; rows >= tile_rows;
+         rows -= tile_rows, a += tile_rows * a_stride, c += tile_rows * c_stride)
+      full_tile(depth, a, a_stride, b, b_stride, c, c_stride, accumulate);
   for (std::size_t i = 0; i < rows; ++i) {
     T sum[tile_cols<T>] = {};
     if (accumulate)
@@ -131,9 +133,9 @@ template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
 }
 
 template <class T> constexpr Kernels<T> table() {
-  return {"portable",     tile_rows,  tile_cols<T>,  tile<T>,    pack_transposed<T>,
-          pack<T>,        row_max<T>, row_scale<T>,  row_add<T>, row_subtract<T>,
-          row_exp_sum<T>, row_sum<T>, row_divide<T>, row_sums<T>};
+  return {"portable", tile_cols<T>,  strip<T>,   pack_transposed<T>, pack<T>,
+          row_max<T>, row_scale<T>,  row_add<T>, row_subtract<T>,    row_exp_sum<T>,
+          row_sum<T>, row_divide<T>, row_sums<T>};
 }
 
 } // namespace

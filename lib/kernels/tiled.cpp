@@ -7,10 +7,10 @@
 namespace mha {
 namespace {
 
-// The blocks. A strip of op(b), `most_depth` × tile_cols, is packed and stays close while the tiles
-// run down the rows; `block_rows` × `most_depth` of a, read where it is, and `packed_bytes` of
-// strips share the second cache. A greater depth was faster than strips that fit the first cache: c
-// is read and written once for each depth.
+// The blocks. A strip of op(b), `most_depth` × strip_cols, is packed and stays close while the
+// tiles run down the rows; `block_rows` × `most_depth` of a, read where it is, and `packed_bytes`
+// of strips share the second cache. A greater depth was faster than strips that fit the first
+// cache: c is read and written once for each depth.
 constexpr std::size_t most_depth = 512;
 constexpr std::size_t block_rows = 256;
 constexpr std::size_t packed_bytes = 1 << 20;
@@ -23,13 +23,13 @@ template <class T> void clear(Matrix<T> c) {
 template <class T>
 void pack_strips(const Kernels<T>& kernels, Matrix<const T> b, bool transposed, T* packed) {
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
-  for (std::size_t j = 0; j < cols; j += kernels.tile_cols) {
-    const std::size_t width = std::min(kernels.tile_cols, cols - j);
+  for (std::size_t j = 0; j < cols; j += kernels.strip_cols) {
+    const std::size_t width = std::min(kernels.strip_cols, cols - j);
     if (transposed)
       kernels.pack_transposed(b.row(j), b.stride, width, depth, packed + j * depth,
-                              kernels.tile_cols);
+                              kernels.strip_cols);
     else
-      kernels.pack(b.data + j, b.stride, depth, width, packed + j * depth, kernels.tile_cols);
+      kernels.pack(b.data + j, b.stride, depth, width, packed + j * depth, kernels.strip_cols);
   }
 }
 
@@ -40,12 +40,11 @@ template <class T> void multiply_strips(const Kernels<T>& kernels, Matrix<const 
                                         Matrix<T> c, bool accumulate) {
   for (std::size_t i0 = 0; i0 < c.rows; i0 += block_rows) {
     const std::size_t end = std::min(c.rows, i0 + block_rows);
-    for (std::size_t j = 0; j < c.cols; j += kernels.tile_cols) {
-      const T* const strip = strips + j / kernels.tile_cols * distance;
-      const std::size_t cols = std::min(kernels.tile_cols, c.cols - j);
-      for (std::size_t i = i0; i < end; i += kernels.tile_rows)
-        kernels.tile(std::min(kernels.tile_rows, end - i), cols, a.cols, a.row(i), a.stride, strip,
-                     line, c.row(i) + j, c.stride, accumulate);
+    for (std::size_t j = 0; j < c.cols; j += kernels.strip_cols) {
+      const T* const strip = strips + j / kernels.strip_cols * distance;
+      const std::size_t cols = std::min(kernels.strip_cols, c.cols - j);
+      kernels.strip(end - i0, cols, a.cols, a.row(i0), a.stride, strip, line, c.row(i0) + j,
+                    c.stride, accumulate);
     }
   }
 }
@@ -56,7 +55,7 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
                                        Matrix<const T> b, bool transposed, Matrix<T> c,
                                        bool accumulate) {
   const std::size_t m = c.rows, n = c.cols, k = a.cols;
-  const std::size_t tile_cols = kernels.tile_cols;
+  const std::size_t strip_cols = kernels.strip_cols;
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (!accumulate) clear(c);
@@ -66,10 +65,11 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
   // Packing pays where many tiles share a strip; a transposed b cannot be read as it is.
   const bool pack = transposed || m > 128;
   const std::size_t depth = std::min(k, most_depth);
-  const std::size_t strips = std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / tile_cols);
-  const std::size_t width = pack ? std::min(n, strips * tile_cols) : n;
+  const std::size_t strips =
+      std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / strip_cols);
+  const std::size_t width = pack ? std::min(n, strips * strip_cols) : n;
   thread_local Buffer<T> scratch; // packed strips
-  T* const packed = pack ? scratch.room_for((width + tile_cols) * depth) : nullptr;
+  T* const packed = pack ? scratch.room_for((width + strip_cols) * depth) : nullptr;
 
   for (std::size_t j0 = 0; j0 < n; j0 += width)
     for (std::size_t p0 = 0; p0 < k; p0 += depth) {
@@ -81,10 +81,10 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
                     transposed ? b.rows_from(j0, jn).cols_from(p0, pn)
                                : b.rows_from(p0, pn).cols_from(j0, jn),
                     transposed, packed);
-        multiply_strips(kernels, left, packed, tile_cols * pn, tile_cols, result,
+        multiply_strips(kernels, left, packed, strip_cols * pn, strip_cols, result,
                         accumulate || p0 > 0);
       } else {
-        multiply_strips(kernels, left, b.row(p0) + j0, tile_cols, b.stride, result,
+        multiply_strips(kernels, left, b.row(p0) + j0, strip_cols, b.stride, result,
                         accumulate || p0 > 0);
       }
     }
@@ -92,14 +92,14 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
 
 template <class T>
 std::size_t packed_size(const Kernels<T>& kernels, std::size_t depth, std::size_t cols) {
-  return (cols + kernels.tile_cols - 1) / kernels.tile_cols * kernels.tile_cols * depth;
+  return (cols + kernels.strip_cols - 1) / kernels.strip_cols * kernels.strip_cols * depth;
 }
 
 template <class T> void pack_whole(const Kernels<T>& kernels, Matrix<const T> b, bool transposed,
                                    std::size_t first_strip, std::size_t strips, T* packed) {
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
-  const std::size_t first = first_strip * kernels.tile_cols;
-  const std::size_t n = std::min(cols - first, strips * kernels.tile_cols);
+  const std::size_t first = first_strip * kernels.strip_cols;
+  const std::size_t n = std::min(cols - first, strips * kernels.strip_cols);
   pack_strips(kernels, transposed ? b.rows_from(first, n) : b.cols_from(first, n), transposed,
               packed + first * depth);
 }
@@ -108,7 +108,7 @@ template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const 
                                         const T* packed, std::size_t depth, std::size_t first_row,
                                         std::size_t first_col, Matrix<T> c, bool accumulate) {
   if (a.cols == 0 && !accumulate) clear(c);
-  const std::size_t line = kernels.tile_cols;
+  const std::size_t line = kernels.strip_cols;
   for (std::size_t p0 = 0; p0 < a.cols; p0 += most_depth) {
     const std::size_t pn = std::min(most_depth, a.cols - p0);
     multiply_strips(kernels, a.cols_from(p0, pn),

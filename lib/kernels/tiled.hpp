@@ -13,7 +13,7 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
                                        Matrix<const T> b, bool transposed, Matrix<T> c,
                                        bool accumulate);
 
-/// op(b) of a product packed whole, once for many products: strips of tile_cols columns, each as
+/// op(b) of a product packed whole, once for many products: strips of strip_cols columns, each as
 /// deep as b. `packed` has packed_size elements.
 template <class T>
 std::size_t packed_size(const Kernels<T>& kernels, std::size_t depth, std::size_t cols);
@@ -22,7 +22,7 @@ template <class T> void pack_whole(const Kernels<T>& kernels, Matrix<const T> b,
 
 /// c = a · b, or c += a · b, where b is rows [first_row, first_row + a.cols) and columns
 /// [first_col, first_col + c.cols) of a packed operand `depth` deep; first_col is a multiple of
-/// tile_cols. The same chains as multiply_tiled.
+/// strip_cols. The same chains as multiply_tiled.
 template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const T> a,
                                         const T* packed, std::size_t depth, std::size_t first_row,
                                         std::size_t first_col, Matrix<T> c, bool accumulate);

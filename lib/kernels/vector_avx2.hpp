@@ -32,9 +32,6 @@ struct VectorF32 {
   /// b where a or b is NaN.
   static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   static Reg min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
-  static Reg round_where(Reg x, Mask m) {
-    return keep(_mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), m);
-  }
   static Mask is_nan(Reg x) { return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
   static Mask is_zero(Reg x) { return _mm256_castps_si256(_mm256_cmp_ps(x, fill(0), _CMP_EQ_OQ)); }
   /// low ≤ x ≤ high
@@ -99,9 +96,6 @@ struct VectorF64 {
   static Reg fma(Reg a, Reg b, Reg sum) { return _mm256_fmadd_pd(a, b, sum); }
   static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
   static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }
-  static Reg round_where(Reg x, Mask m) {
-    return keep(_mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), m);
-  }
   static Mask is_nan(Reg x) { return _mm256_castpd_si256(_mm256_cmp_pd(x, x, _CMP_UNORD_Q)); }
   static Mask is_zero(Reg x) { return _mm256_castpd_si256(_mm256_cmp_pd(x, fill(0), _CMP_EQ_OQ)); }
   /// low ≤ x ≤ high

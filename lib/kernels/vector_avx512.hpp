@@ -32,10 +32,6 @@ struct VectorF32 {
   /// b where a or b is NaN.
   static Reg max(Reg a, Reg b) { return _mm512_maskz_max_ps(all, a, b); }
   static Reg min(Reg a, Reg b) { return _mm512_maskz_min_ps(all, a, b); }
-  /// To the nearest whole number, and 0 outside the mask.
-  static Reg round_where(Reg x, Mask m) {
-    return _mm512_maskz_roundscale_ps(m, x, _MM_FROUND_TO_NEAREST_INT);
-  }
   static Mask is_nan(Reg x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
   static Mask is_zero(Reg x) { return _mm512_cmp_ps_mask(x, fill(0), _CMP_EQ_OQ); }
   /// low ≤ x ≤ high
@@ -79,9 +75,6 @@ struct VectorF64 {
   static Reg fma(Reg a, Reg b, Reg sum) { return _mm512_fmadd_pd(a, b, sum); }
   static Reg max(Reg a, Reg b) { return _mm512_maskz_max_pd(all, a, b); }
   static Reg min(Reg a, Reg b) { return _mm512_maskz_min_pd(all, a, b); }
-  static Reg round_where(Reg x, Mask m) {
-    return _mm512_maskz_roundscale_pd(m, x, _MM_FROUND_TO_NEAREST_INT);
-  }
   static Mask is_nan(Reg x) { return _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q); }
   static Mask is_zero(Reg x) { return _mm512_cmp_pd_mask(x, fill(0), _CMP_EQ_OQ); }
   /// low ≤ x ≤ high

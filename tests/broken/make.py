@@ -236,6 +236,7 @@ write("json-shape-overflow.json",
       '{"X": {"shape": [4294967296, 4294967296], "dtype": "float32", "data": [1]}}')
 write("json-shape-words.json", '{"X": {"shape": "2x3", "dtype": "float32", "data": [1, 2]}}')
 write("json-dtype-control.json", '{"X": {"shape": [1], "dtype": "fl\\u001b[2Joat", "data": [1]}}')
+write("json-dtype-endless.json", '{"X": {"shape": [1], "dtype": "%s", "data": [1]}}' % ("f" * 3900))
 write("json-dtype.json", '{"X": {"shape": [1], "dtype": "float31", "data": [1]}}')
 write("json-dtype-range.json", '{"X": {"shape": [2], "dtype": "int8", "data": [1, 300]}}')
 write("json-dtype-whole.json", '{"X": {"shape": [2], "dtype": "int32", "data": [1, 2.5]}}')
