@@ -7,7 +7,7 @@
 #include "io/part.hpp"
 #include "observe/several.hpp"
 #include "output.hpp"
-#include "ranks/ranks.hpp"
+#include "ranks/compute.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -51,7 +51,6 @@ private:
   void compute_into(const LoadedLayer& loaded, Files& files);
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
-  void require_same_input() const;
   bool is_part() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
@@ -145,7 +144,7 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
     skipped_.push_back(ids[0]);
     return;
   }
-  require_same_input();
+  require_same_input(world(), fingerprint_.text());
   create(files);
   for (const std::string& id : ids) {
     if (only) {
@@ -160,17 +159,6 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   }
   const Stopwatch watch(common.write_s);
   for (auto& [path, file] : files) file.writer->finish();
-}
-
-/// Ranks whose hosts have other files under the same names would write a mixture.
-void DumpCommand::require_same_input() const {
-  if (world().count() == 1) return;
-  const std::vector<std::string> all = world().all(fingerprint_.text());
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i] != all[0])
-      fail("rank {} of {} reads another layer, or was given other options, than rank 0: all ranks "
-           "must see the same files",
-           i, all.size());
 }
 
 /// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
