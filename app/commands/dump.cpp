@@ -182,21 +182,20 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     file->second.shares.push_back({loaded.id, wanted, piece.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.set(index_of(stage));
-    std::optional<Plan> mine;
-    if (is_part()) mine = my_plan(loaded, set);
+    std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
+    if (part) mine = my_plan(loaded, set);
     for (Stage stage : wanted) {
       std::string name(name_of(stage));
       if (several_layers) name = fmt::format("layers.{}.{}", loaded.id, name);
       const Placement placement(loaded.layer, stage, piece.selection);
-      if (mine) {
-        file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
+      if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
+      if (is_part())
         for (const SelectedAxis& axis : placement.axes())
           fingerprint_.add(axis.pick.indices.data(),
                            axis.pick.indices.size() * sizeof(std::size_t));
-      }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
-    if (mine) {
+    if (is_part()) {
       fingerprint_.add(loaded.layer);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
         fingerprint_.add(*list ? (*list)->text() : "");
