@@ -77,10 +77,11 @@ private:
     ranges, ///< outside visible_keys, where they are zeros
     rows,   ///< any key, as a row of the mask says, where the number is zero
   };
-  using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, token
-  static constexpr std::size_t no_token = -1; ///< of a row of cells that one block holds
+  using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, block
+  static constexpr std::size_t no_block = -1; ///< of a row of cells that one band holds
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
+  Part& part_at(const Place& place);
   template <class T> void pool(const Block& block, std::size_t map);
   template <class T> Part pool_rows(const Block& block, std::span<const std::size_t> rows) const;
   template <class T> void mask_row(const Block& block, std::size_t row, T* mask) const;
@@ -91,9 +92,9 @@ private:
   Pooling pooling_;
   Masks masks_ = Masks::nowhere;
   Side batches_, heads_, queries_, keys_;
-  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one block holds it all
+  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one band holds it all
   std::mutex mutex_;
-  std::map<Place, Part> parts_; ///< of rows of cells that lie across blocks
+  std::map<Place, Part> parts_; ///< of other rows of cells, what each block gives
 };
 
 } // namespace mha
