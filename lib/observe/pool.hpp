@@ -78,7 +78,8 @@ private:
     rows,   ///< any key, as a row of the mask says, where the number is zero
   };
   using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, block
-  static constexpr std::size_t no_block = -1; ///< of a row of cells that one band holds
+  static constexpr std::size_t no_block =
+      static_cast<std::size_t>(-1); ///< of a row of cells that one band holds
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
   Part& part_at(const Place& place);
