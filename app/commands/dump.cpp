@@ -7,7 +7,7 @@
 #include "io/part.hpp"
 #include "observe/several.hpp"
 #include "output.hpp"
-#include "ranks/ranks.hpp"
+#include "ranks/compute.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -51,7 +51,6 @@ private:
   void compute_into(const LoadedLayer& loaded, Files& files);
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
-  void require_same_input() const;
   bool is_part() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
@@ -145,7 +144,7 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
     skipped_.push_back(ids[0]);
     return;
   }
-  require_same_input();
+  require_same_input(world(), fingerprint_.text());
   create(files);
   for (const std::string& id : ids) {
     if (only) {
@@ -160,17 +159,6 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   }
   const Stopwatch watch(common.write_s);
   for (auto& [path, file] : files) file.writer->finish();
-}
-
-/// Ranks whose hosts have other files under the same names would write a mixture.
-void DumpCommand::require_same_input() const {
-  if (world().count() == 1) return;
-  const std::vector<std::string> all = world().all(fingerprint_.text());
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i] != all[0])
-      fail("rank {} of {} reads another layer, or was given other options, than rank 0: all ranks "
-           "must see the same files",
-           i, all.size());
 }
 
 /// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
@@ -194,21 +182,20 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     file->second.shares.push_back({loaded.id, wanted, piece.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.set(index_of(stage));
-    std::optional<Plan> mine;
-    if (is_part()) mine = my_plan(loaded, set);
+    std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
+    if (part) mine = my_plan(loaded, set);
     for (Stage stage : wanted) {
       std::string name(name_of(stage));
       if (several_layers) name = fmt::format("layers.{}.{}", loaded.id, name);
       const Placement placement(loaded.layer, stage, piece.selection);
-      if (mine) {
-        file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
+      if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
+      if (is_part())
         for (const SelectedAxis& axis : placement.axes())
           fingerprint_.add(axis.pick.indices.data(),
                            axis.pick.indices.size() * sizeof(std::size_t));
-      }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
-    if (mine) {
+    if (is_part()) {
       fingerprint_.add(loaded.layer);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
         fingerprint_.add(*list ? (*list)->text() : "");

@@ -4,6 +4,7 @@
 #include "commands/commands.hpp"
 #include "observe/several.hpp"
 #include "output.hpp"
+#include "ranks/compute.hpp"
 #include "render/map_layout.hpp"
 #include "render/map_terminal.hpp"
 
@@ -75,6 +76,7 @@ int MapCommand::run() {
     model.emplace(request);
   }
   for (const std::string& id : model->chosen()) compute_layer(*model, id);
+  if (!world().is_first()) return 0;
   const Stopwatch watch(common.write_s);
   choose_colors();
   for (const Picture& picture : pictures_) write(picture);
@@ -134,6 +136,9 @@ Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) cons
     size = {picture.text.rows, picture.text.cols};
     if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
     if (layer.settings.columns) std::swap(size.rows, size.cols);
+    ShareWriter bytes; // other ranks have no terminal, or another
+    bytes.add(size);
+    size = ShareReader(world().from_first(bytes.take())).take<Pool::Size>();
   }
   return size;
 }
@@ -154,7 +159,7 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
     std::unique_ptr<Pool> pool;
   };
   std::vector<Share> shares;
-  Several all;
+  SeveralShareable all;
   for (const Piece& piece : pieces_of(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, piece);
     auto pool = std::make_unique<Pool>(layer, stage, piece.selection, size_for(picture, layer),
@@ -164,7 +169,8 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
         {static_cast<std::size_t>(&picture - pictures_.data()), piece.selection, std::move(pool)});
   }
   const Stopwatch watch(common.compute_s);
-  compute(layer, make_plan(layer, all.wants(), chosen), all, common.threads);
+  compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads);
+  if (!world().is_first()) return;
   for (const Share& share : shares)
     for (render::MapPanel& panel :
          render::make_panels(layer, id, stage, share.selection, *share.pool))

@@ -4,6 +4,7 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "ranks/ranks.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -120,6 +121,7 @@ int Stats::run() {
     model.emplace(request);
   }
   measuring.threads = common.threads;
+  measuring.ranks = &world();
 
   // What each file gets: the heads of all layers, unless the path has placeholders.
   std::map<std::string, std::vector<render::StatsRow>> files;
@@ -140,6 +142,7 @@ int Stats::run() {
       for (const std::string& note : found.notes) tell(note);
     }
   }
+  if (!world().is_first()) return 0;
   bool found_any = false;
   const Stopwatch watch(common.write_s);
   for (auto& [path, rows] : files) {

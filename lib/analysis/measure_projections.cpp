@@ -2,6 +2,7 @@
 
 #include "kernels/lapack.hpp"
 #include "kernels/parallel.hpp"
+#include "observe/share_bytes.hpp"
 
 #include <cmath>
 #include <map>
@@ -55,10 +56,36 @@ ProjectionMeasures measure(const Task& task) {
   return {rank, values->front() / values->back(), std::sqrt(squares)};
 }
 
+/// Each rank a run of the tasks. Without LAPACK a rank sends none of its own.
+bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& ranks) {
+  const auto share_of = [&](std::size_t rank) {
+    const std::size_t first = tasks.size() * rank / ranks.count(),
+                      last = tasks.size() * (rank + 1) / ranks.count();
+    return std::span(tasks).subspan(first, last - first);
+  };
+  const std::span<Task> mine = share_of(ranks.rank());
+  bool all = has_lapack();
+  ShareWriter bytes;
+  if (all) {
+    parallel_for(mine.size(), threads, [&](std::size_t i) { mine[i].result = measure(mine[i]); });
+    for (const Task& task : mine) bytes.add(task.result);
+  }
+  ranks.to_first(ranks.is_first() ? "" : bytes.take(),
+                 [&](std::size_t rank, std::string_view results) {
+                   ShareReader reader(results);
+                   const std::span<Task> theirs = share_of(rank);
+                   all = all && (!reader.at_end() || theirs.empty());
+                   if (reader.at_end()) return;
+                   for (Task& task : theirs) task.result = reader.take<ProjectionMeasures>();
+                   reader.end();
+                 });
+  return all;
+}
+
 } // namespace
 
-bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads,
-                         std::size_t threads) {
+bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads, std::size_t threads,
+                         Ranks& ranks) {
   const Dims& dims = layer.dims;
   std::vector<Task> tasks;
   std::map<std::pair<const Tensor*, std::size_t>, std::size_t> known; // query heads share k and v
@@ -79,8 +106,7 @@ bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads,
   };
   each([](auto&&...) {});
   if (tasks.empty()) return true;
-  if (!has_lapack()) return false;
-  parallel_for(tasks.size(), threads, [&](std::size_t i) { tasks[i].result = measure(tasks[i]); });
+  if (!measure_together(tasks, threads, ranks)) return false;
   each([](HeadMeasures& head, auto projection, const Task& task) {
     head.*projection = task.result;
   });

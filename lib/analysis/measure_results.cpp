@@ -1,5 +1,8 @@
 #include "analysis/measure_results.hpp"
 
+#include "observe/share_bytes.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -24,7 +27,7 @@ void KeptTokens::observe(const Block& block) {
 }
 
 ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows,
-                               std::vector<std::size_t> batches)
+                               const Plan& part)
     : layer_(layer),
       dims_(layer.dims),
       output_(std::move(output)),
@@ -32,8 +35,31 @@ ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasu
       blocks_((dims_.T + block_queries - 1) / block_queries),
       parts_(dims_.B * dims_.H * blocks_) {
   if (output_.empty()) return;
-  squares_ = layer.dtype == DType::f64 ? squares_of_sums<double>(batches)
-                                       : squares_of_sums<float>(batches);
+  for (const auto& [batch, head, block] : part.units)
+    if (head == 0 && block < blocks_)
+      parts_[batch * dims_.H * blocks_ + block].squares =
+          layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
+                                    : squares_of_sums<float>(batch, block);
+}
+
+std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
+  std::vector<std::size_t> places;
+  for (const auto& [batch, head, block] : plan.units)
+    if (head < dims_.H && block < blocks_)
+      places.push_back((batch * dims_.H + head) * blocks_ + block);
+  return places;
+}
+
+std::string ResultMeasures::packed(const Layer&, const Plan& part) const {
+  ShareWriter bytes;
+  for (const std::size_t place : places_of(part)) bytes.add(parts_[place]);
+  return bytes.take();
+}
+
+void ResultMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+  ShareReader reader(bytes);
+  for (const std::size_t place : places_of(part)) parts_[place] = reader.take<Part>();
+  reader.end();
 }
 
 bool ResultMeasures::is_shared(std::size_t b, std::size_t t) const {
@@ -52,16 +78,15 @@ void ResultMeasures::sum_of_heads(std::size_t b, std::size_t t, std::vector<doub
     sum[i] -= static_cast<double>(layer_.b_o.as<T>()[i]);
 }
 
-template <class T>
-double ResultMeasures::squares_of_sums(const std::vector<std::size_t>& batches) const {
+template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::size_t block) const {
   double squares = 0;
   std::vector<double> sum;
-  for (std::size_t b : batches)
-    for (std::size_t t = 0; t < dims_.T; ++t) {
-      if (!is_shared(b, t)) continue;
-      sum_of_heads<T>(b, t, sum);
-      for (double value : sum) squares += value * value;
-    }
+  const std::size_t first = block * block_queries, last = std::min(first + block_queries, dims_.T);
+  for (std::size_t t = first; t < last; ++t) {
+    if (!is_shared(b, t)) continue;
+    sum_of_heads<T>(b, t, sum);
+    for (double value : sum) squares += value * value;
+  }
   return squares;
 }
 
@@ -97,14 +122,16 @@ template <class T> void ResultMeasures::observe_as(const Block& block) {
 
 void ResultMeasures::fill(HeadMeasures& head) const {
   Part all;
+  double squares = 0;
   for (std::size_t b = 0; b < dims_.B; ++b)
     for (std::size_t block = 0; block < blocks_; ++block) {
       const Part& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
       all.norm.add(part.norm);
       all.along_output += part.along_output;
+      squares += parts_[b * dims_.H * blocks_ + block].squares;
     }
   head.result_norm = all.norm.value();
-  if (squares_ > 0) head.result_share = all.along_output / squares_;
+  if (squares > 0) head.result_share = all.along_output / squares;
 }
 
 } // namespace mha

@@ -2,6 +2,7 @@
 
 #include "graph.hpp"
 #include "kernels/rows.hpp"
+#include "observe/share_bytes.hpp"
 #include "position.hpp"
 
 #include <algorithm>
@@ -290,6 +291,37 @@ void RowMeasures::add_to_cells(const Block& block, std::size_t t, const T* row, 
     sums = {};
   else
     std::fill(sums.begin(), sums.end(), T(0));
+}
+
+std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
+  std::vector<Filled> list;
+  const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_; // of cells, in a block
+  for (const auto& [batch, head, block] : plan.units) {
+    if (head >= dims_.H || block >= blocks_) continue; // there is nothing to compute
+    const std::size_t map = batch * dims_.H + head, first = std::min(block * rows, cell_rows_),
+                      last = std::min(first + rows, cell_rows_);
+    list.push_back(
+        {map * blocks_ + block, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
+  }
+  return list;
+}
+
+std::string RowMeasures::packed(const Layer&, const Plan& part) const {
+  ShareWriter bytes;
+  for (const auto& [unit, first_cell, count] : filled_by(part)) {
+    bytes.add(parts_[unit].totals);
+    bytes.add(std::span(cells_).subspan(first_cell, count));
+  }
+  return bytes.take();
+}
+
+void RowMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+  ShareReader reader(bytes);
+  for (const auto& [unit, first_cell, count] : filled_by(part)) {
+    parts_[unit].totals = reader.take<RowTotals>();
+    reader.take(std::span(cells_).subspan(first_cell, count));
+  }
+  reader.end();
 }
 
 double RowMeasures::similarity(std::size_t a, std::size_t b) const {

@@ -4,21 +4,25 @@
 
 #include "analysis/measures.hpp"
 #include "analysis/row_totals.hpp"
-#include "attention.hpp"
+#include "observe/shareable.hpp"
 
 namespace mha {
 
 /// Observes weights and what belongs to them.
-class RowMeasures : public Observer {
+class RowMeasures : public Shareable {
 public:
   RowMeasures(const Layer& layer, const MeasureRequest& request, const StageSet& available);
 
   StageSet wants() const override { return wanted_; }
   void observe(const Block& block) override;
+  /// What fill() needs. A unit: its totals, and where heads are compared, its rows of cells: 4
+  /// bytes a cell, of at most 256 × 256 a map.
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// Whether query t is measured at all.
   bool selected(std::size_t t) const { return selected_[t]; }
-  /// Whether the row is not fully masked; known when everything was observed.
+  /// Whether the row is not fully masked; known when the head's row was observed here.
   bool attends(std::size_t b, std::size_t h, std::size_t t) const {
     return attends_[(b * dims_.H + h) * dims_.T + t] != 0;
   }
@@ -52,6 +56,12 @@ private:
   Part& part_of(const Block& block) {
     return parts_[(block.batch * dims_.H + block.head) * blocks_ + block.token / block_rows_];
   }
+  /// The units of a plan that have queries: where their totals and their cells lie. No row of
+  /// cells lies in two blocks.
+  struct Filled {
+    std::size_t part = 0, first_cell = 0, cells = 0;
+  };
+  std::vector<Filled> filled_by(const Plan& plan) const;
   std::size_t cells() const { return cell_rows_ * cell_cols_; }
   float* cells_of(std::size_t b, std::size_t h) { return &cells_[(b * dims_.H + h) * cells()]; }
   /// Of all batch items.

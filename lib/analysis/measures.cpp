@@ -6,6 +6,7 @@
 #include "graph.hpp"
 #include "kernels/lapack.hpp"
 #include "observe/several.hpp"
+#include "ranks/compute.hpp"
 
 #include <algorithm>
 
@@ -27,9 +28,9 @@ void require_something(const Layer& layer, const StageSet& available) {
 }
 
 /// Weights first, with concat and output. Then head_result starts at them: nothing is computed
-/// twice.
+/// twice. Each rank measures both of its units, so that no row travels.
 void measure_stages(const Layer& layer, const StageSet& available, const MeasureRequest& request,
-                    std::vector<HeadMeasures>& heads) {
+                    Ranks& ranks, std::vector<HeadMeasures>& heads) {
   RowMeasures rows(layer, request, available);
   const bool has_result = contains(available, Stage::head_result),
              is_given = layer.has_given(Stage::head_result);
@@ -44,26 +45,35 @@ void measure_stages(const Layer& layer, const StageSet& available, const Measure
   Several both;
   both.add(rows);
   both.add(tokens);
-  if (both.wants().any())
-    compute(layer, make_plan(layer, both.wants(), selection), both, request.threads);
-  for (HeadMeasures& head : heads) rows.fill(head);
-  if (!has_result) return;
+  const StageSet result = StageSet().set(index_of(Stage::head_result));
+  const Plan plan = make_plan(layer, both.wants().any() ? both.wants() : result, selection),
+             mine = part_of(layer, plan, ranks.part());
+  if (both.wants().any()) compute(layer, mine, both, request.threads);
 
   Layer rest = layer;
   if (contains(kept, Stage::concat)) {
     rest.given[index_of(Stage::head_out)] = tokens.tensor(Stage::concat);
     rest.given_set.set(index_of(Stage::head_out));
   }
-  ResultMeasures results(layer,
-                         contains(kept, Stage::output) ? tokens.tensor(Stage::output) : Tensor(),
-                         rows, resolved(selection.batch, layer.dims.B, "batch items").indices);
-  compute(rest, make_plan(rest, results.wants(), selection), results, request.threads);
-  for (HeadMeasures& head : heads) results.fill(head);
+  ResultMeasures results(
+      layer, contains(kept, Stage::output) ? tokens.tensor(Stage::output) : Tensor(), rows, mine);
+  if (has_result) {
+    Plan second = make_plan(rest, results.wants(), selection);
+    second.units = mine.units;
+    compute(rest, second, results, request.threads);
+  }
+  SeveralShareable measured;
+  measured.add(rows);
+  measured.add(results);
+  gather(ranks, layer, plan, measured);
+  for (HeadMeasures& head : heads) rows.fill(head), results.fill(head);
 }
 
 } // namespace
 
 LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
+  Ranks alone;
+  Ranks& ranks = request.ranks ? *request.ranks : alone;
   Layer in_rows = layer; // observers see rows, whatever the files' orientation
   in_rows.settings.columns = false;
   const StageSet available = available_stages(in_rows);
@@ -76,12 +86,13 @@ LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
   }
   const bool has_weights = contains(available, Stage::weights);
   if (has_weights || contains(available, Stage::head_result))
-    measure_stages(in_rows, available, request, result.heads);
-  if (!measure_projections(in_rows, result.heads, request.threads))
+    measure_stages(in_rows, available, request, ranks, result.heads);
+  if (!measure_projections(in_rows, result.heads, request.threads, ranks))
     result.notes.push_back(
         fmt::format("rank, cond and stiefel need LAPACK, which is not installed: "
                     "apt-get install {}",
                     lapack_package));
+  if (!ranks.is_first()) return {};
   for (HeadMeasures& head : result.heads) {
     if (!has_weights || !head.entropy) continue;
     const auto kinds = head_kinds();

@@ -2,6 +2,7 @@
 // What each head looks like, in numbers: measures of its weights, of what it adds to the output and
 // of its projections. docs/stats.md has the formulas.
 
+#include "ranks/ranks.hpp"
 #include "select.hpp"
 
 #include <optional>
@@ -71,6 +72,7 @@ struct MeasureRequest {
   Selection selection;    ///< batch items and queries that are measured, heads that are returned
   std::size_t window = 8; ///< keys within ±window of the query count for `window`
   std::size_t threads = 0;
+  Ranks* ranks = nullptr; ///< who shares the work; null: nobody
 };
 
 /// The heads of a layer.
@@ -80,8 +82,8 @@ struct LayerMeasures {
 };
 
 /// Computes the layer once and measures its heads. Never holds a T × S matrix. The results have the
-/// same bits whatever the threads. Throws Error where the layer has neither weights nor
-/// head_result, nor projections.
+/// same bits whatever the threads and the ranks; they are the first rank's, others get no heads.
+/// Throws Error where the layer has neither weights nor head_result, nor projections.
 LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request = {});
 
 } // namespace mha

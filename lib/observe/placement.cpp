@@ -80,18 +80,23 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
   if (targets_[first_axis + inner].stride != 1)
     inner = rank - 1; // a dropped axis: runs of one element
 
+  // The same runs in every row: looked for once.
   const Chosen& along = chosen[inner];
-  const auto emit_row = [&](std::size_t to, std::size_t from) {
-    for (std::size_t i = 0; i < along.to.size();) {
-      std::size_t n = 1;
-      bool contiguous = true;
-      while (i + n < along.to.size() && along.to[i + n] == along.to[i] + n) {
-        contiguous = contiguous && along.from[i + n] == along.from[i] + n;
-        ++n;
-      }
-      emit(to + along.to[i], from, &along.from[i], n, contiguous);
-      i += n;
+  struct Piece {
+    std::size_t first = 0, count = 0;
+    bool contiguous = true;
+  };
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < along.to.size(); i += pieces.back().count) {
+    Piece& piece = pieces.emplace_back(Piece{i, 1, true});
+    for (std::size_t& n = piece.count; i + n < along.to.size(); ++n) {
+      if (along.to[i + n] != along.to[i] + n) break;
+      piece.contiguous = piece.contiguous && along.from[i + n] == along.from[i] + n;
     }
+  }
+  const auto emit_row = [&](std::size_t to, std::size_t from) {
+    for (const auto& [first, count, contiguous] : pieces)
+      emit(to + along.to[first], from, &along.from[first], count, contiguous);
   };
 
   // The other axes, one index after the other.

@@ -1,6 +1,7 @@
 #include "observe/pool.hpp"
 
 #include "graph.hpp"
+#include "observe/share_bytes.hpp"
 #include "position.hpp"
 
 #include <algorithm>
@@ -92,6 +93,12 @@ void Pool::observe(const Block& block) {
     pool<float>(block, map);
 }
 
+/// The bands of a block arrive in order, in one thread: nobody else has its part.
+Pool::Part& Pool::part_at(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  return parts_[place];
+}
+
 /// A row of cells after the other, each with the rows of the block that belong to it.
 template <class T> void Pool::pool(const Block& block, std::size_t map) {
   std::vector<std::pair<std::size_t, std::size_t>> rows; // row of cells, row of the block
@@ -109,8 +116,7 @@ template <class T> void Pool::pool(const Block& block, std::size_t map) {
     if (members.size() == std::min(queries_.factor, queries_.chosen.size() - first)) {
       whole_[map][cell] = std::move(part);
     } else {
-      const std::lock_guard lock(mutex_);
-      parts_.emplace(Place{map, cell, block.token}, std::move(part));
+      add(part_at({map, cell, block.token / block_queries}), part);
     }
     members.clear();
   }
@@ -234,6 +240,37 @@ void Pool::add(Part& to, const Part& from) const {
     to.sums[c] =
         pooling_ == Pooling::mean ? to.sums[c] + from.sums[c] : larger(to.sums[c], from.sums[c]);
     to.counts[c] += from.counts[c];
+  }
+}
+
+std::string Pool::packed(const Layer&, const Plan&) const {
+  ShareWriter bytes;
+  const auto add = [&](const Place& place, const Part& row) {
+    const auto& [map, cell, block] = place;
+    bytes.add(map), bytes.add(cell), bytes.add(block);
+    bytes.add(std::span(row.sums)), bytes.add(std::span(row.counts));
+  };
+  for (std::size_t m = 0; m < whole_.size(); ++m)
+    for (std::size_t cell = 0; cell < whole_[m].size(); ++cell)
+      if (!whole_[m][cell].sums.empty()) add({m, cell, no_block}, whole_[m][cell]);
+  for (const auto& [place, row] : parts_) add(place, row);
+  return bytes.take();
+}
+
+void Pool::unpack(const Layer&, const Plan&, std::string_view bytes) {
+  ShareReader reader(bytes);
+  while (!reader.at_end()) {
+    const auto map = reader.take<std::size_t>(), cell = reader.take<std::size_t>(),
+               block = reader.take<std::size_t>();
+    if (map >= whole_.size() || cell >= queries_.cells)
+      fail("a rank has sent row {} of map {}: there are {} maps of {} rows", cell, map,
+           whole_.size(), queries_.cells);
+    Part row{std::vector<double>(keys_.cells), std::vector<std::uint32_t>(keys_.cells)};
+    reader.take(std::span(row.sums)), reader.take(std::span(row.counts));
+    if (block == no_block)
+      whole_[map][cell] = std::move(row);
+    else
+      parts_.insert_or_assign(Place{map, cell, block}, std::move(row));
   }
 }
 

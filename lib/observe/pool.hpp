@@ -1,7 +1,7 @@
 #pragma once
 // Maps averaged down to a picture while they are computed: memory is the picture's, not T × S.
 
-#include "attention.hpp"
+#include "observe/shareable.hpp"
 #include "select.hpp"
 
 #include <map>
@@ -32,7 +32,7 @@ struct PooledMap {
 /// in `masked` and `shifted`, and zeros of `exp` and `weights` where causal, windows, lengths or a
 /// mask block the key. The stages before `masked` have no masked cells: every score is a number.
 /// Nor have weights that were given without a mask.
-class Pool : public Observer {
+class Pool : public Shareable {
 public:
   struct Size {
     std::size_t rows = 0, cols = 0; ///< at least 1
@@ -43,6 +43,9 @@ public:
 
   StageSet wants() const override;
   void observe(const Block& block) override;
+  /// 12 bytes a cell, and 24 a row of cells; of one that lies across blocks, as often as it is cut.
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// The chosen positions, in the order of the picture.
   const std::vector<std::size_t>& queries() const { return queries_.chosen; }
@@ -74,9 +77,12 @@ private:
     ranges, ///< outside visible_keys, where they are zeros
     rows,   ///< any key, as a row of the mask says, where the number is zero
   };
-  using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, token
+  using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, block
+  static constexpr std::size_t no_block =
+      static_cast<std::size_t>(-1); ///< of a row of cells that one band holds
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
+  Part& part_at(const Place& place);
   template <class T> void pool(const Block& block, std::size_t map);
   template <class T> Part pool_rows(const Block& block, std::span<const std::size_t> rows) const;
   template <class T> void mask_row(const Block& block, std::size_t row, T* mask) const;
@@ -87,9 +93,9 @@ private:
   Pooling pooling_;
   Masks masks_ = Masks::nowhere;
   Side batches_, heads_, queries_, keys_;
-  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one block holds it all
+  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one band holds it all
   std::mutex mutex_;
-  std::map<Place, Part> parts_; ///< of rows of cells that lie across blocks
+  std::map<Place, Part> parts_; ///< of other rows of cells, what each block gives
 };
 
 } // namespace mha

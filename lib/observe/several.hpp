@@ -1,7 +1,8 @@
 #pragma once
 // One computation, several observers.
 
-#include "attention.hpp"
+#include "observe/share_bytes.hpp"
+#include "observe/shareable.hpp"
 
 #include <utility>
 #include <vector>
@@ -25,6 +26,32 @@ public:
 
 private:
   std::vector<std::pair<Observer*, StageSet>> observers_;
+};
+
+/// The same of observers whose parts can be put together.
+class SeveralShareable : public Shareable {
+public:
+  void add(Shareable& observer) {
+    shown_.add(observer);
+    observers_.push_back(&observer);
+  }
+
+  StageSet wants() const override { return shown_.wants(); }
+  void observe(const Block& block) override { shown_.observe(block); }
+  std::string packed(const Layer& layer, const Plan& part) const override {
+    ShareWriter bytes;
+    for (const Shareable* observer : observers_) bytes.add_text(observer->packed(layer, part));
+    return bytes.take();
+  }
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override {
+    ShareReader reader(bytes);
+    for (Shareable* observer : observers_) observer->unpack(layer, part, reader.take_text());
+    reader.end();
+  }
+
+private:
+  Several shown_;
+  std::vector<Shareable*> observers_;
 };
 
 } // namespace mha

@@ -1,8 +1,9 @@
 #include "observe/summary.hpp"
 
+#include "observe/share_bytes.hpp"
+
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace mha {
 
@@ -127,28 +128,21 @@ void Summaries::observe(const Block& block) {
 }
 
 std::string Summaries::packed(const Layer&, const Plan&) const {
-  std::string bytes;
-  const auto add = [&](const auto& value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
+  ShareWriter bytes;
   for (const auto& [place, summary] : parts_) {
     const auto& [stage, batch, head, token] = place;
-    add(stage), add(batch), add(head), add(token), add(summary);
+    bytes.add(stage), bytes.add(batch), bytes.add(head), bytes.add(token), bytes.add(summary);
   }
-  return bytes;
+  return bytes.take();
 }
 
 void Summaries::unpack(const Layer&, const Plan&, std::string_view bytes) {
-  const auto take = [&](auto& value) {
-    std::memcpy(&value, bytes.data(), sizeof value);
-    bytes.remove_prefix(sizeof value);
-  };
-  while (!bytes.empty()) {
-    Stage stage{};
-    std::size_t batch = 0, head = 0, token = 0;
-    Summary summary;
-    take(stage), take(batch), take(head), take(token), take(summary);
-    parts_[{stage, batch, head, token}] = summary;
+  ShareReader reader(bytes);
+  while (!reader.at_end()) {
+    const auto stage = reader.take<Stage>();
+    const auto batch = reader.take<std::size_t>(), head = reader.take<std::size_t>(),
+               token = reader.take<std::size_t>();
+    parts_[{stage, batch, head, token}] = reader.take<Summary>();
   }
 }
 

@@ -2,8 +2,7 @@
 
 #include "kernels/copy.hpp"
 #include "memory_limit.hpp"
-
-#include <cstring>
+#include "observe/share_bytes.hpp"
 
 namespace mha {
 
@@ -38,25 +37,23 @@ void Trace::observe(const Block& block) {
 }
 
 std::string Trace::packed(const Layer& layer, const Plan& part) const {
-  std::string bytes;
+  ShareWriter bytes;
   for (const auto& [stage, kept] : kept_) {
     const std::size_t element = size_of(kept.value.dtype());
     for (const auto& [offset, count] : kept.placement.filled_by(layer, part))
-      bytes.append(reinterpret_cast<const char*>(kept.value.raw()) + offset * element,
-                   count * element);
+      bytes.add(std::span(kept.value.raw() + offset * element, count * element));
   }
-  return bytes;
+  return bytes.take();
 }
 
 void Trace::unpack(const Layer& layer, const Plan& part, std::string_view bytes) {
+  ShareReader reader(bytes);
   for (auto& [stage, kept] : kept_) {
     const std::size_t element = size_of(kept.value.dtype());
-    for (const auto& [offset, count] : kept.placement.filled_by(layer, part)) {
-      if (bytes.size() < count * element) fail("a rank has sent too little of {}", name_of(stage));
-      std::memcpy(kept.value.raw_mutable() + offset * element, bytes.data(), count * element);
-      bytes.remove_prefix(count * element);
-    }
+    for (const auto& [offset, count] : kept.placement.filled_by(layer, part))
+      reader.take(std::span(kept.value.raw_mutable() + offset * element, count * element));
   }
+  reader.end();
 }
 
 const Tensor& Trace::value(Stage stage) const {

@@ -1,17 +1,33 @@
 #include "ranks/compute.hpp"
 
+#include "fingerprint.hpp"
+
 namespace mha {
 
 PartTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
                            std::size_t threads) {
-  const Plan mine = part_of(layer, plan, ranks.part());
-  const PartTimes seconds = compute(layer, mine, observer, threads);
-  if (ranks.count() == 1) return seconds;
-  ranks.to_first(ranks.is_first() ? "" : observer.packed(layer, mine),
-                 [&](std::size_t rank, std::string_view bytes) {
-                   observer.unpack(layer, part_of(layer, plan, {rank, ranks.count()}), bytes);
-                 });
+  const PartTimes seconds = compute(layer, part_of(layer, plan, ranks.part()), observer, threads);
+  gather(ranks, layer, plan, observer);
   return seconds;
+}
+
+void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer) {
+  if (ranks.count() == 1) return;
+  const auto part = [&](std::size_t rank) { return part_of(layer, plan, {rank, ranks.count()}); };
+  require_same_input(ranks, Fingerprint().add(layer).text());
+  ranks.to_first(
+      ranks.is_first() ? "" : observer.packed(layer, part(ranks.rank())),
+      [&](std::size_t rank, std::string_view bytes) { observer.unpack(layer, part(rank), bytes); });
+}
+
+void require_same_input(Ranks& ranks, const std::string& fingerprint) {
+  if (ranks.count() == 1) return;
+  const std::vector<std::string> all = ranks.all(fingerprint);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i] != all[0])
+      fail("rank {} of {} reads another layer, or was given other options, than rank 0: all ranks "
+           "must see the same files",
+           i, all.size());
 }
 
 } // namespace mha

@@ -11,4 +11,11 @@ namespace mha {
 PartTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
                            std::size_t threads = 0);
 
+/// Together: the second half of that. `observer` was shown this rank's part of the plan.
+void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer);
+
+/// Together: throws Error where ranks start from something else, of which `fingerprint` tells.
+/// Those whose hosts have other files under the same names would make a mixture.
+void require_same_input(Ranks& ranks, const std::string& fingerprint);
+
 } // namespace mha

@@ -5,6 +5,7 @@
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
 
@@ -66,6 +67,7 @@ private:
 class MpiRanks : public Ranks {
 public:
   MpiRanks() {
+    look_no_further();
     int given = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given);
     int rank = 0, count = 1, length = 0;
@@ -119,6 +121,13 @@ protected:
   }
 
 private:
+  /// Ranks of one host talk through its memory. Open MPI looks for fast adapters all the same, for
+  /// 0.2 s, unless it is told (or the caller has told it something else) which of its ways to take.
+  static void look_no_further() {
+    const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
+               *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (all && here && std::string_view(all) == here) setenv("OMPI_MCA_pml", "ob1", 0);
+  }
   /// The cores that this rank may use, divided among the ranks of this host that may use the same:
   /// all of its own where mpirun has bound it to some.
   static void share_node() {

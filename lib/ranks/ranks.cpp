@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 namespace mha {
 
@@ -48,8 +49,18 @@ std::string Ranks::failed(const std::string& message) {
 void Ranks::to_first(const std::string& mine, const Taker& take) {
   const std::vector<std::string> sizes = all(std::to_string(mine.size()));
   if (!is_first()) return send(mine);
-  for (std::size_t rank = 1; rank < count_; ++rank)
-    take(rank, receive(rank, std::stoull(sizes[rank])));
+  // Everything is received, whatever one of them has sent: nobody is left waiting to be heard.
+  std::exception_ptr problem;
+  for (std::size_t rank = 1; rank < count_; ++rank) {
+    const std::string bytes = receive(rank, std::stoull(sizes[rank]));
+    if (problem) continue;
+    try {
+      take(rank, bytes);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  }
+  if (problem) std::rethrow_exception(problem);
 }
 
 double Ranks::largest(double value) {

@@ -39,15 +39,15 @@ prints_same() { # prints_same N ARGUMENTS...
   "$program" "$@" >"$folder/one.txt" && ranks "$n" "$program" "$@" >"$folder/all.txt" && cmp "$folder/one.txt" "$folder/all.txt"
 }
 # N ranks, of which number BAD runs `sh -c INSTEAD`, end with exit code 2 and one message, and leave nothing behind.
-fails() { # fails N BAD "X of the bad rank" MESSAGE
-  mkdir -p "$folder/out" && echo old >"$folder/out/kept.npy"
-  ranks "$1" sh -c 'x=$1; [ "$OMPI_COMM_WORLD_RANK" = "$3" ] && x=$2
-    exec "$4" dump "$5" "X=$x" -s weights -o "$6"' sh "$folder/x.npy" "$3" "$2" "$program" "$folder/layer.npz" \
-    "$folder/out/kept.npy" >"$folder/said" 2>&1
+fails() { # fails COMMAND FILE N BAD "X of the bad rank" MESSAGE
+  rm -rf "$folder/out" && mkdir "$folder/out" && echo old >"$folder/out/$2"
+  ranks "$3" sh -c 'x=$1; [ "$OMPI_COMM_WORLD_RANK" = "$3" ] && x=$2
+    exec "$4" $5 "$6" "X=$x" -o "$7"' sh "$folder/x.npy" "$5" "$4" "$program" "$1" "$folder/layer.npz" \
+    "$folder/out/$2" >"$folder/said" 2>&1
   code=$?
   cat "$folder/said"
-  [ $code -eq 2 ] && [ "$(grep -c '^mha-inspect: ' "$folder/said")" -eq 1 ] && grep -q "$4" "$folder/said" &&
-    [ "$(ls -A "$folder/out")" = kept.npy ] && [ "$(cat "$folder/out/kept.npy")" = old ]
+  [ $code -eq 2 ] && [ "$(grep -c '^mha-inspect: ' "$folder/said")" -eq 1 ] && grep -q "$6" "$folder/said" &&
+    [ "$(ls -A "$folder/out")" = "$2" ] && [ "$(cat "$folder/out/$2")" = old ]
 }
 refuses() { # refuses MESSAGE ARGUMENTS...
   message=$1
@@ -56,6 +56,14 @@ refuses() { # refuses MESSAGE ARGUMENTS...
   code=$?
   cat "$folder/said"
   [ $code -eq 2 ] && [ "$(grep -c '^mha-inspect: ' "$folder/said")" -eq 1 ] && grep -q "$message" "$folder/said"
+}
+exits_like() { # exits_like N ARGUMENTS...: with the code of one process
+  n=$1
+  shift
+  "$program" "$@" >/dev/null 2>&1
+  code=$?
+  ranks "$n" "$program" "$@"
+  [ $? -eq $code ]
 }
 says_once() { # says_once WORD ARGUMENTS...
   word=$1
@@ -79,11 +87,25 @@ PYTHON
 layer="$folder/layer.npz X=$folder/x.npy"
 induction="data/induction --layer all X=data/induction/hidden.npz:layers.{layer}"
 
-for n in 1 2 3 4; do
-  # shellcheck disable=SC2086  # words of a command line
-  check "$n ranks: one map as .npy" same $n w.npy dump $layer -s weights --dump-dtype f16
-done
+# Maps alone, and what the heads add: layers that start there.
 # shellcheck disable=SC2086
+"$program" dump $layer -s weights,head_result,output -o "$folder/saved.npz"
+saved() { for stage; do printf '%s=%s:%s ' "$stage" "$folder/saved.npz" "$stage"; done; } # saved STAGE...
+
+for n in 1 2 3 4; do
+  # shellcheck disable=SC2046,SC2086  # words of a command line
+  {
+    check "$n ranks: one map as .npy" same $n w.npy dump $layer -s weights --dump-dtype f16
+    check "$n ranks: stats as a table" prints_same $n stats $layer --all
+    check "$n ranks: stats of layers" same $n s.json stats $induction --causal --tokens data/induction/tokens.json
+    check "$n ranks: stats of a part" same $n s.csv stats $layer --batch 1 --head 2,0 --query ::-3
+    check "$n ranks: stats of saved maps" prints_same $n stats $(saved weights) --all
+    check "$n ranks: maps in the terminal" prints_same $n map $layer --batch 1
+    check "$n ranks: maps of layers" same $n m.png map $induction
+    check "$n ranks: cells across blocks" same $n m.svg map $layer --cells 37 --pool max --batch 0:
+  }
+done
+# shellcheck disable=SC2046,SC2086
 {
   check "maps and rows of all heads together" same 2 wo.safetensors dump $layer -s weights,output
   check "every stage, threads" same 3 every.safetensors dump $layer -j 2
@@ -96,9 +118,9 @@ done
   rm -f "$folder/l1.npy"
   check "--resume goes on" says_once "1 of 2 layers" dump $induction -s weights --resume -o "$folder/l{layer}.npy"
   check "what was missing is there" ls "$folder/l1.npy"
-  check "a rank that fails ends the run" fails 3 1 "$folder/missing.npy" "rank 1 of 3 on .*missing.npy: no such file"
-  check "the first rank fails" fails 2 0 "$folder/missing.npy" "mha-inspect: .*missing.npy: no such file"
-  check "ranks that read different files" fails 3 2 "$folder/other.npy" "rank 2 of 3 reads another layer"
+  check "a rank that fails ends the run" fails "dump -s weights" kept.npy 3 1 "$folder/missing.npy" "rank 1 of 3 on .*missing.npy: no such file"
+  check "the first rank fails" fails "dump -s weights" kept.npy 2 0 "$folder/missing.npy" "mha-inspect: .*missing.npy: no such file"
+  check "ranks that read different files" fails "dump -s weights" kept.npy 3 2 "$folder/other.npy" "rank 2 of 3 reads another layer"
   check "formats of one process" refuses "several processes write .npy or .safetensors" dump $layer -o "$folder/a.npz"
   check "a folder that is missing" refuses "there is no folder" dump $layer -o "$folder/no/a.safetensors"
   check "--part under mpirun" refuses "whose ranks are parts already" dump $layer --part 1/2 -o "$folder/a.npz"
@@ -107,6 +129,21 @@ done
   check "show: the numbers of all ranks" prints_same 4 show $layer -s weights,k,output --batch 1 --query 250-260 -f csv
   check "show: a selection across parts" prints_same 2 show $layer -s row_max -f json
   check "show: bytes" same 3 o.npy show $layer -s output -f npy
+  check "stats: a file a head" ranks 3 "$program" stats $layer -o "$folder/s{head}.json"
+  check "stats: of the heads' results" prints_same 3 stats $(saved head_result output) -f json
+  check "stats: of the weights alone" prints_same 4 stats data/induction -f csv --layer 0 --measures rank_q,cond_v,stiefel_o
+  check "stats: more ranks than units" prints_same 4 stats data/quickstart.json
+  check "stats: a kind that no head is of" exits_like 2 stats $layer --kind duplicate
+  check "stats: a rank that fails" fails stats kept.json 3 2 "$folder/missing.npy" "rank 2 of 3 on .*missing.npy: no such file"
+  check "stats: ranks that read different files" fails stats kept.csv 3 1 "$folder/other.npy" "rank 1 of 3 reads another layer"
+  check "map: a picture a head" ranks 2 "$program" map $layer -o "$folder/m{head}.png"
+  check "they are all there" ls "$folder/s0.json" "$folder/s2.json" "$folder/m0.png" "$folder/m2.png"
+  check "map: scores, some keys" same 3 k.png map $layer -s scores --key 5-500 --query ::2 --head 2,0
+  check "map: saved maps" same 4 saved.svg map $(saved weights) --cells 50
+  check "map: its note is said once" says_once "batch item 0 of 2" map $layer -o "$folder/n.png"
+  check "map: a rank that fails" fails map kept.png 2 1 "$folder/missing.npy" "rank 1 of 2 on .*missing.npy: no such file"
+  check "map: the first rank fails" fails map kept.svg 3 0 "$folder/missing.npy" "mha-inspect: .*missing.npy: no such file"
+  check "map: ranks that read different files" fails "map -q" kept.png 3 2 "$folder/other.npy" "rank 2 of 3 reads another layer"
   check "what is not shared out runs once" says_once "also called" stages data/quickstart.json
   check "bench measures all ranks" says_once '"threads": 3' bench $layer -j 1 --repeat 2 --format json
 }

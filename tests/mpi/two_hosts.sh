@@ -99,6 +99,17 @@ measured=$(bytes_of ranks show "$input" -s head_out -j 1 -f npy -o "$folder/shar
 "$program" show "$input" -s head_out -f npy -o "$folder/one.npy"
 cmp "$folder/one.npy" "$folder/shared/two.npy" || { echo "FAILED: other bytes"; failed=1; }
 agrees "show head_out of $tokens tokens" "$measured" $((start + $(size_of "$folder/shared/two.npy") / 2 + $(size_of "$input")))
+# Measures and pooled cells travel, no maps. Of an input that each host has for itself, that is all.
+cp "$input" "$folder/layer.npz"
+measured=$(bytes_of ranks stats "$folder/layer.npz" -j 1 -o "$folder/two.json")
+"$program" stats "$folder/layer.npz" -o "$folder/one.json"
+cmp "$folder/one.json" "$folder/two.json" || { echo "FAILED: other measures"; failed=1; }
+cells=$((tokens < 256 ? tokens : 256)) # along a side of a head's map; a power of two of tokens
+agrees "stats of $tokens tokens" "$measured" $((start + 8 * (4 * cells * cells + 424 * tokens / 256) / 2 + 16 * 48))
+measured=$(bytes_of ranks map "$folder/layer.npz" -j 1 --cells 128 -o "$folder/two.png")
+"$program" map "$folder/layer.npz" --cells 128 -o "$folder/one.png"
+cmp "$folder/one.png" "$folder/two.png" || { echo "FAILED: another picture"; failed=1; }
+agrees "map of $tokens tokens" "$measured" $((start + 8 * 128 * (12 * 128 + 24) / 2))
 [ $failed -eq 0 ] && echo "two hosts: passed"
 done=yes
 exit $failed

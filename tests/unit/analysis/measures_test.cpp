@@ -3,6 +3,7 @@
 #include "support/files.hpp"
 #include "support/library_input.hpp"
 #include "support/reference_measures.hpp"
+#include "support/thread_ranks.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -182,6 +183,46 @@ TEST_CASE("measures have the same bits whatever the threads and the heads asked 
   REQUIRE(two.size() == 2);
   CHECK(same_bits(two[0], one[2]));
   CHECK(same_bits(two[1], one[0]));
+}
+
+TEST_CASE("ranks measure the bits of one", "[measures]") {
+  const auto require_same_bits = [](const Layer& layer, const MeasureRequest& request) {
+    const LayerMeasures one = measure_heads(layer, request);
+    for (std::size_t count = 2; count <= 4; ++count) {
+      LayerMeasures first;
+      std::size_t others = 0;
+      const std::string message = run_ranks(count, [&](Ranks& ranks) {
+        MeasureRequest shared = request;
+        shared.ranks = &ranks, shared.threads = 1;
+        LayerMeasures found = measure_heads(layer, shared);
+        if (ranks.is_first())
+          first = std::move(found);
+        else if (!found.heads.empty())
+          ++others;
+      });
+      INFO(count << " ranks");
+      CHECK(message == "");
+      CHECK(others == 0);
+      REQUIRE(first.heads.size() == one.heads.size());
+      CHECK(std::equal(first.heads.begin(), first.heads.end(), one.heads.begin(), same_bits));
+      CHECK(first.notes == one.notes);
+    }
+  };
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Limits limits;
+    if (seed % 4 == 0) limits = {.tokens = 720, .heads = 3, .width = 5, .d_model = 7};
+    const Layer layer = layer_of(seed, random_variants(seed, 0, 4), seed % 2 == 1, limits);
+    INFO("seed " << seed << ": " << layer.dims.B << " × " << layer.dims.T << " tokens, "
+                 << layer.dims.H << " heads");
+    MeasureRequest request;
+    if (seed % 3 == 0) request.selection.head = IndexList("-1", "--head");
+    if (seed % 5 == 0) request.selection.query = IndexList("::-2", "--query");
+    require_same_bits(layer, request);
+  }
+  std::vector<double> weights; // (1, 2, 300, 3): saved maps, and nothing that brings heads together
+  Random random(5);
+  for (std::size_t i = 0; i < 1800; ++i) weights.push_back(random.uniform(0, 1));
+  require_same_bits(maps({1, 2, 300, 3}, weights), {});
 }
 
 TEST_CASE("a selection measures its queries and batch items alone", "[measures]") {

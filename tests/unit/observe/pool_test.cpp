@@ -1,7 +1,9 @@
 #include "graph.hpp"
 #include "observe/pool.hpp"
 #include "observe/trace.hpp"
+#include "ranks/compute.hpp"
 #include "support/library_input.hpp"
+#include "support/thread_ranks.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -153,6 +155,43 @@ TEST_CASE("pooling across blocks has the same bits whatever the threads") {
     CHECK(same_bits(one, pooled(2)));
     CHECK(same_bits(one, pooled(5)));
   }
+}
+
+TEST_CASE("ranks pool to the bits of one") {
+  const Selection selections[] = {selection_of("", ""), selection_of("::-3", "::2", "-1,0"),
+                                  selection_of("", "", "0")};
+  std::size_t long_ones = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    Limits limits;
+    limits.tokens = seed % 4 == 0 ? 700 : 9;
+    if (seed % 4 == 0) limits.heads = 4, limits.width = 5, limits.d_model = 7;
+    const RandomLayer drawn =
+        random_layer(seed, random_variants(seed, 0, 3), seed % 2 == 0, limits);
+    const Layer layer = library_layer(drawn.layer, drawn.form);
+    long_ones += layer.dims.T > 256;
+    Random random(seed);
+    const Selection& selection = selections[random.count(0, 2)];
+    const Pool::Size size{random.count(1, 40), random.count(1, 40)};
+    const Pooling pooling = random.chance(0.5) ? Pooling::mean : Pooling::max;
+    const auto pooled = [&](Ranks& ranks) {
+      Pool pool(layer, Stage::weights, selection, size, pooling);
+      compute_together(ranks, layer, make_plan(layer, pool.wants(), selection), pool, 1);
+      return pool.maps();
+    };
+    Ranks one;
+    const std::vector<PooledMap> whole = pooled(one);
+    for (std::size_t count = 2; count <= 4; ++count) {
+      INFO(drawn.description << " seed " << seed << ", " << count << " ranks");
+      std::vector<PooledMap> first;
+      const std::string message = run_ranks(count, [&](Ranks& ranks) {
+        std::vector<PooledMap> maps = pooled(ranks);
+        if (ranks.is_first()) first = std::move(maps);
+      });
+      CHECK(message == "");
+      CHECK(same_bits(first, whole));
+    }
+  }
+  CHECK(long_ones > 2);
 }
 
 TEST_CASE("pooling keeps the chosen heads, and refuses stages that are no maps") {
