@@ -50,7 +50,8 @@ inside mha-inspect --version
 inside mha-inspect show /usr/share/mha-inspect/data/quickstart.json --stage output
 inside mha-inspect map /usr/share/mha-inspect/data/quickstart.json --head 0 -o /tmp/map.png
 inside mha-inspect report /usr/share/mha-inspect/data/quickstart.json -o /tmp/report.html
-test -s "$root/tmp/map.png" && test -s "$root/tmp/report.html"
+test -s "$root/tmp/map.png"
+test -s "$root/tmp/report.html"
 
 # Every command has its man page, and every shell its completion of all of them.
 commands=$(inside mha-inspect --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
