@@ -57,7 +57,7 @@ public:
         const Tensor& place = places[output.items.size() - whole.items.size()];
         output.items.push_back({whole.items[i].name + end, DType::i64, place.shape()});
       }
-    writer_ = create(path, format, std::move(output));
+    writer_ = create(path, format, output);
     for (std::size_t i = 0; i < places.size(); ++i)
       writer_->write(whole.items.size() + i, 0, places[i].raw(), places[i].count());
   }
@@ -239,10 +239,9 @@ void join_parts(const std::vector<Contents>& files, const std::string& path,
       fail("{} has {} elements, and its parts hold {}: a part is damaged; make the parts again",
            shown(item.name), count_of(item.shape), held);
   }
-  const std::vector<Item> items = output.items;
-  const std::unique_ptr<Writer> writer = create(path, format, std::move(output));
-  for (std::size_t i = 0; i < items.size(); ++i)
-    for (const ReadPart& part : parts) write_part(part, i, items[i], *writer);
+  const std::unique_ptr<Writer> writer = create(path, format, output);
+  for (std::size_t i = 0; i < output.items.size(); ++i)
+    for (const ReadPart& part : parts) write_part(part, i, output.items[i], *writer);
   writer->finish();
 }
 
