@@ -24,7 +24,7 @@ void KeptTokens::observe(const Block& block) {
 }
 
 ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows,
-                               std::vector<std::size_t> batches)
+                               const std::vector<std::size_t>& batches)
     : layer_(layer),
       dims_(layer.dims),
       output_(std::move(output)),

@@ -25,7 +25,7 @@ class ResultMeasures : public Observer {
 public:
   /// `output`: B, T, d_out, or empty where nothing tells. `rows` was shown everything.
   ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows,
-                 std::vector<std::size_t> batches);
+                 const std::vector<std::size_t>& batches);
 
   StageSet wants() const override { return StageSet().set(index_of(Stage::head_result)); }
   void observe(const Block& block) override;
