@@ -171,7 +171,7 @@ std::vector<ReadPart> sorted(const std::vector<Contents>& files) {
     else
       missing.push_back(std::to_string(i + 1));
   if (const std::size_t count = first.count - parts.size(); count > 0) {
-    if (count > missing.size() || missing.size() > 8) missing.resize(8), missing.push_back("…");
+    if (count > missing.size() || missing.size() > 8) missing.resize(8), missing.emplace_back("…");
     fail("{} of {} parts {} missing: {}; make {} with --part I/{}", count, first.count,
          count == 1 ? "is" : "are", fmt::join(missing, ", "), count == 1 ? "it" : "them",
          first.count);
