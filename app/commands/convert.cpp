@@ -127,7 +127,7 @@ void Convert::convert(const Model& model, const std::vector<std::string>& ids,
   }
   flush();
   const Stopwatch watch(common.write_s);
-  const std::unique_ptr<io::Writer> writer = io::create(path, output.format, std::move(out));
+  const std::unique_ptr<io::Writer> writer = io::create(path, output.format, out);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     writer->write(i, 0, tensors[i].raw(), tensors[i].count());
   writer->finish();

@@ -190,7 +190,7 @@ void Show::npy(const Model& model) {
       out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
       flush();
       const std::unique_ptr<io::Writer> writer =
-          io::create(piece.path.empty() ? "-" : piece.path, "npy", std::move(out));
+          io::create(piece.path.empty() ? "-" : piece.path, "npy", out);
       writer->write(0, 0, numbers.raw(), numbers.count());
       writer->finish();
     }

@@ -19,7 +19,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME mha-inspect)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS liblapack3) # loaded when `stats` asks
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "liblapack3 | liblapack.so.3") # loaded when `stats` asks
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "every step of multi-head attention, visible
 Takes an attention layer's input and weights from files (JSON, NumPy,
 safetensors, checkpoint folders, raw bytes) and prints, writes or explains any

@@ -119,7 +119,7 @@ std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
 /// it unpacks a head.
 constexpr std::size_t most_pools = 192;
 bool is_long(const Dims& dims) {
-  return dims.T * dims.S_all > 256 * 256;
+  return dims.T * dims.S_all > std::size_t{256} * 256;
 }
 
 /// Pooled maps as rows of a stage; masked cells are −inf.

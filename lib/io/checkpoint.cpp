@@ -30,6 +30,8 @@ json parse(const Bytes& bytes) {
     return json::parse(bytes.text(), shallow);
   } catch (const json::parse_error& error) {
     fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
+  } catch (const json::out_of_range&) {
+    fail("{}: a number beyond float64 in it", shown(bytes.name));
   }
 }
 
@@ -72,7 +74,8 @@ void read_shards(const std::string& path, const std::string& index_name, Content
   }
   for (auto& [shard, tensors] : wanted) {
     const std::string file = in_folder(path, shard);
-    if (!std::filesystem::exists(file))
+    std::error_code ignored; // whatever else is wrong with it, opening it tells
+    if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)
       fail("{}: shard {} is missing; the index wants {} tensors from it", shown(path), shown(shard),
            tensors.size());
     for (Entry& entry : read_safetensors(read_bytes(file)).tensors)

@@ -57,7 +57,7 @@ public:
         const Tensor& place = places[output.items.size() - whole.items.size()];
         output.items.push_back({whole.items[i].name + end, DType::i64, place.shape()});
       }
-    writer_ = create(path, format, std::move(output));
+    writer_ = create(path, format, output);
     for (std::size_t i = 0; i < places.size(); ++i)
       writer_->write(whole.items.size() + i, 0, places[i].raw(), places[i].count());
   }
@@ -171,7 +171,7 @@ std::vector<ReadPart> sorted(const std::vector<Contents>& files) {
     else
       missing.push_back(std::to_string(i + 1));
   if (const std::size_t count = first.count - parts.size(); count > 0) {
-    if (count > missing.size() || missing.size() > 8) missing.resize(8), missing.push_back("…");
+    if (count > missing.size() || missing.size() > 8) missing.resize(8), missing.emplace_back("…");
     fail("{} of {} parts {} missing: {}; make {} with --part I/{}", count, first.count,
          count == 1 ? "is" : "are", fmt::join(missing, ", "), count == 1 ? "it" : "them",
          first.count);
@@ -239,10 +239,9 @@ void join_parts(const std::vector<Contents>& files, const std::string& path,
       fail("{} has {} elements, and its parts hold {}: a part is damaged; make the parts again",
            shown(item.name), count_of(item.shape), held);
   }
-  const std::vector<Item> items = output.items;
-  const std::unique_ptr<Writer> writer = create(path, format, std::move(output));
-  for (std::size_t i = 0; i < items.size(); ++i)
-    for (const ReadPart& part : parts) write_part(part, i, items[i], *writer);
+  const std::unique_ptr<Writer> writer = create(path, format, output);
+  for (std::size_t i = 0; i < output.items.size(); ++i)
+    for (const ReadPart& part : parts) write_part(part, i, output.items[i], *writer);
   writer->finish();
 }
 

@@ -73,7 +73,7 @@ private:
 
 std::unique_ptr<io::Writer> create_together(Ranks& ranks, const std::string& path,
                                             std::string_view format, io::Output output) {
-  if (ranks.count() == 1) return io::create(path, format, std::move(output));
+  if (ranks.count() == 1) return io::create(path, format, output);
   return std::make_unique<SharedWriter>(ranks, path, format, std::move(output));
 }
 

@@ -115,6 +115,6 @@ std::string map_png(const MapPicture& picture);
 std::string map_svg(const MapPicture& picture);
 
 /// The most cells that are rectangles of an SVG.
-inline constexpr std::size_t most_vector_cells = 128 * 128;
+inline constexpr std::size_t most_vector_cells = std::size_t{128} * 128;
 
 } // namespace mha::render

@@ -269,6 +269,13 @@ write("folder-shard-outside/model.safetensors.index.json",
 write("folder-index-no-map/model.safetensors.index.json", '{"metadata": {}}')
 write("folder-config/model.safetensors", safetensors({"X": tensor()}))
 write("folder-config/config.json", '{"num_attention_heads": ')
+write("folder-config-number/model.safetensors", safetensors({"X": tensor()}))
+write("folder-config-number/config.json", '{"rope_theta": 1e999}')
+write("folder-index-number/model.safetensors.index.json",
+      '{"metadata": {"total_size": 1e400}, "weight_map": {}}')
+write("folder-shard-name-long/model.safetensors.index.json",
+      json.dumps({"weight_map": {"X": 60 * "shard" + ".safetensors"}}))
+write("folder-shard-folder/model.safetensors.index.json", json.dumps({"weight_map": {"X": "."}}))
 write("folder-several/a.safetensors", safetensors({"X": tensor()}))
 write("folder-several/b.safetensors", safetensors({"X": tensor()}))
 write("folder-torch/pytorch_model.bin", b"\x80\2}q\0.")

@@ -18,10 +18,11 @@ rm -f build/package/*.deb
 (cd build/package && cpack -G DEB >/dev/null)
 packages=$(ls build/package/*.deb)
 for package in $packages; do
-  dpkg-deb --info "$package" | sed -n 's/^ \(Package\|Version\|Depends\|Section\|Installed-Size\):/&/p'
+  dpkg-deb --info "$package" | sed -n 's/^ \(Package\|Version\|Depends\|Recommends\|Section\|Installed-Size\):/&/p'
 done
 # shellcheck disable=SC2086
-lintian --allow-root --fail-on error $packages
+lintian --allow-root --fail-on error,warning $packages
+echo "lintian: no errors, no warnings"
 
 root=${ROOT:-$(mktemp -d)}
 finish() {
@@ -47,13 +48,33 @@ cp $packages "$root/tmp/"
 inside sh -c 'dpkg -i /tmp/*.deb' >/dev/null
 inside mha-inspect --version
 inside mha-inspect show /usr/share/mha-inspect/data/quickstart.json --stage output
-for file in /usr/share/man/man1/mha-inspect.1.gz /usr/share/man/man1/mha-inspect-show.1.gz \
-  /usr/share/bash-completion/completions/mha-inspect /usr/share/zsh/vendor-completions/_mha-inspect \
-  /usr/share/fish/vendor_completions.d/mha-inspect.fish; do
-  # minbase keeps man pages out unless told otherwise: then dpkg's list is what there is
-  inside test -s "$file" || inside dpkg -L mha-inspect | grep -qx "$file"
+inside mha-inspect map /usr/share/mha-inspect/data/quickstart.json --head 0 -o /tmp/map.png
+inside mha-inspect report /usr/share/mha-inspect/data/quickstart.json -o /tmp/report.html
+test -s "$root/tmp/map.png"
+test -s "$root/tmp/report.html"
+
+# Every command has its man page, and every shell its completion of all of them.
+commands=$(inside mha-inspect --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+pages=$(inside sh -c 'cd /usr/share/man/man1 && ls mha-inspect-*.1.gz' | sed 's/^mha-inspect-//; s/\.1\.gz$//')
+test "$(printf '%s\n' $commands | sort)" = "$pages"
+for page in mha-inspect $(printf 'mha-inspect-%s ' $commands); do
+  gzip -dc "$root/usr/share/man/man1/$page.1.gz" | grep -q "^\.SH \"*EXAMPLES"
 done
-inside bash -c '. /usr/share/bash-completion/completions/mha-inspect; COMP_WORDS=(mha-inspect expl); COMP_CWORD=1; _mha_inspect; echo "completed: $COMPREPLY"'
+echo "man pages: mha-inspect and $(printf '%s\n' $commands | wc -l) commands"
+offered=$(inside bash -c '. /usr/share/bash-completion/completions/mha-inspect; COMP_WORDS=(mha-inspect ""); COMP_CWORD=1; _mha_inspect; printf "%s\n" "${COMPREPLY[@]}"')
+for command in $commands; do
+  printf '%s\n' "$offered" | grep -qx "$command"
+  grep -q "\b$command\b" "$root/usr/share/zsh/vendor-completions/_mha-inspect"
+  grep -q "\b$command\b" "$root/usr/share/fish/vendor_completions.d/mha-inspect.fish"
+done
+echo "completions: bash, zsh and fish know them all"
+
+# What is recommended, and not there, is named by who wants it.
+recommended=$(for package in $packages; do dpkg-deb -f "$package" Recommends; done | sed 's/ *|.*//')
+inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null | grep -F "apt-get install $recommended"
+inside apt-get install -y -qq --no-install-recommends $recommended >/dev/null 2>&1
+test -z "$(inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null)"
+inside apt-get purge -y -qq --auto-remove $recommended >/dev/null 2>&1
 
 # The library, for a project in the clean root.
 if [ -n "${WITH_LIBRARY:-}" ]; then
@@ -64,7 +85,8 @@ fi
 inside dpkg --purge mha-inspect libmha-dev >/dev/null
 if [ -z "${WITH_LIBRARY:-}" ]; then
   listing >"$root/tmp/after"
-  diff "$root/tmp/before" "$root/tmp/after" && echo "nothing is left behind"
+  diff "$root/tmp/before" "$root/tmp/after"
+  echo "nothing is left behind"
 fi
 rm -rf "$root"/tmp/*
 echo "the packages install, work and go"
