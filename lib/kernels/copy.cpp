@@ -11,7 +11,7 @@ namespace mha {
 
 void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__)
-  constexpr std::size_t line = 64, few = 16 * 1024;
+  constexpr std::size_t line = 64, few = std::size_t{16} * 1024;
   if (bytes >= few) {
     const std::size_t head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
     std::memcpy(to, from, head);
