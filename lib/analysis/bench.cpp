@@ -4,6 +4,7 @@
 #include "kernels/onednn.hpp"
 #include "kernels/operand.hpp"
 #include "kernels/parallel.hpp"
+#include "memory.hpp"
 #include "observe/trace.hpp"
 #include "position.hpp"
 #include "seconds.hpp"
@@ -59,9 +60,11 @@ public:
 
   /// More threads than cores would make nothing faster.
   explicit Product(std::size_t threads) : threads_(std::min(threads, core_count())) {
-    for (std::vector<T>* matrix : {&a_, &b_})
-      for (std::size_t i = 0; i < matrix->size(); ++i)
-        (*matrix)[i] = static_cast<T>(i % 1021) / T(1021) - T(0.5);
+    for (Buffer<T>* matrix : {&a_, &b_, &c_}) {
+      T* const numbers = matrix->room_for(size * size);
+      for (std::size_t i = 0; i < size * size; ++i)
+        numbers[i] = static_cast<T>(i % 1021) / T(1021) - T(0.5);
+    }
   }
 
   /// The shortest time so far, this round's included.
@@ -93,10 +96,10 @@ private:
 
   Matrix<const T> left() const { return {a_.data(), size, size, size}; }
   Matrix<const T> right() const { return {b_.data(), size, size, size}; }
-  Matrix<T> result() { return {c_.data(), size, size, size}; }
+  Matrix<T> result() const { return {c_.data(), size, size, size}; }
 
   std::size_t threads_;
-  std::vector<T> a_ = std::vector<T>(size * size), b_ = a_, c_ = a_;
+  Buffer<T> a_, b_, c_; ///< in such memory as the layers have
   double best_ = std::numeric_limits<double>::infinity();
 };
 
