@@ -60,6 +60,26 @@ bool lacks_output_projection(const Layer& layer, Stage stage) {
          layer.dims.d_out != layer.dims.H * layer.dims.d_v;
 }
 
+/// Whether q, k or v would have to be made of an x that is given and does not fit: no W to change
+/// its width, or other tokens than the keys.
+bool lacks_fitting_input(const Layer& layer, Stage stage) {
+  if (!layer.has_given(Stage::x)) return false;
+  const Dims& dims = layer.dims;
+  const auto narrower = [&](const Tensor& W, std::size_t width) {
+    return W.empty() && dims.d_model != width;
+  };
+  switch (stage) {
+  case Stage::q:
+    return narrower(layer.W_q, dims.H * dims.d_k);
+  case Stage::k:
+    return layer.X_k.empty() && (dims.T != dims.S || narrower(layer.W_k, dims.H_kv * dims.d_k));
+  case Stage::v:
+    return layer.X_v.empty() && (dims.T != dims.S || narrower(layer.W_v, dims.H_kv * dims.d_v));
+  default:
+    return false;
+  }
+}
+
 } // namespace
 
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
@@ -93,7 +113,8 @@ StageSet available_stages(const Layer& layer) {
   StageSet available;
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage) ||
-        (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage)))
+        (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage) &&
+         !lacks_fitting_input(layer, info.stage)))
       available.set(index_of(info.stage));
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
@@ -140,6 +161,10 @@ void require_stage(const Layer& layer, Stage stage) {
         "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
         "that is given is {} wide",
         info.name, layer.dims.H, layer.dims.d_v, layer.dims.d_out);
+  if (lacks_fitting_input(layer, stage))
+    fail("{} cannot be computed: x, which is given, has {} of {} numbers, and that does not fit; "
+         "give {} or W_{}, or fix x",
+         info.name, counted(layer.dims.T, "tokens"), layer.dims.d_model, info.name, info.name);
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}", info.name,

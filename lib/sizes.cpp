@@ -51,12 +51,6 @@ private:
     const auto found = parts_.find(name);
     return found == parts_.end() ? nullptr : &found->second;
   }
-  /// What is projected: X, or x that is given.
-  const Part* input() const {
-    if (const Part* X = part("X")) return X;
-    const auto x = given_.find(Stage::x);
-    return x == given_.end() ? nullptr : part(x->second);
-  }
   std::string where() const {
     if (parts_.empty()) return "no tensors";
     const std::string& source = parts_.begin()->second.source;
@@ -182,9 +176,9 @@ private:
       S.learn(S_all.value - others, S_all.source);
     }
     // Self-attention: keys and values come from X.
-    if (!S.known && T.known && input()) S.learn(T.value, T.source);
+    if (!S.known && T.known && part("X")) S.learn(T.value, T.source);
     if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
-    if (input() && S.known && T.known && S.value != T.value) {
+    if (part("X") && S.known && T.known && S.value != T.value) {
       if (!source_k_ && !given_.count(Stage::k) &&
           (part("W_k") || part("W_q") || !given_after(Stage::scores)))
         wrong_source("keys");
@@ -194,7 +188,7 @@ private:
   }
   [[noreturn]] void wrong_source(std::string_view what) const {
     fail("{}: {}, but the {} come from {}, which has {}; give X_kv, or {}", S.source,
-         counted(S.value, "keys"), what, input()->source, counted(T.value, "tokens"),
+         counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
          what == "keys" ? "k" : "v");
   }
   /// Whether a stage from `first` on is given. row_max alone is no start.
@@ -261,7 +255,7 @@ private:
 
   /// Whether a width comes from an input itself.
   bool is_input(const Part& says) const {
-    return &says == input() || &says == source_k_ || &says == source_v_;
+    return &says == part("X") || &says == source_k_ || &says == source_v_;
   }
 
   void learn_widths() {
@@ -280,7 +274,7 @@ private:
         given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q)
       learn_width(d_k, width_q.value, H, *packed_q);
-    else if (const auto columns = projected("W_q", input(), &says);
+    else if (const auto columns = projected("W_q", part("X"), &says);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
       learn_width(d_k, *columns, H, *says, "W_q");
 
@@ -291,7 +285,7 @@ private:
         if (given_.at(stage) != packed) return; // per head: learned already
         says = part(packed), columns = width.value;
       } else {
-        const auto found = projected(W, source ? source : input(), &says);
+        const auto found = projected(W, source ? source : part("X"), &says);
         if (!found || !usable(W, *found, H_kv.known ? H_kv : H) || from_others(source)) return;
         columns = *found;
       }
