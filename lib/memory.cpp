@@ -15,16 +15,10 @@ namespace {
 
 constexpr std::size_t alignment = 64; // a cache line, and the widest vector
 
-// From here on blocks are cut from huge pages. AddressSanitizer watches what malloc gives: built
-// with it, all comes from there.
-#if defined(__SANITIZE_ADDRESS__)
+// From here on blocks are cut from huge pages. AddressSanitizer and fuzzing watch what malloc
+// gives: there, all comes from it.
+#if defined(MHA_SANITIZE)
 constexpr std::size_t huge_bytes = SIZE_MAX;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr std::size_t huge_bytes = SIZE_MAX;
-#else
-constexpr std::size_t huge_bytes = 256 << 10;
-#endif
 #else
 constexpr std::size_t huge_bytes = 256 << 10;
 #endif

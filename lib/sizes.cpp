@@ -175,8 +175,8 @@ private:
              counted(S_all.value, "keys"), others);
       S.learn(S_all.value - others, S_all.source);
     }
-    // Self-attention: keys and values come from X.
-    if (!S.known && T.known && part("X")) S.learn(T.value, T.source);
+    // Self-attention: keys and values come from X, or from x that is given.
+    if (!S.known && T.known && (part("X") || given_.count(Stage::x))) S.learn(T.value, T.source);
     if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
     if (part("X") && S.known && T.known && S.value != T.value) {
       if (!source_k_ && !given_.count(Stage::k) &&

@@ -22,9 +22,8 @@ run() {
   [ ! -f "$dictionary" ] || set -- "$@" -dict="$dictionary"
   shift
   mkdir -p "$build/corpus/$name"
-  # A single request for 64 MiB or more is a find: -malloc_limit_mb sees malloc and new,
-  # tests/fuzz/large_memory.cpp the blocks that come straight from the system. So is an input that
-  # takes five seconds, which without sanitizers is less than one.
+  # A single request for more than 64 MiB is a find (with sanitizers all memory comes from malloc),
+  # and so is an input that takes five seconds, which without sanitizers is less than one.
   "$build/tests/fuzz/fuzz-$name" -max_total_time="$seconds" -timeout=5 -malloc_limit_mb=64 -max_len=8192 \
     -print_final_stats=1 -artifact_prefix="$build/finds/$name-" "$@" \
     "$build/corpus/$name" "$seeds/$name" >"$build/finds/$name.log" 2>&1

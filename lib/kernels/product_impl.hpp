@@ -93,22 +93,20 @@ template <class V, std::size_t most_rows, std::size_t regs>
 void strip(std::size_t rows, std::size_t cols, std::size_t depth, const typename V::T* a,
            std::size_t a_stride, const typename V::T* b, std::size_t b_stride, typename V::T* c,
            std::size_t c_stride, bool accumulate) {
-  const bool whole = cols == regs * V::width;
-  for (; rows >= most_rows && whole; rows -= most_rows) {
-    tile_of<V, most_rows, regs, false>(depth, a, a_stride, b, b_stride, c, c_stride, V::first(0),
-                                       accumulate);
-    a += most_rows * a_stride, c += most_rows * c_stride;
-  }
-  while (rows > 0) {
-    const std::size_t n = rows < most_rows ? rows : most_rows;
-    if (whole)
-      tile_with_rows<V, most_rows, regs, false>(n, depth, a, a_stride, b, b_stride, c, c_stride,
-                                                V::first(0), accumulate);
-    else
-      tile_with_cols<V, most_rows, regs>(n, cols, depth, a, a_stride, b, b_stride, c, c_stride,
+  if (cols == regs * V::width) {
+    for (; rows >= most_rows;
+         rows -= most_rows, a += most_rows * a_stride, c += most_rows * c_stride)
+      tile_of<V, most_rows, regs, false>(depth, a, a_stride, b, b_stride, c, c_stride, V::first(0),
                                          accumulate);
-    rows -= n, a += n * a_stride, c += n * c_stride;
+    if (rows > 0)
+      tile_with_rows<V, most_rows, regs, false>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
+                                                V::first(0), accumulate);
+    return;
   }
+  for (std::size_t i = 0; i < rows; i += most_rows)
+    tile_with_cols<V, most_rows, regs>(rows - i < most_rows ? rows - i : most_rows, cols, depth,
+                                       a + i * a_stride, a_stride, b, b_stride, c + i * c_stride,
+                                       c_stride, accumulate);
 }
 
 /// The 4 × 4 elements at source, transposed to panel.

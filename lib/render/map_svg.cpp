@@ -1,3 +1,4 @@
+#include "render/base64.hpp"
 #include "render/map_layout.hpp"
 #include "render/png.hpp"
 
@@ -28,21 +29,6 @@ std::string escaped(std::string_view text) {
     default:
       out += c;
     }
-  return out;
-}
-
-std::string base64(std::string_view bytes) {
-  static constexpr char digits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      three = three << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += i + j > bytes.size() ? '=' : digits[three >> (18 - 6 * j) & 63];
-  }
   return out;
 }
 

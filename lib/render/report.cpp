@@ -1,5 +1,6 @@
 #include "render/report.hpp"
 
+#include "render/base64.hpp"
 #include "render/colormap.hpp"
 #include "render/numbers.hpp"
 #include "render/report_template.hpp"
@@ -13,22 +14,6 @@ namespace mha::render {
 namespace {
 
 using nlohmann::json;
-
-/// Bytes as text that HTML leaves alone.
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view alphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += i + j > bytes.size() ? '=' : alphabet[group >> (18 - 6 * j) & 63];
-  }
-  return out;
-}
 
 /// JSON as text inside <script>: nothing in it can end the element or open a comment, and no line
 /// separator is there that scripts of old would have stumbled over.

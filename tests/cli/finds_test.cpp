@@ -25,3 +25,21 @@ TEST_CASE("finds: a given output of another width than the heads' says that W_o 
   CHECK(result.err == "mha-inspect: head_result cannot be computed: W_o is missing: 1 heads of 2 "
                       "values side by side, but the output that is given is 1 wide\n");
 }
+
+TEST_CASE("finds: x that is given is attended to, as X is") {
+  const Folder folder;
+  const std::string tensors = R"([[1, 2, 0, 1], [3, -1, 2, 0], [0, 1, 1, 2]],
+    "num_heads": 2, "W_q": [[1, 0, 2, 1], [0, 1, 0, 1], [2, 0, 1, 0], [1, 1, 0, 1]],
+    "W_k": [[0, 1, 1, 0], [1, 0, 0, 2], [0, 2, 1, 0], [1, 0, 1, 1]],
+    "W_v": [[1, 1, 0, 0], [0, 2, 1, 0], [1, 0, 0, 1], [0, 1, 2, 0]]})";
+  const std::string X = folder.write("X.json", R"({"X": )" + tensors);
+  const std::string x = folder.write("x.json", R"({"x": )" + tensors);
+  for (const char* stage : {"weights", "head_out"}) {
+    const Result from_X = run({"show", X, "-s", stage, "-f", "csv"});
+    const Result from_x = run({"show", x, "-s", stage, "-f", "csv"});
+    CHECK(from_x.code == 0);
+    CHECK(from_X.out.find("nan") == std::string::npos);
+    CHECK(from_X.out.size() > 100);
+    CHECK(from_x.out == from_X.out);
+  }
+}
