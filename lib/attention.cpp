@@ -40,6 +40,7 @@ private:
   struct Rows {
     std::size_t count; ///< rows of a batch item
     std::vector<RowTile> runs;
+    std::size_t head_width; ///< columns of each of the tiles' heads, 0 if they cannot be parted
     std::function<void(const RowTile&)> work;
   };
 
@@ -95,24 +96,30 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
       meter(the_layer, the_plan),
       token(the_layer, the_plan) {
   // Which routine multiplies follows from the layer's shape alone.
-  const std::size_t rows = dims.B * (dims.T + dims.S);
   std::size_t narrowest = dims.d_out;
   for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
     if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
-  projecting = routine_for<T>(rows, narrowest, dims.d_model);
-  scoring = routine_for<T>(dims.B * dims.H * dims.T, dims.S_all, dims.d_k);
-  weighing = routine_for<T>(dims.B * dims.H * dims.T, dims.d_v, dims.S_all);
+  projecting = routine_for<T>(2 * dims.B, std::max(dims.T, dims.S), narrowest, dims.d_model);
+  scoring = routine_for<T>(dims.B * dims.H, dims.T, dims.S_all, dims.d_k);
+  weighing = routine_for<T>(dims.B * dims.H, dims.T, dims.d_v, dims.S_all);
 }
 
-/// Works through the tiles of all of these at once.
+/// Works through the tiles of all of these at once. Few rows that are multiplied by splitting are
+/// cut by heads instead, so that no part of W is split twice.
 template <class T> void Forward<T>::for_rows(const std::vector<Rows>& all) const {
-  std::vector<std::pair<const Rows*, RowTile>> tiles;
-  for (const Rows& rows : all)
-    for (const RowTile& tile : row_tiles(rows.runs, rows.count)) tiles.emplace_back(&rows, tile);
-  parallel_for(tiles.size(), threads, [&](std::size_t i) {
-    const auto& [rows, tile] = tiles[i];
+  std::vector<std::pair<const Rows*, RowTile>> tasks;
+  for (const Rows& rows : all) {
+    const bool by_heads =
+        rows.head_width > 0 && projecting == Routine::split && rows.count <= split_as_read;
+    for (const RowTile& tile :
+         by_heads ? head_tiles(rows.runs, rows.head_width, Operand<T>::column_step, threads)
+                  : row_tiles(rows.runs, rows.count))
+      tasks.emplace_back(&rows, tile);
+  }
+  parallel_for(tasks.size(), threads, [&](std::size_t i) {
+    const auto& [rows, tile] = tasks[i];
     rows->work(tile);
-    meter.rows(tile.count);
+    if (tile.heads.first == rows->runs.front().heads.first) meter.rows(tile.count);
   });
 }
 
@@ -128,20 +135,27 @@ template <class T> void Forward<T>::project() {
   const bool rows_for_keys =
       (computes(Stage::k) && layer.X_k.empty()) || (computes(Stage::v) && layer.X_v.empty());
   if (computes(Stage::x) && layer.settings.input_norm != InputNorm::none)
-    for_rows({{dims.T, rows_for_keys ? all_rows(queries) : queries,
+    for_rows({{dims.T, rows_for_keys ? all_rows(queries) : queries, 0,
                [&](const RowTile& tile) { normalise_input(tile); }}});
   show_tokens(Stage::x);
 
   const Projection<T> W_q = projection(Stage::q, layer.W_q, layer.b_q, dims.T);
   const Projection<T> W_k = projection(Stage::k, layer.W_k, layer.b_k, dims.S);
   const Projection<T> W_v = projection(Stage::v, layer.W_v, layer.b_v, dims.S);
+  // A norm over all heads together keeps them together.
+  const auto parted = [](const Tensor& norm, std::size_t width) {
+    return norm.empty() || norm.count() == width ? width : 0;
+  };
   std::vector<Rows> rows;
   if (computes(Stage::q) || computes(Stage::q_norm) || computes(Stage::q_rope))
-    rows.push_back({dims.T, queries, [&](const RowTile& tile) { project_queries(W_q, tile); }});
+    rows.push_back({dims.T, queries, parted(layer.q_norm_weight, dims.d_k),
+                    [&](const RowTile& tile) { project_queries(W_q, tile); }});
   if (computes(Stage::k) || computes(Stage::k_norm) || computes(Stage::k_rope))
-    rows.push_back({dims.S, keys, [&](const RowTile& tile) { project_keys(W_k, tile); }});
+    rows.push_back({dims.S, keys, parted(layer.k_norm_weight, dims.d_k),
+                    [&](const RowTile& tile) { project_keys(W_k, tile); }});
   if (computes(Stage::v))
-    rows.push_back({dims.S, keys, [&](const RowTile& tile) { project_values(W_v, tile); }});
+    rows.push_back(
+        {dims.S, keys, dims.d_v, [&](const RowTile& tile) { project_values(W_v, tile); }});
   for_rows(rows);
   if (computes(Stage::k_all))
     add_other_keys(Stage::k_all, Stage::k_rope, layer.k_past, layer.k_extra);
@@ -247,15 +261,16 @@ template <class T> void Forward<T>::attend() {
   show_tokens(Stage::head_out);
 }
 
-/// The queries whose scores are in the cache at once. Our own products give the same bits however
-/// their rows are cut, so these follow from the length of a row; oneDNN's do not: there the block
-/// is whole.
+/// The queries whose scores are in the cache at once. Where products give the same bits however
+/// their rows are cut, these follow from the length of a row; oneDNN's do not: there the block is
+/// whole.
 template <class T> std::size_t Forward<T>::band_queries() const {
   if (scoring == Routine::onednn || weighing == Routine::onednn) return block_queries;
   constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
-  constexpr std::size_t step = 12;       // a multiple of the rows of every kernel's tile
-  const std::size_t fit = std::clamp(cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)),
-                                     2 * step, block_queries);
+  // A multiple of the rows of every kernel's tile.
+  const std::size_t step = scoring == Routine::split || weighing == Routine::split ? 32 : 12;
+  const std::size_t fit = std::clamp<std::size_t>(
+      cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)), 24, block_queries);
   const std::size_t bands = (block_queries + fit - 1) / fit; // equally high
   return std::min((block_queries / bands + step - 1) / step * step, block_queries);
 }
@@ -285,10 +300,10 @@ template <class T> void Forward<T>::prepare_keys() {
 template <class T>
 void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::size_t n) {
   const std::size_t kv = b * dims.H_kv + kv_head_of(dims, h), d_k = dims.d_k, d_v = dims.d_v;
-  const bool ours = scoring == Routine::ours && weighing == Routine::ours;
+  const bool cut_freely = scoring != Routine::onednn && weighing != Routine::onednn;
   SoftmaxBlock<T>& block = SoftmaxBlock<T>::of_this_thread();
   block.start(layer, plan, b, h, first, n, finite_values[kv],
-              ours ? Operand<T>::column_step : key_tile);
+              cut_freely ? Operand<T>::column_step : key_tile);
 
   if (computes(Stage::scores)) {
     // q: n, d_k. k: S, d_k. scores: n, S, in tiles of key_tile keys.
@@ -346,13 +361,18 @@ template <class T> void Forward<T>::merge() {
   show_tokens(Stage::concat);
   // concat: T, H · d_v. W_o: H · d_v, d_out.
   const Projection<T> W_o = projection(Stage::output, layer.W_o, layer.b_o, dims.T);
+  // The output has no heads, but its columns may be parted likewise; not where a row is added up.
+  const bool parted = !computes(Stage::residual) && dims.d_out % Operand<T>::column_step == 0;
+  const std::size_t width = parted ? Operand<T>::column_step : dims.d_out;
+  std::vector<RowTile> runs = query_rows(layer, plan);
+  for (RowTile& run : runs) run.heads = {0, parted ? dims.d_out / width : 1};
   if (computes(Stage::output) || computes(Stage::residual))
-    for_rows({{dims.T, query_rows(layer, plan), [&](const RowTile& tile) {
+    for_rows({{dims.T, runs, parted ? width : 0, [&](const RowTile& tile) {
                  const auto rows = [&](Stage stage) {
                    return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
                  };
                  if (computes(Stage::output))
-                   W_o.multiply(rows(Stage::concat), dims.d_out, {0, 1}, rows(Stage::output));
+                   W_o.multiply(rows(Stage::concat), width, tile.heads, rows(Stage::output));
                  if (computes(Stage::residual))
                    for (std::size_t i = 0; i < tile.count; ++i) {
                      T* sum = rows(Stage::residual).row(i);

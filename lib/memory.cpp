@@ -137,5 +137,7 @@ template <class T> T* Buffer<T>::room_for(std::size_t n) {
 template class Buffer<std::byte>;
 template class Buffer<float>;
 template class Buffer<double>;
+template class Buffer<std::uint16_t>;
+template class Buffer<std::uint8_t>;
 
 } // namespace mha

@@ -119,6 +119,23 @@ std::vector<RowTile> row_tiles(const std::vector<RowTile>& runs, std::size_t row
   return tiles;
 }
 
+std::vector<RowTile> head_tiles(const std::vector<RowTile>& runs, std::size_t width,
+                                std::size_t step, std::size_t pieces) {
+  std::vector<RowTile> tiles;
+  for (const RowTile& run : runs) {
+    const std::size_t least = (run.heads.last - run.heads.first + pieces - 1) / pieces;
+    RowTile tile = run;
+    for (std::size_t h = run.heads.first; h < run.heads.last; ++h) {
+      if (h - tile.heads.first < least || h * width % step != 0) continue;
+      tile.heads.last = h;
+      tiles.push_back(tile);
+      tile.heads = {h, run.heads.last};
+    }
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
 std::vector<Place> handed_out(const Layer& layer, const Plan& plan, Stage stage) {
   const std::vector<Letter>& letters = info_of(stage).letters;
   const Axis axis = axis_of(letters[0]);

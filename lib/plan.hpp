@@ -51,6 +51,10 @@ std::vector<RowTile> query_rows(const Layer& layer, const Plan& plan);
 std::vector<RowTile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows);
 /// The same rows in tiles, whose height follows from the number of a batch item's rows alone.
 std::vector<RowTile> row_tiles(const std::vector<RowTile>& runs, std::size_t rows);
+/// The same rows, each run cut by its heads into at most `pieces`, which begin where a multiple of
+/// `step` columns does; a head has `width` columns.
+std::vector<RowTile> head_tiles(const std::vector<RowTile>& runs, std::size_t width,
+                                std::size_t step, std::size_t pieces);
 
 /// A piece of a stage that is handed out at once: one head (key/value head of k and v; 0 of a stage
 /// without heads) and some tokens.

@@ -10,7 +10,7 @@ namespace mha {
 
 namespace {
 
-/// Columns of one product of oneDNN: its bits depend on their number, ours' do not. What remains at
+/// Columns of one product of oneDNN: its bits depend on their number, the others' do not. What remains at
 /// the end goes with the last tile.
 constexpr std::size_t column_tile = 512;
 
@@ -24,13 +24,13 @@ template <class T> Projection<T>::Projection(Routine routine, const Tensor& W, c
 
 template <class T>
 void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const {
-  const bool ours = routine_ == Routine::ours;
-  const std::size_t step = ours ? Operand<T>::column_step : column_tile;
+  const bool cut_freely = routine_ != Routine::onednn;
+  const std::size_t step = cut_freely ? Operand<T>::column_step : column_tile;
   const std::size_t tiles = std::max<std::size_t>(1, y.cols / step);
   const std::size_t first = std::min(heads.first * width / step, tiles - 1);
   const std::size_t last = std::min((heads.last * width + step - 1) / step, tiles);
   for (std::size_t tile = first; tile < last; ++tile) {
-    const std::size_t together = ours ? last - first : 1; // ours may be cut anywhere, or nowhere
+    const std::size_t together = cut_freely ? last - first : 1;
     const std::size_t begin = tile * step;
     tile += together - 1;
     const std::size_t end = tile + 1 == tiles ? y.cols : (tile + 1) * step;

@@ -202,16 +202,19 @@ private:
   std::optional<std::size_t> projected(const char* W, const Part* source, const Part** says) {
     const Part* p = part(W);
     *says = p ? p : source;
+    // x that is given takes the place of X.
+    const Part* input = source;
+    if (source == part("X") && given_.count(Stage::x)) input = &parts_.at(given_.at(Stage::x));
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
     if (shape.size() != 2 && shape.size() != 3)
       fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source,
            to_string(shape));
     const std::size_t rows = shape[shape.size() - 2];
-    if (source && source->tensor.shape().back() != rows)
+    if (input && input->tensor.shape().back() != rows)
       fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
-           source->source, counted(source->tensor.shape().back(), "columns"),
-           shape.back() == source->tensor.shape().back()
+           input->source, counted(input->tensor.shape().back(), "columns"),
+           shape.back() == input->tensor.shape().back()
                ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
                : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];

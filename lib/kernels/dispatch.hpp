@@ -1,5 +1,6 @@
 #pragma once
-// Which instruction set this machine runs: decided once, at run time.
+// Which instruction set this machine runs: decided once, at run time. The environment variable
+// MHA_CPU (portable, avx2, avx512, amx) says what is used at most: an Error if it is another word.
 
 #include "kernels/table.hpp"
 
@@ -7,9 +8,14 @@
 
 namespace mha {
 
+struct SplitKernels;
+
 /// The kernels of every instruction set that this machine can run, the portable ones first, the
 /// ones in use last.
 template <class T> std::span<const Kernels<T>* const> available_kernels();
+
+/// What multiplies split numbers (split.hpp) on this machine, null if nothing does.
+const SplitKernels* split_kernels();
 
 /// The kernels in use: the last of the available ones.
 template <class T> const Kernels<T>& kernels();

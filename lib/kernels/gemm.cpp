@@ -3,13 +3,15 @@
 #include "error.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/onednn.hpp"
+#include "kernels/split.hpp"
 #include "kernels/tiled.hpp"
 
-#include <atomic>
 #include <type_traits>
 
 namespace mha {
 namespace {
+
+std::optional<Routine> one_for_all; // for tests
 
 /// What both products share: op(b) is k × n.
 template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<const T> b,
@@ -21,6 +23,9 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
   if constexpr (std::is_same_v<T, float>)
     if (routine == Routine::onednn && c.rows > 0 && c.cols > 1 && a.cols > 0)
       return multiply_onednn(a, b, transposed, c, accumulate);
+  if constexpr (std::is_same_v<T, float>)
+    if (routine == Routine::split)
+      return SplitOperand(b, transposed, c.rows, 1).multiply(a, 0, 0, c, accumulate);
   multiply_tiled(kernels<T>(), a, b, transposed, c, accumulate);
 }
 
@@ -32,24 +37,25 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
 //   64 × 768 × 768    142, 169
 // and from 1024 columns on oneDNN wins up to a tenth. Its first call takes 25 ms: at 10¹¹
 // operations, two thirds of a second, a tenth repays that twice; below there is little to win.
-std::atomic<double> least_operations = 1e11;
+constexpr double least_operations = 1e11;
 
 } // namespace
 
-void set_onednn_operations(double operations) {
-  least_operations = operations;
-}
-double onednn_operations() {
-  return least_operations;
+void set_routine(std::optional<Routine> routine) {
+  one_for_all = routine;
 }
 
-template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
-  const double operations =
-      2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
+template <> Routine routine_for<float>(std::size_t count, std::size_t rows, std::size_t cols,
+                                       std::size_t depth) {
+  if (one_for_all == Routine::onednn && cols <= 1) return Routine::ours;
+  if (one_for_all) return *one_for_all;
+  if (split_pays(rows, cols, depth)) return Routine::split;
+  const double operations = 2.0 * static_cast<double>(count) * static_cast<double>(rows) *
+                            static_cast<double>(cols) * static_cast<double>(depth);
   return cols > 1 && operations >= least_operations ? Routine::onednn : Routine::ours;
 }
 
-template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t) {
+template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t, std::size_t) {
   return Routine::ours;
 }
 

@@ -4,11 +4,12 @@
 #include "kernels/matrix.hpp"
 
 #include <cstddef>
+#include <optional>
 
 namespace mha {
 
 /// Who multiplies. Decided once per kind of product, from the whole layer's shape, never from a
-/// tile's: the two differ in their last bits.
+/// tile's: they differ in their last bits.
 enum class Routine {
   /// Register-tiled; every element one sequential sum over k, so it has the same bits however the
   /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
@@ -17,18 +18,21 @@ enum class Routine {
   /// float32 only; up to a tenth faster on wide layers, but its bits depend on the call's m, n, k
   /// and transposition, though not on alignment or on how many threads call it at once.
   onednn,
+  /// float32 only, on processors with AMX: half as long again to twice as fast, and nearer to the
+  /// exact sums (split.hpp).
+  split,
 };
 
-/// The routine for float32 products that add up to `rows` × `cols` × `depth` over the whole layer,
-/// in tiles of which the narrowest has `cols` columns: oneDNN's first call costs 25 ms of code
-/// generation, so only layers large enough to repay it go there; n = 1 never does. float64 is
-/// always `ours`.
-template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
+/// The routine for `count` products of the whole layer, each `rows` × `depth` by `depth` × `cols`
+/// at least. Splitting is worth its while from some dozen rows on. oneDNN's first call costs 25 ms
+/// of code generation, so only layers large enough to repay it go there; a single column never
+/// does. float64 is always `ours`.
+template <class T> Routine routine_for(std::size_t count, std::size_t rows, std::size_t cols,
+                                       std::size_t depth);
 
-/// From how many operations (2 · rows · cols · depth) on oneDNN multiplies; 10¹¹ unless set. Tests
-/// set it to 0, to take that path with small layers. Not while a layer is computed.
-void set_onednn_operations(double operations);
-double onednn_operations();
+/// Takes one routine for float32 products of every size, or again what routine_for chooses: for
+/// tests, which reach every path with small layers. Not while a layer is computed.
+void set_routine(std::optional<Routine> routine);
 
 /// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
 /// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.

@@ -4,6 +4,8 @@
 #include "kernels/parallel.hpp"
 #include "kernels/tiled.hpp"
 
+#include <type_traits>
+
 namespace mha {
 
 namespace {
@@ -18,7 +20,9 @@ std::size_t fewest_rows(bool transposed) {
 template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool transposed,
                                        std::size_t rows, std::size_t threads)
     : routine_(routine), b_(b), transposed_(transposed) {
-  if (routine == Routine::onednn || rows < fewest_rows(transposed)) return;
+  if constexpr (std::is_same_v<T, float>)
+    if (routine == Routine::split) split_ = SplitOperand(b, transposed, rows, threads);
+  if (routine != Routine::ours || rows < fewest_rows(transposed)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
   packed_.room_for(packed_size(set, depth, cols));
@@ -31,6 +35,9 @@ template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool 
 template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t first_row,
                                              std::size_t first_col, Matrix<T> c,
                                              bool accumulate) const {
+  if constexpr (std::is_same_v<T, float>)
+    if (routine_ == Routine::split)
+      return split_.multiply(a, first_row, first_col, c, accumulate);
   if (packed_.data())
     multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
                     first_col, c, accumulate);

@@ -2,6 +2,7 @@
 // The right-hand side of many products, prepared once: weights, one head's keys, one head's values.
 
 #include "kernels/gemm.hpp"
+#include "kernels/split.hpp"
 #include "memory.hpp"
 
 namespace mha {
@@ -28,6 +29,7 @@ private:
   Matrix<const T> b_;
   bool transposed_ = false;
   Buffer<T> packed_;
+  SplitOperand split_;
 };
 
 } // namespace mha

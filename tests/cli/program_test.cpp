@@ -2,6 +2,7 @@
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <regex>
 
@@ -216,4 +217,34 @@ TEST_CASE("timings are one line of JSON on standard error") {
   CHECK(std::regex_match(
       result.err,
       std::regex("\\{\"read_s\": [\\d.]+, \"compute_s\": [\\d.]+, \"write_s\": [\\d.]+\\}\n")));
+}
+
+TEST_CASE("program: MHA_CPU says which instructions are used at most") {
+  const Folder folder;
+  // 96 tokens, 64 wide: enough for every set of instructions to take its own path.
+  std::string X, W;
+  for (int i = 0; i < 96 * 64; ++i)
+    X += fmt::format("{}{}",
+                     i == 0        ? "[["
+                     : i % 64 == 0 ? "], ["
+                                   : ", ",
+                     (i * 37 % 101) / 50.0 - 1);
+  for (int i = 0; i < 64 * 64; ++i)
+    W += fmt::format("{}{}", i == 0 ? "[[" : i % 64 == 0 ? "], [" : ", ", (i * 53 % 97) / 300.0);
+  const std::string layer =
+      folder.write("layer.json", "{\"num_heads\": 1, \"X\": " + X + "]], \"W_v\": " + W + "]]}");
+  const auto with = [&](const std::string& cpu, const std::string& name) {
+    return run({"dump", layer, "-s", "output", "--dtype", "f32", "-o", folder.path(name), "-q"},
+               {{}, {{"MHA_CPU", cpu}}});
+  };
+  for (const std::string cpu : {"portable", "avx2", "avx512", "amx"}) {
+    CHECK(with(cpu, cpu + ".npy").code == 0);
+    CHECK(run({"diff", layer, "--dtype", "f64", "--against", "output=" + folder.path(cpu + ".npy")})
+              .code == 0);
+  }
+  CHECK(folder.read("avx2.npy") == folder.read("avx512.npy"));
+  const Result refused = with("avx1024", "none.npy");
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "mha-inspect: MHA_CPU=avx1024: expected portable, avx2, avx512 or amx\n");
+  CHECK_FALSE(folder.has("none.npy"));
 }

@@ -1,9 +1,9 @@
 #include "graph.hpp"
-#include "kernels/gemm.hpp"
 #include "observe/trace.hpp"
 #include "support/compare.hpp"
 #include "support/library_input.hpp"
 #include "support/sanitizers.hpp"
+#include "support/with_routine.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -104,15 +104,24 @@ TEST_CASE("layers of several blocks and key tiles give the reference's stages") 
 }
 
 TEST_CASE("where oneDNN multiplies, random layers give the reference's stages") {
-  const double before = mha::onednn_operations();
-  mha::set_onednn_operations(0); // layers of every size
+  const WithRoutine path(mha::Routine::onednn);
   for (std::uint64_t seed = 0; seed < draws / 4; ++seed) {
     INFO("seed " << seed);
     Limits limits;
     if (seed % 50 == 0) limits.tokens = 700, limits.heads = 2;
     require_same(random_layer(seed, random_variants(seed + 30000, 1, 5), true, limits));
   }
-  mha::set_onednn_operations(before);
+}
+
+TEST_CASE("where numbers are split, random layers give the reference's stages") {
+  if (!splits_here()) return;
+  const WithRoutine path(mha::Routine::split);
+  for (std::uint64_t seed = 0; seed < draws / 4; ++seed) {
+    INFO("seed " << seed);
+    Limits limits;
+    if (seed % 50 == 0) limits.tokens = 700, limits.heads = 2;
+    require_same(random_layer(seed, random_variants(seed + 30000, 1, 5), true, limits));
+  }
 }
 
 TEST_CASE("a computation that starts at any stage goes on from it") {

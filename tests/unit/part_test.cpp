@@ -7,6 +7,7 @@
 #include "support/library_input.hpp"
 #include "support/requests.hpp"
 #include "support/sanitizers.hpp"
+#include "support/with_routine.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -79,11 +80,16 @@ TEST_CASE("parts write every element once, with the bits of the whole") {
 }
 
 TEST_CASE("parts have the bits of the whole where oneDNN multiplies") {
-  const double before = mha::onednn_operations();
-  mha::set_onednn_operations(0);
+  const WithRoutine path(mha::Routine::onednn);
   require_parts_join(60, sanitized ? 4 : 40);
   require_parts_join(700, sanitized ? 1 : 6);
-  mha::set_onednn_operations(before);
+}
+
+TEST_CASE("parts have the bits of the whole where numbers are split") {
+  if (!splits_here()) return;
+  const WithRoutine path(mha::Routine::split);
+  require_parts_join(60, sanitized ? 4 : 40);
+  require_parts_join(700, sanitized ? 1 : 6);
 }
 
 TEST_CASE("a part is a run of units, and every unit is in one") {

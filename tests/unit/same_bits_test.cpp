@@ -1,9 +1,9 @@
 #include "graph.hpp"
-#include "kernels/gemm.hpp"
 #include "support/compare.hpp"
 #include "support/library_input.hpp"
 #include "support/requests.hpp"
 #include "support/sanitizers.hpp"
+#include "support/with_routine.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -143,41 +143,52 @@ TEST_CASE("the same bits where a value is not finite and key tiles could be skip
   }
 }
 
-namespace {
-
-/// oneDNN's path for layers of every size, until the end of the test.
-struct WithOneDnn {
-  double before = mha::onednn_operations();
-  WithOneDnn() { mha::set_onednn_operations(0); }
-  ~WithOneDnn() { mha::set_onednn_operations(before); }
-};
-
-} // namespace
-
 TEST_CASE("the same bits where oneDNN multiplies, small layers") {
-  const WithOneDnn path;
-  REQUIRE(mha::routine_for<float>(2, 2, 2) == mha::Routine::onednn);
+  const WithRoutine path(mha::Routine::onednn);
   require_same_bits(60, sanitized ? 4 : 120);
 }
 
 TEST_CASE("the same bits where oneDNN multiplies, layers of several key tiles") {
-  const WithOneDnn path;
+  const WithRoutine path(mha::Routine::onednn);
   require_same_bits(700, sanitized ? 1 : 24);
 }
 
-TEST_CASE("the same bits where oneDNN multiplies, a layer of several tiles of everything") {
-  if (sanitized) return;
-  const WithOneDnn path;
-  const std::size_t T = 800, H = 6, d = 40, d_model = 240;
+namespace {
+
+/// A layer of several tiles of everything.
+mha::Layer layer_in_tiles(std::size_t T, std::size_t d) {
+  const std::size_t H = 6, d_model = 240;
   mha::Parts parts;
   parts["X"] = numbers({T, d_model}, 1.5f);
-  for (const char* name : {"W_q", "W_k", "W_v", "W_o"})
-    parts[name] = numbers({d_model, H * d}, 0.1f);
+  for (const char* name : {"W_q", "W_k", "W_v"}) parts[name] = numbers({d_model, H * d}, 0.1f);
+  parts["W_o"] = numbers({H * d, 320}, 0.1f);
   mha::Settings settings;
   mha::set(settings, "num_heads", "6", "test");
   mha::set(settings, "causal", "true", "test");
-  const mha::Layer layer = mha::make_layer(parts, settings);
+  return mha::make_layer(parts, settings);
+}
+
+void require_same_in_tiles(std::size_t T, std::size_t d, const char* query) {
   using enum mha::Stage;
-  require_same_parts(layer, {q, scores, masked, weights, row_sum, head_out, head_result, output},
-                     "5", "3", "601");
+  require_same_parts(layer_in_tiles(T, d),
+                     {q, scores, masked, weights, row_sum, head_out, head_result, output}, "5", "3",
+                     query);
+}
+
+} // namespace
+
+TEST_CASE("the same bits where oneDNN multiplies, a layer of several tiles of everything") {
+  if (sanitized) return;
+  const WithRoutine path(mha::Routine::onednn);
+  require_same_in_tiles(800, 40, "601");
+}
+
+TEST_CASE("the same bits where numbers are split") {
+  if (!splits_here()) return;
+  const WithRoutine path(mha::Routine::split);
+  require_same_bits(60, sanitized ? 4 : 120);
+  require_same_bits(700, sanitized ? 1 : 24);
+  if (sanitized) return;
+  require_same_in_tiles(800, 40, "601");
+  require_same_in_tiles(100, 64, "77"); // few rows: the heads are cut, and W split as it is read
 }

@@ -1,0 +1,20 @@
+#pragma once
+// One routine for float32 products of every size, until the end of the test.
+
+#include "kernels/gemm.hpp"
+#include "kernels/split.hpp"
+
+#include <catch2/catch.hpp>
+
+struct WithRoutine {
+  explicit WithRoutine(mha::Routine routine) { mha::set_routine(routine); }
+  ~WithRoutine() { mha::set_routine(std::nullopt); }
+  WithRoutine(const WithRoutine&) = delete;
+  WithRoutine& operator=(const WithRoutine&) = delete;
+};
+
+/// Whether products of split numbers can be tested; says so where they cannot.
+inline bool splits_here() {
+  if (!mha::split_available()) WARN("skipped: this machine has no AMX, or MHA_CPU forbids it");
+  return mha::split_available();
+}
