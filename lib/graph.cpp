@@ -60,10 +60,10 @@ bool lacks_output_projection(const Layer& layer, Stage stage) {
          layer.dims.d_out != layer.dims.H * layer.dims.d_v;
 }
 
-/// Whether q, k or v would have to be made of an x that is given and does not fit: no W to change
+/// Whether q, k or v would have to be made of an X, or a given x, that does not fit: no W to change
 /// its width, or other tokens than the keys.
 bool lacks_fitting_input(const Layer& layer, Stage stage) {
-  if (!layer.has_given(Stage::x)) return false;
+  if (!layer.has_given(Stage::x) && layer.X.empty()) return false;
   const Dims& dims = layer.dims;
   const auto narrower = [&](const Tensor& W, std::size_t width) {
     return W.empty() && dims.d_model != width;
@@ -162,9 +162,11 @@ void require_stage(const Layer& layer, Stage stage) {
         "that is given is {} wide",
         info.name, layer.dims.H, layer.dims.d_v, layer.dims.d_out);
   if (lacks_fitting_input(layer, stage))
-    fail("{} cannot be computed: x, which is given, has {} of {} numbers, and that does not fit; "
-         "give {} or W_{}, or fix x",
-         info.name, counted(layer.dims.T, "tokens"), layer.dims.d_model, info.name, info.name);
+    fail("{} cannot be computed: {} {} of {} numbers, and that does not fit; give {} or W_{}, or "
+         "fix {}",
+         info.name, layer.has_given(Stage::x) ? "x, which is given, has" : "X has",
+         counted(layer.dims.T, "tokens"), layer.dims.d_model, info.name, info.name,
+         layer.has_given(Stage::x) ? "x" : "X");
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}", info.name,

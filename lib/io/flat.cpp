@@ -13,6 +13,7 @@ class FlatWriter : public Writer {
 public:
   FlatWriter(const std::string& path, const Output& output, Layout layout)
       : layout_(std::move(layout)), pieces_(path, output.items), file_(path) {
+    file_.resize(layout_.size);
     file_.write(0, layout_.header);
   }
 

@@ -28,7 +28,9 @@ Contents read_npz(const Bytes& bytes, bool void_is_bf16) {
     const std::size_t header_size = npy_header_size(place, first, member.size);
     const NpyHeader header = parse_npy(place, zip_start(bytes, member, header_size), member.size);
     add_npy(contents, place, std::move(name), header,
-            [bytes, member, skip = header.offset] { return zip_read(bytes, member, skip); });
+            [bytes, member, skip = header.offset, alignment = size_of(header.dtype)] {
+              return zip_read(bytes, member, skip, alignment);
+            });
   }
   return contents;
 }

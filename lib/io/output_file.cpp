@@ -102,6 +102,7 @@ void OutputFile::open_spool() {
 }
 
 void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size) {
+  if (map_.write(offset, data, size)) return;
   File reopened;
   int fd = file_.fd();
   if (fd < 0) {
@@ -125,6 +126,7 @@ void OutputFile::resize(std::uint64_t size) {
   const int result =
       file_.fd() >= 0 ? ::ftruncate(file_.fd(), length) : ::truncate(temporary_.c_str(), length);
   if (result != 0) refuse(errno);
+  if (file_.fd() >= 0 && !is_direct_) map_ = OutputMap(file_.fd(), size);
 }
 
 void OutputFile::send(int fd) {
@@ -159,6 +161,7 @@ void OutputFile::commit() {
 }
 
 void OutputFile::close() {
+  map_ = OutputMap();
   // Some file systems say only on closing that they had no room.
   if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
 }

@@ -2,6 +2,7 @@
 // A file that appears when it is whole: written beside its place, then renamed.
 
 #include "io/file.hpp"
+#include "io/output_map.hpp"
 #include "io/temporaries.hpp"
 
 #include <cstddef>
@@ -50,6 +51,7 @@ private:
   std::string temporary_; // its name beside the target
   Temporary removed_;     // … which goes, unless it has become the target
   File file_;
+  OutputMap map_; // of it, once its size is known
   File direct_; // the pipe or device, open; or standard output
   bool is_direct_ = false;
   bool is_published_ = false,

@@ -3,6 +3,7 @@
 #include "io/text.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include <zlib.h>
@@ -237,13 +238,34 @@ std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t
   return start;
 }
 
-std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember& member,
-                                          std::size_t skip) {
-  if (!member.deflated) {
-    const std::byte* data = archive.data.get() + member.offset;
-    require_crc(member, crc_of(0, data, member.size));
-    return {archive.data, data + skip};
+namespace {
+
+/// A stored member is used where it lies, if that is aligned. One pass checks and copies it; of a
+/// mapped archive it leaves no pages behind.
+std::shared_ptr<const std::byte> stored(const Bytes& archive, const ZipMember& member,
+                                        std::size_t skip, std::size_t alignment) {
+  constexpr std::size_t step = std::size_t{1} << 20;
+  const std::byte* const data = archive.data.get() + member.offset;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data + skip) % alignment == 0;
+  const std::shared_ptr<std::byte> copy = aligned ? nullptr : memory(member.size - skip);
+  std::uint32_t crc = crc_of(0, data, skip);
+  for (std::size_t at = skip; at < member.size; at += step) {
+    const std::size_t n = std::min<std::size_t>(step, member.size - at);
+    crc = crc_of(crc, data + at, n);
+    if (copy) std::memcpy(copy.get() + (at - skip), data + at, n);
+    const auto* const first = reinterpret_cast<const char*>(data + at);
+    forget(archive, first, first + n);
   }
+  require_crc(member, crc);
+  if (copy) return copy;
+  return {archive.data, data + skip};
+}
+
+} // namespace
+
+std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember& member,
+                                          std::size_t skip, std::size_t alignment) {
+  if (!member.deflated) return stored(archive, member, skip, alignment);
   Inflater inflater(archive, member);
   std::string start(skip, '\0');
   const std::size_t size = member.size - skip;

@@ -20,8 +20,9 @@ struct ZipMember {
 std::vector<ZipMember> zip_members(const Bytes& archive);
 /// The first `count` bytes of a member (fewer where it is shorter).
 std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t count);
-/// The bytes of a member after its first `skip`, checksum verified; a stored one is not copied.
+/// The bytes of a member after its first `skip`, checksum verified; a stored one is copied only
+/// where it is not aligned.
 std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember& member,
-                                          std::size_t skip);
+                                          std::size_t skip, std::size_t alignment);
 
 } // namespace mha::io

@@ -1,7 +1,7 @@
 // Split products on the tile registers of AMX, 16 × 64 bytes each: four hold 32 × 32 sums, two a
 // part of the left cell, two a part of the right one.
 
-#if defined(__AMX_BF16__)
+#if defined(__x86_64__) // Clang 14 and GCC name the macro of AMX differently
 
 #include "kernels/split_kernels.hpp"
 
@@ -65,40 +65,37 @@ inline std::size_t beyond(std::size_t n, std::size_t first) {
   return n > first ? n - first : 0;
 }
 
-/// Splits a row of `depth` numbers; `store(chunk, parts)` puts each 32 of them away.
-template <class Store>
-inline bool split_row(const float* row, std::size_t depth, float least, const Store& store) {
-  __m512i magnitudes = _mm512_setzero_si512();
-  for (std::size_t k = 0; k < depth; k += cell_side) {
-    const std::size_t rest = depth - k;
-    const __m512 low = _mm512_maskz_loadu_ps(first(rest), row + k);
-    const __m512 high = _mm512_maskz_loadu_ps(first(beyond(rest, lanes)), row + k + lanes);
-    magnitudes = largest(largest(magnitudes, low), high);
-    store(k / cell_side, split(low, high));
-  }
-  return row_fits(magnitudes, least);
-}
-
 inline std::uint16_t* half_of(std::uint16_t* cells, std::size_t chunk, std::size_t part,
                               std::size_t half) {
   return cells + chunk * cell_size + (2 * part + half) * half_size;
 }
 
-bool pack_left(const float* a, std::size_t stride, std::size_t rows, std::size_t depth,
-               std::uint16_t* cells) {
+/// Up to 32 rows of m as the lines of cells; zeros for those missing, in the second half only if it
+/// is wanted. Whether they can be split.
+bool pack_rows(const float* m, std::size_t stride, std::size_t rows, std::size_t depth, float least,
+               bool both_halves, std::uint16_t* cells) {
   bool fits = true;
-  for (std::size_t i = 0; i < cell_side; ++i) {
-    const auto store = [&](std::size_t chunk, const Parts& parts) {
+  for (std::size_t i = 0; i < (both_halves ? cell_side : lanes); ++i) {
+    __m512i magnitudes = _mm512_setzero_si512();
+    const float* const row = m + (i < rows ? i : 0) * stride;
+    for (std::size_t k = 0; k < depth; k += cell_side) {
+      const std::size_t rest = i < rows ? depth - k : 0;
+      const __m512 low = _mm512_maskz_loadu_ps(first(rest), row + k);
+      const __m512 high = _mm512_maskz_loadu_ps(first(beyond(rest, lanes)), row + k + lanes);
+      magnitudes = largest(largest(magnitudes, low), high);
+      const Parts parts = split(low, high);
       for (std::size_t p = 0; p < cell_parts; ++p)
-        _mm512_storeu_si512(half_of(cells, chunk, p, i / lanes) + i % lanes * cell_side,
+        _mm512_storeu_si512(half_of(cells, k / cell_side, p, i / lanes) + i % lanes * cell_side,
                             parts.part[p]);
-    };
-    if (i < rows)
-      fits = split_row(a + i * stride, depth, split_least_left, store) && fits;
-    else if (rows > lanes || i < lanes) // a second half without rows is not read
-      for (std::size_t k = 0; k < depth; k += cell_side) store(k / cell_side, Parts{});
+    }
+    fits = row_fits(magnitudes, least) && fits;
   }
   return fits;
+}
+
+bool pack_left(const float* a, std::size_t stride, std::size_t rows, std::size_t depth,
+               std::uint16_t* cells) {
+  return pack_rows(a, stride, rows, depth, split_least_left, rows > lanes, cells);
 }
 
 /// Lines of 16 × 16 pairs become columns.
@@ -112,19 +109,8 @@ inline void transpose(const std::uint16_t* from, std::uint16_t* to) {
 
 bool pack_right_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t cols,
                            std::uint16_t* cells) {
-  bool fits = true;
+  const bool fits = pack_rows(b, stride, cols, depth, split_least_right, true, cells);
   alignas(64) std::uint16_t lines[half_size];
-  for (std::size_t j = 0; j < cell_side; ++j) {
-    const auto store = [&](std::size_t chunk, const Parts& parts) {
-      for (std::size_t p = 0; p < cell_parts; ++p)
-        _mm512_storeu_si512(half_of(cells, chunk, p, j / lanes) + j % lanes * cell_side,
-                            parts.part[p]);
-    };
-    if (j < cols)
-      fits = split_row(b + j * stride, depth, split_least_right, store) && fits;
-    else
-      for (std::size_t k = 0; k < depth; k += cell_side) store(k / cell_side, Parts{});
-  }
   for (std::size_t k = 0; k < depth; k += cell_side)
     for (std::size_t h = 0; h < 2 * cell_parts; ++h) {
       std::uint16_t* const half = half_of(cells, k / cell_side, 0, h);
