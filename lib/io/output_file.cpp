@@ -126,7 +126,7 @@ void OutputFile::resize(std::uint64_t size) {
   const int result =
       file_.fd() >= 0 ? ::ftruncate(file_.fd(), length) : ::truncate(temporary_.c_str(), length);
   if (result != 0) refuse(errno);
-  if (file_.fd() >= 0 && !is_direct_) map_ = OutputMap(file_.fd(), size);
+  if (file_.fd() >= 0 && !is_direct_) map_.open(file_.fd(), size);
 }
 
 void OutputFile::send(int fd) {
@@ -161,7 +161,7 @@ void OutputFile::commit() {
 }
 
 void OutputFile::close() {
-  map_ = OutputMap();
+  map_.close();
   // Some file systems say only on closing that they had no room.
   if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
 }
