@@ -60,24 +60,35 @@ bool lacks_output_projection(const Layer& layer, Stage stage) {
          layer.dims.d_out != layer.dims.H * layer.dims.d_v;
 }
 
-/// Whether q, k or v would have to be made of an X, or a given x, that does not fit: no W to change
-/// its width, or other tokens than the keys.
+/// What q, k or v is made of.
+struct Input {
+  std::string_view name; ///< "" if it is not there
+  std::size_t rows = 0, cols = 0;
+};
+
+Input input_of(const Layer& layer, Stage stage) {
+  const bool is_k = stage == Stage::k;
+  if (const Tensor& own = is_k ? layer.X_k : layer.X_v; stage != Stage::q && !own.empty())
+    return {is_k ? "X_k" : "X_v", own.shape()[own.rank() - 2], own.shape().back()};
+  if (!layer.has_given(Stage::x) && layer.X.empty()) return {};
+  return {layer.has_given(Stage::x) ? "x" : "X", layer.dims.T, layer.dims.d_model};
+}
+
+/// Whether q, k or v would have to be made of an input that does not fit: other tokens than it has,
+/// or no W to change its width. Widths are checked where a layer is assembled only as far as its
+/// first steps are not replaced by stages that are given.
 bool lacks_fitting_input(const Layer& layer, Stage stage) {
-  if (!layer.has_given(Stage::x) && layer.X.empty()) return false;
+  if (stage != Stage::q && stage != Stage::k && stage != Stage::v) return false;
+  const Input input = input_of(layer, stage);
+  if (input.name.empty()) return false;
   const Dims& dims = layer.dims;
-  const auto narrower = [&](const Tensor& W, std::size_t width) {
-    return W.empty() && dims.d_model != width;
-  };
-  switch (stage) {
-  case Stage::q:
-    return narrower(layer.W_q, dims.H * dims.d_k);
-  case Stage::k:
-    return layer.X_k.empty() && (dims.T != dims.S || narrower(layer.W_k, dims.H_kv * dims.d_k));
-  case Stage::v:
-    return layer.X_v.empty() && (dims.T != dims.S || narrower(layer.W_v, dims.H_kv * dims.d_v));
-  default:
-    return false;
-  }
+  const Tensor& W = stage == Stage::q ? layer.W_q : stage == Stage::k ? layer.W_k : layer.W_v;
+  const std::size_t width = stage == Stage::q   ? dims.H * dims.d_k
+                            : stage == Stage::k ? dims.H_kv * dims.d_k
+                                                : dims.H_kv * dims.d_v;
+  const bool fits =
+      W.empty() ? input.cols == width : W.shape()[0] == input.cols && W.shape()[1] == width;
+  return !fits || input.rows != (stage == Stage::q ? dims.T : dims.S);
 }
 
 } // namespace
@@ -161,12 +172,13 @@ void require_stage(const Layer& layer, Stage stage) {
         "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
         "that is given is {} wide",
         info.name, layer.dims.H, layer.dims.d_v, layer.dims.d_out);
-  if (lacks_fitting_input(layer, stage))
-    fail("{} cannot be computed: {} {} of {} numbers, and that does not fit; give {} or W_{}, or "
-         "fix {}",
-         info.name, layer.has_given(Stage::x) ? "x, which is given, has" : "X has",
-         counted(layer.dims.T, "tokens"), layer.dims.d_model, info.name, info.name,
-         layer.has_given(Stage::x) ? "x" : "X");
+  if (lacks_fitting_input(layer, stage)) {
+    const Input input = input_of(layer, stage);
+    fail(
+        "{} cannot be computed: {} has {} of {}, and that does not fit; give {} or W_{}, or fix {}",
+        info.name, input.name, counted(input.rows, "tokens"), counted(input.cols, "numbers"),
+        info.name, info.name, input.name);
+  }
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}", info.name,

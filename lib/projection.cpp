@@ -10,8 +10,8 @@ namespace mha {
 
 namespace {
 
-/// Columns of one product of oneDNN: its bits depend on their number, the others' do not. What remains at
-/// the end goes with the last tile.
+/// Columns of one product of oneDNN: its bits depend on their number, the others' do not. What
+/// remains at the end goes with the last tile.
 constexpr std::size_t column_tile = 512;
 
 } // namespace

@@ -52,7 +52,7 @@ private:
   Temporary removed_;     // … which goes, unless it has become the target
   File file_;
   OutputMap map_; // of it, once its size is known
-  File direct_; // the pipe or device, open; or standard output
+  File direct_;   // the pipe or device, open; or standard output
   bool is_direct_ = false;
   bool is_published_ = false,
        is_exchanged_ = false; // exchanged: the old file has the temporary name

@@ -36,8 +36,7 @@ template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t firs
                                              std::size_t first_col, Matrix<T> c,
                                              bool accumulate) const {
   if constexpr (std::is_same_v<T, float>)
-    if (routine_ == Routine::split)
-      return split_.multiply(a, first_row, first_col, c, accumulate);
+    if (routine_ == Routine::split) return split_.multiply(a, first_row, first_col, c, accumulate);
   if (packed_.data())
     multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
                     first_col, c, accumulate);

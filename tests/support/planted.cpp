@@ -245,7 +245,8 @@ const std::vector<Mistake>& mistakes() {
        [](I& o) {
          o.steps.push_back({"weights", mean_over_heads});
        }},
-      {"output.missing", "head_result", square_out, [](I& o) { o.layer.W_o = {}, o.layer.b_o = {}; }},
+      {"output.missing", "head_result", square_out,
+       [](I& o) { o.layer.W_o = {}, o.layer.b_o = {}; }},
       {"output.transposed", "head_result", square_out, [](I& o) { read_turned(o.layer.W_o); }},
       {"residual.missing", "residual",
        [](Layer& l, Random&) { return l.residual = l.W_o.shape[1] == l.X.shape[2]; },
