@@ -98,7 +98,9 @@ void draw_glyph(TextPixels& to, int glyph, double x, double baseline, double siz
         continue;
       std::uint8_t& pixel =
           to.coverage[static_cast<std::size_t>(at_y) * to.width + static_cast<std::size_t>(at_x)];
-      pixel = std::max(pixel, pixels[static_cast<std::size_t>(row * width + col)]);
+      pixel =
+          std::max(pixel, pixels[static_cast<std::size_t>(row) * static_cast<std::size_t>(width) +
+                                 static_cast<std::size_t>(col)]);
     }
 }
 

@@ -310,7 +310,7 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
     std::string title = panel_title(p_, panel);
     if (last - first > 1 && display_width(title) + border() > width) title = short_title(panel);
     if (p_.styles.size() > 1) title += " · " + range_text(p_.style(i));
-    title = std::string(border(), ' ') + title;
+    title.insert(0, border(), ' ');
     if (last - first > 1) title = shortened(title, width);
     out_ += i + 1 < last ? pad_right(title, width + gap) : title;
   }

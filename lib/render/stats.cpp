@@ -145,7 +145,7 @@ std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& col
   for (const Measure* measure : columns) text += between + std::string(measure->name);
   text += '\n';
   for (const auto& [layer, head] : rows) {
-    text += word(layer) + between + std::to_string(head.head) + between + word(head.kind);
+    text += fmt::format("{1}{0}{2}{0}{3}", between, word(layer), head.head, word(head.kind));
     for (const Measure* measure : columns)
       text += between + exact(*measure, head, Dialect::csv, precision);
     text += '\n';
