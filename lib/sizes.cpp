@@ -51,6 +51,11 @@ private:
     const auto found = parts_.find(name);
     return found == parts_.end() ? nullptr : &found->second;
   }
+  /// What is projected: x that is given, or X.
+  const Part* input() const {
+    const auto x = given_.find(Stage::x);
+    return part(x == given_.end() ? "X" : x->second);
+  }
   std::string where() const {
     if (parts_.empty()) return "no tensors";
     const std::string& source = parts_.begin()->second.source;
@@ -175,8 +180,8 @@ private:
              counted(S_all.value, "keys"), others);
       S.learn(S_all.value - others, S_all.source);
     }
-    // Self-attention: keys and values come from X, or from x that is given.
-    if (!S.known && T.known && (part("X") || given_.count(Stage::x))) S.learn(T.value, T.source);
+    // Self-attention: keys and values come from the same tokens.
+    if (!S.known && T.known && input()) S.learn(T.value, T.source);
     if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
     if (part("X") && S.known && T.known && S.value != T.value) {
       if (!source_k_ && !given_.count(Stage::k) &&
@@ -202,19 +207,17 @@ private:
   std::optional<std::size_t> projected(const char* W, const Part* source, const Part** says) {
     const Part* p = part(W);
     *says = p ? p : source;
-    // x that is given takes the place of X.
-    const Part* input = source;
-    if (source == part("X") && given_.count(Stage::x)) input = &parts_.at(given_.at(Stage::x));
+    const Part* multiplied = source == part("X") ? input() : source;
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
     if (shape.size() != 2 && shape.size() != 3)
       fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source,
            to_string(shape));
     const std::size_t rows = shape[shape.size() - 2];
-    if (input && input->tensor.shape().back() != rows)
+    if (multiplied && multiplied->tensor.shape().back() != rows)
       fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
-           input->source, counted(input->tensor.shape().back(), "columns"),
-           shape.back() == input->tensor.shape().back()
+           multiplied->source, counted(multiplied->tensor.shape().back(), "columns"),
+           shape.back() == multiplied->tensor.shape().back()
                ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
                : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];

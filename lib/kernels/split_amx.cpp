@@ -201,7 +201,7 @@ template <bool both> inline void multiply_cells(const std::uint16_t* left,
 
 void multiply_whole(const std::uint16_t* left, const std::uint16_t* right, std::size_t cells,
                     bool both, float* c, std::size_t c_stride, bool accumulate) {
-  const auto line = static_cast<std::size_t>(c_stride * sizeof(float));
+  const std::size_t line = c_stride * sizeof(float);
   float* const below = c + lanes * c_stride;
   // The tile intrinsics do not say which memory they read.
   __asm__ volatile("" ::: "memory");
