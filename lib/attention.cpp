@@ -25,7 +25,7 @@ namespace {
 
 template <class T> class Forward {
 public:
-  Forward(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads);
+  Forward(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
 
   PartTimes run() {
     PartTimes seconds;
@@ -58,8 +58,8 @@ private:
   void project_keys(const Projection<T>& W_k, const RowTile& tile);
   void project_values(const Projection<T>& W_v, const RowTile& tile);
   void normalise_input(const RowTile& tile);
-  std::vector<RowTile> all_rows(const std::vector<RowTile>& some) const;
   void add_other_keys(Stage all, Stage current, const Tensor& past, const Tensor& extra);
+  void let_inputs_go();
   void attend();
   void attend(std::size_t b, std::size_t h, std::size_t first_query, std::size_t n);
   std::size_t band_queries() const;
@@ -73,7 +73,7 @@ private:
   void for_rows(const std::vector<Rows>& all) const;
   void show_tokens(Stage stage) { token.show(stage, observer, threads); }
 
-  const Layer& layer;
+  Layer layer;
   const Plan& plan;
   Observer& observer;
   const Dims& dims;
@@ -86,15 +86,15 @@ private:
   std::vector<std::uint8_t> finite_values;        ///< likewise: v has no NaN or infinity
 };
 
-template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_plan,
+template <class T> Forward<T>::Forward(Layer the_layer, const Plan& the_plan,
                                        Observer& the_observer, std::size_t the_threads)
-    : layer(the_layer),
+    : layer(std::move(the_layer)),
       plan(the_plan),
       observer(the_observer),
-      dims(the_layer.dims),
-      threads(the_threads == 0 ? threads_for(the_layer) : the_threads),
-      meter(the_layer, the_plan),
-      token(the_layer, the_plan) {
+      dims(layer.dims),
+      threads(the_threads == 0 ? threads_for(layer) : the_threads),
+      meter(layer, plan),
+      token(layer, plan) {
   // Which routine multiplies follows from the layer's shape alone.
   std::size_t narrowest = dims.d_out;
   for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
@@ -102,6 +102,8 @@ template <class T> Forward<T>::Forward(const Layer& the_layer, const Plan& the_p
   projecting = routine_for<T>(2 * dims.B, std::max(dims.T, dims.S), narrowest, dims.d_model);
   scoring = routine_for<T>(dims.B * dims.H, dims.T, dims.S_all, dims.d_k);
   weighing = routine_for<T>(dims.B * dims.H, dims.T, dims.d_v, dims.S_all);
+  if (!computes(Stage::v)) layer.W_v = {};
+  if (!computes(Stage::output) && !computes(Stage::head_result)) layer.W_o = {};
 }
 
 /// Works through the tiles of all of these at once. Few rows that are multiplied by splitting are
@@ -135,7 +137,7 @@ template <class T> void Forward<T>::project() {
   const bool rows_for_keys =
       (computes(Stage::k) && layer.X_k.empty()) || (computes(Stage::v) && layer.X_v.empty());
   if (computes(Stage::x) && layer.settings.input_norm != InputNorm::none)
-    for_rows({{dims.T, rows_for_keys ? all_rows(queries) : queries, 0,
+    for_rows({{dims.T, rows_for_keys ? whole_items(queries, dims.T) : queries, 0,
                [&](const RowTile& tile) { normalise_input(tile); }}});
   show_tokens(Stage::x);
 
@@ -163,15 +165,19 @@ template <class T> void Forward<T>::project() {
   for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope, Stage::k, Stage::k_norm,
                       Stage::k_rope, Stage::k_all, Stage::v, Stage::v_all})
     show_tokens(stage);
+  let_inputs_go();
 }
 
-/// Every row of the batch items of some rows.
-template <class T>
-std::vector<RowTile> Forward<T>::all_rows(const std::vector<RowTile>& some) const {
-  std::vector<RowTile> all;
-  for (const RowTile& run : some)
-    if (all.empty() || all.back().batch != run.batch) all.push_back({run.batch, 0, dims.T, {}});
-  return all;
+/// Scores are made of q_rope and k_all, head_out of v_all; X may be added to the output.
+template <class T> void Forward<T>::let_inputs_go() {
+  std::vector<Stage> read{Stage::x,      Stage::q,      Stage::q_norm, Stage::k,
+                          Stage::k_norm, Stage::k_rope, Stage::v};
+  if (!computes(Stage::scores)) read.insert(read.end(), {Stage::q_rope, Stage::k_all});
+  if (!computes(Stage::head_out)) read.push_back(Stage::v_all);
+  for (Stage stage : read) token.let_go(stage), layer.given[index_of(stage)] = {};
+  for (Tensor* input : {&layer.X_k, &layer.X_v, &layer.W_q, &layer.W_k, &layer.W_v}) *input = {};
+  if (!computes(Stage::residual)) layer.X = {};
+  rotary = {};
 }
 
 template <class T> void Forward<T>::normalise_input(const RowTile& tile) {
@@ -242,11 +248,9 @@ void Forward<T>::add_other_keys(Stage all, Stage current, const Tensor& past, co
 template <class T> void Forward<T>::attend() {
   // Blocks hand on head_out, or maps, rows and head_result that somebody wants.
   const bool in_blocks =
-      std::any_of(stages().begin(), stages().end(),
-                  [&](const StageInfo& info) {
-                    return info.kind != Kind::token ? contains(plan.needed, info.stage) : false;
-                  }) ||
-      computes(Stage::head_out);
+      computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
+        return info.kind != Kind::token && contains(plan.needed, info.stage);
+      });
   if (in_blocks) {
     prepare_keys();
     parallel_for(plan.units.size(), threads, [&](std::size_t i) {
@@ -386,9 +390,10 @@ template <class T> void Forward<T>::merge() {
 
 } // namespace
 
-PartTimes compute(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
-  if (layer.dtype == DType::f64) return Forward<double>(layer, plan, observer, threads).run();
-  return Forward<float>(layer, plan, observer, threads).run();
+PartTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  if (layer.dtype == DType::f64)
+    return Forward<double>(std::move(layer), plan, observer, threads).run();
+  return Forward<float>(std::move(layer), plan, observer, threads).run();
 }
 
 } // namespace mha

@@ -1,5 +1,6 @@
 #include "memory.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -8,12 +9,15 @@
 #include <new>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace mha {
 
 namespace {
 
 constexpr std::size_t alignment = 64; // a cache line, and the widest vector
+
+constexpr std::size_t huge_page = 2 << 20;
 
 // From here on blocks are cut from huge pages. AddressSanitizer and fuzzing watch what malloc
 // gives: there, all comes from it.
@@ -23,7 +27,32 @@ constexpr std::size_t huge_bytes = SIZE_MAX;
 constexpr std::size_t huge_bytes = 256 << 10;
 #endif
 
-/// Blocks in pages of 2 MiB. What is given back joins its free neighbours and is cut again for
+/// `bytes` bytes, whole small pages, from the system, from the start of a huge page on; null if
+/// there are no more.
+std::byte* map_pages(std::size_t bytes) {
+  // One page more than asked for, of which what lies beside is returned at once.
+  void* const mapped = ::mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const start = static_cast<std::byte*>(mapped);
+  const std::size_t before =
+      (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
+  if (before > 0) ::munmap(start, before);
+  if (before < huge_page) ::munmap(start + before + bytes, huge_page - before);
+  ::madvise(start + before, bytes, MADV_HUGEPAGE);
+  return start + before;
+}
+
+/// Zeros come from the system and go back to it: to use a block again would mean to clear it.
+std::shared_ptr<std::byte> take_zeros(std::size_t bytes) {
+  static const auto small_page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  bytes = (bytes + small_page - 1) / small_page * small_page;
+  std::byte* const block = map_pages(bytes);
+  if (!block) return nullptr;
+  return {block, [bytes](std::byte* memory) { ::munmap(memory, bytes); }};
+}
+
+/// Blocks in huge pages. What is given back joins its free neighbours and is cut again for
 /// later requests. Before the system is asked for more, regions without any block are returned to
 /// it: what is used and kept together is hardly more than what was in use at once.
 class HugePages {
@@ -43,8 +72,11 @@ public:
     fresh = best == free_.end();
     if (fresh) {
       return_unused();
-      best = map_region((bytes + page - 1) / page * page);
-      if (best == free_.end()) return nullptr;
+      const std::size_t region = (bytes + huge_page - 1) / huge_page * huge_page;
+      std::byte* const start = map_pages(region);
+      if (!start) return nullptr;
+      regions_.emplace(start, region);
+      best = free_.emplace(start, region).first;
     }
     const auto [block, size] = *best;
     free_.erase(best);
@@ -70,7 +102,6 @@ public:
   }
 
 private:
-  static constexpr std::size_t page = 2 << 20;
   using Ranges = std::map<std::byte*, std::size_t>;
 
   void return_unused() {
@@ -86,21 +117,6 @@ private:
     }
   }
 
-  /// A new region, free as a whole; free_.end() if there is no memory.
-  Ranges::iterator map_region(std::size_t bytes) {
-    // One page more than asked for, of which what lies beside whole pages is returned at once.
-    void* const mapped =
-        ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) return free_.end();
-    auto* const start = static_cast<std::byte*>(mapped);
-    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(start) % page) % page;
-    if (before > 0) ::munmap(start, before);
-    if (before < page) ::munmap(start + before + bytes, page - before);
-    ::madvise(start + before, bytes, MADV_HUGEPAGE);
-    regions_.emplace(start + before, bytes);
-    return free_.emplace(start + before, bytes).first;
-  }
-
   std::mutex lock_;
   Ranges free_;    ///< start and size of what no block has, as large as they can be in a region
   Ranges regions_; ///< start and size of what was mapped
@@ -110,6 +126,7 @@ private:
 
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
   const std::size_t lines = (bytes / alignment + 1) * alignment;
+  if (zeroed && bytes >= std::max(huge_bytes, huge_page)) return take_zeros(lines);
   if (bytes >= huge_bytes) {
     bool fresh = false;
     std::byte* block = HugePages::get().take(lines, fresh);

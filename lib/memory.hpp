@@ -7,9 +7,10 @@
 namespace mha {
 
 /// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 256
-/// KiB on they lie in huge pages where the system has them, and what is given back serves the next
-/// requests: to clear the same pages again takes longer than to compute what goes there, and blocks
-/// scattered over small pages crowd some places of the second cache and leave others empty.
+/// KiB on they lie in huge pages where the system has them: blocks scattered over small pages crowd
+/// some places of the second cache and leave others empty. Blocks that were not zeroed serve the
+/// next requests when they are given back: to have the same pages cleared again takes longer than
+/// to compute what goes there. Large zeroed ones, which files are read into, return to the system.
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
 
 /// Room for numbers that a thread uses again and again. Growing loses what was there.

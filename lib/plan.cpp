@@ -110,6 +110,13 @@ std::vector<RowTile> key_rows(const Layer& layer, const Plan& plan, std::size_t 
   return list;
 }
 
+std::vector<RowTile> whole_items(const std::vector<RowTile>& some, std::size_t rows) {
+  std::vector<RowTile> all;
+  for (const RowTile& run : some)
+    if (all.empty() || all.back().batch != run.batch) all.push_back({run.batch, 0, rows, {}});
+  return all;
+}
+
 std::vector<RowTile> row_tiles(const std::vector<RowTile>& runs, std::size_t rows) {
   const std::size_t height = rows <= 512 ? 64 : 256; // enough tiles for the cores
   std::vector<RowTile> tiles;

@@ -49,6 +49,8 @@ std::vector<RowTile> query_rows(const Layer& layer, const Plan& plan);
 /// All `rows` rows of each batch item of the units, and the key/value heads that they read; where
 /// keys are only handed out, those of handed_out().
 std::vector<RowTile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows);
+/// All `rows` rows of the batch items of some rows.
+std::vector<RowTile> whole_items(const std::vector<RowTile>& some, std::size_t rows);
 /// The same rows in tiles, whose height follows from the number of a batch item's rows alone.
 std::vector<RowTile> row_tiles(const std::vector<RowTile>& runs, std::size_t rows);
 /// The same rows, each run cut by its heads into at most `pieces`, which begin where a multiple of

@@ -24,6 +24,9 @@ public:
   /// The same, for who computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b);
 
+  /// Forgets a stage that nobody reads any more; its memory goes when no other step shares it.
+  void let_go(Stage stage) { tensors_[index_of(stage)] = {}; }
+
   /// Shows an observer the pieces of a stage that the plan hands out.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
 

@@ -48,7 +48,7 @@ private:
   void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void create(Files& files) const;
-  void compute_into(const LoadedLayer& loaded, Files& files);
+  void compute_into(LoadedLayer loaded, Files& files);
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_part() const { return part || world().count() > 1; }
@@ -147,15 +147,12 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   require_same_input(world(), fingerprint_.text());
   create(files);
   for (const std::string& id : ids) {
-    if (only) {
-      compute_into(*only, files);
-      continue;
-    }
-    const LoadedLayer loaded = [&] {
+    if (!only) {
       const Stopwatch watch(common.read_s);
-      return model.load(id);
-    }();
-    compute_into(loaded, files);
+      only.emplace(model.load(id));
+    }
+    compute_into(std::move(*only), files);
+    only.reset();
   }
   const Stopwatch watch(common.write_s);
   for (auto& [path, file] : files) file.writer->finish();
@@ -219,7 +216,7 @@ void DumpCommand::create(Files& files) const {
   }
 }
 
-void DumpCommand::compute_into(const LoadedLayer& loaded, Files& files) {
+void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   const Stopwatch watch(common.compute_s);
   std::vector<std::unique_ptr<Dump>> dumps;
   Several all;
@@ -233,7 +230,8 @@ void DumpCommand::compute_into(const LoadedLayer& loaded, Files& files) {
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }
-  compute(loaded.layer, my_plan(loaded, all.wants()), all, common.threads);
+  const Plan mine = my_plan(loaded, all.wants());
+  compute(std::move(loaded.layer), mine, all, common.threads);
 }
 
 void DumpCommand::say_skipped(std::size_t all) const {

@@ -113,6 +113,15 @@ void forget(const Bytes& bytes, const char* first, const char* last) {
   if (from < to) ::madvise(const_cast<char*>(start + from), to - from, MADV_DONTNEED);
 }
 
+std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size) {
+  const std::byte* const data = bytes.data.get() + first;
+  if (!bytes.mapped) return {bytes.data, data};
+  return {data, [bytes, size](const std::byte* held) {
+            const auto* const text = reinterpret_cast<const char*>(held);
+            forget(bytes, text, text + size);
+          }};
+}
+
 Bytes read_bytes(const std::string& path) {
   const bool standard = path == "-";
   File file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));

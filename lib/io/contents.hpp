@@ -28,6 +28,9 @@ Bytes read_bytes(const std::string& path);
 /// The pages of a mapped file between two places have been read: they need not stay in memory.
 /// Whoever reads them again gets them from the file.
 void forget(const Bytes& bytes, const char* first, const char* last);
+/// `size` bytes from place `first` on, where they are. When nobody holds them any more, their pages
+/// are forgotten.
+std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
 
 /// One tensor of a file. Its size has been checked against the file; `read` costs only what it
 /// reads.

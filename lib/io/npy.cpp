@@ -223,10 +223,8 @@ Contents read_npy(const Bytes& bytes, bool void_is_bf16) {
   const NpyPlace place{bytes.name, shown(bytes.name), shown(stem) + "=" + shown(path),
                        void_is_bf16};
   const NpyHeader header = parse_npy(place, bytes.text(), bytes.size);
-  const auto data = bytes.data;
-  add_npy(contents, place, stem, header, [data, offset = header.offset] {
-    return std::shared_ptr<const std::byte>(data, data.get() + offset);
-  });
+  add_npy(contents, place, stem, header,
+          [bytes, first = header.offset] { return in_place(bytes, first, bytes.size - first); });
   return contents;
 }
 

@@ -11,7 +11,7 @@ Entry read_raw(const std::string& path, std::string name, DType dtype, const Sha
     fail("{}: {} bytes; {} of {} needs {}", shown(bytes.name), bytes.size, name_of(dtype),
          to_string(shape), wanted ? std::to_string(*wanted) : "more than 2^62");
   return {std::move(name), dtype, shape, false,
-          [dtype, shape, data = bytes.data] { return Tensor(dtype, shape, data); }};
+          [=] { return Tensor(dtype, shape, in_place(bytes, 0, bytes.size)); }};
 }
 
 } // namespace mha::io

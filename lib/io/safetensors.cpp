@@ -153,13 +153,13 @@ void check_places(const std::string& where, std::vector<Place> places, std::uint
   if (at != size) fail("{}: {} bytes too many after the last tensor", where, size - at);
 }
 
-Tensor tensor_at(const Place& place, const std::shared_ptr<const std::byte>& bytes,
-                 std::size_t start) {
-  const std::byte* data = bytes.get() + start + place.begin;
-  if (reinterpret_cast<std::uintptr_t>(data) % size_of(place.dtype) == 0)
-    return {place.dtype, place.shape, {bytes, data}};
+Tensor tensor_at(const Place& place, const Bytes& bytes, std::size_t start) {
+  const std::shared_ptr<const std::byte> data =
+      in_place(bytes, start + place.begin, place.end - place.begin);
+  if (reinterpret_cast<std::uintptr_t>(data.get()) % size_of(place.dtype) == 0)
+    return {place.dtype, place.shape, data};
   Tensor copy(place.dtype, place.shape);
-  if (copy.bytes() > 0) std::memcpy(copy.raw_mutable(), data, copy.bytes());
+  if (copy.bytes() > 0) std::memcpy(copy.raw_mutable(), data.get(), copy.bytes());
   return copy;
 }
 
@@ -196,10 +196,9 @@ Contents read_safetensors(const Bytes& bytes) {
     std::string name = place.name;
     const DType dtype = place.dtype;
     Shape shape = place.shape;
-    contents.tensors.push_back({std::move(name), dtype, std::move(shape), false,
-                                [place = std::move(place), data = bytes.data, start] {
-                                  return tensor_at(place, data, start);
-                                }});
+    contents.tensors.push_back(
+        {std::move(name), dtype, std::move(shape), false,
+         [place = std::move(place), bytes, start] { return tensor_at(place, bytes, start); }});
   }
   for (auto& [key, text_value] : header.metadata) {
     if (key == "format") continue; // "pt": which library wrote the file, no setting

@@ -258,7 +258,7 @@ std::shared_ptr<const std::byte> stored(const Bytes& archive, const ZipMember& m
   }
   require_crc(member, crc);
   if (copy) return copy;
-  return {archive.data, data + skip};
+  return in_place(archive, member.offset + skip, member.size - skip);
 }
 
 } // namespace
