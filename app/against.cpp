@@ -1,5 +1,7 @@
 #include "against.hpp"
 
+#include "analysis/compare.hpp"
+#include "console.hpp"
 #include "retype.hpp"
 
 namespace mha::app {
@@ -21,6 +23,21 @@ void require_against(std::string_view command, const std::vector<std::string>& a
     throw UsageError(fmt::format("{} needs --against REF: a file or folder of another "
                                  "implementation's stages, or STAGE=FILE",
                                  command));
+}
+
+Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
+                         Common& common, bool notes) {
+  Reference reference = [&] {
+    const Stopwatch watch(common.read_s);
+    return read_reference(loaded.layer, against, loaded.id);
+  }();
+  const Stopwatch watch(common.compute_s);
+  settle(loaded.layer, reference, common.threads);
+  if (common.strict && !reference.notes.empty())
+    fail("--against: {} (an error by --strict)", reference.notes[0]);
+  if (!common.quiet && notes)
+    for (const std::string& note : reference.notes) print_note(note, common.color);
+  return reference;
 }
 
 std::string retyped_against(const std::vector<std::string>& against) {

@@ -1,7 +1,8 @@
 #pragma once
 // --against: the stages of another implementation.
 
-#include "cli.hpp"
+#include "options.hpp"
+#include "reference.hpp"
 
 namespace mha::app {
 
@@ -9,6 +10,11 @@ namespace mha::app {
 void add_against(Cli& cli, std::vector<std::string>& against);
 /// Throws UsageError where it was not given to this command.
 void require_against(std::string_view command, const std::vector<std::string>& against);
+
+/// The reference for one layer, in which each name has one meaning: its notes go to standard error
+/// unless `notes` is false; with --strict the first one is an error.
+Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
+                         Common& common, bool notes);
 
 /// " --against REF …", for a command line that a reader can copy.
 std::string retyped_against(const std::vector<std::string>& against);

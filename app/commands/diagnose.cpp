@@ -2,7 +2,6 @@
 
 #include "render/diagnose.hpp"
 #include "against.hpp"
-#include "analysis/compare.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
@@ -89,14 +88,8 @@ int DiagnoseCommand::run() {
   const render::Sink sink = file.sink();
   for (const std::string& id : model->chosen()) {
     const LoadedLayer loaded = load_layer(*model, id, common);
-    Reference reference = [&] {
-      const Stopwatch watch(common.read_s);
-      return read_reference(loaded.layer, against, id);
-    }();
+    const Reference reference = load_reference(loaded, against, common, !as_json);
     const Stopwatch watch(common.compute_s);
-    settle(loaded.layer, reference, common.threads);
-    if (!common.quiet && !as_json)
-      for (const std::string& note : reference.notes) print_note(note, common.color);
     found.push_back(
         {id, diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads)});
     Diagnosis& diagnosis = found.back().diagnosis;

@@ -120,16 +120,8 @@ int DiffCommand::run() {
   for (const std::string& id : model->chosen()) {
     const LoadedLayer loaded = load_layer(*model, id, common);
     some_stages(loaded.layer);
-    Reference reference = [&] {
-      const Stopwatch watch(common.read_s);
-      return read_reference(loaded.layer, against, id);
-    }();
+    const Reference reference = load_reference(loaded, against, common, !as_json);
     const Stopwatch watch(common.compute_s);
-    settle(loaded.layer, reference, common.threads);
-    if (common.strict && !reference.notes.empty())
-      fail("--against: {} (an error by --strict)", reference.notes[0]);
-    if (!common.quiet && !as_json)
-      for (const std::string& note : reference.notes) print_note(note, common.color);
     const Diff found = diff(loaded.layer, reference, tolerances, common.threads);
     if (found.stages.empty())
       fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
