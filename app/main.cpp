@@ -8,6 +8,7 @@
 #include "ranks/ranks.hpp"
 #include "signals.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -80,7 +81,20 @@ int run(std::vector<std::string> arguments) {
 
 } // namespace mha::app
 
+namespace {
+
+/// Whoever starts this program may have closed its standard streams. The numbers must not go to the
+/// next files that are opened: what is written there fails, as it should.
+void occupy_standard_streams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int lowest = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+} // namespace
+
 int main(int count, char** words) {
+  occupy_standard_streams();
   mha::app::handle_signals();
   mha::Ranks& ranks = mha::world();
   if (!ranks.is_first()) mha::app::be_silent();

@@ -175,7 +175,8 @@ template <class T> void Forward<T>::let_inputs_go() {
   if (!computes(Stage::scores)) read.insert(read.end(), {Stage::q_rope, Stage::k_all});
   if (!computes(Stage::head_out)) read.push_back(Stage::v_all);
   for (Stage stage : read) token.let_go(stage), layer.given[index_of(stage)] = {};
-  for (Tensor* input : {&layer.X_k, &layer.X_v, &layer.W_q, &layer.W_k, &layer.W_v}) *input = {};
+  layer.X_k = layer.X_v = layer.W_q = layer.W_k = layer.W_v = {};
+  layer.k_past = layer.v_past = layer.k_extra = layer.v_extra = {};
   if (!computes(Stage::residual)) layer.X = {};
   rotary = {};
 }

@@ -39,7 +39,8 @@ struct PartTimes {
 /// Computes what the plan says and shows `observer` every piece of the wanted stages. `threads` 0 =
 /// threads_for(layer). A stage's bits depend on the layer alone: not on the plan, nor the threads.
 /// A tensor of the layer is let go once nothing more is made of it: whoever moves the layer in has
-/// its memory back then. `plan` and `observer` may have been made for the layer moved in.
+/// its memory back then; an observer that looks into that layer (Comparison, Pool) must not be
+/// used.
 PartTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
 
 } // namespace mha

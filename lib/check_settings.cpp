@@ -1,5 +1,7 @@
 #include "check_settings.hpp"
 
+#include "graph.hpp"
+
 #include <algorithm>
 
 namespace mha {
@@ -63,8 +65,13 @@ void check_settings(const Layer& layer, const std::string& head_source,
     fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give "
          "layer or rms",
          origin("input_norm"));
+  const StageSet available = available_stages(layer);
+  const auto any_of = [&](std::initializer_list<Stage> stages) {
+    return std::ranges::any_of(stages, [&](Stage stage) { return contains(available, stage); });
+  };
   const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
-  if (s.rope != Rope::none && d.d_k > 0 && (rotated > d.d_k || rotated % 2 != 0))
+  if (s.rope != Rope::none && any_of({Stage::q, Stage::q_norm, Stage::k, Stage::k_norm}) &&
+      (rotated > d.d_k || rotated % 2 != 0))
     fail("{}: rope rotates {} dimensions, a head of {} has {}: expected an even number up to that",
          origin(s.rope_dims == 0 ? "rope" : "rope_dims"), rotated, head_source, d.d_k);
   if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor >= s.rope_high_freq_factor)
@@ -73,10 +80,12 @@ void check_settings(const Layer& layer, const std::string& head_source,
          origin(s.origins.count("rope_low_freq_factor") ? "rope_low_freq_factor"
                                                         : "rope_high_freq_factor"),
          s.rope_low_freq_factor, s.rope_high_freq_factor);
-  if (s.residual && d.d_model > 0 && d.d_model != d.d_out)
+  if (s.residual && !layer.X.empty() && d.d_model != d.d_out)
     fail("{}: residual adds X, {} wide, and the output of {}, {} wide: the widths differ",
          origin("residual"), d.d_model, output_source, d.d_out);
 
+  if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
+    notes.push_back(why_no_scale(layer));
   for (const auto& [name, from] : s.origins)
     if (from.starts_with("--"))
       if (const std::string why = idle(layer, name); !why.empty())

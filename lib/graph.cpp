@@ -1,6 +1,7 @@
 #include "graph.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -93,6 +94,17 @@ bool lacks_fitting_input(const Layer& layer, Stage stage) {
 
 } // namespace
 
+bool lacks_scale(const Layer& layer) {
+  return !layer.has_given(Stage::scaled) && !std::isfinite(layer.scale());
+}
+
+std::string why_no_scale(const Layer& layer) {
+  const bool d_k = layer.settings.scale == ScaleKind::d_k;
+  return fmt::format("scaled and what follows cannot be computed: scale is 1/√{0}, but {0} is 0 or "
+                     "nothing says it; give --scale a number",
+                     d_k ? "d_k" : "d_model");
+}
+
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   switch (stage) {
   case Stage::x:
@@ -125,7 +137,8 @@ StageSet available_stages(const Layer& layer) {
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage) ||
         (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage) &&
-         !lacks_fitting_input(layer, info.stage)))
+         !lacks_fitting_input(layer, info.stage) &&
+         !(info.stage == Stage::scaled && lacks_scale(layer))))
       available.set(index_of(info.stage));
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
@@ -179,6 +192,8 @@ void require_stage(const Layer& layer, Stage stage) {
         info.name, input.name, counted(input.rows, "tokens"), counted(input.cols, "numbers"),
         info.name, info.name, input.name);
   }
+  if (lacks_scale(layer) && contains(available, Stage::scores) && stage >= Stage::scaled)
+    fail("{}: {}", info.name, why_no_scale(layer));
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}", info.name,

@@ -13,6 +13,10 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage);
 /// Whether the tensors and stages that a stage is computed from are there, itself not being given.
 /// `available` holds the stages before it that are.
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available);
+/// Whether `scaled` would have to be computed with a scale of 1/√ of a width that is 0, or unknown.
+bool lacks_scale(const Layer& layer);
+/// What this means, and the cure.
+std::string why_no_scale(const Layer& layer);
 /// The stages that are given or can be computed.
 StageSet available_stages(const Layer& layer);
 /// Throws Error that lists the stages there are, if `stage` is not among them.

@@ -62,7 +62,8 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
     stride *= n;
   }
   const std::size_t last = shape.back();
-  result.keys = last == 1 && dims.S_all != 1 ? dims.S_all : last;
+  // One key is not all of them where there are extra ones, which no mask of the user's covers.
+  result.keys = last == 1 && last != keys ? dims.S_all : last;
   return result;
 }
 

@@ -41,8 +41,8 @@ struct Visible {
 };
 Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t);
 
-/// The keys, in whole steps, that some queries can see; all of them where a mask
-/// other than these cannot be relied on (docs/design.md, "Same bits").
+/// The keys that some queries can see, in whole steps: to the last one where there are extra or
+/// zero keys.
 Visible visible_tiles(const Layer& layer, std::size_t b, std::size_t first_query,
                       std::size_t queries, std::size_t step);
 

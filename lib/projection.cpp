@@ -24,9 +24,11 @@ template <class T> Projection<T>::Projection(Routine routine, const Tensor& W, c
 
 template <class T>
 void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const {
+  // Columns that are cut freely go with whoever has the heads that begin there, the remainder too.
   const bool cut_freely = routine_ != Routine::onednn;
   const std::size_t step = cut_freely ? Operand<T>::column_step : column_tile;
-  const std::size_t tiles = std::max<std::size_t>(1, y.cols / step);
+  const std::size_t tiles =
+      cut_freely ? (y.cols + step - 1) / step : std::max<std::size_t>(1, y.cols / step);
   const std::size_t first = std::min(heads.first * width / step, tiles - 1);
   const std::size_t last = std::min((heads.last * width + step - 1) / step, tiles);
   for (std::size_t tile = first; tile < last; ++tile) {

@@ -39,7 +39,6 @@ std::vector<Stage> meanings_of(std::string_view name) {
   return {};
 }
 
-/// "z=out.npy" or "ref.npz: attn.hook_z", with the file as it was typed.
 class Reader {
 public:
   Reader(const Layer& layer, std::string layer_id)
@@ -51,7 +50,8 @@ public:
 
 private:
   struct Named {
-    std::string name, where;
+    std::string name;
+    std::string where; ///< "z=out.npy" or "ref.npz: attn.hook_z", with the file as it was typed
     const io::Entry* entry = nullptr;
     std::string axes;
     bool bound = false;

@@ -127,13 +127,15 @@ Pick everything(std::size_t count) {
   return pick;
 }
 
-/// The key/value heads that the chosen query heads read, once each.
+/// The key/value heads that the chosen query heads read, once each, in the order of these.
 Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
   if (!heads) return everything(dims.H_kv);
   Pick pick = heads->resolve(dims.H, "heads");
-  for (std::size_t& h : pick.indices) h = kv_head_of(dims, h);
-  std::sort(pick.indices.begin(), pick.indices.end());
-  pick.indices.erase(std::unique(pick.indices.begin(), pick.indices.end()), pick.indices.end());
+  std::vector<std::size_t> read;
+  for (std::size_t h : pick.indices)
+    if (const std::size_t kv = kv_head_of(dims, h); std::ranges::find(read, kv) == read.end())
+      read.push_back(kv);
+  pick.indices = std::move(read);
   return pick;
 }
 

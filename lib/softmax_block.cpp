@@ -44,7 +44,8 @@ template <class T> void SoftmaxBlock<T>::start(const Layer& layer, const Plan& p
 
   rows_.room_for(queries * keys_);
   scales_late_ =
-      scale_ > 0 && computes(Stage::scaled) && computes(Stage::exp) &&
+      scale_ > 0 && computes(Stage::scaled) && computes(Stage::masked) &&
+      computes(Stage::shifted) && computes(Stage::exp) &&
       layer.settings.softmax == Softmax::stable && layer.added.empty() &&
       (computes(Stage::row_max) && !computes(Stage::capped) && !computes(Stage::biased)) &&
       none_wanted({Stage::scaled, Stage::masked, Stage::row_max, Stage::shifted});

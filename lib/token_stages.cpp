@@ -15,7 +15,6 @@ template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b
 template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& plan)
     : layer_(layer), plan_(plan) {
   const Dims& dims = layer.dims;
-  const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
   place(Stage::x, Stage::x, Letter::T, dims.d_model);
   if (layer.settings.input_norm == InputNorm::none && !layer.has_given(Stage::x))
     tensors_[index_of(Stage::x)] = layer.X;
@@ -28,14 +27,15 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
   place(Stage::k_rope, Stage::k_norm, Letter::S, dims.H_kv * dims.d_k);
   place(Stage::k_all, Stage::k_rope, Letter::S_all, dims.H_kv * dims.d_k);
   place(Stage::v_all, Stage::v, Letter::S_all, dims.H_kv * dims.d_v);
-  // head_out is a view of concat's memory, unless one of them is given.
-  place(Stage::concat, Stage::concat, Letter::T, dims.H * dims.d_v);
-  place(Stage::head_out, Stage::concat, Letter::T, dims.H * dims.d_v);
-  if (computes(Stage::head_out) && !layer.has_given(Stage::concat)) {
-    tensors_[index_of(Stage::concat)] = tensors_[index_of(Stage::head_out)];
-  } else if (layer.has_given(Stage::head_out) && !layer.has_given(Stage::concat)) {
-    tensors_[index_of(Stage::concat)] = layer.given[index_of(Stage::head_out)];
-  }
+  // The heads lie side by side: head_out is its own concatenation, unless one is given.
+  place(Stage::head_out, Stage::head_out, Letter::T, dims.H * dims.d_v);
+  Tensor& concat = tensors_[index_of(Stage::concat)];
+  Tensor& head_out = tensors_[index_of(Stage::head_out)];
+  if (layer.has_given(Stage::concat))
+    place(Stage::concat, Stage::concat, Letter::T, dims.H * dims.d_v);
+  else
+    concat = head_out;
+  if (head_out.empty()) head_out = concat;
   place(Stage::output, Stage::output, Letter::T, dims.d_out);
   place(Stage::residual, Stage::residual, Letter::T, dims.d_out);
 }

@@ -14,8 +14,7 @@ template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b
 template <class T> class TokenStages {
 public:
   /// Room for the stages that are computed; given ones are where they are. A step that the layer
-  /// does not have reads as the step before it. head_out is a view of concat's memory, unless one
-  /// is given.
+  /// does not have reads as the step before it. concat is head_out's memory, unless one is given.
   TokenStages(const Layer& layer, const Plan& plan);
 
   const Tensor& tensor(Stage stage) const { return tensors_[index_of(stage)]; }

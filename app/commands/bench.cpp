@@ -24,8 +24,8 @@ struct BenchCommand {
 };
 
 /// Memory that a run gives back is there for the next one, as frameworks' arenas keep it: what is
-/// timed is the computation, not the system clearing the same pages again. Blocks of 4 MiB and more
-/// do not come from here (tensor.cpp).
+/// timed is the computation, not the system clearing the same pages again. Larger blocks come from
+/// memory.cpp, which keeps them anyway.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that it takes

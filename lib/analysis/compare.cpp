@@ -350,7 +350,7 @@ void settle(const Layer& layer, Reference& reference, std::size_t threads) {
     for (const ReferenceStage& one : readings)
       comparison.add(one, default_tolerance(coarser_of(layer.dtype, one.stored)));
     compute(layer, make_plan(layer, comparison.wants()), comparison, threads);
-    // The one with the smallest share of mismatching elements, then of the most alike direction.
+    // One that agrees, then the one of the most alike direction.
     const auto better = [&](const ReferenceStage& one, const ReferenceStage& other) {
       const Difference a = comparison.of(one.stage), b = comparison.of(other.stage);
       if (a.within != b.within) return a.within;

@@ -68,6 +68,26 @@ void compare_stages(const Layer& layer, const std::vector<Target>& targets, cons
   }
 }
 
+/// Whether changes that leave something open tell anything: a stage agrees that did not, and none
+/// that did is spoilt. Where one saved tensor is wrong and the computation is not, some change of
+/// the formula always comes a little closer.
+bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
+  const auto becomes = [&](bool agreeing) {
+    return std::ranges::any_of(stages, [&](const Diagnosis::Compared& one) {
+      return one.before.agrees != agreeing && one.after.agrees == agreeing && one.harmless.empty();
+    });
+  };
+  return becomes(true) && !becomes(false);
+}
+
+/// The first stage that a cause leaves unexplained.
+std::optional<Stage> first_open(const Diagnosis& diagnosis, const Cause& cause) {
+  // A stage may be explained by a change that was found after it.
+  for (const Diagnosis::Compared& one : diagnosis.stages)
+    if (!one.after.agrees && std::ranges::count(cause.unexplained, one.stage) > 0) return one.stage;
+  return std::nullopt;
+}
+
 /// An element of a stage in the form of Layer::given, in the axes that users see.
 std::vector<std::size_t> place_of(const Layer& layer, Stage stage, std::size_t flat) {
   const StageInfo& info = info_of(stage);
@@ -112,15 +132,18 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   const Layer layer = plain_form(the_layer);
   CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
   const std::vector<Cause> found = search.find();
-  const Cause& best = found.front();
+  Cause best = found.front();
 
   Diagnosis diagnosis;
   compare_stages(layer, targets, best, threads, diagnosis);
-  // A stage may be explained by a change that was found after it.
-  std::optional<Stage> unexplained;
-  for (const Diagnosis::Compared& one : diagnosis.stages) {
-    const bool open = std::count(best.unexplained.begin(), best.unexplained.end(), one.stage) > 0;
-    if (open && !one.after.agrees && !unexplained) unexplained = one.stage;
+  std::optional<Stage> unexplained = first_open(diagnosis, best);
+  if (unexplained && !best.changes.empty() && !tells_something(diagnosis.stages)) {
+    best = {};
+    for (const Diagnosis::Compared& one : diagnosis.stages)
+      if (!one.before.agrees) best.unexplained.push_back(one.stage);
+    diagnosis = {};
+    compare_stages(layer, targets, best, threads, diagnosis);
+    unexplained = first_open(diagnosis, best);
   }
   diagnosis.explained = !unexplained;
   diagnosis.equal = diagnosis.explained && best.changes.empty();
@@ -137,7 +160,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   std::set<std::string> named;
   for (const Change* change : best.changes) named.insert(change->id);
   for (const Cause& other : found) // as few changes, the same numbers
-    if (&other != &best && diagnosis.explained)
+    if (&other != &found.front() && diagnosis.explained)
       for (const std::string& id : ids_of(other))
         if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
   const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();

@@ -367,8 +367,10 @@ void RowMeasures::fill(HeadMeasures& head) const {
   head.largest_logit = totals.largest_logit;
   if (const std::optional<double> logsumexp = totals.largest_logsumexp) {
     constexpr double largest_half = 65504;
-    head.overflow_f32 = *logsumexp > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
-    head.overflow_f16 = *logsumexp > std::log(largest_half) ? 1.0 : 0.0;
+    // A sum of infinities may be NaN by now; the logit tells.
+    const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
+    head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
+    head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
   }
   if (totals.entropy.rows == 0) return;
   head.diagonal = totals.moments.correlation();

@@ -142,12 +142,17 @@ PackedStage packed(const Pool& pool) {
   return stage;
 }
 
-/// The limit without what is there in any case: contributions as text, pools, visible keys.
+/// Contributions as text, and visible keys.
+std::size_t text_bytes(const Dims& dims, std::size_t heads) {
+  return (heads + 1) * dims.T * 12;
+}
+
+/// The limit without what is there in any case: text and pools.
 std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std::size_t heads) {
   const Dims& dims = layer.dims;
   const std::size_t pools =
       is_long(dims) ? std::min(dims.T, most_pools) * std::min(dims.S_all, most_pools) * 2 : 0;
-  const std::size_t spent = heads * (dims.T * 12 + pools) + dims.T * 12;
+  const std::size_t spent = text_bytes(dims, heads) + heads * pools;
   return request.limit > spent ? request.limit - spent : 0;
 }
 
@@ -192,16 +197,24 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
   return kept;
 }
 
-/// The largest weights of each row, as many as fit.
+/// The largest weights of each row, more than will fit: place and weight pack to three bytes at
+/// best.
 RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
                   const std::vector<std::size_t>& heads) {
   const std::size_t rows = layer.dims.T * heads.size();
-  const std::size_t kept = std::min<std::size_t>(request.limit * 2 / 3 / (rows * 8), 64);
-  if (kept == 0)
-    fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
-         "each; raise --max-size or select with --head",
-         layer.dims.T, heads.size());
-  return {layer, heads, request.batch, kept};
+  return {layer, heads, request.batch, std::clamp<std::size_t>(request.limit / (rows * 3), 1, 64)};
+}
+
+/// As many of them as fit beside what is packed already.
+PackedStage largest_of(const RowPeaks& peaks, const LayerReport& report, std::size_t limit) {
+  std::size_t spent = text_bytes(report.dims, report.heads.size());
+  for (const auto& [name, stage] : report.stages)
+    for (const std::string& head : stage.heads) spent += head.size();
+  if (std::optional<PackedStage> largest = peaks.largest(limit - std::min(limit, spent)))
+    return std::move(*largest);
+  fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
+       "each; raise --max-size or select with --head",
+       report.dims.T, report.heads.size());
 }
 
 /// What a page says about a layer, before anything is computed.
@@ -214,6 +227,7 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
   report.has_b_q = !layer.b_q.empty();
   report.has_W_o = !layer.W_o.empty();
+  report.has_sinks = !layer.sinks.empty();
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;
   report.tokens = layer.tokens;
@@ -291,7 +305,7 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   all.add(rows);
   std::optional<RowPeaks> peaks;
   if (!contains(rows.wants(), Stage::weights))
-    all.add(peaks.emplace(peaks_of(layer, request, report.heads)));
+    all.add(peaks.emplace(peaks_of(layer, asked, report.heads)));
   std::optional<Pool> pool;
   if (is_long(dims))
     all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
@@ -313,11 +327,11 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
   if (!peaks && !report.stages.count("weights")) { // they did not pack as well as one could hope
-    peaks.emplace(peaks_of(layer, request, report.heads));
+    peaks.emplace(peaks_of(layer, asked, report.heads));
     compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
   }
-  if (peaks) report.stages.emplace("weights", peaks->largest());
   if (pool) report.stages.emplace("pooled", packed(*pool));
+  if (peaks) report.stages.emplace("weights", largest_of(*peaks, report, asked.limit));
   if (visible) report.visible = visible->runs();
   report.kv_of = kv_places(layer, report, selection);
   if (results)

@@ -34,8 +34,8 @@ struct LayerReport {
   Dims dims;
   Settings settings;
   double scale = 1;
-  bool has_b_q = false, has_W_o = false; ///< for the formulas
-  StageSet given;                        ///< stages that are given, not computed
+  bool has_b_q = false, has_W_o = false, has_sinks = false; ///< for the formulas
+  StageSet given;                                           ///< stages that are given, not computed
   std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
   std::vector<std::size_t> heads;        ///< the chosen ones
   std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values

@@ -51,7 +51,7 @@ std::string neighbour(const std::string& path) {
   return fmt::format("; did you mean '{}'?", shown((wanted.parent_path() / best).string()));
 }
 
-/// Whether somewhere above `path` a file stands where a folder should.
+/// Where a file stands in the place of a folder, the system says ENOTDIR.
 [[noreturn]] void fail_to_open(const std::string& path, int code) {
   if (code == ENOENT || code == ENOTDIR) fail("{}: no such file{}", shown(path), neighbour(path));
   if (code == EACCES) fail("{}: no permission to read it", shown(path));

@@ -31,11 +31,14 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-/// A name beside `target` that nobody else uses.
+/// A name beside `target` that nobody else uses. Process numbers would not do: those of containers
+/// and hosts that share a folder are the same.
 std::string name_beside(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = std::filesystem::path(target).parent_path();
-  return (folder / fmt::format(".mha-inspect-{}-{}.tmp", ::getpid(), counter++)).string();
+  std::uint64_t number = 0;
+  if (::getentropy(&number, sizeof number) != 0) number = static_cast<std::uint64_t>(::getpid());
+  return (folder / fmt::format(".mha-inspect-{:016x}-{}.tmp", number, counter++)).string();
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -44,8 +45,9 @@ public:
   /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
   /// on the caller where another loop has the team, or no more threads are to be had.
   void run(std::size_t helpers, const std::function<void()>& work) {
-    const std::unique_lock turn(turn_, std::try_to_lock);
-    if (!turn.owns_lock()) return work();
+    if (taken_.test_and_set()) return work();
+    const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> turn(
+        &taken_, [](std::atomic_flag* taken) { taken->clear(); });
     {
       const std::lock_guard hold(state_);
       try {
@@ -85,8 +87,8 @@ private:
     }
   }
 
-  std::mutex turn_;  ///< held by the loop that has the team
-  std::mutex state_; ///< guards what follows
+  std::atomic_flag taken_; ///< by the loop that has the team
+  std::mutex state_;       ///< guards what follows
   std::condition_variable_any wake_, done_;
   const std::function<void()>* work_ = nullptr;
   std::atomic<std::size_t> open_ = 0, running_ = 0; ///< places for helpers; helpers at work

@@ -80,15 +80,39 @@ template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
   }
 }
 
-PackedStage RowPeaks::largest() const {
-  PackedStage packed{RowForm::largest, T_, S_, kept_, 1, 1, {}};
-  for (const Head& head : heads_) {
-    std::string bytes;
-    append_planes(bytes, head.keys.data(), head.keys.size(), sizeof(std::uint32_t));
-    append_planes(bytes, head.weights.data(), head.weights.size(), sizeof(float));
-    packed.heads.push_back(deflated(bytes));
+/// The first `count` of each row.
+std::string RowPeaks::packed(const Head& head, std::size_t count) const {
+  std::vector<std::uint32_t> keys;
+  std::vector<float> weights;
+  for (std::size_t t = 0; t < T_; ++t) {
+    const auto first = static_cast<std::ptrdiff_t>(t * kept_);
+    keys.insert(keys.end(), &head.keys[t * kept_], &head.keys[t * kept_] + count);
+    weights.insert(weights.end(), head.weights.begin() + first,
+                   head.weights.begin() + first + static_cast<std::ptrdiff_t>(count));
   }
-  return packed;
+  std::string bytes;
+  append_planes(bytes, keys.data(), keys.size(), sizeof(std::uint32_t));
+  append_planes(bytes, weights.data(), weights.size(), sizeof(float));
+  return deflated(bytes);
+}
+
+std::optional<PackedStage> RowPeaks::largest(std::size_t limit) const {
+  if (heads_.empty()) return std::nullopt;
+  // Heads pack about equally well: one tells where to begin.
+  std::size_t count = kept_;
+  const std::size_t whole = packed(heads_[0], kept_).size() * heads_.size();
+  if (whole > limit) count = kept_ * limit / whole;
+  while (count > 0) {
+    PackedStage stage{RowForm::largest, T_, S_, count, 1, 1, {}};
+    std::size_t bytes = 0;
+    for (const Head& head : heads_) {
+      stage.heads.push_back(packed(head, count));
+      bytes += stage.heads.back().size();
+    }
+    if (bytes <= limit) return stage;
+    count = std::min(count - 1, count * limit / bytes);
+  }
+  return std::nullopt;
 }
 
 VisibleKeys::VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch)

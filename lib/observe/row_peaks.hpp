@@ -6,6 +6,7 @@
 #include "select.hpp"
 
 #include <atomic>
+#include <optional>
 
 namespace mha {
 
@@ -17,7 +18,8 @@ public:
   StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
   void observe(const Block& block) override;
 
-  PackedStage largest() const;
+  /// As many of each row as `limit` bytes hold, packed; nothing where not even one of each fits.
+  std::optional<PackedStage> largest(std::size_t limit) const;
 
 private:
   struct Head {
@@ -25,6 +27,7 @@ private:
     std::vector<float> weights;
   };
   template <class T> void observe_as(const Block& block, Head& head);
+  std::string packed(const Head& head, std::size_t count) const;
 
   std::vector<std::size_t> numbers_;
   std::size_t batch_, kept_, T_, S_;

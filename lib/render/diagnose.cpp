@@ -74,15 +74,20 @@ std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
                                   [&](const auto& one) { return one.stage == *d.unexplained; });
   const std::string last = agrees_up_to(d);
   const std::string found = d.changes.empty() ? "" : " with the changes above";
-  return fmt::format("Nothing explains it{}: {}{} is the first stage that {}differs, by {} "
-                     "(relative), most at {}: "
-                     "{} here, {} in the reference.",
-                     d.changes.empty() ? "" : " all",
-                     last.empty() ? ""
-                                  : fmt::format("the reference agrees up to {}{}; ", last, found),
-                     mha::name_of(*d.unexplained), d.changes.empty() ? "" : "still ",
-                     error_text(worst->after.error), place_text(layer, *d.unexplained, d.at),
-                     rounded(d.ours, 6), rounded(d.theirs, 6));
+  return fmt::format(
+      "Nothing explains it{}: {}{} is the first stage that {}differs, by {} "
+      "(relative), most at {}: "
+      "{} here, {} in the reference.{}",
+      d.changes.empty() ? "" : " all",
+      last.empty() ? "" : fmt::format("the reference agrees up to {}{}; ", last, found),
+      mha::name_of(*d.unexplained), d.changes.empty() ? "" : "still ",
+      error_text(worst->after.error), place_text(layer, *d.unexplained, d.at), rounded(d.ours, 6),
+      rounded(d.theirs, 6),
+      d.changes.empty() && d.stages.back().after.agrees
+          ? fmt::format(" {} agrees again: the step may be right, and what was saved "
+                        "as {} is from another place, or was overwritten.",
+                        mha::name_of(d.stages.back().stage), mha::name_of(*d.unexplained))
+          : "");
 }
 
 std::string stage_table(const Diagnosis& d, const Look& look) {

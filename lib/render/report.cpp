@@ -132,6 +132,7 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
               {"scale", layer.scale},
               {"softcap", layer.settings.softcap},
               {"biased", layer.has_b_q},
+              {"sinks", layer.has_sinks},
               {"projects", layer.has_W_o},
               {"stages", std::move(stages)},
               {"contributions", std::move(contributions)},

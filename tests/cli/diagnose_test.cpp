@@ -149,6 +149,25 @@ TEST_CASE_METHOD(DiagnoseLayer, "diagnose: what stays open after a change is tol
   CHECK_THAT(text.out, Contains("query 1 'cat'"));
 }
 
+TEST_CASE_METHOD(DiagnoseLayer, "diagnose: a saved tensor that is wrong by itself blames no step") {
+  reference({}, "ref.json");
+  for (const char* stage : {"weights", "scores", "q"}) {
+    json ref = json::parse(folder.read("ref.json"));
+    json& values = ref[stage].is_object() ? ref[stage]["data"] : ref[stage];
+    double noise = 0.3;
+    for (json& head : values)
+      for (json& row : head)
+        for (json& value : row) value = noise = 3.7 * noise * (1 - noise); // chaos
+    const json d = found({"--against", folder.write("odd.json", ref.dump())}, 1);
+    INFO(stage);
+    CHECK(d["explained"] == false);
+    CHECK(d["changes"].empty());
+    CHECK(d["unexplained"] == stage);
+    CHECK_THAT(diagnose({"--against", folder.path("odd.json")}).out,
+               Contains("agrees again") && Contains(std::string("was saved as ")));
+  }
+}
+
 TEST_CASE_METHOD(DiagnoseLayer, "diagnose: refuses to run without a reference, or with no stage") {
   const Result without = diagnose({});
   CHECK(without.code == 2);

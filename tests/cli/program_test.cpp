@@ -174,6 +174,17 @@ TEST_CASE("a closed pipe ends quietly") {
   CHECK(one_line(result.out));
 }
 
+TEST_CASE("streams that are closed from the start are an error") {
+  for (const char* rest : {"dump data/quickstart.json -s weights -o - >&-",
+                           "show data/quickstart.json -s weights -f npy >&-",
+                           "show data/quickstart.json >&-", "show - <&-"}) {
+    INFO(rest);
+    const Result result = shell(std::string("\"$MHA\" ") + rest);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("Bad file descriptor"));
+  }
+}
+
 TEST_CASE("names out of files cannot drive the terminal from messages") {
   const Result result = run({"show", "\x1b[2Jnowhere\n.npz"});
   CHECK(result.code == 2);

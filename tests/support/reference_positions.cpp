@@ -29,11 +29,17 @@ double diagonal_offset(const Layer& layer, std::size_t b) {
   return real(valid) - real(layer.T());
 }
 
+// A mask or bias with one key is meant for all of them; where there is but one, it is that one's,
+// and no mask is for the learned and zero keys behind it.
+bool covers(const Layer& layer, const Array& mask, std::size_t j) {
+  if (mask.empty()) return false;
+  const bool for_all = mask.shape[3] == 1 && layer.P() + layer.S() != 1;
+  return for_all || j < mask.shape[3];
+}
+
 bool may_attend(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
   const Array& blocked = layer.blocked;
-  if (!blocked.empty() && (blocked.shape[3] == 1 || j < blocked.shape[3]) &&
-      blocked.broadcast(b, h, t, j) != 0)
-    return false;
+  if (covers(layer, blocked, j) && blocked.broadcast(b, h, t, j) != 0) return false;
   if (!layer.padding.empty()) {
     // As long as the current keys: it begins after the past ones.
     const std::size_t first = layer.padding.shape[1] == layer.S_all() ? 0 : layer.P();
@@ -126,8 +132,7 @@ Array biased(const Layer& layer, const Array& capped) {
   const std::size_t positioned = layer.P() + layer.S();
   return each(capped,
               [&](double score, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
-                if (!layer.bias.empty() && (layer.bias.shape[3] == 1 || j < layer.bias.shape[3]))
-                  score += layer.bias.broadcast(b, h, t, j);
+                if (covers(layer, layer.bias, j)) score += layer.bias.broadcast(b, h, t, j);
                 if (j >= positioned) return score;
                 const double key = real(j), query = real(t) + diagonal_offset(layer, b);
                 if (!layer.relative_bias.empty())
@@ -153,8 +158,7 @@ Array masked(const Layer& layer, const Array& biased) {
               [&](double score, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
                 if (!may_attend(layer, b, h, t, j)) return -infinity;
                 const Array& mask = layer.mask;
-                const bool covered = !mask.empty() && (mask.shape[3] == 1 || j < mask.shape[3]);
-                return covered ? score + mask.broadcast(b, h, t, j) : score;
+                return covers(layer, mask, j) ? score + mask.broadcast(b, h, t, j) : score;
               });
 }
 

@@ -192,3 +192,27 @@ TEST_CASE("the same bits where numbers are split") {
   require_same_in_tiles(800, 40, "601");
   require_same_in_tiles(100, 64, "77"); // few rows: the heads are cut, and W split as it is read
 }
+
+TEST_CASE("the same bits where few rows are cut by heads and columns remain") {
+  if (!splits_here()) return;
+  const WithRoutine path(mha::Routine::split);
+  for (const auto& [H, d] : {std::pair<std::size_t, std::size_t>(3, 32), {5, 48}, {7, 32}})
+    for (std::size_t d_model : {96, 600}) { // one part of the depth, and two
+      mha::Parts parts;
+      parts["X"] = numbers({100, d_model}, 1);
+      for (const char* name : {"W_q", "W_k", "W_v"}) parts[name] = numbers({d_model, H * d}, 0.1f);
+      for (const char* name : {"b_q", "b_k", "b_v"}) parts[name] = numbers({H * d}, 1);
+      mha::Settings settings;
+      mha::set(settings, "num_heads", std::to_string(H), "test");
+      const mha::Layer layer = mha::make_layer(parts, settings);
+      const std::vector<mha::Stage> stages{mha::Stage::q, mha::Stage::k, mha::Stage::v};
+      const mha::Trace alone = mha::trace(layer, stages, {}, 1);
+      for (int run = 0; run < 30; ++run) {
+        const mha::Trace together = mha::trace(layer, stages, {}, 3);
+        for (mha::Stage stage : stages) {
+          INFO(name_of(stage) << ", " << H << " heads of " << d << ", run " << run);
+          REQUIRE(compare_bits(together.value(stage), alone.value(stage)) == "");
+        }
+      }
+    }
+}

@@ -14,6 +14,10 @@ function setupControls() {
   $('title').textContent = page.title;
   fillSelect($('layer'), layers.map((layer, i) => [i, layerTitle(layer)]), state.layer);
   $('layer-field').hidden = $('scope-field').hidden = layers.length < 2;
+  if (layers.every((layer) => layer.id === layers[0].id)) { // items of a batch
+    $('layer-name').textContent = 'Item';
+    fillSelect($('scope'), [['layer', 'this item'], ['all', 'all items']], state.scope);
+  }
   const known = page.measures.filter((measure) =>
     layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
   fillSelect($('sort'), [['head', 'head']].concat(known.map(({ name }) => [name, name.replaceAll('_', ' ')])), state.sort);

@@ -284,6 +284,6 @@ function drawMarks() {
     : state.key !== null && state.pin === 'query' ? { query: state.query, key: state.key } : null;
   const layer = layers[state.layer];
   $('cell').textContent = cellShown && within(cellShown.query, 0, layer.T) && within(cellShown.key, 0, layer.S)
-    ? `query ${named(cellShown.query, queryLabels(layer))} · key ${named(cellShown.key, keyLabels(layer))} · ${state.stage} ${cellText(cellShown)}`
+    ? `query ${named(cellShown.query, queryLabels(layer))} · key ${named(cellShown.key, keyLabels(layer))} · ${state.stage} ${cellText(cellShown)}${hidden(cellShown.query, cellShown.key) ? ', hidden by the mask' : ''}`
     : '\u00a0';
 }

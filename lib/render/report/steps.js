@@ -65,6 +65,7 @@ function drawSteps(head) {
   const keys = Array.from({ length: layer.S }, (_, key) => keyNumbers(layer, head, q, key));
   const known = (one) => !one.hidden && (!head.weights.kept || head.weights.place(q, one.key) >= 0);
   const order = keys.filter(known).sort((a, b) => b.weight - a.weight || a.key - b.key);
+  const hiddenKeys = keys.filter((one) => one.hidden), absent = layer.S - hiddenKeys.length - order.length;
   let number = 0;
   const parts = [];
 
@@ -77,8 +78,8 @@ function drawSteps(head) {
   const listed = allKeys ? order.slice() : order.slice(0, fewKeys);
   const chosen = order.find((one) => one.key === state.key);
   if (chosen && !listed.includes(chosen)) listed.push(chosen);
-  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(head, listed, order, keys.filter((one) => one.hidden), labels)));
-  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, listed, order, labels, q)));
+  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(head, listed, order, hiddenKeys, absent, labels)));
+  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, listed, order, absent, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
   if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', 'head_result = head_out W_o[h]']
@@ -117,12 +118,23 @@ function keyFoot(head, rest, columns) {
   const toggle = el('button', { class: 'link', onclick: () => { allKeys = !allKeys; drawSteps(head); } },
     allKeys ? 'show fewer' : 'show all');
   if (rest.length === 0) return allKeys ? el('tr', {}, el('td', { colspan: columns.length + 1 }, toggle)) : null;
-  const sum = rest.reduce((total, one) => total + one.weight, 0);
-  return el('tr', {},
-    el('td', { class: 'key', colspan: columns.length - 1 }, `${rest.length} more key${rest.length === 1 ? '' : 's'} `, toggle),
-    el('td', { class: 'figure' }, fixed(sum)), el('td', { class: 'bar-cell' }, barOf(sum)));
+  return sumRow(columns, rest.reduce((total, one) => total + one.weight, 0), `${keysOf(rest.length)} `, toggle);
 }
-function keyTable(head, listed, order, hiddenKeys, labels) {
+const keysOf = (count) => `${count} more key${count === 1 ? '' : 's'}`;
+function sumRow(columns, sum, ...words) {
+  return el('tr', {},
+    el('td', { class: 'key', colspan: columns.length - 1 }, ...words),
+    el('td', { class: 'figure' }, sum === null ? '' : fixed(sum)),
+    el('td', { class: 'bar-cell' }, sum === null ? null : barOf(sum)));
+}
+/// The keys whose weights are not in the page; with them the row adds up to 1, unless a sink takes
+/// its part.
+function absentRow(layer, columns, order, absent) {
+  if (absent === 0) return null;
+  const sum = order.reduce((total, one) => total + one.weight, 0);
+  return sumRow(columns, layer.sinks ? null : Math.max(0, 1 - sum), `${keysOf(absent)}, not in this page`);
+}
+function keyTable(head, listed, order, hiddenKeys, absent, labels) {
   const columns = keyColumns(order);
   const rest = order.filter((one) => !listed.includes(one));
   const notes = [];
@@ -135,7 +147,7 @@ function keyTable(head, listed, order, hiddenKeys, labels) {
     el('div', { class: 'scroll' }, el('table', { class: 'keys' },
       el('thead', {}, el('tr', {}, ...columns.map(title), el('th', {}))),
       el('tbody', {}, ...listed.concat(allKeys ? hiddenKeys : []).map((one) => keyRow(one, columns, labels))),
-      el('tfoot', {}, keyFoot(head, rest, columns)))),
+      el('tfoot', {}, keyFoot(head, rest, columns), absentRow(layers[state.layer], columns, order, absent)))),
     product ? el('p', { class: 'arithmetic' }, product) : null,
     notes.length > 0 ? el('p', { class: 'quiet' }, notes.join(' ')) : null);
 }
@@ -156,7 +168,7 @@ function dotText(head, query, key) {
 }
 const dot = (a, b) => a.reduce((total, value, i) => total + value * b[i], 0);
 
-function valueRows(head, listed, order, labels, q) {
+function valueRows(head, listed, order, absent, labels, q) {
   const list = listed.slice(0, 6);
   const parts = list.map((one) => ({ one, values: head.v.row(one.key).map((value) => value * one.weight) }));
   const out = head.head_out ? head.head_out.row(q) : summed(head, order);
@@ -164,10 +176,9 @@ function valueRows(head, listed, order, labels, q) {
   const high = Math.max(...all.map((values) => values.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
   const rows = parts.map(({ one, values }) => vectorRow(
     `${fixed(one.weight, 3)} · v of ${named(one.key, labels)}`, values, null, high));
-  if (order.length > list.length) {
-    const more = order.length - list.length;
-    rows.push(el('div', { class: 'vector quiet' }, `… ${more} more key${more === 1 ? '' : 's'}`));
-  }
+  const more = order.length + absent - list.length;
+  if (more > 0) rows.push(el('div', { class: 'vector quiet' }, `… ${keysOf(more)}`));
+  if (!out) rows.push(el('p', { class: 'quiet' }, 'head_out is made of keys that are not in this page, too.'));
   if (out) {
     const row = vectorRow('head_out', out, head.head_out ? typeOf(head.head_out) : null, high);
     row.classList.add('total');
