@@ -33,6 +33,7 @@ struct Option {
   std::string help;
   std::string group;                ///< the heading that it stands under in help
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
+  std::vector<std::string> offered; ///< by a shell, where that are other words
   Completes completes = Completes::nothing;
   bool joins = false;   ///< given again, its values are joined with commas; else the last wins
   bool repeats = false; ///< given again, each of its values is set
@@ -41,6 +42,10 @@ struct Option {
   bool is_flag() const { return value_name.empty(); }
   // For declarations in one expression.
   Option& offers(Completes what) { return completes = what, *this; }
+  Option& offers(std::vector<std::string> words) {
+    return completes = Completes::choices, offered = std::move(words), *this;
+  }
+  const std::vector<std::string>& words() const { return offered.empty() ? choices : offered; }
 };
 
 /// What a command does once its options are parsed; returns the exit code.

@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include "graph.hpp"
+#include "io/source.hpp"
 #include "io/writer.hpp"
 
 #include <algorithm>
@@ -110,6 +111,15 @@ void TextFile::finish() {
     flush();
   else
     io::write_whole(path_, text_);
+}
+
+void require_other_file(const std::string& path, const std::vector<std::string>& sources) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  for (const std::string& source : sources)
+    if (std::filesystem::equivalent(path, io::parse_source(source).path, ignored))
+      fail("{}: is read, and would be replaced by what is made of it; give --output another name",
+           path);
 }
 
 bool mentions(std::string_view path, std::string_view placeholder) {

@@ -48,6 +48,8 @@ struct Piece {
 /// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
 std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
                              const Selection& selection, std::vector<Stage>& stages, bool named);
+/// Throws Error where a file to be written is one of the sources, which would be gone.
+void require_other_file(const std::string& path, const std::vector<std::string>& sources);
 bool mentions(std::string_view path, std::string_view placeholder);
 
 /// The stages of --stage for a layer: "all", or a word of the field that means one stage of this

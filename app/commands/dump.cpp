@@ -49,6 +49,7 @@ private:
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files);
+  void say_overflowed(const Dump& written) const;
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_part() const { return part || world().count() > 1; }
@@ -208,6 +209,7 @@ void DumpCommand::create(Files& files) const {
           "standard output takes one stage as .npy, these are {}; name one with --stage, or "
           "give --format npz, safetensors or json",
           file.output.items.size()));
+    require_other_file(path, request.sources);
     if (part)
       file.writer = io::create_part(path, output.format, file.output, file.runs,
                                     {fingerprint_.text(), part->index, part->count});
@@ -232,6 +234,19 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
     }
   const Plan mine = my_plan(loaded, all.wants());
   compute(std::move(loaded.layer), mine, all, common.threads);
+  for (const auto& one : dumps) say_overflowed(*one);
+}
+
+/// What is infinite in the files and was not before. With --strict no file appears.
+void DumpCommand::say_overflowed(const Dump& written) const {
+  for (const auto& [stage, count] : written.overflowed()) {
+    const std::string note = fmt::format(
+        "{}: {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),
+        count == 1 ? "1 number is" : fmt::format("{} numbers are", count),
+        name_of(dtype_named(dtype)));
+    if (common.strict) fail("--dump-dtype {}: {} (an error by --strict)", dtype, note);
+    if (!common.quiet) print_note(note, common.color);
+  }
 }
 
 void DumpCommand::say_skipped(std::size_t all) const {

@@ -189,6 +189,7 @@ void Show::npy(const Model& model) {
       io::Output out;
       out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
       flush();
+      require_other_file(piece.path, request.sources);
       const std::unique_ptr<io::Writer> writer =
           io::create(piece.path.empty() ? "-" : piece.path, "npy", out);
       writer->write(0, 0, numbers.raw(), numbers.count());

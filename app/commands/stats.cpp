@@ -170,6 +170,12 @@ std::string kinds_help() {
   return list;
 }
 
+template <class List> std::vector<std::string> names_of(const List& list) {
+  std::vector<std::string> names;
+  for (const auto& one : list) names.emplace_back(one.name);
+  return names;
+}
+
 std::string measures_help() {
   std::string list = "these columns, of";
   for (const Measure& measure : mha::measures())
@@ -192,11 +198,15 @@ Run declare_stats(Cli& cli) {
   cli.value("--window", "N", stats->measuring.window,
             "tokens to either side of the query that `window` counts; default: 8");
   cli.group("Which rows and columns");
-  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help());
+  std::vector<std::string> columns = names_of(mha::measures());
+  columns.emplace_back("kind");
+  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help()).offers(names_of(head_kinds()));
   cli.value("--sort", "COLUMN[:asc]", stats->sort,
-            "rows by a measure, the largest first, or the smallest with :asc; or by kind");
+            "rows by a measure, the largest first, or the smallest with :asc; or by kind")
+      .offers(columns);
   cli.value("--top", "N", stats->top, "only the first N rows");
-  cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help());
+  cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
+      .offers(names_of(mha::measures()));
   cli.flag("--all", stats->all,
            "a table of every measure; the other formats have them all without being asked");
   std::vector<std::string> formats;

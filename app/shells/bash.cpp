@@ -80,7 +80,7 @@ std::string offer_of(const Option& option) {
   }
   const bool stages = option.completes == Completes::stages;
   return fmt::format("offer={} words={}", option.joins ? "list" : "words",
-                     stages ? "$stages" : quoted(joined(option.choices)));
+                     stages ? "$stages" : quoted(joined(option.words())));
 }
 
 std::string command_branch(const Declared& declared) {

@@ -33,7 +33,8 @@ std::string action(const Option& option) {
   case Completes::stages:
     return " -x -a '(__fish_append , $__mha_inspect_stages)'";
   case Completes::choices:
-    return " -x -a " + literal(joined(option.choices));
+    return " -x -a " + (option.joins ? literal("(__fish_append , " + joined(option.words()) + ")")
+                                     : literal(joined(option.words())));
   }
   return "";
 }

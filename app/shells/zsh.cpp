@@ -36,7 +36,8 @@ std::string action(const Option& option) {
   case Completes::stages:
     return "_mha_inspect_stages";
   case Completes::choices:
-    return "(" + joined(option.choices) + ")";
+    return option.joins ? "{_sequence compadd - " + joined(option.words()) + "}"
+                        : "(" + joined(option.words()) + ")";
   }
   return " ";
 }

@@ -3,6 +3,9 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <type_traits>
 
 namespace mha {
 
@@ -10,6 +13,23 @@ namespace {
 
 /// Runs that follow each other in the file are written together, up to this many bytes.
 constexpr std::size_t gather_bytes = 1 << 20;
+
+template <class T> std::size_t infinite_in(const std::byte* values, std::size_t n) {
+  const T* const numbers = reinterpret_cast<const T*>(values);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    if constexpr (std::is_integral_v<T>) // half precision, as bits
+      count += (numbers[i] & 0x7fff) == 0x7c00;
+    else
+      count += std::isinf(numbers[i]);
+  return count;
+}
+
+std::size_t infinite_in(const std::byte* values, DType dtype, std::size_t n) {
+  return dtype == DType::f64   ? infinite_in<double>(values, n)
+         : dtype == DType::f16 ? infinite_in<std::uint16_t>(values, n)
+                               : infinite_in<float>(values, n);
+}
 
 } // namespace
 
@@ -27,11 +47,19 @@ StageSet Dump::wants() const {
   return set;
 }
 
+std::map<Stage, std::size_t> Dump::overflowed() const {
+  std::map<Stage, std::size_t> counts;
+  for (const auto& [stage, streamed] : streamed_)
+    if (streamed.overflowed > 0) counts[stage] = streamed.overflowed;
+  return counts;
+}
+
 void Dump::observe(const Block& block) {
-  const Streamed& streamed = streamed_.at(block.stage);
+  Streamed& streamed = streamed_.at(block.stage);
   const std::size_t to = size_of(to_);
   thread_local Buffer<std::byte> pending;
   std::size_t start = 0, count = 0; // the elements of the file that are pending
+  std::size_t overflowed = 0;
   const auto flush = [&] {
     if (count > 0) writer_.write(streamed.item, start, pending.data(), count);
     count = 0;
@@ -43,8 +71,14 @@ void Dump::observe(const Block& block) {
       return writer_.write(streamed.item, offset, values, n);
     }
     if (count == 0) start = offset;
-    convert(values, from_, pending.room_for(gather_bytes) + count * to, to_, n);
+    std::byte* const rounded = pending.room_for(gather_bytes) + count * to;
+    convert(values, from_, rounded, to_, n);
     count += n;
+    // bfloat16 reaches as far as float32, and weights are at most 1.
+    if (from_ == to_ || (to_ != DType::f16 && to_ != DType::f32) || block.stage == Stage::weights)
+      return;
+    if (const std::size_t infinite = infinite_in(rounded, to_, n))
+      overflowed += infinite - infinite_in(values, from_, n);
   };
   streamed.placement.scatter(block,
                              [&](std::size_t offset, const std::byte* values, std::size_t n) {
@@ -55,6 +89,7 @@ void Dump::observe(const Block& block) {
                                }
                              });
   flush();
+  if (overflowed > 0) std::atomic_ref(streamed.overflowed) += overflowed;
 }
 
 } // namespace mha

@@ -22,10 +22,14 @@ public:
   StageSet wants() const override;
   void observe(const Block& block) override;
 
+  /// How many finite numbers of each stage became infinite by rounding; without those of none.
+  std::map<Stage, std::size_t> overflowed() const;
+
 private:
   struct Streamed {
     Placement placement;
     std::size_t item;
+    std::size_t overflowed = 0;
   };
   DType from_, to_;
   io::Writer& writer_;

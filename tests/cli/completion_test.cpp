@@ -57,6 +57,9 @@ const std::pair<Words, Words> cases[] = {
     {{"mha-inspect", "help", "du"}, {"dump"}},
     {{"mha-inspect", "completion", "z"}, {"zsh"}},
     {{"mha-inspect", "show", "--str"}, {"--strict"}},
+    {{"mha-inspect", "stats", "--kind", "induc"}, {"induction"}},
+    {{"mha-inspect", "stats", "--sort", "stiefel_q"}, {"stiefel_q"}},
+    {{"mha-inspect", "stats", "--measures", "entropy,largest"}, {"entropy,largest_logit"}},
     {{"mha-inspect", "show", "--no-zero"}, {"--no-zero-attn"}},
     {{"mha-inspect", "show", "--rope", ""}, {"half", "interleaved", "none"}},
     {{"mha-inspect", "show", "-s", "row"}, {"row_max", "row_sum"}},
@@ -146,6 +149,7 @@ TEST_CASE("completion: zsh offers the same, with a finger on its tab key") {
       {"show --rope inter\t", "show --rope interleaved"},
       {"show --stag\tlogs\t", "show --stage=logsumexp"},
       {"show -s q,row_m\t", "show -s q,row_max"},
+      {"stats --measures entropy,largest\t", "stats --measures entropy,largest_logit"},
       {"show --quiet data/quicks\t", "show --quiet data/quickstart.json"},
       {"show X=data/quicks\t", "show X=data/quickstart.json"},
   };

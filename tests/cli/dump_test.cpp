@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+
 using namespace mha::test;
 using Catch::Contains;
 using nlohmann::json;
@@ -87,6 +89,36 @@ TEST_CASE_METHOD(Layer, "dump: rounds to --dump-dtype") {
   const Result info = run({"info", folder.path("w.safetensors"), "--format", "json"});
   CHECK(json::parse(info.out)["files"][0]["tensors"][0]["dtype"] == "float16");
   CHECK(dump({"-s", "weights", "--dump-dtype", "f8", "-o", folder.path("x.npz")}).code == 2);
+}
+
+TEST_CASE("dump: numbers beyond --dump-dtype are told, or an error") {
+  const Folder folder;
+  const std::string layer = folder.write(
+      "layer.json", R"({"scale": 1, "q": [[[300, 1], [1, 1]]], "k": [[[300, 1], [1, 1]]]})");
+  const std::vector<std::string> options{"dump",         layer, "-s", "scores,weights",
+                                         "--dump-dtype", "f16", "-o", folder.path("half.npz")};
+  const Result told = run(options);
+  CHECK(told.code == 0);
+  CHECK_THAT(told.err, Contains("scores: 1 number is beyond float16 and became infinite"));
+  std::vector<std::string> strict = options;
+  strict.emplace_back("--strict"), strict[7] = folder.path("none.npz");
+  CHECK(run(strict).code == 2);
+  CHECK_FALSE(std::filesystem::exists(folder.path("none.npz")));
+  std::vector<std::string> wide = options;
+  wide[5] = "f32";
+  CHECK(run(wide).err.empty());
+}
+
+TEST_CASE("dump: what is read is not written over") {
+  const Folder folder;
+  const std::string layer = folder.write("layer.json", small_layer());
+  for (const char* command : {"dump", "show"}) {
+    const Result result = run({command, layer, "-s", "weights", "-f",
+                               std::string(command) == "dump" ? "json" : "npy", "-o", layer});
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("layer.json: is read, and would be replaced"));
+  }
+  CHECK(folder.read("layer.json") == small_layer());
 }
 
 TEST_CASE("dump: several layers share a file as layers.N.STAGE, or get one each") {
