@@ -90,6 +90,8 @@ void add_orders(const Subject& subject, std::vector<Change>& list) {
   };
   in_order("weight.order.QVK", QkvOrder::qvk, "Q, V, K", "qvk");
   in_order("weight.order.KQV", QkvOrder::kqv, "K, Q, V", "kqv");
+  in_order("weight.order.KVQ", QkvOrder::kvq, "K, V, Q", "kvq");
+  in_order("weight.order.VQK", QkvOrder::vqk, "V, Q, K", "vqk");
   in_order("weight.order.VKQ", QkvOrder::vkq, "V, K, Q", "vkq");
   const bool grouped = dims.H != dims.H_kv;
   const char* const by = grouped ? "weight.order.per_group" : "weight.order.per_head";
@@ -138,7 +140,8 @@ std::vector<Change> changes(const Subject& subject) {
 const Theme weight_theme{
     "weight",
     "weight.transposed.q weight.transposed.k weight.transposed.v weight.transposed.o "
-    "weight.order.QVK weight.order.KQV weight.order.VKQ weight.order.per_head "
+    "weight.order.QVK weight.order.KQV weight.order.KVQ weight.order.VQK weight.order.VKQ "
+    "weight.order.per_head "
     "weight.order.per_group",
     changes};
 

@@ -98,10 +98,14 @@ TEST_CASE_METHOD(DiagnoseLayer, "diagnose: the order of a fused weight is an opt
   for (const char* name : {"W_q", "W_k", "W_v", "b_q", "b_k", "b_v"}) layer.erase(name);
   layer["W_qkv"] = fused;
   path = folder.write("fused.json", layer.dump());
-  const json d = found({"--against", reference({"--qkv-order", "vkq"})});
-  REQUIRE(d["changes"].size() == 1);
-  CHECK(d["changes"][0]["id"] == "weight.order.VKQ");
-  CHECK(d["changes"][0]["option"] == "--qkv-order vkq");
+  for (const auto& [word, id] : {std::pair("vkq", "weight.order.VKQ"),
+                                 {"kvq", "weight.order.KVQ"},
+                                 {"vqk", "weight.order.VQK"}}) {
+    const json d = found({"--against", reference({"--qkv-order", word})});
+    REQUIRE(d["changes"].size() == 1);
+    CHECK(d["changes"][0]["id"] == id);
+    CHECK(d["changes"][0]["option"] == std::string("--qkv-order ") + word);
+  }
 }
 
 TEST_CASE_METHOD(DiagnoseLayer,

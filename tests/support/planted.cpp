@@ -144,6 +144,8 @@ const std::vector<Mistake>& mistakes() {
       {"weight.transposed.o", "head_result", always, [](I& o) { read_turned(o.layer.W_o); }},
       {"weight.order.QVK", "k", one_matrix, [](I& o) { take_apart(o.layer, "QVK"); }},
       {"weight.order.KQV", "q", one_matrix, [](I& o) { take_apart(o.layer, "KQV"); }},
+      {"weight.order.KVQ", "q", one_matrix, [](I& o) { take_apart(o.layer, "KVQ"); }},
+      {"weight.order.VQK", "q", one_matrix, [](I& o) { take_apart(o.layer, "VQK"); }},
       {"weight.order.VKQ", "q", one_matrix, [](I& o) { take_apart(o.layer, "VKQ"); }},
       {"weight.order.per_head", "q", one_matrix_of_heads,
        [](I& o) { take_apart(o.layer, "groups"); }},
