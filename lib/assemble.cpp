@@ -224,8 +224,12 @@ private:
     layer_.b_o = take("b_o", {d.d_out});
     layer_.k_extra = take("k_extra", {k}), layer_.v_extra = take("v_extra", {v});
     layer_.sinks = take("sinks", {d.H});
-    layer_.norm_weight = take("norm.weight", {d.d_model});
-    layer_.norm_bias = take("norm.bias", {d.d_model});
+    // Without X nothing says d_model but these.
+    const auto input_norm = [&](const char* name) {
+      const Part* part = find(name);
+      return take(name, {part && layer_.X.empty() ? part->tensor.count() : d.d_model});
+    };
+    layer_.norm_weight = input_norm("norm.weight"), layer_.norm_bias = input_norm("norm.bias");
     const auto norm = [&](const char* name, std::size_t packed) {
       const Part* part = find(name);
       return take(name, {part && part->tensor.count() == packed ? packed : d.d_k});

@@ -121,3 +121,14 @@ TEST_CASE("info: what is worth a look is listed, and an error with --strict") {
   CHECK(run({"info", "data/quickstart.json", "--strict"}).code == 0);
   CHECK(run({"info", path, "--headers"}).out.find("worth a look") == std::string::npos);
 }
+
+TEST_CASE("info: a layer of weights alone may have the weight of its input's norm") {
+  const Folder folder;
+  const std::string path =
+      folder.write("layer.json", R"({"num_heads": 1, "input_norm": "rms", "norm.weight": [1, 2],
+                        "W_q": [[1, 0], [0, 1]], "W_k": [[1, 0], [0, 1]]})");
+  const Result info = run({"info", path});
+  CHECK(info.code == 0);
+  CHECK_THAT(info.out, Contains("norm.weight") && Contains("input norm rms"));
+  CHECK(run({"show", path, "X=" + folder.write("X.json", "[[1, 2], [3, 4]]")}).code == 0);
+}

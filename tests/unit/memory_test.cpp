@@ -117,6 +117,18 @@ TEST_CASE("a tensor of a layer is held until nothing more is made of it") {
   }
 }
 
+TEST_CASE("a past of keys and values is held until it lies among all of them") {
+  const RandomLayer random = random_layer(3, std::vector{Variant::past}, false);
+  Layer layer = library_layer(random.layer, random.form);
+  Held held;
+  held.take("k_past", layer.k_past), held.take("v_past", layer.v_past);
+  REQUIRE(held.names().size() == 2);
+  Looks looks(held, {Stage::output});
+  const Plan plan = make_plan(layer, looks.wants());
+  compute(std::move(layer), plan, looks, 2);
+  CHECK(looks.seen.at(Stage::output).empty());
+}
+
 TEST_CASE("what nobody holds any more leaves memory") {
   constexpr std::size_t mib = 64, numbers = (mib << 20) / sizeof(float);
   SECTION("an array where it lies in a mapped file") {
