@@ -14,7 +14,7 @@ const std::array<StageInfo, stage_count> table{{
   {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {}, ""},
   {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q"},
   {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k"},
-  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v"},
+  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur"},
   {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, ""},
   {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, ""},
   {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q"},
@@ -32,7 +32,7 @@ const std::array<StageInfo, stage_count> table{{
   {row_sum, "row_sum", Kind::row, {H, T}, "Σ exp", "the row's sum of exponentials, sinks included", "always", {exp}, ""},
   {logsumexp, "logsumexp", Kind::row, {H, T}, "row_max + log row_sum", "the logarithm of the softmax's denominator", "always", {row_max, row_sum}, "lse softmax_lse"},
   {weights, "weights", Kind::map, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
-   "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max"},
+   "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
   {head_out, "head_out", Kind::token, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
   {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
   {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
@@ -46,11 +46,14 @@ struct Ambiguous {
   std::string_view word;
   std::vector<Stage> readings;
 };
-const std::array<Ambiguous, 4> ambiguous{{
+const std::array<Ambiguous, 7> ambiguous{{
     {"attn_weights", {scaled, weights}},
     {"attn_output", {head_out, concat, output}},
     {"query_states", {q, q_rope}},
     {"Qcur", {q, q_rope}},
+    {"key_states", {k, k_rope}},
+    {"Kcur", {k, k_rope}},
+    {"context_layer", {head_out, concat}},
 }};
 
 bool has_word(std::string_view words, std::string_view word) {

@@ -75,7 +75,8 @@ TEST_CASE("no name means two stages") {
       at = end + 1;
     }
   }
-  for (const char* word : {"attn_weights", "attn_output", "query_states", "Qcur"})
+  for (const char* word : {"attn_weights", "attn_output", "query_states", "Qcur", "key_states",
+                           "Kcur", "context_layer"})
     CHECK(seen.count(word) == 0);
 }
 
@@ -85,6 +86,9 @@ TEST_CASE("refuses words that mean several stages, naming the choices") {
                     Contains("head_out or concat or output"));
   CHECK_THROWS_WITH(mha::stage_named("Qcur"), Contains("q or q_rope"));
   CHECK(mha::readings_of("query_states") == std::vector<Stage>{Stage::q, Stage::q_rope});
+  CHECK(mha::readings_of("key_states") == std::vector<Stage>{Stage::k, Stage::k_rope});
+  CHECK(mha::find_stage("value_states") == Stage::v);
+  CHECK(mha::find_stage("attn_output_weights") == Stage::weights);
   CHECK(mha::readings_of("weights").empty());
 }
 
