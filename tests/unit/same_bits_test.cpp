@@ -197,7 +197,8 @@ TEST_CASE("the same bits where few rows are cut by heads and columns remain") {
   if (!splits_here()) return;
   const WithRoutine path(mha::Routine::split);
   for (const auto& [H, d] : {std::pair<std::size_t, std::size_t>(3, 32), {5, 48}, {7, 32}})
-    for (std::size_t d_model : {96, 600}) { // one part of the depth, and two
+    for (const std::size_t d_model :
+         std::initializer_list<std::size_t>{96, 600}) { // one part of the depth, and two
       mha::Parts parts;
       parts["X"] = numbers({100, d_model}, 1);
       for (const char* name : {"W_q", "W_k", "W_v"}) parts[name] = numbers({d_model, H * d}, 0.1f);
