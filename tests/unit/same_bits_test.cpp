@@ -217,3 +217,16 @@ TEST_CASE("the same bits where few rows are cut by heads and columns remain") {
       }
     }
 }
+
+TEST_CASE("the same bits where shifted is given and scaled is there, too") {
+  mha::Parts parts;
+  parts["q"] = numbers({2, 5, 4}, 1), parts["k"] = numbers({2, 5, 4}, 1);
+  parts["shifted"] = numbers({2, 5, 5}, 1);
+  parts["shifted"].bound = true;
+  mha::Settings settings;
+  mha::set(settings, "scale", "0.25", "test");
+  const mha::Layer layer = mha::make_layer(parts, settings);
+  const mha::Trace alone = mha::trace(layer, {mha::Stage::weights}, {}, 1);
+  const mha::Trace both = mha::trace(layer, {mha::Stage::weights, mha::Stage::logsumexp}, {}, 1);
+  CHECK(compare_bits(both.value(mha::Stage::weights), alone.value(mha::Stage::weights)) == "");
+}
