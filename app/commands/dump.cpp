@@ -241,9 +241,8 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
 void DumpCommand::say_overflowed(const Dump& written) const {
   for (const auto& [stage, count] : written.overflowed()) {
     const std::string note = fmt::format(
-        "{}: {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),
-        count == 1 ? "1 number is" : fmt::format("{} numbers are", count),
-        name_of(dtype_named(dtype)));
+        "{}: {} {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),
+        counted(count, "numbers"), count == 1 ? "is" : "are", name_of(dtype_named(dtype)));
     if (common.strict) fail("--dump-dtype {}: {} (an error by --strict)", dtype, note);
     if (!common.quiet) print_note(note, common.color);
   }

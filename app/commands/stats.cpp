@@ -209,9 +209,7 @@ Run declare_stats(Cli& cli) {
       .offers(names_of(mha::measures()));
   cli.flag("--all", stats->all,
            "a table of every measure; the other formats have them all without being asked");
-  std::vector<std::string> formats;
-  for (const render::Form& form : render::forms()) formats.emplace_back(form.name);
-  add_output(cli, stats->output, std::move(formats),
+  add_output(cli, stats->output, names_of(render::forms()),
              "a file; {layer}, {batch} and {head} in it write one each; default: standard output");
   cli.value("--precision", "DIGITS", stats->precision,
             "significant digits; default: as many as read back to the same number");

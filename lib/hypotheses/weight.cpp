@@ -141,8 +141,7 @@ const Theme weight_theme{
     "weight",
     "weight.transposed.q weight.transposed.k weight.transposed.v weight.transposed.o "
     "weight.order.QVK weight.order.KQV weight.order.KVQ weight.order.VQK weight.order.VKQ "
-    "weight.order.per_head "
-    "weight.order.per_group",
+    "weight.order.per_head weight.order.per_group",
     changes};
 
 } // namespace mha

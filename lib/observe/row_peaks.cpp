@@ -85,10 +85,9 @@ std::string RowPeaks::packed(const Head& head, std::size_t count) const {
   std::vector<std::uint32_t> keys;
   std::vector<float> weights;
   for (std::size_t t = 0; t < T_; ++t) {
-    const auto first = static_cast<std::ptrdiff_t>(t * kept_);
-    keys.insert(keys.end(), &head.keys[t * kept_], &head.keys[t * kept_] + count);
-    weights.insert(weights.end(), head.weights.begin() + first,
-                   head.weights.begin() + first + static_cast<std::ptrdiff_t>(count));
+    const std::size_t first = t * kept_;
+    keys.insert(keys.end(), &head.keys[first], &head.keys[first] + count);
+    weights.insert(weights.end(), &head.weights[first], &head.weights[first] + count);
   }
   std::string bytes;
   append_planes(bytes, keys.data(), keys.size(), sizeof(std::uint32_t));
