@@ -99,9 +99,9 @@ template <class T> Forward<T>::Forward(Layer the_layer, const Plan& the_plan,
   std::size_t narrowest = dims.d_out;
   for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
     if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
-  projecting = routine_for<T>(2 * dims.B, std::max(dims.T, dims.S), narrowest, dims.d_model);
-  scoring = routine_for<T>(dims.B * dims.H, dims.T, dims.S_all, dims.d_k);
-  weighing = routine_for<T>(dims.B * dims.H, dims.T, dims.d_v, dims.S_all);
+  projecting = routine_for<T>(std::max(dims.T, dims.S), narrowest, dims.d_model);
+  scoring = routine_for<T>(dims.T, dims.S_all, dims.d_k);
+  weighing = routine_for<T>(dims.T, dims.d_v, dims.S_all);
   if (!computes(Stage::v)) layer.W_v = {};
   if (!computes(Stage::output) && !computes(Stage::head_result)) layer.W_o = {};
 }
@@ -266,11 +266,8 @@ template <class T> void Forward<T>::attend() {
   show_tokens(Stage::head_out);
 }
 
-/// The queries whose scores are in the cache at once. Where products give the same bits however
-/// their rows are cut, these follow from the length of a row; oneDNN's do not: there the block is
-/// whole.
+/// The queries whose scores are in the cache at once; they follow from the length of a row.
 template <class T> std::size_t Forward<T>::band_queries() const {
-  if (scoring == Routine::onednn || weighing == Routine::onednn) return block_queries;
   constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
   // A multiple of the rows of every kernel's tile.
   const std::size_t step = scoring == Routine::split || weighing == Routine::split ? 32 : 12;
@@ -305,10 +302,8 @@ template <class T> void Forward<T>::prepare_keys() {
 template <class T>
 void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::size_t n) {
   const std::size_t kv = b * dims.H_kv + kv_head_of(dims, h), d_k = dims.d_k, d_v = dims.d_v;
-  const bool cut_freely = scoring != Routine::onednn && weighing != Routine::onednn;
   SoftmaxBlock<T>& block = SoftmaxBlock<T>::of_this_thread();
-  block.start(layer, plan, b, h, first, n, finite_values[kv],
-              cut_freely ? Operand<T>::column_step : key_tile);
+  block.start(layer, plan, b, h, first, n, finite_values[kv], Operand<T>::column_step);
 
   if (computes(Stage::scores)) {
     // q: n, d_k. k: S, d_k. scores: n, S, in tiles of key_tile keys.

@@ -8,44 +8,27 @@
 
 namespace mha {
 
-namespace {
-
-/// Columns of one product of oneDNN: its bits depend on their number, the others' do not. What
-/// remains at the end goes with the last tile.
-constexpr std::size_t column_tile = 512;
-
-} // namespace
-
 template <class T> Projection<T>::Projection(Routine routine, const Tensor& W, const Tensor& bias,
                                              std::size_t rows, std::size_t threads)
-    : routine_(routine), W_(W), bias_(bias) {
+    : W_(W), bias_(bias) {
   if (!W.empty() && rows > 0) right_ = Operand<T>(routine, matrix_of<T>(W), false, rows, threads);
 }
 
 template <class T>
 void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const {
-  // Columns that are cut freely go with whoever has the heads that begin there, the remainder too.
-  const bool cut_freely = routine_ != Routine::onednn;
-  const std::size_t step = cut_freely ? Operand<T>::column_step : column_tile;
-  const std::size_t tiles =
-      cut_freely ? (y.cols + step - 1) / step : std::max<std::size_t>(1, y.cols / step);
-  const std::size_t first = std::min(heads.first * width / step, tiles - 1);
-  const std::size_t last = std::min((heads.last * width + step - 1) / step, tiles);
-  for (std::size_t tile = first; tile < last; ++tile) {
-    const std::size_t together = cut_freely ? last - first : 1;
-    const std::size_t begin = tile * step;
-    tile += together - 1;
-    const std::size_t end = tile + 1 == tiles ? y.cols : (tile + 1) * step;
-    const Matrix<T> columns = y.cols_from(begin, end - begin);
-    if (W_.empty())
-      for (std::size_t i = 0; i < x.rows; ++i)
-        std::copy_n(x.row(i) + begin, columns.cols, columns.row(i));
-    else
-      right_.multiply(x, 0, begin, columns);
-    if (bias_.empty()) continue;
-    for (std::size_t i = 0; i < y.rows; ++i)
-      row_add(columns.row(i), bias_.as<T>().data() + begin, columns.cols);
-  }
+  constexpr std::size_t step = Operand<T>::column_step;
+  const std::size_t begin = heads.first * width / step * step;
+  const std::size_t end = std::min((heads.last * width + step - 1) / step * step, y.cols);
+  if (begin >= end) return;
+  const Matrix<T> columns = y.cols_from(begin, end - begin);
+  if (W_.empty())
+    for (std::size_t i = 0; i < x.rows; ++i)
+      std::copy_n(x.row(i) + begin, columns.cols, columns.row(i));
+  else
+    right_.multiply(x, 0, begin, columns);
+  if (bias_.empty()) return;
+  for (std::size_t i = 0; i < y.rows; ++i)
+    row_add(columns.row(i), bias_.as<T>().data() + begin, columns.cols);
 }
 
 Heads projected(Heads heads, std::size_t all, const Tensor& norm, std::size_t width) {

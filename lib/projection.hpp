@@ -19,7 +19,6 @@ public:
   void multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const;
 
 private:
-  Routine routine_;
   const Tensor& W_;
   const Tensor& bias_;
   Operand<T> right_;

@@ -77,7 +77,7 @@ Run declare_bench(Cli& cli) {
   cli.about(
       "Computes a layer in memory again and again, after one run that does not count, and tells "
       "the median and the best time of its parts, GFLOP/s, and what share that is of this "
-      "machine's rate in one large matrix product on as many threads, measured between the runs. "
+      "machine's peak of multiply-adds on as many threads, measured between the runs. "
       "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "
       "windows and kv_lengths leave a query; softmax, norms and rotations count nothing. Each run "
       "must give the bits of the first, or the exit code is 2. Several layers are a row each; "

@@ -1,18 +1,18 @@
 #include "analysis/bench.hpp"
 
-#include "kernels/library_threads.hpp"
-#include "kernels/onednn.hpp"
-#include "kernels/operand.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/parallel.hpp"
-#include "memory.hpp"
+#include "kernels/split_kernels.hpp"
 #include "observe/trace.hpp"
 #include "position.hpp"
 #include "seconds.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <limits>
 #include <map>
+#include <numeric>
+#include <type_traits>
 
 namespace mha {
 
@@ -21,8 +21,8 @@ namespace {
 /// Runs go on for this long, unless their number is given, and there are at least so many.
 constexpr double enough_seconds = 2;
 constexpr std::size_t fewest_runs = 5;
-/// How often the machine's rate is measured, evenly between the runs.
-constexpr std::size_t rate_rounds = 5;
+/// How often the peak is measured, evenly between the runs.
+constexpr std::size_t peak_rounds = 5;
 
 template <class... Sizes> double product_operations(Sizes... sizes) {
   return 2 * (static_cast<double>(sizes) * ...);
@@ -51,57 +51,48 @@ double rows_of_heads(const std::vector<RowTile>& runs) {
   return static_cast<double>(rows);
 }
 
-/// A large product of square matrices: what the machine can do, on as many threads as the layer
-/// has.
-template <class T> class Product {
+/// What the machine can do: multiply-adds of the unit that multiplies, in registers, on as many
+/// threads as the layer has.
+template <class T> class Peak {
 public:
-  /// float64 is multiplied by our own kernels, a fourth as fast: smaller, to take half the time.
-  static constexpr std::size_t size = sizeof(T) == sizeof(float) ? 2048 : 1024;
-
   /// More threads than cores would make nothing faster.
-  explicit Product(std::size_t threads) : threads_(std::min(threads, core_count())) {
-    for (Buffer<T>* matrix : {&a_, &b_, &c_}) {
-      T* const numbers = matrix->room_for(size * size);
-      for (std::size_t i = 0; i < size * size; ++i)
-        numbers[i] = static_cast<T>(i % 1021) / T(1021) - T(0.5);
-    }
-  }
+  explicit Peak(std::size_t threads) : threads_(std::min(threads, core_count())) {}
 
-  /// The shortest time so far, this round's included.
-  double best_seconds() {
-    // The library's own threads spin for a moment when they are done, so what else is measured
-    // comes after the tiles.
-    if constexpr (sizeof(T) == sizeof(float)) {
-      if (threads_ > 1) {
-        const LibraryThreads all(threads_);
-        best_ = std::min(
-            best_, seconds_of([&] { multiply_onednn(left(), right(), false, result(), false); }));
-      }
-    }
-    return best_ = std::min(best_, seconds_of([&] { multiply_in_tiles(); }));
+  void measure() {
+    constexpr std::size_t shares = 8; // of each thread, so that they end together
+    std::vector<std::size_t> done(threads_ * shares);
+    const double seconds = seconds_of([&] {
+      parallel_for(done.size(), threads_, [&](std::size_t i) {
+        const auto end = Clock::now() + std::chrono::milliseconds(2);
+        while (Clock::now() < end) done[i] += multiply_adds();
+      });
+    });
+    rate_ =
+        std::max(rate_, 2.0 * static_cast<double>(std::reduce(done.begin(), done.end())) / seconds);
   }
-  double best_rate() const { return product_operations(size, size, size) / best_; }
+  /// Operations a second, the best so far.
+  double rate() const { return rate_; }
 
 private:
-  void multiply_in_tiles() {
-    constexpr Routine routine = sizeof(T) == sizeof(float) ? Routine::onednn : Routine::ours;
-    const Operand<T> b(routine, right(), false, size, threads_);
-    const std::size_t bands = threads_ == 1 ? 1 : 2 * threads_;
-    const std::size_t rows = (size + bands - 1) / bands;
-    parallel_for((size + rows - 1) / rows, threads_, [&](std::size_t i) {
-      const std::size_t first = i * rows, n = std::min(rows, size - first);
-      b.multiply(left().rows_from(first, n), 0, 0, result().rows_from(first, n));
-    });
+  using Clock = std::chrono::steady_clock;
+
+  static std::size_t multiply_adds() {
+    constexpr std::size_t rounds = 20'000;
+    alignas(64) T sums[64 / sizeof(T)];
+    if constexpr (std::is_same_v<T, float>)
+      if (const SplitKernels* units = split_kernels())
+        return units->multiply_adds(rounds / 50, sums);
+    return kernels<T>().multiply_adds(rounds, sums);
   }
 
-  Matrix<const T> left() const { return {a_.data(), size, size, size}; }
-  Matrix<const T> right() const { return {b_.data(), size, size, size}; }
-  Matrix<T> result() const { return {c_.data(), size, size, size}; }
-
   std::size_t threads_;
-  Buffer<T> a_, b_, c_; ///< in such memory as the layers have
-  double best_ = std::numeric_limits<double>::infinity();
+  double rate_ = 0;
 };
+
+template <class T> std::string unit_in_use() {
+  if (std::is_same_v<T, float> && split_kernels()) return "amx, bfloat16 × 3";
+  return kernels<T>().name;
+}
 
 /// The seconds of every run.
 struct Seconds {
@@ -176,28 +167,26 @@ template <class T> Speed Bench<T>::measure() {
 
   Seconds warm_up, seconds;
   const Trace first = run_once(warm_up);
-  Product<T> product(threads_);
-  double run_s = 0, product_s = 0;
-  std::size_t products = 0;
+  Peak<T> peak(threads_);
+  double run_s = 0;
+  std::size_t peaks = 0;
   const auto progress = [&] { // 0 … 1
     const auto runs = static_cast<double>(speed.runs);
     if (request_.repeat) return runs / static_cast<double>(*request_.repeat);
     return std::min(run_s / enough_seconds, runs / static_cast<double>(fewest_runs));
   };
-  const auto multiply = [&] {
-    product_s += ranks_.largest(seconds_of([&] { product.best_seconds(); }));
-    ++products;
+  const auto measure_peak = [&] {
+    peak.measure();
+    ++peaks;
   };
   while (progress() < 1) {
-    if (progress() * (rate_rounds - 1) >= static_cast<double>(products) &&
-        product_s < enough_seconds)
-      multiply();
+    if (progress() * (peak_rounds - 1) >= static_cast<double>(peaks)) measure_peak();
     const Trace run = run_once(seconds);
     ++speed.runs;
     run_s += seconds.all.back();
     require_same_bits(first, run, speed.runs + 1);
   }
-  multiply();
+  measure_peak();
 
   const Operations operations = operations_of(layer_, make_plan(layer_, first.wants()));
   speed.projections = speed_of(seconds.projections, operations.projections);
@@ -205,8 +194,8 @@ template <class T> Speed Bench<T>::measure() {
   speed.output = speed_of(seconds.output, operations.output);
   speed.all =
       speed_of(seconds.all, operations.projections + operations.attention + operations.output);
-  speed.product_rate = ranks_.sum(product.best_rate());
-  speed.product_size = Product<T>::size;
+  speed.peak_rate = ranks_.sum(peak.rate());
+  speed.unit = unit_in_use<T>();
   return speed;
 }
 

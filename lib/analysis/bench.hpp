@@ -1,10 +1,11 @@
 #pragma once
-// How fast a layer is computed in memory, beside what the machine can multiply.
+// How fast a layer is computed in memory, beside what the machine can do.
 
 #include "plan.hpp"
 #include "ranks/ranks.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mha {
@@ -35,9 +36,9 @@ struct Speed {
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;
   std::vector<Stage> kept;
-  /// The machine's rate: operations a second of one product of three square matrices of this size.
-  double product_rate = 0;
-  std::size_t product_size = 0;
+  /// Operations a second of multiply-adds in registers on as many threads: the machine's bound.
+  double peak_rate = 0;
+  std::string unit; ///< what did them: "avx512", "amx, bfloat16 × 3" …
 };
 
 struct BenchRequest {

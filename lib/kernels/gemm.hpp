@@ -15,20 +15,14 @@ enum class Routine {
   /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
   /// processor with AVX2 and FMA, or more.
   ours,
-  /// float32 only; up to a tenth faster on wide layers, but its bits depend on the call's m, n, k
-  /// and transposition, though not on alignment or on how many threads call it at once.
-  onednn,
-  /// float32 only, on processors with AMX: 1.5 to 1.9 times as fast as the others, and nearer to
+  /// float32 only, on processors with AMX: 1.5 to 1.9 times as fast, and nearer to
   /// the exact sums (split.hpp). Its bits depend on no cut as long as the numbers split well.
   split,
 };
 
-/// The routine for `count` products of the whole layer, each `rows` × `depth` by `depth` × `cols`
-/// at least. Splitting is worth its while from some dozen rows on. oneDNN's first call costs 25 ms
-/// of code generation, so only layers large enough to repay it go there; a single column never
-/// does. float64 is always `ours`.
-template <class T>
-Routine routine_for(std::size_t count, std::size_t rows, std::size_t cols, std::size_t depth);
+/// The routine for a layer's products, each `rows` × `depth` by `depth` × `cols` at least.
+/// Splitting is worth its while from some dozen rows on. float64 is always `ours`.
+template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
 
 /// Takes one routine for float32 products of every size, or again what routine_for chooses: for
 /// tests, which reach every path with small layers. Not while a layer is computed.

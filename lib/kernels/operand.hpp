@@ -8,7 +8,7 @@
 namespace mha {
 
 /// op(b), k × n, for products a · op(b) that are `rows` rows in all. Ours reads it packed where the
-/// rows repay that; oneDNN packs for itself. b must live as long as this does.
+/// rows repay that. b must live as long as this does.
 template <class T> class Operand {
 public:
   Operand() = default;

@@ -1,7 +1,5 @@
 #include "kernels/parallel.hpp"
 
-#include "kernels/library_threads.hpp"
-
 #include <sched.h>
 
 #include <algorithm>
@@ -119,7 +117,6 @@ std::size_t core_count() {
 void parallel_for(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t)>& work) {
   if (count == 0) return;
-  use_one_library_thread();
   const std::size_t workers = std::min(threads == 0 ? core_count() : threads, count);
   if (workers == 1) {
     for (std::size_t i = 0; i < count; ++i) work(i);
@@ -131,7 +128,6 @@ void parallel_for(std::size_t count, std::size_t threads,
   std::exception_ptr first_error;
   std::mutex error_lock;
   const auto run = [&]() noexcept {
-    use_one_library_thread();
     while (!stopped) {
       const std::size_t i = next++;
       if (i >= count) return;

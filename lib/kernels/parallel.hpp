@@ -7,9 +7,8 @@
 namespace mha {
 
 /// Runs `work(i)` for i in [0, count), on up to `threads` threads (the caller's among them; 0 = one
-/// per core), handed out one at a time. Each worker uses libraries with one thread. The first
-/// exception stops the handing out and is rethrown on the caller. `threads` 1 or count 1 starts no
-/// thread.
+/// per core), handed out one at a time. The first exception stops the handing out and is rethrown
+/// on the caller. `threads` 1 or count 1 starts no thread.
 void parallel_for(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t)>& work);
 

@@ -160,5 +160,23 @@ template <class V> void pack(const typename V::T* source, std::size_t stride, st
   }
 }
 
+/// Kernels<T>::multiply_adds: chains enough to hide the latency of one.
+template <class V> std::size_t multiply_adds(std::size_t rounds, typename V::T* sums) {
+  using Reg = typename V::Reg;
+  constexpr std::size_t chains = 12;
+  const Reg factor = V::fill(typename V::T(0.5)), one = V::fill(1);
+  Reg sum[chains];
+#pragma GCC unroll 12
+  for (std::size_t i = 0; i < chains; ++i) sum[i] = V::fill(static_cast<typename V::T>(i));
+  for (std::size_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < chains; ++i) sum[i] = V::fma(sum[i], factor, one);
+  }
+#pragma GCC unroll 12
+  for (std::size_t i = 1; i < chains; ++i) sum[0] = V::add(sum[0], sum[i]);
+  V::store(sums, sum[0]);
+  return rounds * chains * V::width;
+}
+
 } // namespace
 } // namespace mha

@@ -205,7 +205,8 @@ constexpr Kernels<typename V::T> table(const char* name) {
           row_exp_sum<V>,
           row_sum<V>,
           row_divide<V>,
-          row_sums<V>};
+          row_sums<V>,
+          multiply_adds<V>};
 }
 
 } // namespace

@@ -249,10 +249,30 @@ void multiply(const std::uint16_t* left, const std::uint16_t* right, std::size_t
   copy_rows(sums, cell_side, c, c_stride, rows, cols);
 }
 
+std::size_t multiply_adds(std::size_t rounds, float* sums) {
+  begin();
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (std::size_t round = 0; round < rounds; ++round)
+    for (std::size_t product = 0; product < 6; ++product) multiply_parts<true>();
+  alignas(64) float sum[lanes * lanes];
+  _tile_stored(0, sum, 64);
+  __asm__ volatile("" : : "r"(sum) : "memory");
+  for (std::size_t i = 0; i < lanes; ++i) sums[i] = sum[i];
+  end();
+  return rounds * cell_side * cell_side * cell_side;
+}
+
 } // namespace
 
-constexpr SplitKernels amx_split{pack_left, pack_right, pack_right_transposed,
-                                 begin,     end,        multiply};
+constexpr SplitKernels amx_split{pack_left, pack_right, pack_right_transposed, begin,
+                                 end,       multiply,   multiply_adds};
 
 } // namespace mha
 

@@ -36,6 +36,8 @@ struct SplitKernels {
   void (*multiply)(const std::uint16_t* left, const std::uint16_t* right, std::size_t cells,
                    std::size_t rows, std::size_t cols, float* c, std::size_t c_stride,
                    bool accumulate);
+  /// As Kernels::multiply_adds: those of float32 numbers that six products of tiles are worth.
+  std::size_t (*multiply_adds)(std::size_t rounds, float* sums);
 };
 
 #if defined(__x86_64__)

@@ -49,6 +49,10 @@ template <class T> struct Kernels {
   T (*row_sum)(const T* row, std::size_t n);
   void (*row_divide)(T* row, std::size_t n, T divisor);
   RowSums (*row_sums)(const T* row, std::size_t n, T uniform);
+
+  /// Multiply-adds of registers alone, `rounds` times some: the most that the unit can do. Returns
+  /// how many; `sums`, 64 bytes, takes what keeps the compiler from leaving them out.
+  std::size_t (*multiply_adds)(std::size_t rounds, T* sums);
 };
 
 /// Halves to floats and back, as kernels/halves.hpp says.

@@ -132,10 +132,23 @@ template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
   return sums;
 }
 
+template <class T> std::size_t multiply_adds(std::size_t rounds, T* sums) {
+  using Reg = typename Vector<T>::Reg;
+  constexpr std::size_t chains = 12;
+  Reg sum[chains] = {};
+  for (std::size_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < chains; ++i) sum[i] = sum[i] * T(0.5) + T(1);
+  }
+  for (std::size_t i = 1; i < chains; ++i) sum[0] += sum[i];
+  std::memcpy(sums, &sum[0], sizeof(Reg));
+  return rounds * chains * sizeof(Reg) / sizeof(T);
+}
+
 template <class T> constexpr Kernels<T> table() {
-  return {"portable", tile_cols<T>,  strip<T>,   pack_transposed<T>, pack<T>,
-          row_max<T>, row_scale<T>,  row_add<T>, row_subtract<T>,    row_exp_sum<T>,
-          row_sum<T>, row_divide<T>, row_sums<T>};
+  return {"portable", tile_cols<T>,  strip<T>,    pack_transposed<T>, pack<T>,
+          row_max<T>, row_scale<T>,  row_add<T>,  row_subtract<T>,    row_exp_sum<T>,
+          row_sum<T>, row_divide<T>, row_sums<T>, multiply_adds<T>};
 }
 
 } // namespace

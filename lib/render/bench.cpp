@@ -22,20 +22,18 @@ std::string rate_text(double rate) {
   return rate == 0 ? "–" : three_digits(rate * 1e-9);
 }
 
-std::string fraction_text(double rate, double product_rate) {
-  return rate == 0 ? "–" : fmt::format("{:.1f} %", 100 * rate / product_rate);
+std::string fraction_text(double rate, double peak_rate) {
+  return rate == 0 ? "–" : fmt::format("{:.1f} %", 100 * rate / peak_rate);
 }
 
 /// What the numbers above it mean.
 std::string legend(const Speed& speed, std::string_view runs) {
   std::string kept;
   for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
-  return fmt::format(
-      "{} · {} thread{} · kept: {}\n"
-      "a product of {} × {} by {} × {} in {}: {} GFLOP/s, measured between the runs\n",
-      runs, speed.threads, speed.threads == 1 ? "" : "s", kept, speed.product_size,
-      speed.product_size, speed.product_size, speed.product_size, mha::name_of(speed.dtype),
-      rate_text(speed.product_rate));
+  return fmt::format("{} · {} thread{} · kept: {}\n"
+                     "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs\n",
+                     runs, speed.threads, speed.threads == 1 ? "" : "s", kept,
+                     mha::name_of(speed.dtype), speed.unit, rate_text(speed.peak_rate));
 }
 
 std::string runs_text(std::size_t runs) {
@@ -54,23 +52,23 @@ std::string object(const Speed& speed) {
     kept += (kept.empty() ? "" : ", ") + json_quoted(mha::name_of(stage));
   return fmt::format(
       "{{\"median_s\": {}, \"best_s\": {}, \"runs\": {}, \"threads\": {}, \"operations\": {}, "
-      "\"gflops\": {}, \"gemm_gflops\": {}, \"gemm_fraction\": {}, "
-      "\"parts\": {{\"projections\": {}, \"attention\": {}, \"output\": {}}}, \"stages\": [{}]}}",
+      "\"gflops\": {}, \"peak_gflops\": {}, \"peak_fraction\": {}, "
+      "\"unit\": {}, \"parts\": {{\"projections\": {}, \"attention\": {}, \"output\": {}}}, "
+      "\"stages\": [{}]}}",
       json_number(speed.all.median_s), json_number(speed.all.best_s), speed.runs, speed.threads,
       json_number(speed.all.operations), json_number(speed.all.rate() * 1e-9),
-      json_number(speed.product_rate * 1e-9), json_number(speed.all.rate() / speed.product_rate),
-      json_number(speed.projections.median_s), json_number(speed.attention.median_s),
-      json_number(speed.output.median_s), kept);
+      json_number(speed.peak_rate * 1e-9), json_number(speed.all.rate() / speed.peak_rate),
+      json_quoted(speed.unit), json_number(speed.projections.median_s),
+      json_number(speed.attention.median_s), json_number(speed.output.median_s), kept);
 }
 
 } // namespace
 
 std::string speed_table(const Speed& speed, const Look& look) {
-  Grid grid(
-      {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of a product", true}});
+  Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](const char* name, const PartSpeed& part) {
     grid.add({name, duration(part.median_s), duration(part.best_s), rate_text(part.rate()),
-              fraction_text(part.rate(), speed.product_rate)});
+              fraction_text(part.rate(), speed.peak_rate)});
   };
   add("projections", speed.projections);
   add("attention", speed.attention);
@@ -84,7 +82,7 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
              {"median", true},
              {"best", true},
              {"GFLOP/s", true},
-             {"of a product", true},
+             {"of the peak", true},
              {"projections", true},
              {"attention", true},
              {"output", true},
@@ -92,8 +90,8 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
   for (const auto& [layer, speed] : rows)
     grid.add({visible(layer), duration(speed.all.median_s), duration(speed.all.best_s),
               rate_text(speed.all.rate()),
-              fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.product_rate),
-                          rate_text(speed.product_rate)),
+              fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.peak_rate),
+                          rate_text(speed.peak_rate)),
               duration(speed.projections.median_s), duration(speed.attention.median_s),
               duration(speed.output.median_s), std::to_string(speed.runs)});
   return grid.text(look);

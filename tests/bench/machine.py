@@ -81,8 +81,7 @@ def description(modules, program):
         ("machine", f"{cpu_name()}, {cores()} cores, {', '.join(sets) or 'baseline'}, {memory:.0f} GiB"),
         ("system", f"{platform.freedesktop_os_release()['PRETTY_NAME']}, Linux {platform.release()}"),
         ("mha-inspect", f"{os.path.relpath(program, ROOT)}, checkout at "
-                        f"{printed('git', 'describe', '--always', '--abbrev=7', '--exclude=*', '--dirty')}, "
-                        f"oneDNN {printed(*debian, 'libdnnl2')}"),
+                        f"{printed('git', 'describe', '--always', '--abbrev=7', '--exclude=*', '--dirty')}"),
         ("NumPy", f"{printed(*debian, 'python3-numpy')}, OpenBLAS {printed(*debian, 'libopenblas0-pthread')}"),
         ("PyTorch", f"{printed(*debian, 'python3-torch')}, the same OpenBLAS"),
         ("ONNX Runtime", f"{installed_version(modules)} (onnxruntime-node), Node.js {printed('node', '--version')}"),

@@ -30,17 +30,17 @@ struct BenchLayer {
 /// What every object must say, whatever the machine.
 void check_consistent(const json& object) {
   for (const char* key : {"median_s", "best_s", "runs", "threads", "operations", "gflops",
-                          "gemm_gflops", "gemm_fraction", "parts", "stages"}) {
+                          "peak_gflops", "peak_fraction", "parts", "stages"}) {
     INFO(key);
     CHECK(object.contains(key));
   }
   const double median = object["median_s"], best = object["best_s"], gflops = object["gflops"];
   CHECK(best > 0);
   CHECK(best <= median);
-  CHECK(object["gemm_gflops"] > 0);
+  CHECK(object["peak_gflops"] > 0);
   CHECK(gflops * 1e9 * median == Approx(object["operations"].get<double>()));
-  CHECK(gflops / object["gemm_gflops"].get<double>() ==
-        Approx(object["gemm_fraction"].get<double>()));
+  CHECK(gflops / object["peak_gflops"].get<double>() ==
+        Approx(object["peak_fraction"].get<double>()));
   REQUIRE(object["parts"].size() == 3);
   for (const char* part : {"projections", "attention", "output"}) CHECK(object["parts"][part] >= 0);
 }

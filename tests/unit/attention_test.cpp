@@ -113,10 +113,6 @@ static void require_same_by(mha::Routine routine) {
   }
 }
 
-TEST_CASE("where oneDNN multiplies, random layers give the reference's stages") {
-  require_same_by(mha::Routine::onednn);
-}
-
 TEST_CASE("where numbers are split, random layers give the reference's stages") {
   if (splits_here()) require_same_by(mha::Routine::split);
 }

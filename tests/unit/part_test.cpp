@@ -79,12 +79,6 @@ TEST_CASE("parts write every element once, with the bits of the whole") {
   require_parts_join(700, sanitized ? 1 : 12);
 }
 
-TEST_CASE("parts have the bits of the whole where oneDNN multiplies") {
-  const WithRoutine path(mha::Routine::onednn);
-  require_parts_join(60, sanitized ? 4 : 40);
-  require_parts_join(700, sanitized ? 1 : 6);
-}
-
 TEST_CASE("parts have the bits of the whole where numbers are split") {
   if (!splits_here()) return;
   const WithRoutine path(mha::Routine::split);
