@@ -1,8 +1,8 @@
 #include "against.hpp"
 
-#include "analysis/compare.hpp"
 #include "console.hpp"
 #include "retype.hpp"
+#include <mha/compare/compare.hpp>
 
 namespace mha::app {
 

@@ -2,7 +2,7 @@
 // --against: the stages of another implementation.
 
 #include "options.hpp"
-#include "reference.hpp"
+#include <mha/compare/reference.hpp>
 
 namespace mha::app {
 

@@ -3,7 +3,7 @@
 // declares its options once, as plain data bound to its variables; parsing, help, man pages and
 // shell completions all come from these declarations.
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <cstdint>
 #include <deque>

@@ -1,8 +1,8 @@
 #include "console.hpp"
 
-#include "error.hpp"
-#include "io/writer.hpp"
-#include "ranks/ranks.hpp"
+#include <mha/files/writer.hpp>
+#include <mha/ranks/ranks.hpp>
+#include <mha/system/error.hpp>
 
 #include <sys/ioctl.h>
 #include <unistd.h>

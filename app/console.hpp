@@ -1,7 +1,7 @@
 #pragma once
 // Standard output and standard error: the one place that prints.
 
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
 
 #include <chrono>
 #include <string>

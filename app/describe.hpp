@@ -1,8 +1,8 @@
 #pragma once
 // A layer in one line.
 
-#include "load.hpp"
-#include "render/text.hpp"
+#include <mha/load/load.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::app {
 

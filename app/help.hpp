@@ -2,7 +2,7 @@
 // Help, from the declarations of the commands.
 
 #include "commands/commands.hpp"
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
 
 namespace mha::app {
 

@@ -1,9 +1,9 @@
 #include "inventory.hpp"
 
 #include "describe.hpp"
-#include "graph.hpp"
-#include "kernels/parallel.hpp"
-#include "tensor_names.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/system/parallel.hpp>
 
 #include <algorithm>
 

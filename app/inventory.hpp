@@ -1,10 +1,10 @@
 #pragma once
 // What `info` finds out about the files, and how it says it.
 
-#include "analysis/lint.hpp"
-#include "load.hpp"
-#include "observe/summary.hpp"
-#include "render/text.hpp"
+#include <mha/lint/lint.hpp>
+#include <mha/load/load.hpp>
+#include <mha/observe/summary.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::app {
 

@@ -1,6 +1,6 @@
 #include "inventory.hpp"
-#include "render/grid.hpp"
-#include "render/numbers.hpp"
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
 
 #include <algorithm>
 

@@ -3,10 +3,10 @@
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "help.hpp"
-#include "io/writer.hpp"
 #include "manual.hpp"
-#include "ranks/ranks.hpp"
 #include "signals.hpp"
+#include <mha/files/writer.hpp>
+#include <mha/ranks/ranks.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

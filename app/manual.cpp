@@ -1,9 +1,9 @@
 #include "manual.hpp"
 
 #include "help.hpp"
-#include "io/writer.hpp"
 #include "options.hpp"
 #include "shells/shells.hpp"
+#include <mha/files/writer.hpp>
 
 #include <algorithm>
 #include <filesystem>

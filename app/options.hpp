@@ -3,9 +3,9 @@
 
 #include "cli.hpp"
 #include "console.hpp"
-#include "load.hpp"
-#include "part.hpp"
-#include "select.hpp"
+#include <mha/layer/select.hpp>
+#include <mha/load/load.hpp>
+#include <mha/schedule/shards.hpp>
 
 namespace mha::app {
 

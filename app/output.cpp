@@ -1,8 +1,8 @@
 #include "output.hpp"
 
-#include "graph.hpp"
-#include "io/source.hpp"
-#include "io/writer.hpp"
+#include <mha/files/writer.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/load/source.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -3,7 +3,7 @@
 // mean.
 
 #include "options.hpp"
-#include "render/renderers.hpp"
+#include <mha/render/renderers.hpp>
 
 namespace mha::app {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Command lines that a reader can copy: the layer as it was typed, for another command.
 
-#include "load.hpp"
+#include <mha/load/load.hpp>
 
 namespace mha::app {
 

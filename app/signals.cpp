@@ -1,8 +1,8 @@
 #include "signals.hpp"
 
-#include "io/mappings.hpp"
-#include "io/temporaries.hpp"
 #include "progress_bar.hpp"
+#include <mha/files/mapping.hpp>
+#include <mha/files/temporaries.hpp>
 
 #include <unistd.h>
 

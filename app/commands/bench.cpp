@@ -1,9 +1,9 @@
 // bench: times the computation of a layer in memory.
 
-#include "render/bench.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include <mha/render/bench.hpp>
 
 #ifdef __GLIBC__
 #include <malloc.h>

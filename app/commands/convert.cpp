@@ -1,10 +1,10 @@
 // convert: a layer in canonical form, in another format.
 
 #include "commands/commands.hpp"
-#include "io/formats.hpp"
-#include "io/part.hpp"
-#include "io/writer.hpp"
 #include "output.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/formats/shard_file.hpp>
 
 #include <algorithm>
 

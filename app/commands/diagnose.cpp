@@ -1,11 +1,11 @@
 // diagnose: which change of convention turns the difference from a reference into agreement.
 
-#include "render/diagnose.hpp"
 #include "against.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
 #include "retype.hpp"
+#include <mha/render/diagnose.hpp>
 
 #include <algorithm>
 #include <sstream>

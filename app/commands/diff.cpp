@@ -1,12 +1,12 @@
 // diff: every stage against another implementation's, and the first that differs.
 
-#include "render/diff.hpp"
 #include "against.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "graph.hpp"
 #include "output.hpp"
 #include "retype.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/render/diff.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -1,13 +1,14 @@
 // dump: stages to files, streamed while they are computed.
 
-#include "observe/dump.hpp"
 #include "commands/commands.hpp"
-#include "fingerprint.hpp"
-#include "io/formats.hpp"
-#include "io/part.hpp"
-#include "observe/several.hpp"
 #include "output.hpp"
-#include "ranks/compute.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/formats/shard_file.hpp>
+#include <mha/layer/fingerprint.hpp>
+#include <mha/observe/dump.hpp>
+#include <mha/observe/several.hpp>
+#include <mha/ranks/compute.hpp>
 
 #include <algorithm>
 #include <filesystem>

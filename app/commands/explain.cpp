@@ -1,9 +1,9 @@
-#include "analysis/explain.hpp"
+#include <mha/explain/explain.hpp>
 
 #include "commands/commands.hpp"
 #include "options.hpp"
 #include "output.hpp"
-#include "render/explain.hpp"
+#include <mha/render/explain.hpp>
 
 #include <map>
 #include <memory>

@@ -1,12 +1,12 @@
 // map: draws what heads attend to, in the terminal, as PNG and as SVG.
 
-#include "render/map.hpp"
 #include "commands/commands.hpp"
-#include "observe/several.hpp"
 #include "output.hpp"
-#include "ranks/compute.hpp"
-#include "render/map_layout.hpp"
-#include "render/map_terminal.hpp"
+#include <mha/observe/several.hpp>
+#include <mha/ranks/compute.hpp>
+#include <mha/render/map.hpp>
+#include <mha/render/map_layout.hpp>
+#include <mha/render/map_terminal.hpp>
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // report: layers as one page of HTML.
 
-#include "render/report.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include <mha/render/report.hpp>
 
 namespace mha::app {
 

@@ -2,11 +2,11 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "io/writer.hpp"
-#include "observe/trace.hpp"
 #include "output.hpp"
-#include "ranks/compute.hpp"
-#include "render/overview.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/ranks/compute.hpp>
+#include <mha/render/overview.hpp>
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // stages: the table of every step, with a layer's shapes where one is given.
 
-#include "render/stages.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include <mha/render/stages.hpp>
 
 namespace mha::app {
 

@@ -1,10 +1,10 @@
 // stats: every head in numbers.
 
-#include "render/stats.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
-#include "ranks/ranks.hpp"
+#include <mha/ranks/ranks.hpp>
+#include <mha/render/stats.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "shells/shells.hpp"
 
-#include "stage.hpp"
+#include <mha/layer/stage.hpp>
 
 #include <algorithm>
 

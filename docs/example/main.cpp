@@ -1,6 +1,6 @@
 // Prints the attention weights of a layer: `attention-weights data/quickstart.json`.
 
-#include <mha/load.hpp>
+#include <mha/load/load.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <cstdio>

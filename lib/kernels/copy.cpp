@@ -1,4 +1,4 @@
-#include "kernels/copy.hpp"
+#include <mha/kernels/copy.hpp>
 
 #include <cstdint>
 #include <cstring>

@@ -2,7 +2,7 @@
 // Which instruction set this machine runs: decided once, at run time. The environment variable
 // MHA_CPU (portable, avx2, avx512, amx) says what is used at most: an Error if it is another word.
 
-#include "kernels/table.hpp"
+#include <mha/kernels/simd/table.hpp>
 
 #include <span>
 

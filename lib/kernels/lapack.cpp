@@ -1,4 +1,4 @@
-#include "kernels/lapack.hpp"
+#include <mha/kernels/lapack.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // Singular values by LAPACK, which is loaded when they are first asked for: programs that never ask
 // start without it.
 
-#include "kernels/matrix.hpp"
+#include <mha/kernels/matrix.hpp>
 
 #include <optional>
 #include <vector>

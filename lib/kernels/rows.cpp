@@ -1,6 +1,6 @@
-#include "kernels/rows.hpp"
+#include <mha/kernels/rows.hpp>
 
-#include "kernels/dispatch.hpp"
+#include <mha/kernels/dispatch.hpp>
 
 #include <cmath>
 

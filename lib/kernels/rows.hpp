@@ -2,7 +2,7 @@
 // The functions of one row of scores. Each gives the same bits for the same row on one machine; the
 // instruction set is chosen at run time, the order of every sum depends on the row's length alone.
 
-#include "kernels/table.hpp"
+#include <mha/kernels/simd/table.hpp>
 
 #include <cstddef>
 

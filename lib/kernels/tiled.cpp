@@ -1,6 +1,6 @@
-#include "kernels/tiled.hpp"
+#include <mha/kernels/tiled.hpp>
 
-#include "memory.hpp"
+#include <mha/system/memory.hpp>
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Our own product: blocks that fit the caches, tiles that fit the registers.
 
-#include "kernels/matrix.hpp"
-#include "kernels/table.hpp"
+#include <mha/kernels/matrix.hpp>
+#include <mha/kernels/simd/table.hpp>
 
 namespace mha {
 

@@ -1,6 +1,6 @@
-#include "observe/dump.hpp"
+#include <mha/observe/dump.hpp>
 
-#include "memory.hpp"
+#include <mha/system/memory.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,8 @@
 #pragma once
 // Streams stages to files while they are computed: memory does not grow with T².
 
-#include "io/writer.hpp"
-#include "observe/placement.hpp"
+#include <mha/files/writer.hpp>
+#include <mha/observe/placement.hpp>
 
 #include <map>
 

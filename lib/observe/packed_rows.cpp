@@ -1,4 +1,4 @@
-#include "observe/packed_rows.hpp"
+#include <mha/observe/packed_rows.hpp>
 
 #include <cstring>
 

@@ -2,9 +2,9 @@
 // Keeps rows of stages as packed bytes, a head at a time, for a reader who looks at them one by
 // one.
 
-#include "attention.hpp"
-#include "observe/packing.hpp"
-#include "select.hpp"
+#include <mha/forward/attention.hpp>
+#include <mha/layer/select.hpp>
+#include <mha/observe/packing.hpp>
 
 #include <atomic>
 #include <map>

@@ -1,6 +1,6 @@
-#include "observe/packing.hpp"
+#include <mha/observe/packing.hpp>
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <zlib.h>
 

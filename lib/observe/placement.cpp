@@ -1,4 +1,4 @@
-#include "observe/placement.hpp"
+#include <mha/observe/placement.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 #pragma once
 // Where the pieces of a stage go in its selected, handed-out form.
 
-#include "attention.hpp"
+#include <mha/forward/attention.hpp>
 
 #include <functional>
 #include <utility>

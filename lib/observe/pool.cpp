@@ -1,8 +1,10 @@
-#include "observe/pool.hpp"
+#include <mha/observe/pool.hpp>
 
-#include "graph.hpp"
-#include "observe/share_bytes.hpp"
-#include "position.hpp"
+#include <mha/forward/bias.hpp>
+#include <mha/forward/mask.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/share_bytes.hpp>
+#include <mha/schedule/visible.hpp>
 
 #include <algorithm>
 #include <cmath>

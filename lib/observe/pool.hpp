@@ -1,8 +1,8 @@
 #pragma once
 // Maps averaged down to a picture while they are computed: memory is the picture's, not T × S.
 
-#include "observe/shareable.hpp"
-#include "select.hpp"
+#include <mha/layer/select.hpp>
+#include <mha/observe/shareable.hpp>
 
 #include <map>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "observe/row_peaks.hpp"
+#include <mha/observe/row_peaks.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 #pragma once
 // What fits of a map's rows where the map does not: the largest weights, which keys can be seen.
 
-#include "attention.hpp"
-#include "observe/packing.hpp"
-#include "select.hpp"
+#include <mha/forward/attention.hpp>
+#include <mha/layer/select.hpp>
+#include <mha/observe/packing.hpp>
 
 #include <atomic>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 // One computation, several observers.
 
-#include "observe/share_bytes.hpp"
-#include "observe/shareable.hpp"
+#include <mha/observe/share_bytes.hpp>
+#include <mha/observe/shareable.hpp>
 
 #include <utility>
 #include <vector>

@@ -2,7 +2,7 @@
 // Results as bytes between processes of one program: written and read in the same order, without
 // names.
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <cstddef>
 #include <cstring>

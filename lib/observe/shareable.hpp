@@ -1,7 +1,7 @@
 #pragma once
 // Observers whose results can be put together from parts that other processes have computed.
 
-#include "attention.hpp"
+#include <mha/forward/attention.hpp>
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
-#include "observe/summary.hpp"
+#include <mha/observe/summary.hpp>
 
-#include "observe/share_bytes.hpp"
+#include <mha/observe/share_bytes.hpp>
 
 #include <algorithm>
 #include <array>

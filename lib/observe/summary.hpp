@@ -1,8 +1,8 @@
 #pragma once
 // Smallest, largest and mean value of stages, while they are computed.
 
-#include "observe/placement.hpp"
-#include "observe/shareable.hpp"
+#include <mha/observe/placement.hpp>
+#include <mha/observe/shareable.hpp>
 
 #include <limits>
 #include <map>

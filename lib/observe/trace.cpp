@@ -1,8 +1,8 @@
-#include "observe/trace.hpp"
+#include <mha/observe/trace.hpp>
 
-#include "kernels/copy.hpp"
-#include "memory_limit.hpp"
-#include "observe/share_bytes.hpp"
+#include <mha/kernels/copy.hpp>
+#include <mha/observe/share_bytes.hpp>
+#include <mha/system/limits.hpp>
 
 namespace mha {
 

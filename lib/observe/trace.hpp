@@ -1,8 +1,8 @@
 #pragma once
 // Keeps stages in memory.
 
-#include "observe/placement.hpp"
-#include "observe/shareable.hpp"
+#include <mha/observe/placement.hpp>
+#include <mha/observe/shareable.hpp>
 
 #include <map>
 

@@ -1,6 +1,6 @@
-#include "ranks/compute.hpp"
+#include <mha/ranks/compute.hpp>
 
-#include "fingerprint.hpp"
+#include <mha/layer/fingerprint.hpp>
 
 namespace mha {
 

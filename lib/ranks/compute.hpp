@@ -1,8 +1,8 @@
 #pragma once
 // One computation, shared out over ranks.
 
-#include "observe/shareable.hpp"
-#include "ranks/ranks.hpp"
+#include <mha/observe/shareable.hpp>
+#include <mha/ranks/ranks.hpp>
 
 namespace mha {
 

@@ -1,8 +1,8 @@
 // The one file that knows MPI.
 
-#include "ranks/mpi.hpp"
+#include <mha/ranks/mpi.hpp>
 
-#include "kernels/parallel.hpp"
+#include <mha/system/parallel.hpp>
 
 #include <algorithm>
 #include <cstdlib>

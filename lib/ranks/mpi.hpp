@@ -1,7 +1,7 @@
 #pragma once
 // MPI's ranks; in a program that is built without MPI, nobody's.
 
-#include "ranks/ranks.hpp"
+#include <mha/ranks/ranks.hpp>
 
 namespace mha {
 

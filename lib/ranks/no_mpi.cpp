@@ -1,4 +1,4 @@
-#include "ranks/mpi.hpp"
+#include <mha/ranks/mpi.hpp>
 
 namespace mha {
 

@@ -1,6 +1,6 @@
-#include "ranks/ranks.hpp"
+#include <mha/ranks/ranks.hpp>
 
-#include "ranks/mpi.hpp"
+#include <mha/ranks/mpi.hpp>
 
 #include <algorithm>
 #include <cstdlib>

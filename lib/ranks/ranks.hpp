@@ -2,9 +2,9 @@
 // The processes that share one computation: those that mpirun started, or this one alone. Each does
 // its part of every plan; what they agree on goes through here, and MPI stays behind it (mpi.cpp).
 
-#include "part.hpp"
+#include <mha/schedule/shards.hpp>
 
-#include "io/writer.hpp"
+#include <mha/files/writer.hpp>
 
 #include <functional>
 #include <memory>

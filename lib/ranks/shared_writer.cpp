@@ -1,10 +1,11 @@
 // One file, written by all ranks: the first makes it, each writes its elements where they belong,
 // the first gives it its name.
 
-#include "io/flat.hpp"
-#include "io/output_file.hpp"
-#include "io/text.hpp"
-#include "ranks/ranks.hpp"
+#include <mha/files/output_file.hpp>
+#include <mha/files/text.hpp>
+#include <mha/formats/create.hpp>
+#include <mha/formats/flat.hpp>
+#include <mha/ranks/ranks.hpp>
 
 #include <atomic>
 #include <filesystem>

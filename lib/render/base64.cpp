@@ -1,4 +1,4 @@
-#include "render/base64.hpp"
+#include <mha/render/base64.hpp>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
-#include "render/bench.hpp"
+#include <mha/render/bench.hpp>
 
-#include "render/grid.hpp"
-#include "render/numbers.hpp"
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
 
 namespace mha::render {
 

@@ -1,8 +1,8 @@
 #pragma once
 // How fast layers are computed: for eyes, and as JSON.
 
-#include "analysis/bench.hpp"
-#include "render/text.hpp"
+#include <mha/bench/bench.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

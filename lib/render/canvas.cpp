@@ -1,7 +1,7 @@
-#include "render/canvas.hpp"
+#include <mha/render/canvas.hpp>
 
-#include "render/font.hpp"
-#include "render/map.hpp"
+#include <mha/render/font.hpp>
+#include <mha/render/map.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #pragma once
 // A picture in memory: rectangles and text.
 
-#include "render/colormap.hpp"
+#include <mha/render/colormap.hpp>
 
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
-#include "render/colormap.hpp"
+#include <mha/render/colormap.hpp>
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // One number a line: layer,stage,batch,head,row,col,value, then row_label,col_label
 // where there are tokens. An axis that a stage does not have leaves its field empty.
 
-#include "render/numbers.hpp"
-#include "render/renderers.hpp"
+#include <mha/render/numbers.hpp>
+#include <mha/render/renderers.hpp>
 
 #include <iterator>
 

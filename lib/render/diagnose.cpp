@@ -1,8 +1,8 @@
-#include "render/diagnose.hpp"
+#include <mha/render/diagnose.hpp>
 
-#include "render/diff.hpp"
-#include "render/grid.hpp"
-#include "render/numbers.hpp"
+#include <mha/render/diff.hpp>
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #pragma once
 // What `diagnose` found: sentences and a table for eyes, and JSON.
 
-#include "analysis/diagnose.hpp"
-#include "render/text.hpp"
+#include <mha/diagnose/diagnose.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

@@ -1,8 +1,8 @@
 #pragma once
 // What `diff` found: a table for eyes with the first difference marked, and JSON.
 
-#include "analysis/diff.hpp"
-#include "render/text.hpp"
+#include <mha/compare/diff.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

@@ -1,8 +1,8 @@
 #pragma once
 // An explanation as text for eyes, and as JSON.
 
-#include "analysis/explain.hpp"
-#include "render/text.hpp"
+#include <mha/explain/explain.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

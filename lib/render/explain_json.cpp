@@ -1,4 +1,4 @@
-#include "render/explain.hpp"
+#include <mha/render/explain.hpp>
 
 #include <nlohmann/json.hpp>
 

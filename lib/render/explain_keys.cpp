@@ -1,4 +1,4 @@
-#include "render/explain_parts.hpp"
+#include <mha/render/explain_parts.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 // The pieces that the text of an explanation is put together from.
 
-#include "render/explain.hpp"
-#include "render/vectors.hpp"
+#include <mha/render/explain.hpp>
+#include <mha/render/vectors.hpp>
 
 namespace mha::render {
 

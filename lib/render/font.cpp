@@ -1,6 +1,6 @@
-#include "render/font.hpp"
+#include <mha/render/font.hpp>
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <fmt/format.h>
 #include <utf8proc.h>

@@ -1,4 +1,4 @@
-#include "render/grid.hpp"
+#include <mha/render/grid.hpp>
 
 #include <algorithm>
 

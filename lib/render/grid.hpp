@@ -1,7 +1,7 @@
 #pragma once
 // Columns of text: a heading, and rows below it, aligned by display width.
 
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

@@ -1,7 +1,7 @@
 // One object, {"weights": {"shape": […], "dtype": "float32", "data": […]}}; and one object a row.
 
-#include "render/numbers.hpp"
-#include "render/renderers.hpp"
+#include <mha/render/numbers.hpp>
+#include <mha/render/renderers.hpp>
 
 #include <iterator>
 

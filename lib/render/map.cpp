@@ -1,8 +1,8 @@
-#include "render/map.hpp"
+#include <mha/render/map.hpp>
 
-#include "error.hpp"
-#include "render/numbers.hpp"
-#include "render/value.hpp"
+#include <mha/render/numbers.hpp>
+#include <mha/render/value.hpp>
+#include <mha/system/error.hpp>
 
 #include <fmt/format.h>
 

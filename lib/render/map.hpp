@@ -1,9 +1,9 @@
 #pragma once
 // Attention maps as pictures and as text: what is drawn, and with which colours.
 
-#include "observe/pool.hpp"
-#include "render/colormap.hpp"
-#include "render/text.hpp"
+#include <mha/observe/pool.hpp>
+#include <mha/render/colormap.hpp>
+#include <mha/render/text.hpp>
 
 #include <optional>
 

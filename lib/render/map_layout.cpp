@@ -1,7 +1,7 @@
-#include "render/map_layout.hpp"
+#include <mha/render/map_layout.hpp>
 
-#include "error.hpp"
-#include "render/font.hpp"
+#include <mha/render/font.hpp>
+#include <mha/system/error.hpp>
 
 #include <fmt/format.h>
 

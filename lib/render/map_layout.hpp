@@ -1,8 +1,8 @@
 #pragma once
 // Where everything of a picture stands, in pixels: shared by PNG and SVG.
 
-#include "render/canvas.hpp"
-#include "render/map.hpp"
+#include <mha/render/canvas.hpp>
+#include <mha/render/map.hpp>
 
 namespace mha::render {
 

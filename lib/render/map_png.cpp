@@ -1,5 +1,5 @@
-#include "render/map_layout.hpp"
-#include "render/png.hpp"
+#include <mha/render/map_layout.hpp>
+#include <mha/render/png.hpp>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
-#include "render/base64.hpp"
-#include "render/map_layout.hpp"
-#include "render/png.hpp"
+#include <mha/render/base64.hpp>
+#include <mha/render/map_layout.hpp>
+#include <mha/render/png.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include "render/map_terminal.hpp"
+#include <mha/render/map_terminal.hpp>
 
-#include "render/numbers.hpp"
+#include <mha/render/numbers.hpp>
 
 #include <fmt/format.h>
 #include <utf8proc.h>

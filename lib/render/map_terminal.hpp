@@ -1,7 +1,7 @@
 #pragma once
 // Maps as text: coloured cells, or shades of characters, that fit a window.
 
-#include "render/map.hpp"
+#include <mha/render/map.hpp>
 
 namespace mha::render {
 

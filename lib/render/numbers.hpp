@@ -1,7 +1,7 @@
 #pragma once
 // Numbers and words as text: for machines to read back, and rounded for eyes.
 
-#include "tensor.hpp"
+#include <mha/tensor/tensor.hpp>
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 #pragma once
 // One line per stage: shape, formula, smallest, largest, mean.
 
-#include "observe/summary.hpp"
-#include "render/renderers.hpp"
+#include <mha/observe/summary.hpp>
+#include <mha/render/renderers.hpp>
 
 namespace mha::render {
 

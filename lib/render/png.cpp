@@ -1,6 +1,6 @@
-#include "render/png.hpp"
+#include <mha/render/png.hpp>
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <png.h>
 

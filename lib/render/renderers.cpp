@@ -1,4 +1,4 @@
-#include "render/renderers.hpp"
+#include <mha/render/renderers.hpp>
 
 namespace mha::render {
 

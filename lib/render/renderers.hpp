@@ -2,8 +2,8 @@
 // The list of text forms for the numbers of stages. A form is one file in this folder and one line
 // in renderers.cpp.
 
-#include "render/text.hpp"
-#include "render/value.hpp"
+#include <mha/render/text.hpp>
+#include <mha/render/value.hpp>
 
 #include <memory>
 #include <optional>

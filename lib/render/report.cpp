@@ -1,9 +1,9 @@
-#include "render/report.hpp"
+#include <mha/render/report.hpp>
 
-#include "render/base64.hpp"
-#include "render/colormap.hpp"
-#include "render/numbers.hpp"
-#include "render/report_template.hpp"
+#include <mha/render/base64.hpp>
+#include <mha/render/colormap.hpp>
+#include <mha/render/numbers.hpp>
+#include <mha/render/report_template.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Layers as one self-contained page of HTML.
 
-#include "analysis/report.hpp"
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
+#include <mha/report/report.hpp>
 
 namespace mha::render {
 

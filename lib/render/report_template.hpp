@@ -1,5 +1,5 @@
 #pragma once
-// The page without its data: lib/render/report/, put into the program by report/embed.cmake.
+// The page without its data: lib/render/page/, put into the program by page/embed.cmake.
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "render/rounding.hpp"
+#include <mha/render/rounding.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-#include "render/stages.hpp"
+#include <mha/render/stages.hpp>
 
-#include "graph.hpp"
-#include "render/grid.hpp"
-#include "render/numbers.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
 
 namespace mha::render {
 

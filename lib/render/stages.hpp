@@ -2,8 +2,8 @@
 // The table of stages as text: for eyes, as JSON, and as the Markdown that docs/stages.md is made
 // of.
 
-#include "layer.hpp"
-#include "render/text.hpp"
+#include <mha/layer/layer.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

@@ -1,7 +1,7 @@
-#include "render/stats.hpp"
+#include <mha/render/stats.hpp>
 
-#include "render/grid.hpp"
-#include "render/numbers.hpp"
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #pragma once
 // The measures of heads: a row each, for eyes and for programs.
 
-#include "analysis/measures.hpp"
-#include "render/text.hpp"
+#include <mha/heads/measures.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

@@ -1,8 +1,8 @@
 // Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
 // number is printed.
 
-#include "render/numbers.hpp"
-#include "render/renderers.hpp"
+#include <mha/render/numbers.hpp>
+#include <mha/render/renderers.hpp>
 
 #include <algorithm>
 #include <cmath>

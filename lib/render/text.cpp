@@ -1,4 +1,4 @@
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
 
 #include <fmt/format.h>
 #include <utf8proc.h>

@@ -1,4 +1,4 @@
-#include "render/value.hpp"
+#include <mha/render/value.hpp>
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #pragma once
 // A stage's selected value as renderers get it: numbers, and where each of them stands.
 
-#include "layer.hpp"
-#include "select.hpp"
+#include <mha/layer/layer.hpp>
+#include <mha/layer/select.hpp>
 
 namespace mha::render {
 

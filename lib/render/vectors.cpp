@@ -1,4 +1,4 @@
-#include "render/vectors.hpp"
+#include <mha/render/vectors.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Vectors, one a line, in one grid: a label, as many numbers as fit, the length.
 
-#include "render/rounding.hpp"
-#include "render/text.hpp"
+#include <mha/render/rounding.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
 

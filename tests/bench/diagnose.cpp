@@ -2,9 +2,9 @@
 // case.
 //   ninja -C build/release diagnose-bench && build/release/tests/diagnose-bench
 
-#include "analysis/diagnose.hpp"
-#include "assemble.hpp"
-#include "observe/trace.hpp"
+#include <mha/diagnose/diagnose.hpp>
+#include <mha/load/assemble.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <chrono>
 #include <cmath>

@@ -1,8 +1,8 @@
 // How fast the kernels are: products and exponentials of the shapes that occur, on one core.
 // Built by `ninja kernel-bench`; prints GFLOP/s and Gelem/s, beside oneDNN's where libdnnl-dev is.
 
-#include "kernels/dispatch.hpp"
-#include "kernels/tiled.hpp"
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/tiled.hpp>
 
 #ifdef MHA_BENCH_ONEDNN
 #include <oneapi/dnnl/dnnl.h>

@@ -71,7 +71,8 @@ TEST_CASE("short reads: a file that cannot be read is named, whatever it is") {
   CHECK_THAT(message("\"$MHA\" show X=layer.json/x.npy"), Contains("no such file"));
   CHECK_THAT(message("\"$MHA\" show /dev/null"), Contains("/dev/null: the file is empty"));
   CHECK_THAT(message("\"$MHA\" show - < /dev/null"), Contains("standard input: the file is empty"));
-  CHECK_THAT(message("\"$MHA\" show - <&-"), Contains("standard input: cannot read: Bad file descriptor"));
+  CHECK_THAT(message("\"$MHA\" show - <&-"),
+             Contains("standard input: cannot read: Bad file descriptor"));
   if (have_tool("setpriv")) {
     std::filesystem::permissions(folder.path("layer.json"), std::filesystem::perms(0));
     std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));

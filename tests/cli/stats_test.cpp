@@ -1,6 +1,6 @@
-#include "analysis/measures.hpp"
 #include "support/places.hpp"
 #include "support/run.hpp"
+#include <mha/heads/measures.hpp>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,12 +1,12 @@
 // Tasks that people come with, from the files they have to the numbers they want. The expected
 // numbers are those of the plain loops in support/reference.hpp.
 
-#include "io/formats.hpp"
-#include "io/writer.hpp"
 #include "support/files.hpp"
 #include "support/reference.hpp"
 #include "support/run.hpp"
-#include "tensor.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/tensor/tensor.hpp>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // What every fuzz target expects.
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // A file of one format (FUZZ_FORMAT): everything in it is read, or it is refused in one line.
 
 #include "fuzz/expect.hpp"
-#include "io/formats.hpp"
+#include <mha/formats/formats.hpp>
 
 #include <algorithm>
 #include <memory>

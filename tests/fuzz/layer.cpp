@@ -1,11 +1,11 @@
 // A layer assembled of any tensors by their names, any shapes, any settings: refused in one line,
 // or every stage that it has is computed.
 
-#include "assemble.hpp"
 #include "fuzz/expect.hpp"
-#include "graph.hpp"
-#include "observe/trace.hpp"
-#include "tensor_names.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/load/assemble.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <fuzzer/FuzzedDataProvider.h>
 

@@ -1,9 +1,9 @@
 // What is typed: index lists, SOURCEs, values of settings, names of stages, as text.
 
 #include "fuzz/expect.hpp"
-#include "io/source.hpp"
-#include "select.hpp"
-#include "settings.hpp"
+#include <mha/layer/select.hpp>
+#include <mha/layer/settings.hpp>
+#include <mha/load/source.hpp>
 
 #include <set>
 #include <string>

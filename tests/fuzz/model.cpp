@@ -2,9 +2,9 @@
 // assembled, computed.
 
 #include "fuzz/expect.hpp"
-#include "graph.hpp"
-#include "load.hpp"
-#include "observe/trace.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/load/load.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>

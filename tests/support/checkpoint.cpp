@@ -1,9 +1,9 @@
 #include "support/checkpoint.hpp"
 
-#include "graph.hpp"
-#include "io/writer.hpp"
-#include "observe/trace.hpp"
 #include "support/compare.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <cstring>
 #include <filesystem>

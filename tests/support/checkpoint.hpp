@@ -2,8 +2,8 @@
 // Small checkpoints of the model families, written from canonical weights as the families lay them
 // out, and read back through the program's own door.
 
-#include "assemble.hpp"
-#include "load.hpp"
+#include <mha/load/assemble.hpp>
+#include <mha/load/load.hpp>
 
 #include <map>
 #include <string>

@@ -2,7 +2,7 @@
 // Comparing whole arrays: one answer a stage, with the worst place.
 
 #include "support/reference.hpp"
-#include "tensor.hpp"
+#include <mha/tensor/tensor.hpp>
 
 /// The answer of a comparison: empty where they agree, else what differs and where.
 using Difference = std::string;

@@ -1,9 +1,9 @@
 #include "support/damage.hpp"
 
-#include "graph.hpp"
-#include "io/text.hpp"
-#include "observe/summary.hpp"
-#include "render/text.hpp"
+#include <mha/files/text.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/summary.hpp>
+#include <mha/render/text.hpp>
 
 #include <catch2/catch.hpp>
 

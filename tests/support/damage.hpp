@@ -1,7 +1,7 @@
 #pragma once
 // Damaged bytes and texts, and what whoever reads them must endure.
 
-#include "load.hpp"
+#include <mha/load/load.hpp>
 
 #include <functional>
 #include <random>

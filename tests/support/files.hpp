@@ -3,8 +3,8 @@
 
 #include "support/places.hpp"
 
-#include "io/formats.hpp"
-#include "load.hpp"
+#include <mha/formats/formats.hpp>
+#include <mha/load/load.hpp>
 
 /// A path in the repository.
 inline std::string in_source(const std::string& path) {

@@ -1,8 +1,8 @@
 #include "support/layer_file.hpp"
 
-#include "io/writer.hpp"
 #include "support/library_input.hpp"
-#include "unit/io/support.hpp"
+#include "unit/formats/support.hpp"
+#include <mha/formats/create.hpp>
 
 namespace {
 

@@ -1,8 +1,8 @@
 #pragma once
 // A layer in a file under the names that its users type, read as the program reads it.
 
-#include "load.hpp"
 #include "support/reference.hpp"
+#include <mha/load/load.hpp>
 
 #include <string>
 #include <utility>

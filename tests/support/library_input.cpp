@@ -1,6 +1,6 @@
 #include "support/library_input.hpp"
 
-#include "tensor_names.hpp"
+#include <mha/layer/names.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 // A reference layer as the library's input: canonical tensors by name, settings as text.
 
-#include "assemble.hpp"
 #include "support/random_layer.hpp"
+#include <mha/load/assemble.hpp>
 
 /// An array as a tensor of the dtype; `batched` false: without its first axis.
 mha::Tensor tensor_of(const reference::Array& array, mha::DType dtype, bool batched = true);

@@ -1,7 +1,7 @@
 #pragma once
 // Pictures that the program made, read back by other code than wrote them.
 
-#include "render/colormap.hpp"
+#include <mha/render/colormap.hpp>
 
 #include <string>
 #include <vector>

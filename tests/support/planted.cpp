@@ -1,8 +1,8 @@
 #include "support/planted.hpp"
 
-#include "stage.hpp"
 #include "support/planted_edits.hpp"
 #include "support/reference_positions.hpp"
+#include <mha/layer/stage.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "support/planted_edits.hpp"
 
 #include "support/reference_positions.hpp"
-#include "tensor.hpp"
+#include <mha/tensor/tensor.hpp>
 
 #include <cmath>
 

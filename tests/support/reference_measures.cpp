@@ -1,7 +1,7 @@
 #include "support/reference_measures.hpp"
 
-#include "graph.hpp"
-#include "observe/trace.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <algorithm>
 #include <cmath>

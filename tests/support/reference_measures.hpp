@@ -2,7 +2,7 @@
 // The measures of heads once more, straight from their formulas in docs/stats.md: plain loops in
 // double precision over stages that were kept whole. Shares no code with the library's.
 
-#include "layer.hpp"
+#include <mha/layer/layer.hpp>
 
 #include <map>
 #include <optional>

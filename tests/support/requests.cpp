@@ -1,6 +1,6 @@
 #include "support/requests.hpp"
 
-#include "observe/dump.hpp"
+#include <mha/observe/dump.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
 #pragma once
 // Asking for parts of a layer in different ways, and the same parts cut out of what was kept whole.
 
-#include "io/writer.hpp"
-#include "observe/trace.hpp"
 #include "support/random_layer.hpp"
+#include <mha/files/writer.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <map>
 #include <mutex>

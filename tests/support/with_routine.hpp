@@ -1,8 +1,8 @@
 #pragma once
 // One routine for float32 products of every size, until the end of the test.
 
-#include "kernels/gemm.hpp"
-#include "kernels/split.hpp"
+#include <mha/kernels/bf16x3.hpp>
+#include <mha/kernels/product.hpp>
 
 #include <catch2/catch.hpp>
 

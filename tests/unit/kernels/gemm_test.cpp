@@ -1,8 +1,8 @@
-#include "kernels/dispatch.hpp"
-#include "kernels/gemm.hpp"
-#include "kernels/tiled.hpp"
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/product.hpp>
+#include <mha/kernels/tiled.hpp>
 
-#include "error.hpp"
+#include <mha/system/error.hpp>
 
 #include "support/with_routine.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/parallel.hpp"
+#include <mha/system/parallel.hpp>
 
 #include <catch2/catch.hpp>
 

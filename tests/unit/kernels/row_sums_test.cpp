@@ -1,5 +1,5 @@
-#include "kernels/dispatch.hpp"
-#include "kernels/rows.hpp"
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/rows.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
-#include "kernels/dispatch.hpp"
-#include "kernels/split.hpp"
-#include "kernels/tiled.hpp"
 #include "support/with_routine.hpp"
+#include <mha/kernels/bf16x3.hpp>
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/tiled.hpp>
 
 #include <catch2/catch.hpp>
 

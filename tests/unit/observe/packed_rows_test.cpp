@@ -1,6 +1,6 @@
-#include "observe/packed_rows.hpp"
-#include "observe/row_peaks.hpp"
-#include "observe/trace.hpp"
+#include <mha/observe/packed_rows.hpp>
+#include <mha/observe/row_peaks.hpp>
+#include <mha/observe/trace.hpp>
 
 #include "support/library_input.hpp"
 

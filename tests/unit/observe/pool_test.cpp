@@ -1,9 +1,9 @@
-#include "graph.hpp"
-#include "observe/pool.hpp"
-#include "observe/trace.hpp"
-#include "ranks/compute.hpp"
 #include "support/library_input.hpp"
 #include "support/thread_ranks.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/observe/pool.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/ranks/compute.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "observe/summary.hpp"
+#include <mha/observe/summary.hpp>
 
 #include <catch2/catch.hpp>
 

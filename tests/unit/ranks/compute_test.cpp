@@ -1,13 +1,13 @@
-#include "ranks/compute.hpp"
+#include <mha/ranks/compute.hpp>
 
-#include "analysis/measure_results.hpp"
-#include "observe/pool.hpp"
-#include "observe/several.hpp"
-#include "observe/summary.hpp"
-#include "observe/trace.hpp"
 #include "support/compare.hpp"
 #include "support/library_input.hpp"
 #include "support/thread_ranks.hpp"
+#include <mha/heads/measure_results.hpp>
+#include <mha/observe/pool.hpp>
+#include <mha/observe/several.hpp>
+#include <mha/observe/summary.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
 

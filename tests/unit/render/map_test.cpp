@@ -1,8 +1,8 @@
-#include "render/map.hpp"
-#include "render/map_layout.hpp"
-#include "render/map_terminal.hpp"
-#include "render/png.hpp"
 #include "support/picture.hpp"
+#include <mha/render/map.hpp>
+#include <mha/render/map_layout.hpp>
+#include <mha/render/map_terminal.hpp>
+#include <mha/render/png.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "render/numbers.hpp"
+#include <mha/render/numbers.hpp>
 
 #include <catch2/catch.hpp>
 

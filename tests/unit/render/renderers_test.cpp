@@ -1,4 +1,4 @@
-#include "render/renderers.hpp"
+#include <mha/render/renderers.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
-#include "render/text.hpp"
+#include <mha/render/text.hpp>
 
-#include "render/grid.hpp"
+#include <mha/render/grid.hpp>
 
 #include <catch2/catch.hpp>
 

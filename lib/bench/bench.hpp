@@ -1,0 +1,56 @@
+#pragma once
+// How fast a layer is computed in memory, beside what the machine can do.
+
+#include <mha/ranks/ranks.hpp>
+#include <mha/schedule/plan.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The floating point operations of the products of a plan, by part: 2 m n k each. Keys that
+/// causal, window_left, window_right or kv_lengths hide from a query are not counted, whether or
+/// not a tile computes them along, except in the product for scores that somebody wants to see.
+struct Operations {
+  double projections = 0, attention = 0, output = 0;
+};
+Operations operations_of(const Layer& layer, const Plan& plan);
+
+/// The time of a part, or of all.
+struct PartSpeed {
+  double median_s = 0, best_s = 0;
+  double operations = 0;
+
+  /// Operations a second.
+  double rate() const { return operations == 0 ? 0 : operations / median_s; }
+};
+
+/// What was measured. All of it is in one run of the program: machines are not equally fast all
+/// day.
+struct Speed {
+  PartSpeed projections, attention, output;
+  PartSpeed all; ///< more than the parts: the plan, and the memory of what is kept
+  std::size_t runs = 0;
+  std::size_t threads = 1; ///< of all ranks together
+  DType dtype = DType::f32;
+  std::vector<Stage> kept;
+  /// Operations a second of multiply-adds in registers on as many threads: the machine's bound.
+  double peak_rate = 0;
+  std::string unit; ///< what did them: "avx512", "amx, bfloat16 × 3" …
+};
+
+struct BenchRequest {
+  std::vector<Stage> kept;           ///< stages kept in memory, anew in every run
+  std::optional<std::size_t> repeat; ///< runs that are timed; else as many as fit into two seconds
+  std::size_t threads = 0;           ///< of each rank
+  Ranks* ranks = nullptr;            ///< who shares the work; null: nobody
+};
+
+/// Computes the layer again and again, after a run that is not timed. Throws Error if a run gives
+/// other bits than the first. Ranks compute a part each, beginning together; a part of the time is
+/// that of the slowest.
+Speed bench(const Layer& layer, const BenchRequest& request);
+
+} // namespace mha

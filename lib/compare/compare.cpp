@@ -1,0 +1,376 @@
+#include <mha/compare/compare.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Scores end far above this, mask constants far below.
+constexpr double mask_constant = -5000;
+
+int significand_bits(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return 8;
+  case DType::f16:
+    return 11;
+  case DType::f32:
+    return 24;
+  default:
+    return 53;
+  }
+}
+
+bool same_bits(double a, double r, DType dtype) {
+  if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
+  const auto x = static_cast<float>(a), y = static_cast<float>(r);
+  switch (dtype) {
+  case DType::f64:
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(r);
+  case DType::f16:
+    return to_half(x) == to_half(y);
+  case DType::bf16:
+    return to_bfloat16(x) == to_bfloat16(y);
+  default:
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  }
+}
+
+bool is_mask(double value) {
+  return value <= mask_constant; // −inf, too
+}
+
+/// Where a stage holds −inf or a mask's constant at masked places.
+bool shows_masks(Stage stage) {
+  return stage == Stage::masked || stage == Stage::shifted || stage == Stage::row_max ||
+         stage == Stage::logsumexp;
+}
+
+/// The largest error of some elements, and where.
+struct Worst {
+  double abs = 0, rel = 0, ours = 0, theirs = 0;
+  std::size_t index = 0; ///< in the reference's memory
+  bool any = false;
+
+  void add(double error, double relative, double a, double r, std::size_t at) {
+    if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
+    rel = std::max(rel, relative);
+    any = true;
+  }
+  void add(const Worst& other) {
+    if (!other.any) return;
+    if (!any || other.abs > abs)
+      abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
+    rel = std::max(rel, other.rel);
+    any = true;
+  }
+};
+
+} // namespace
+
+struct Comparison::Partial {
+  bool same_bits = true;
+  std::size_t count = 0, mismatched = 0;
+  Worst all, wrong; ///< of every element, of those that disagree
+  double dot = 0, aa = 0, rr = 0;
+
+  void add(const Partial& other) {
+    same_bits = same_bits && other.same_bits;
+    count += other.count, mismatched += other.mismatched;
+    all.add(other.all), wrong.add(other.wrong);
+    dot += other.dot, aa += other.aa, rr += other.rr;
+  }
+};
+
+/// One stage of the reference, and how to walk through it.
+struct Comparison::Target {
+  Tensor value;
+  Tolerance tolerance;
+  DType bits = DType::f32;               ///< the coarser type
+  std::size_t batch_stride = 0;          ///< in elements; 0 where there is no batch axis
+  std::vector<std::size_t> strides;      ///< per axis of the table, without the batch
+  std::size_t heads = 1, head_width = 0; ///< head_width: of the columns of concat
+};
+
+Tolerance default_tolerance(DType coarser) {
+  switch (coarser) {
+  case DType::f64:
+    return {1e-7, 1e-7};
+  case DType::f16:
+    return {1e-5, 1e-3};
+  case DType::bf16:
+    return {1e-5, 1.6e-2};
+  default:
+    return {1e-5, 1.3e-6};
+  }
+}
+
+DType coarser_of(DType a, DType b) {
+  return significand_bits(a) <= significand_bits(b) ? a : b;
+}
+
+void Comparison::add(const ReferenceStage& reference, Tolerance tolerance) {
+  auto target = std::make_shared<Target>();
+  target->value = reference.value;
+  if (reference.value.shape() != layer_.shape_of(reference.stage))
+    fail("{}: {} is {}, not {}", reference.source, name_of(reference.stage),
+         to_string(reference.value.shape()), to_string(layer_.shape_of(reference.stage)));
+  target->tolerance = tolerance;
+  target->bits = coarser_of(layer_.dtype, reference.stored);
+  const StageInfo& info = info_of(reference.stage);
+  Shape lengths;
+  for (Letter letter : info.letters) lengths.push_back(layer_.dims.size_of(letter));
+  std::vector<std::size_t> order(lengths.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (layer_.settings.columns && info.kind != Kind::row)
+    std::swap(order.end()[-1], order.end()[-2]);
+  target->strides.resize(order.size());
+  std::size_t stride = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    target->strides[*axis] = stride;
+    stride *= lengths[*axis];
+  }
+  if (layer_.dims.batched) target->batch_stride = stride;
+  const Axis first = axis_of(info.letters[0]);
+  if (first == Axis::head || first == Axis::kv_head) target->heads = lengths[0];
+  if (reference.stage == Stage::concat && layer_.dims.d_v > 0)
+    target->heads = layer_.dims.H, target->head_width = layer_.dims.d_v;
+  targets_[reference.stage] = std::move(target);
+}
+
+StageSet Comparison::wants() const {
+  StageSet set;
+  for (const auto& [stage, target] : targets_) set.set(index_of(stage));
+  return set;
+}
+
+namespace {
+
+/// What the layer's float masks add at one place.
+double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
+  double sum = 0;
+  for (const Broadcast& mask : layer.added) {
+    if (j < mask.first_key || j >= mask.first_key + mask.keys) continue;
+    const std::size_t at = b * mask.strides[0] + h * mask.strides[1] + t * mask.strides[2] +
+                           (j - mask.first_key) * mask.strides[3];
+    sum += value_at(mask.tensor, at);
+  }
+  return sum;
+}
+
+/// A run of elements of both sides.
+template <class A, class R> struct Run {
+  const A* ours;
+  std::ptrdiff_t our_step;
+  const R* theirs; ///< the whole tensor
+  std::size_t first, step, count;
+};
+
+/// Compares a run; both_masked(i) says whether the layer masks element i.
+template <class A, class R, class Partial, class Masked>
+void compare_run(const Run<A, R>& run, Tolerance tolerance, DType bits, bool masks,
+                 const Masked& both_masked, Partial& to) {
+  for (std::size_t i = 0; i < run.count; ++i) {
+    const std::size_t at = run.first + i * run.step;
+    const double a = static_cast<double>(run.ours[static_cast<std::ptrdiff_t>(i) * run.our_step]),
+                 r = static_cast<double>(run.theirs[at]);
+    if (to.same_bits && !same_bits(a, r, bits)) to.same_bits = false;
+    const bool finite = std::isfinite(a) && std::isfinite(r);
+    if (masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
+      to.all.add(0, 0, a, r, at);
+      continue;
+    }
+    if (finite) to.dot += a * r, to.aa += a * a, to.rr += r * r;
+    const bool alike = a == r || (std::isnan(a) && std::isnan(r));
+    const double error = alike ? 0 : finite ? std::abs(a - r) : infinity;
+    const double relative = alike ? 0 : !finite ? infinity : r == 0.0 ? 0 : error / std::abs(r);
+    to.all.add(error, relative, a, r, at);
+    if (alike || (finite && error <= tolerance.absolute + tolerance.relative * std::abs(r)))
+      continue;
+    ++to.mismatched;
+    to.wrong.add(error, r == 0.0 ? infinity : relative, a, r, at);
+  }
+  to.count += run.count;
+}
+
+} // namespace
+
+void Comparison::observe(const Block& block) {
+  const std::shared_ptr<Target> target = targets_.at(block.stage);
+  const std::vector<Letter>& letters = info_of(block.stage).letters;
+  const Shape& shape = block.values.shape;
+  const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
+  const bool masks = shows_masks(block.stage);
+  const bool rows = info_of(block.stage).kind == Kind::row;
+  const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
+  const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
+  const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
+  const auto strides = [&](std::size_t axis) { return block.values.strides[axis]; };
+  const std::size_t tokens = with_heads ? 1 : 0; // the axis that counts them
+
+  const auto work = [&](auto a_type, auto r_type) {
+    using A = decltype(a_type);
+    using R = decltype(r_type);
+    const R* theirs = target->value.template as<R>().data();
+    for (std::size_t h = 0; h < (with_heads ? shape[0] : 1); ++h)
+      for (std::size_t part = 0; part < head_parts; ++part) {
+        auto partial = std::make_shared<Partial>();
+        const std::size_t head = block.head + h, columns = width / head_parts;
+        for (std::size_t i = 0; i < n; ++i) {
+          const std::size_t token = block.token + i;
+          Run<A, R> run{};
+          run.ours = reinterpret_cast<const A*>(block.values.data) +
+                     (with_heads ? static_cast<std::ptrdiff_t>(h) * strides(0) : 0) +
+                     static_cast<std::ptrdiff_t>(i) * strides(tokens) +
+                     (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(tokens + 1));
+          run.our_step = rows ? 1 : strides(tokens + 1);
+          run.theirs = theirs;
+          run.step = rows ? 1 : stride(tokens + 1);
+          run.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
+                      token * stride(tokens) + part * columns * run.step;
+          run.count = columns;
+          compare_run(
+              run, target->tolerance, target->bits, masks,
+              [&](std::size_t j) {
+                return !rows && is_mask(added_mask(layer_, block.batch, head, token, j));
+              },
+              *partial);
+        }
+        const std::size_t place = target->head_width > 0 ? part : head;
+        const std::lock_guard lock(mutex_);
+        parts_[{block.stage, block.batch, place, block.token}] = std::move(partial);
+      }
+  };
+  const bool a64 = block.values.dtype == DType::f64, r64 = target->value.dtype() == DType::f64;
+  if (a64 && r64)
+    work(double{}, double{});
+  else if (a64)
+    work(double{}, float{});
+  else if (r64)
+    work(float{}, double{});
+  else
+    work(float{}, float{});
+}
+
+Difference Comparison::of(Stage stage) const {
+  const std::shared_ptr<Target> target = targets_.at(stage);
+  std::vector<Partial> heads(target->heads);
+  Partial total;
+  for (auto part = parts_.lower_bound({stage, 0, 0, 0});
+       part != parts_.end() && std::get<0>(part->first) == stage; ++part) {
+    total.add(*part->second);
+    heads[target->heads == 1 ? 0 : std::get<2>(part->first)].add(*part->second);
+  }
+  Difference result;
+  result.same_bits = total.same_bits;
+  result.within = total.mismatched == 0;
+  result.count = total.count, result.mismatched = total.mismatched;
+  const auto of_interest = [](const Partial& part) {
+    return part.mismatched > 0 ? part.wrong : part.all;
+  };
+  const Worst worst = of_interest(total);
+  result.max_abs = worst.abs, result.max_rel = worst.rel;
+  result.ours = worst.ours, result.theirs = worst.theirs;
+  const Shape& shape = target->value.shape();
+  result.at.resize(shape.size());
+  if (total.count > 0)
+    for (std::size_t axis = shape.size(), rest = worst.index; axis-- > 0; rest /= shape[axis])
+      result.at[axis] = rest % shape[axis];
+  const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
+  if (total.all.abs == 0)
+    result.cosine = 1; // the same numbers
+  else if (norms > 0)
+    result.cosine = std::clamp(total.dot / norms, -1.0, 1.0);
+  else
+    result.cosine = total.aa == 0 && total.rr == 0 ? 1 : 0;
+  if (target->heads > 1 && total.count > 0 && worst.abs > 0) {
+    std::size_t head = 0; // with the most wrong elements; of as many, the largest error
+    for (std::size_t h = 1; h < heads.size(); ++h) {
+      const std::size_t wrong = heads[h].mismatched, most = heads[head].mismatched;
+      if (wrong != most ? wrong > most : of_interest(heads[h]).abs > of_interest(heads[head]).abs)
+        head = h;
+    }
+    result.worst_head = head;
+  }
+  return result;
+}
+
+Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
+                   Tolerance tolerance, std::optional<DType> stored) {
+  if (ours.shape() != layer.shape_of(stage))
+    fail("{} is {}, not {}", name_of(stage), to_string(ours.shape()),
+         to_string(layer.shape_of(stage)));
+  Comparison comparison(layer);
+  const bool floating = is_floating(reference.dtype());
+  ReferenceStage one{stage, reference, stored.value_or(floating ? reference.dtype() : layer.dtype),
+                     "the reference", ""};
+  if (reference.dtype() != DType::f64) one.value = convert(reference, DType::f32);
+  comparison.add(one, tolerance);
+  // As the computation would show it: one block a batch item, in the table's order of axes.
+  ArrayView whole = view_of(ours.dtype() == DType::f64 ? ours : convert(ours, DType::f32));
+  if (layer.settings.columns && info_of(stage).kind != Kind::row) {
+    std::swap(whole.shape.end()[-1], whole.shape.end()[-2]);
+    std::swap(whole.strides.end()[-1], whole.strides.end()[-2]);
+  }
+  Block block{stage, 0, 0, 0, whole};
+  if (!layer.dims.batched) {
+    if (ours.count() > 0) comparison.observe(block);
+    return comparison.of(stage);
+  }
+  block.values.shape.erase(block.values.shape.begin());
+  block.values.strides.erase(block.values.strides.begin());
+  for (std::size_t b = 0; b < layer.dims.B && ours.count() > 0; ++b) {
+    block.batch = b;
+    block.values.data =
+        whole.data + b * static_cast<std::size_t>(whole.strides[0]) * size_of(whole.dtype);
+    comparison.observe(block);
+  }
+  return comparison.of(stage);
+}
+
+void settle(const Layer& layer, Reference& reference, std::size_t threads) {
+  for (AmbiguousStage& ambiguous : reference.ambiguous) {
+    std::vector<ReferenceStage>& readings = ambiguous.readings;
+    std::erase_if(readings, [&](const ReferenceStage& one) { return reference.find(one.stage); });
+    if (readings.empty()) {
+      reference.passed_over.push_back(
+          fmt::format("{} (the reference has its stages by their own names)", ambiguous.word));
+      continue;
+    }
+    Comparison comparison(layer);
+    for (const ReferenceStage& one : readings)
+      comparison.add(one, default_tolerance(coarser_of(layer.dtype, one.stored)));
+    compute(layer, make_plan(layer, comparison.wants()), comparison, threads);
+    // One that agrees, then the one of the most alike direction.
+    const auto better = [&](const ReferenceStage& one, const ReferenceStage& other) {
+      const Difference a = comparison.of(one.stage), b = comparison.of(other.stage);
+      if (a.within != b.within) return a.within;
+      return a.cosine > b.cosine;
+    };
+    const auto best = std::min_element(readings.begin(), readings.end(), better);
+    std::string others;
+    for (const ReferenceStage& one : readings)
+      if (one.stage != best->stage)
+        others += fmt::format("{}{}", others.empty() ? "" : " or ", name_of(one.stage));
+    reference.notes.push_back(fmt::format(
+        "{} is taken as {}{}", best->source, name_of(best->stage),
+        others.empty() ? "" : fmt::format(", to which it is closer than to {}", others)));
+    if (!best->rearranged.empty())
+      reference.notes.push_back(fmt::format("{}: {}", best->source, best->rearranged));
+    reference.stages.push_back(std::move(*best));
+  }
+  reference.ambiguous.clear();
+  std::sort(reference.stages.begin(), reference.stages.end(),
+            [](const auto& a, const auto& b) { return a.stage < b.stage; });
+}
+
+} // namespace mha

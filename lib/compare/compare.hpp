@@ -1,0 +1,76 @@
+#pragma once
+// One stage against the same stage of another implementation, element by element.
+
+#include <mha/compare/reference.hpp>
+#include <mha/observe/placement.hpp>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+namespace mha {
+
+/// Elements a of ours and r of the reference agree where |a − r| ≤ absolute + relative · |r|.
+struct Tolerance {
+  double absolute = 0, relative = 0;
+};
+
+/// torch.testing.assert_close's for the coarser of two types: f64 1e-7 + 1e-7 |r|, f32 1e-5 +
+/// 1.3e-6 |r|, f16 1e-5 + 1e-3 |r|, bf16 1e-5 + 1.6e-2 |r|.
+Tolerance default_tolerance(DType coarser);
+/// Of two floating types the one with fewer bits of significand.
+DType coarser_of(DType a, DType b);
+
+/// What a comparison finds. NaN equals NaN, infinities equal themselves; in masked, shifted,
+/// row_max and logsumexp −inf equals a finite mask constant (at most −5000: −1e4, −1e9, finfo.min),
+/// and two such constants are equal where the layer's own mask adds one.
+struct Difference {
+  bool same_bits = true; ///< in the coarser of the two types; any NaN is any other
+  bool within = true;    ///< no element disagrees
+  /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all
+  /// (with r ≠ 0). Infinite where only one of them is NaN or infinite.
+  double max_abs = 0, max_rel = 0;
+  std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
+  double ours = 0, theirs = 0; ///< its values
+  std::size_t mismatched = 0, count = 0;
+  double cosine = 1; ///< of the elements that are finite on both sides
+  /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
+  /// as many, with the largest error.
+  std::optional<std::size_t> worst_head;
+};
+
+/// Compares whole values of the shape layer.shape_of(stage). `stored`: the type that the reference
+/// was stored in; default: its tensor's.
+Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
+                   Tolerance tolerance, std::optional<DType> stored = std::nullopt);
+
+/// Compares stages while they are computed, so that maps are not held. The same numbers as compare,
+/// whatever the threads.
+class Comparison : public Observer {
+public:
+  /// `reference` and `layer` must outlive it.
+  explicit Comparison(const Layer& layer) : layer_(layer) {}
+  void add(const ReferenceStage& reference, Tolerance tolerance);
+
+  StageSet wants() const override;
+  void observe(const Block& block) override;
+  Difference of(Stage stage) const;
+
+  /// What one head of one block comes to.
+  struct Partial;
+
+private:
+  struct Target;
+  using Place = std::tuple<Stage, std::size_t, std::size_t, std::size_t>; // stage, b, head, token
+  const Layer& layer_;
+  std::map<Stage, std::shared_ptr<Target>> targets_;
+  std::mutex mutex_;
+  std::map<Place, std::shared_ptr<Partial>> parts_;
+};
+
+/// Chooses the reading of each ambiguous name that is closest to what the layer computes, and says
+/// so in the notes. A stage that the reference has by its own name is no candidate.
+void settle(const Layer& layer, Reference& reference, std::size_t threads = 0);
+
+} // namespace mha

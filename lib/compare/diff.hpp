@@ -1,0 +1,63 @@
+#pragma once
+// Which step of a computation is the first that differs from a reference, and which merely inherit.
+
+#include <mha/compare/compare.hpp>
+
+#include <string_view>
+
+namespace mha {
+
+/// Tolerances that were asked for; what is empty is default_tolerance of the coarser type.
+struct Tolerances {
+  std::optional<double> absolute, relative;
+  std::map<Stage, double> stage_absolute, stage_relative; ///< these win
+
+  Tolerance of(Stage stage, DType coarser) const;
+};
+
+enum class DiffStatus : std::uint8_t {
+  equal,     ///< the same bits
+  close,     ///< within tolerance; or a sound step on inputs that are
+  first,     ///< the first step that is not
+  inherited, ///< after it
+};
+/// "equal", "close", "first", "inherited".
+std::string_view name_of(DiffStatus status);
+
+/// One compared stage.
+struct StageDiff {
+  Stage stage = Stage::x;
+  DiffStatus status = DiffStatus::equal;
+  Difference difference;
+  Tolerance tolerance;
+  /// Of stages out of tolerance: whether the step disagrees even when it is computed from the
+  /// reference's own earlier stages: it is wrong by itself. Nothing where that cannot be computed.
+  std::optional<bool> own;
+  std::vector<Stage> from;    ///< the stages of the reference that it was recomputed from
+  std::vector<Stage> between; ///< the layer's steps after those and before it
+  std::optional<Difference> recomputed;
+  const ReferenceStage* reference = nullptr;
+};
+
+struct Diff {
+  std::vector<StageDiff> stages;         ///< in the order of the computation
+  std::optional<Stage> first;            ///< nothing: equal or close
+  std::vector<std::string> not_compared; ///< stages of the reference that the sources lack
+
+  bool equal() const { return !first; } ///< every stage is equal or close
+};
+
+/// Compares every stage of a settled reference with the layer's. A stage out of tolerance is also
+/// computed from the reference's own stages before it: a step that agrees then is sound.
+/// `reference` must outlive the result.
+Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
+          std::size_t threads = 0);
+
+/// The layer with a stage given instead of computed; `value` as users see it: of the shape
+/// layer.shape_of(stage), any floating type.
+Layer with_given(Layer layer, Stage stage, const Tensor& value);
+/// The layer with every stage of the reference before `stage` given: what is left to compute is the
+/// step from the reference's own inputs.
+Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference);
+
+} // namespace mha

@@ -1,0 +1,49 @@
+#pragma once
+// Stages that another implementation computed, read in the layer's own form: what `diff` and
+// `diagnose` compare with.
+
+#include <mha/layer/layer.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// One stage of the reference.
+struct ReferenceStage {
+  Stage stage = Stage::x;
+  /// Of the shape layer.shape_of(stage): f64 where the reference stores f64, else f32, which holds
+  /// f16 and bf16 exactly. Numbers without a type (JSON lists) are in the layer's.
+  Tensor value;
+  DType stored = DType::f32; ///< as the reference stores it; integers count as the layer's type
+  std::string source;        ///< "ref.npz: attn.hook_z"
+  std::string rearranged;    ///< "read as BTHD", or "" where its axes were those of the table
+  bool doubtful = false;     ///< its shape would fit tokens first, too
+};
+
+/// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
+struct AmbiguousStage {
+  std::string word;
+  std::vector<ReferenceStage> readings; ///< at least two, in the order of the computation
+};
+
+struct Reference {
+  std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
+  std::vector<AmbiguousStage> ambiguous; ///< until settle() (analysis/compare.hpp) has chosen
+  std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
+  StageSet lacking; ///< stages that the reference has and this layer's computation has not
+  std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
+
+  const ReferenceStage* find(Stage stage) const;
+};
+
+/// Reads the stages that SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes) hold. A
+/// tensor is found by its stage's name or any alias, behind any prefix; `layers.N.` must be
+/// `layer_id`, and `{layer}` stands for it. Axes may be the table's, with or without a batch of
+/// one; tokens first; heads packed; transposed: where exactly one of these fits the shape it is
+/// taken, and said. A binding wins over a file. Throws Error for shapes that fit nothing or several
+/// ways, for two tensors of one stage, and where no stage of the layer is there at all.
+Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
+                         const std::string& layer_id);
+
+} // namespace mha

@@ -1,0 +1,99 @@
+#include <mha/diagnose/agreement.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+constexpr double mask_constant = -1e3; // and less: hidden, not a score
+constexpr double huge = 1e4;           // no typical number
+
+template <class T> double root_mean_square(std::span<const T> values) {
+  double sum = 0, all = 0;
+  std::size_t ordinary = 0, finite = 0;
+  for (T value : values) {
+    const double a = static_cast<double>(value);
+    if (!std::isfinite(a)) continue;
+    ++finite, all += a * a;
+    if (std::fabs(a) < huge) ++ordinary, sum += a * a;
+  }
+  if (ordinary > 0) return std::sqrt(sum / static_cast<double>(ordinary));
+  return finite > 0 ? std::sqrt(all / static_cast<double>(finite)) : 0;
+}
+
+bool both_hidden(double a, double b) {
+  constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+  return (a == minus_infinity && b <= mask_constant) || (b == minus_infinity && a <= mask_constant);
+}
+
+template <class T>
+Agreement compare(std::span<const T> ours, std::span<const T> theirs, double tolerance) {
+  const double typical = root_mean_square(theirs);
+  const double unit = typical > 0 ? typical : 1;
+  double differences = 0, squares = 0, largest = -1;
+  Agreement result{true, 0, 0, 0, 0};
+  const auto note = [&](std::size_t i, double difference) {
+    if (!(difference > largest)) return;
+    largest = difference;
+    result.worst = i, result.ours = static_cast<double>(ours[i]),
+    result.theirs = static_cast<double>(theirs[i]);
+  };
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
+    if (both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b))
+      continue;
+    if (!std::isfinite(a) || !std::isfinite(b)) {
+      result.agrees = false;
+      note(i, std::numeric_limits<double>::infinity());
+      differences += unit * unit, squares += unit * unit;
+      continue;
+    }
+    const double difference = std::fabs(a - b);
+    result.agrees = result.agrees && difference <= tolerance * (std::fabs(b) + typical);
+    note(i, difference);
+    const bool ordinary = std::fabs(b) < huge;
+    const double counted = ordinary ? std::min(difference, huge * unit)
+                                    : std::min(difference / std::fabs(b), 1.0) * unit;
+    differences += counted * counted;
+    squares += ordinary ? b * b : unit * unit;
+  }
+  result.error = std::sqrt(differences / (squares > 0 ? squares : 1));
+  return result;
+}
+
+} // namespace
+
+Agreement agreement_of(const Tensor& ours, const Tensor& theirs, double tolerance) {
+  if (ours.shape() != theirs.shape() || ours.dtype() != theirs.dtype())
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
+  return with_number(ours.dtype(),
+                     [&]<class T>(T) { return compare(ours.as<T>(), theirs.as<T>(), tolerance); });
+}
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+  case DType::f64:
+    return 1e-9;
+  case DType::f16:
+    return 1e-3;
+  case DType::bf16:
+    return 8e-3;
+  default:
+    return 5e-5;
+  }
+}
+
+bool representable(const Tensor& tensor, DType dtype) {
+  const Tensor rounded = convert(convert(tensor, dtype), tensor.dtype());
+  return with_number(tensor.dtype(), [&]<class T>(T) {
+    return std::equal(tensor.as<T>().begin(), tensor.as<T>().end(), rounded.as<T>().begin(),
+                      [](T a, T b) { return a == b || (std::isnan(a) && std::isnan(b)); });
+  });
+}
+
+} // namespace mha

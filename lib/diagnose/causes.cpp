@@ -1,0 +1,269 @@
+#include <mha/diagnose/causes.hpp>
+
+#include <mha/diagnose/harmless.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/softmax.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t most_changes = 4; ///< of one cause
+constexpr std::size_t most_branches = 6;
+/// Screening computes with other bits: what comes so close is computed as a whole.
+constexpr double worth_confirming = 0.01;
+constexpr std::size_t most_confirmed = 16;
+/// A change that leaves more of the error is no runner-up.
+constexpr double worth_telling = 0.9;
+
+std::size_t fitted_in(const Changes& changes) {
+  return static_cast<std::size_t>(std::count_if(
+      changes.begin(), changes.end(), [](const Change* change) { return change->fitted; }));
+}
+
+Changes joined(Changes a, const Changes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Whether two changes are about the same thing, or one rounds everything.
+bool excludes(const Change& a, const Change& b) {
+  return a.id == b.id || a.rounds_to || b.rounds_to;
+}
+
+/// Pairs of these that could explain a step together.
+std::vector<Changes> pairs_of(const Changes& candidates) {
+  std::vector<Changes> pairs;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    for (std::size_t j = i + 1; j < candidates.size(); ++j) {
+      const Change &a = *candidates[i], &b = *candidates[j];
+      if (!excludes(a, b)) pairs.push_back({&a, &b});
+    }
+  return pairs;
+}
+
+} // namespace
+
+CauseSearch::CauseSearch(const Layer& layer, const std::vector<Target>& targets,
+                         std::vector<Change> changes, std::size_t threads)
+    : layer_(layer), targets_(targets), threads_(threads) {
+  for (Change& change : changes) changes_.push_back(std::move(change));
+}
+
+const Change* CauseSearch::keep(Change change) {
+  changes_.push_back(std::move(change));
+  return &changes_.back();
+}
+
+std::size_t CauseSearch::order_of(const Cause& cause) const {
+  std::size_t sum = 0;
+  for (const Change* change : cause.changes)
+    for (std::size_t i = 0; i < changes_.size(); ++i)
+      if (&changes_[i] == change) sum += i;
+  return sum;
+}
+
+std::vector<Cause> CauseSearch::find() {
+  settle(State{});
+  // Fewest unexplained stages, fewest changes, named rather than fitted ones.
+  const auto rank = [](const Cause& e) {
+    return std::tuple(e.unexplained.size(), e.changes.size(), fitted_in(e.changes));
+  };
+  const auto best =
+      std::min_element(complete_.begin(), complete_.end(),
+                       [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); });
+  const auto lowest = rank(*best);
+  std::vector<Cause> list;
+  double error = std::numeric_limits<double>::infinity();
+  for (const Cause& one : complete_)
+    if (rank(one) == lowest) error = std::min(error, one.error);
+  // Errors that differ by rounding alone are the same numbers.
+  const double floor = layer_.dtype == DType::f64 ? 1e-12 : 2e-6;
+  for (const Cause& one : complete_)
+    if (rank(one) == lowest && one.error <= std::max(3 * error, floor)) list.push_back(one);
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Cause& a, const Cause& b) { return order_of(a) < order_of(b); });
+  // One that needs a fitted number may say the same in other words.
+  for (const Cause& one : complete_)
+    if (rank(one) != lowest && one.unexplained.empty() &&
+        one.changes.size() == list.front().changes.size() &&
+        one.error <= std::max(3 * error, floor) && !one.changes.front()->rounds_to)
+      list.push_back(one);
+  return list;
+}
+
+/// The next stage is settled with this value, `rounded` so far: what follows is computed from it.
+void CauseSearch::settle_with(State state, const Tensor& value, double error, double rounded) {
+  state.inputs[targets_[state.next].stage] = value;
+  state.rounded = std::max(state.rounded, rounded);
+  state.so_far.error = std::max(state.so_far.error, error);
+  ++state.next;
+  settle(std::move(state));
+}
+
+void CauseSearch::settle(State state) {
+  if (state.next == targets_.size()) {
+    complete_.push_back(std::move(state.so_far));
+    return;
+  }
+  const Target& target = targets_[state.next];
+  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.rounded);
+  const Tensor ours = trials.value();
+  if (const Agreement own = trials.judged(ours); own.agrees) {
+    settle_with(std::move(state), ours, own.error, 0);
+    return;
+  }
+  // The reference's own rounding may have grown on the way: is the step sound given its inputs?
+  if (!state.inputs.empty())
+    if (const Agreement sound = from_theirs(state).whole(); sound.agrees) {
+      settle_with(std::move(state), target.theirs, sound.error, target.rounded);
+      return;
+    }
+  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
+      !how.empty()) {
+    State harmless = state;
+    harmless.so_far.harmless[target.stage] = how;
+    settle_with(std::move(harmless), ours, 0, 0);
+    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
+    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
+  }
+  branch(state, trials);
+}
+
+/// The next stage from the reference's own stages before it.
+Trials CauseSearch::from_theirs(const State& state) const {
+  Inputs theirs;
+  double rounded = 0;
+  for (std::size_t i = 0; i < state.next; ++i) {
+    const Target& earlier = targets_[i];
+    const bool other = state.so_far.harmless.count(earlier.stage) > 0; // q and k go together
+    theirs[earlier.stage] = other ? state.inputs.at(earlier.stage) : earlier.theirs;
+    if (!other) rounded = std::max(rounded, earlier.rounded);
+  }
+  return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_, rounded};
+}
+
+/// Tries every change at a stage that differs, and goes on with those that make it agree.
+void CauseSearch::branch(const State& state, Trials& trials) {
+  const Target& target = targets_[state.next];
+  std::vector<Changes> found;
+  if (state.so_far.changes.size() < most_changes) {
+    Changes candidates;
+    for (const Change& change : changes_)
+      if (trials.concerns(change) &&
+          std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
+                       [&](const Change* made) { return excludes(*made, change); }))
+        candidates.push_back(&change);
+    found = explaining(state, trials, candidates);
+    if (std::all_of(found.begin(), found.end(),
+                    [](const Changes& one) { return fitted_in(one) > 0; })) {
+      Changes fits;
+      add_fits(state, trials, fits);
+      for (const Changes& fit : explaining(state, trials, fits)) found.push_back(fit);
+    }
+    if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
+      found = explaining_pairs(state, trials, candidates);
+  }
+  const std::size_t before = complete_.size();
+  for (const Changes& changes : found) {
+    State next = state;
+    next.so_far.changes = joined(state.so_far.changes, changes);
+    const Tensor ours = trials.value(changes);
+    try {
+      settle_with(std::move(next), ours, trials.judged(ours).error, 0);
+    } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
+    }
+  }
+  if (complete_.size() > before) return;
+  State next = state;
+  next.so_far.unexplained.push_back(target.stage);
+  settle_with(std::move(next), target.theirs, 0, target.rounded);
+}
+
+/// A change that also touches earlier stages must leave them in agreement.
+bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& changes) const {
+  for (std::size_t i = 0; i < state.next; ++i) {
+    const Target& earlier = targets_[i];
+    if (state.so_far.harmless.count(earlier.stage)) continue;
+    if (std::count(state.so_far.unexplained.begin(), state.so_far.unexplained.end(), earlier.stage))
+      continue;
+    Inputs inputs;
+    for (const auto& [stage, value] : state.inputs)
+      if (stage < earlier.stage) inputs.emplace(stage, value);
+    const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_);
+    if (std::none_of(changes.begin(), changes.end(),
+                     [&](const Change* change) { return trials.concerns(*change); }))
+      continue;
+    if (!trials.whole(changes).agrees) return false;
+  }
+  return true;
+}
+
+/// The single changes under which the stage agrees, the best first.
+std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
+                                             const Changes& candidates) {
+  std::vector<Changes> sets;
+  for (const Change* candidate : candidates) sets.push_back({candidate});
+  const std::vector<Agreement> results = trials.screen(sets);
+  note_runners_up(state, trials, sets, results);
+  return confirmed(state, trials, sets, results);
+}
+
+/// Of the sets that may explain the stage by their screening, those that do, the best first.
+std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
+                                            const std::vector<Changes>& sets,
+                                            const std::vector<Agreement>& screened) const {
+  std::vector<std::pair<double, const Changes*>> likely, found;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (screened[i].agrees || screened[i].error <= worth_confirming)
+      likely.emplace_back(screened[i].error, &sets[i]);
+  const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(likely.begin(), likely.end(), by_error);
+  if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+  for (const auto& [error, changes] : likely) {
+    const Agreement whole = trials.whole(*changes);
+    if (whole.agrees && leaves_earlier_stages(state, *changes))
+      found.emplace_back(whole.error, changes);
+  }
+  std::stable_sort(found.begin(), found.end(), by_error);
+  std::vector<Changes> list;
+  for (const auto& [error, changes] : found)
+    if (list.size() < most_branches) list.push_back(*changes);
+  return list;
+}
+
+std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
+                                                   const Changes& candidates) {
+  const std::vector<Changes> sets = pairs_of(candidates);
+  const std::vector<Agreement> results = trials.screen(sets);
+  std::vector<Changes> list = confirmed(state, trials, sets, results);
+  if (list.empty()) note_runners_up(state, trials, sets, results);
+  return list;
+}
+
+/// The closest at the first stage that differs are worth telling.
+void CauseSearch::note_runners_up(const State& state, const Trials& trials,
+                                  const std::vector<Changes>& sets,
+                                  const std::vector<Agreement>& results) {
+  const bool first = std::none_of(complete_.begin(), complete_.end(),
+                                  [](const Cause& one) { return !one.changes.empty(); });
+  if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
+  const double unchanged = trials.screen(Changes{}).error;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (results[i].error < worth_telling * unchanged) {
+      Cause one;
+      one.changes = sets[i], one.error = results[i].error;
+      runners_up_.push_back(std::move(one));
+    }
+  std::stable_sort(runners_up_.begin(), runners_up_.end(),
+                   [](const Cause& a, const Cause& b) { return a.error < b.error; });
+  if (runners_up_.size() > 12) runners_up_.resize(12);
+}
+
+} // namespace mha

@@ -1,0 +1,65 @@
+#pragma once
+// The search for the fewest changes that explain every stage of a reference.
+
+#include <mha/diagnose/trials.hpp>
+
+#include <deque>
+
+namespace mha {
+
+/// Changes, and what they leave.
+struct Cause {
+  Changes changes;
+  std::vector<Stage> unexplained;        ///< stages that still differ, in order
+  std::map<Stage, std::string> harmless; ///< stages that differ without effect, and how
+  double error = 0;                      ///< the largest relative error of the steps
+};
+
+class CauseSearch {
+public:
+  /// `targets` in the order of the computation. The layer in row form, with a batch axis.
+  CauseSearch(const Layer& layer, const std::vector<Target>& targets, std::vector<Change> changes,
+              std::size_t threads);
+
+  /// The best cause first, then those that give the same numbers. Never empty: where nothing
+  /// explains the reference, the one that leaves the fewest stages unexplained.
+  std::vector<Cause> find();
+  /// Changes that came closest at the first stage that differs, the closest first.
+  const std::vector<Cause>& runners_up() const { return runners_up_; }
+
+private:
+  using Inputs = std::map<Stage, Tensor>;
+  struct State {
+    Cause so_far;
+    Inputs inputs; ///< of the stages settled so far: ours where they agree, else the reference's
+    double rounded = 0; ///< of the reference's among them, relative to each number
+    std::size_t next = 0;
+  };
+
+  void settle(State state);
+  void settle_with(State state, const Tensor& value, double error, double rounded);
+  Trials from_theirs(const State& state) const;
+  void branch(const State& state, Trials& trials);
+  bool leaves_earlier_stages(const State& state, const Changes& changes) const;
+  std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
+  std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
+                                        const Changes& candidates);
+  std::vector<Changes> confirmed(const State& state, Trials& trials,
+                                 const std::vector<Changes>& sets,
+                                 const std::vector<Agreement>& screened) const;
+  void add_fits(const State& state, Trials& trials, Changes& candidates);
+  void fit_scale(Trials& trials, Changes& candidates);
+  void fit_rope_base(Trials& trials, Changes& candidates);
+  const Change* keep(Change change);
+  void note_runners_up(const State& state, const Trials& trials, const std::vector<Changes>& sets,
+                       const std::vector<Agreement>& results);
+  std::size_t order_of(const Cause& cause) const;
+
+  const Layer& layer_;
+  const std::vector<Target>& targets_;
+  std::deque<Change> changes_; ///< a deque: what was found by fitting is added at the end
+  std::size_t threads_;
+  std::vector<Cause> complete_, runners_up_;
+};
+
+} // namespace mha

@@ -1,0 +1,204 @@
+#include <mha/diagnose/diagnose.hpp>
+
+#include <mha/compare/diff.hpp>
+#include <mha/diagnose/causes.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+/// Tokens as rows and a batch axis: the form in which stages are compared.
+Layer plain_form(const Layer& layer) {
+  Layer plain = layer;
+  plain.settings.columns = false;
+  plain.dims.batched = true;
+  return plain;
+}
+
+Target target_of(const Layer& layer, const ReferenceStage& known) {
+  return {known.stage, with_given(layer, known.stage, known.value).given[index_of(known.stage)],
+          std::max(tolerance_of(layer.dtype), tolerance_of(known.stored)),
+          known.stored == DType::bf16  ? 0x1p-9
+          : known.stored == DType::f16 ? 0x1p-12
+                                       : 0};
+}
+
+/// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
+/// some memory.
+std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Target>& targets,
+                                     std::size_t threads) {
+  constexpr std::size_t at_once = std::size_t{256} << 20;
+  std::vector<Agreement> list;
+  for (std::size_t first = 0; first < targets.size();) {
+    std::vector<Stage> group;
+    for (std::size_t bytes = 0; first + group.size() < targets.size();) {
+      const Target& target = targets[first + group.size()];
+      bytes += target.theirs.bytes();
+      if (!group.empty() && bytes > at_once) break;
+      group.push_back(step_for(layer, target.stage));
+    }
+    const std::vector<Tensor> values = values_of(layer, group, threads);
+    for (const Tensor& value : values) {
+      const Target& target = targets[first++];
+      list.push_back(agreement_of(value, target.theirs, target.tolerance));
+    }
+  }
+  return list;
+}
+
+void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Cause& best,
+                    std::size_t threads, Diagnosis& diagnosis) {
+  const std::vector<Agreement> before = agreements_of(layer, targets, threads);
+  const std::vector<Agreement> after =
+      best.changes.empty() ? before : agreements_of(changed(layer, best.changes), targets, threads);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    Diagnosis::Compared compared{targets[i].stage, before[i], after[i], {}};
+    const auto harmless = best.harmless.find(compared.stage);
+    if (harmless != best.harmless.end()) compared.harmless = harmless->second;
+    diagnosis.error_before = std::max(diagnosis.error_before, compared.before.error);
+    if (compared.harmless.empty())
+      diagnosis.error_after = std::max(diagnosis.error_after, compared.after.error);
+    diagnosis.stages.push_back(std::move(compared));
+  }
+}
+
+/// Whether changes that leave something open tell anything: a stage agrees that did not, and none
+/// that did is spoilt. Where one saved tensor is wrong and the computation is not, some change of
+/// the formula always comes a little closer.
+bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
+  const auto becomes = [&](bool agreeing) {
+    return std::ranges::any_of(stages, [&](const Diagnosis::Compared& one) {
+      return one.before.agrees != agreeing && one.after.agrees == agreeing && one.harmless.empty();
+    });
+  };
+  return becomes(true) && !becomes(false);
+}
+
+/// The first stage that a cause leaves unexplained.
+std::optional<Stage> first_open(const Diagnosis& diagnosis, const Cause& cause) {
+  // A stage may be explained by a change that was found after it.
+  for (const Diagnosis::Compared& one : diagnosis.stages)
+    if (!one.after.agrees && std::ranges::count(cause.unexplained, one.stage) > 0) return one.stage;
+  return std::nullopt;
+}
+
+/// An element of a stage in the form of Layer::given, in the axes that users see.
+std::vector<std::size_t> place_of(const Layer& layer, Stage stage, std::size_t flat) {
+  const StageInfo& info = info_of(stage);
+  std::vector<std::size_t> sizes{layer.dims.B}, at;
+  for (Letter letter : info.letters) sizes.push_back(layer.dims.size_of(letter));
+  const bool by_token = info.kind == Kind::token && sizes.size() == 4; // B, tokens, heads, width
+  if (by_token) std::swap(sizes[1], sizes[2]);
+  for (std::size_t i = sizes.size(); i-- > 0; flat /= sizes[i])
+    at.insert(at.begin(), flat % sizes[i]);
+  if (by_token) std::swap(at[1], at[2]);
+  if (layer.settings.columns && info.kind != Kind::row) std::swap(at.end()[-1], at.end()[-2]);
+  if (!layer.dims.batched) at.erase(at.begin());
+  return at;
+}
+
+std::vector<std::string> ids_of(const Cause& cause) {
+  std::vector<std::string> ids;
+  for (const Change* change : cause.changes) ids.push_back(change->id);
+  return ids;
+}
+
+Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
+                  std::size_t threads) {
+  if (reference.empty()) fail("the reference has no stage to compare");
+  std::vector<Target> targets;
+  StageSet known;
+  const StageSet available = available_stages(the_layer);
+  std::string lacking;
+  for (const ReferenceStage& one : reference) {
+    if (!contains(available, one.stage)) { // nothing says how to compute it
+      lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
+      continue;
+    }
+    targets.push_back(target_of(the_layer, one));
+    known.set(index_of(one.stage));
+  }
+  if (targets.empty())
+    fail("nothing to compare: the reference has {}, which nothing here says how to compute",
+         lacking);
+  std::sort(targets.begin(), targets.end(),
+            [](const Target& a, const Target& b) { return a.stage < b.stage; });
+  const Layer layer = plain_form(the_layer);
+  CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
+  const std::vector<Cause> found = search.find();
+  Cause best = found.front();
+
+  Diagnosis diagnosis;
+  compare_stages(layer, targets, best, threads, diagnosis);
+  std::optional<Stage> unexplained = first_open(diagnosis, best);
+  if (unexplained && !best.changes.empty() && !tells_something(diagnosis.stages)) {
+    best = {};
+    for (const Diagnosis::Compared& one : diagnosis.stages)
+      if (!one.before.agrees) best.unexplained.push_back(one.stage);
+    diagnosis = {};
+    compare_stages(layer, targets, best, threads, diagnosis);
+    unexplained = first_open(diagnosis, best);
+  }
+  diagnosis.explained = !unexplained;
+  diagnosis.equal = diagnosis.explained && best.changes.empty();
+  if (!diagnosis.explained) {
+    diagnosis.unexplained = unexplained;
+    for (const Diagnosis::Compared& one : diagnosis.stages)
+      if (one.stage == *diagnosis.unexplained) {
+        diagnosis.at = place_of(the_layer, one.stage, one.after.worst);
+        diagnosis.ours = one.after.ours, diagnosis.theirs = one.after.theirs;
+      }
+  }
+  for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
+
+  std::set<std::string> named;
+  for (const Change* change : best.changes) named.insert(change->id);
+  for (const Cause& other : found) // as few changes, the same numbers
+    if (&other != &found.front() && diagnosis.explained)
+      for (const std::string& id : ids_of(other))
+        if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
+  const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();
+  for (const Cause& close : search.runners_up()) {
+    if (in_part) break; // they are about the stage that was explained
+    const std::vector<std::string> ids = ids_of(close);
+    if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
+      continue;
+    const bool listed = std::any_of(diagnosis.runners_up.begin(), diagnosis.runners_up.end(),
+                                    [&](const Diagnosis::RunnerUp& one) { return one.ids == ids; });
+    if (listed || diagnosis.runners_up.size() == 3) continue;
+    std::string option;
+    for (const Change* change : close.changes)
+      option += change->option.empty() || option.empty() ? change->option : " " + change->option;
+    diagnosis.runners_up.push_back({ids, option, close.error});
+  }
+  return diagnosis;
+}
+
+} // namespace
+
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference, bool fused,
+                   std::size_t threads) {
+  Diagnosis diagnosis = explain(layer, reference, fused, threads);
+  if (diagnosis.explained || !layer.settings.residual) return diagnosis;
+  // What an implementation calls its output may have the input added back already.
+  std::vector<ReferenceStage> other = reference;
+  ReferenceStage* output = nullptr;
+  for (ReferenceStage& one : other) {
+    if (one.stage == Stage::residual) return diagnosis;
+    if (one.stage == Stage::output) output = &one;
+  }
+  if (!output) return diagnosis;
+  output->stage = Stage::residual;
+  Diagnosis as_residual = explain(layer, other, fused, threads);
+  if (!as_residual.explained) return diagnosis;
+  as_residual.reading = "the reference's output is this layer's residual: X + output";
+  return as_residual;
+}
+
+} // namespace mha

@@ -1,0 +1,46 @@
+#pragma once
+// Which change of convention turns the difference from a reference into agreement.
+
+#include <mha/compare/reference.hpp>
+#include <mha/diagnose/agreement.hpp>
+#include <mha/diagnose/hypotheses/change.hpp>
+
+namespace mha {
+
+/// What was found.
+struct Diagnosis {
+  /// A stage of the reference: how far the layer is from it as given, and after the changes.
+  struct Compared {
+    Stage stage;
+    Agreement before, after;
+    /// Another value that comes to the same: "equal up to the factor 0.125"; else "".
+    std::string harmless;
+  };
+  std::vector<Compared> stages; ///< in the order of the computation
+  bool equal = false;           ///< within rounding, without any change
+  bool explained = false;       ///< equal, or the changes make it so
+  std::vector<Change> changes;  ///< the fewest that explain; without an cause: what was found
+  double error_before = 0, error_after = 0; ///< the largest relative error of the stages
+  std::vector<std::string> same_numbers;    ///< changes that would explain as much
+  /// The next best.
+  struct RunnerUp {
+    std::vector<std::string> ids;
+    std::string option;
+    double error = 0; ///< of the first stage that differs
+  };
+  std::vector<RunnerUp> runners_up;
+  std::optional<Stage> unexplained; ///< the first stage that no change explains
+  /// Where that stage differs most, in its own axes, and the values there.
+  std::vector<std::size_t> at;
+  double ours = 0, theirs = 0;
+  /// How the reference was read, if not by its names: "its output is this layer's residual"; or "".
+  std::string reading;
+};
+
+/// Finds the fewest changes under which the layer gives what the reference has: stage by stage
+/// where it has stages, each from the inputs that are settled before it. `fused`: the layer's
+/// projections came as one W_qkv. Throws Error where a stage of the reference cannot be computed.
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   bool fused = false, std::size_t threads = 0);
+
+} // namespace mha

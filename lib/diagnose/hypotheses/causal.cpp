@@ -1,0 +1,110 @@
+// The causal mask: whether, and where its diagonal lies.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Where positions count, the whole of masks and biases is touched.
+StageSet touched(const Layer& layer, bool moves) {
+  StageSet set = set_of({Stage::masked});
+  const bool biased = layer.settings.alibi != Alibi::none || !layer.relative_bias.empty();
+  if (moves && biased) set.set(index_of(Stage::biased));
+  return set;
+}
+
+std::vector<std::ptrdiff_t> offsets(const Layer& layer) {
+  std::vector<std::ptrdiff_t> list;
+  for (std::size_t b = 0; b < layer.dims.B; ++b) list.push_back(layer.causal_offset(b));
+  return list;
+}
+
+/// Whether --causal alone aligns so.
+bool is_default(const Layer& layer, CausalAlign align) {
+  Layer plain = layer, aligned = layer;
+  plain.settings.causal_align = CausalAlign::automatic, aligned.settings.causal_align = align;
+  return layer.settings.causal_align == CausalAlign::automatic &&
+         offsets(plain) == offsets(aligned);
+}
+
+/// The query's own key may not be attended to either.
+void block_diagonal(Layer& layer) {
+  const Dims& d = layer.dims;
+  Broadcast mask;
+  mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, d.S_all});
+  mask.strides = {d.T * d.S_all, 0, d.S_all, 1};
+  mask.keys = d.S_all;
+  mask.origin = "causal";
+  for (std::size_t b = 0; b < d.B; ++b)
+    for (std::size_t t = 0; t < d.T; ++t)
+      if (const std::ptrdiff_t key = layer.query_position(b, t);
+          key >= 0 && key < static_cast<std::ptrdiff_t>(d.past + d.S))
+        mask.tensor
+            .as_mutable<std::uint8_t>()[(b * d.T + t) * d.S_all + static_cast<std::size_t>(key)] =
+            1;
+  layer.blocked.push_back(std::move(mask));
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const bool causal = layer.settings.causal;
+  std::vector<Change> list;
+  const auto add = [&](const char* id, bool moves, std::string did, std::string cure,
+                       std::string option, std::function<void(Layer&)> edit) {
+    Change change;
+    change.id = id, change.touches = touched(layer, moves);
+    change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
+    change.edit = std::move(edit);
+    list.push_back(std::move(change));
+  };
+  if (causal)
+    add("causal.missing", false, "applies no causal mask",
+        "let a query attend to keys up to its own position only", "--no-causal",
+        [](Layer& edited) { edited.settings.causal = false; });
+  for (CausalAlign align : {CausalAlign::top_left, CausalAlign::bottom_right}) {
+    const bool top = align == CausalAlign::top_left;
+    Layer aligned = layer;
+    aligned.settings.causal_align = align;
+    const bool same = offsets(aligned) == offsets(layer);
+    if (causal && same) continue;
+    if (!causal && !top && layer.dims.T == layer.dims.past + layer.dims.S) continue; // as top_left
+    const char* const corner = top ? "top left" : "bottom right";
+    add(top ? "causal.top_left" : "causal.bottom_right", !same,
+        fmt::format("aligns a causal mask with the {} corner of the scores", corner),
+        causal ? fmt::format("align the causal mask so that query t sees keys up to t + {}",
+                             layer.causal_offset(0))
+               : "apply no causal mask: this layer has none",
+        causal || !is_default(layer, align)
+            ? fmt::format("{}--causal-align {}", causal ? "" : "--causal ",
+                          top ? "top_left" : "bottom_right")
+            : "--causal",
+        [align](Layer& edited) {
+          edited.settings.causal = true;
+          edited.settings.causal_align = align;
+        });
+  }
+  if (!causal) return list;
+  add("causal.strict", false, "hides a query's own key, too (key < query)",
+      "let a query attend to its own position: key ≤ query", "", block_diagonal);
+  if (layer.settings.window_right < 0)
+    add("causal.plus_one", false, "lets a query see the key after its own (key ≤ query + 1)",
+        "let a query attend to keys up to its own position only: key ≤ query",
+        "--no-causal --window-right 1", [](Layer& edited) {
+          edited.settings.causal = false;
+          edited.settings.window_right = 1;
+        });
+  return list;
+}
+
+} // namespace
+
+const Theme causal_theme{"causal",
+                         "causal.missing causal.top_left causal.bottom_right causal.strict "
+                         "causal.plus_one",
+                         changes};
+
+} // namespace mha

@@ -1,0 +1,53 @@
+#pragma once
+// What another implementation may have done instead: one change of convention, as an edit of a
+// layer.
+
+#include <mha/layer/layer.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// One change of convention, seen from the layer as given.
+struct Change {
+  std::string id;     ///< "scale.missing"
+  StageSet touches;   ///< the stages whose formula it changes: it acts on the first of them
+  std::string did;    ///< what the reference did, after "the reference": "leaves out b_q"
+  std::string cure;   ///< what to change in the other implementation, one sentence
+  std::string option; ///< of mha-inspect, reproduces it; "" where no setting does
+  /// Makes a layer compute what the reference did. Stages before those touched may be given.
+  std::function<void(Layer&)> edit;
+  /// The rest of the edit, where it goes query by query: it also works on a layer that holds some
+  /// of the queries only. May be empty.
+  std::function<void(Layer&)> edit_rows;
+  /// Of a change of the last stage alone: the reference's value of it, with the change undone.
+  /// Where some of the queries are looked at, this stands for edit_rows.
+  std::function<Tensor(const Tensor& theirs)> undo;
+  /// Found by fitting a number: any named change that explains as much is preferred.
+  bool fitted = false;
+  /// Rounds to this: it can only be as close as that, and goes with no other change.
+  std::optional<DType> rounds_to;
+};
+
+/// The first stage that a change touches.
+Stage stage_of(const Change& change);
+
+/// What is known where changes are proposed.
+struct Subject {
+  const Layer& layer;
+  StageSet reference; ///< the stages that the reference has
+  bool fused = false; ///< the layer's projections came as one W_qkv
+};
+
+/// Changes about one thing: a file of this folder and a line in themes.cpp.
+struct Theme {
+  std::string_view name; ///< "scale"
+  std::string_view ids;  ///< the identifiers that it can name, separated by spaces
+  /// The changes that this layer allows: those that would change nothing may be left out.
+  std::vector<Change> (*changes)(const Subject& subject);
+};
+
+} // namespace mha

@@ -1,0 +1,89 @@
+#include <mha/diagnose/hypotheses/edit.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+Stage step_for(const Layer& layer, Stage stage) {
+  while (!has_step(layer, stage) && !info_of(stage).inputs.empty())
+    stage = info_of(stage).inputs.back();
+  return stage;
+}
+
+namespace {
+
+bool has_heads_and_tokens(Stage stage) {
+  return info_of(stage).kind == Kind::token && info_of(stage).letters.size() == 3;
+}
+
+} // namespace
+
+Shape given_shape(const Layer& layer, Stage stage) {
+  Shape shape{layer.dims.B};
+  for (Letter letter : info_of(stage).letters) shape.push_back(layer.dims.size_of(letter));
+  if (has_heads_and_tokens(stage)) shape = {shape[0], shape[2], shape[1] * shape[3]};
+  return shape;
+}
+
+Tensor packed(const Layer& layer, Stage stage, const Tensor& value) {
+  const Shape target = given_shape(layer, stage);
+  if (!has_heads_and_tokens(stage)) return value.reshaped(target);
+  const std::size_t heads = layer.dims.size_of(info_of(stage).letters[0]);
+  return permuted(value.reshaped({target[0], heads, target[1], target[2] / heads}), {0, 2, 1, 3})
+      .reshaped(target);
+}
+
+std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted,
+                              std::size_t threads) {
+  std::vector<Stage> computed;
+  for (Stage stage : wanted)
+    if (!layer.has_given(stage)) computed.push_back(stage);
+  std::vector<Tensor> values;
+  if (computed.empty()) {
+    for (Stage stage : wanted) values.push_back(layer.given[index_of(stage)]);
+    return values;
+  }
+  const Trace kept = trace(layer, computed, {}, threads);
+  for (Stage stage : wanted)
+    values.push_back(layer.has_given(stage) ? layer.given[index_of(stage)]
+                                            : packed(layer, stage, kept.value(stage)));
+  return values;
+}
+
+Tensor value_of(const Layer& layer, Stage stage, std::size_t threads) {
+  return values_of(layer, {step_for(layer, stage)}, threads)[0];
+}
+
+void give(Layer& layer, Stage stage, Tensor value) {
+  layer.given[index_of(stage)] = std::move(value);
+  layer.given_set.set(index_of(stage));
+}
+
+void take_back(Layer& layer, std::initializer_list<Stage> stages) {
+  for (Stage stage : stages) {
+    layer.given[index_of(stage)] = {};
+    layer.given_set.reset(index_of(stage));
+  }
+}
+
+Tensor copied(const Tensor& tensor) {
+  Tensor copy = Tensor::uninitialised(tensor.dtype(), tensor.shape());
+  std::memcpy(copy.raw_mutable(), tensor.raw(), tensor.bytes());
+  return copy;
+}
+
+Tensor sum_of(const Tensor& a, const Tensor& b) {
+  Tensor sum = copied(a);
+  with_number(a.dtype(), [&]<class T>(T) {
+    const auto from = b.as<T>();
+    const auto to = sum.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  });
+  return sum;
+}
+
+} // namespace mha

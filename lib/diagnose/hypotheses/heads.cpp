@@ -1,0 +1,81 @@
+// How the heads are split, shared and joined.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+namespace mha {
+
+namespace {
+
+struct Split {
+  char letter;
+  Stage stage;
+  Tensor Layer::*W, Layer::*bias;
+};
+
+/// Column h · d + i becomes column i · heads + h.
+void interleave(Layer& layer, const Split& split, std::size_t heads, std::size_t d) {
+  const auto from = [=](std::size_t column) { return column % d * heads + column / d; };
+  Tensor& W = layer.*split.W;
+  Tensor& bias = layer.*split.bias;
+  if (layer.has_given(split.stage) || W.empty()) {
+    give(layer, split.stage, columns_from(value_of(layer, split.stage), from));
+    return;
+  }
+  W = columns_from(W, from);
+  if (!bias.empty()) bias = columns_from(bias, from);
+}
+
+/// (T, H, d) as memory of (H, T, d) looks under the shape (T, H · d).
+Tensor unmerged(const Tensor& head_out, std::size_t heads) {
+  const Shape& s = head_out.shape(); // B, T, H · d
+  return permuted(head_out.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Dims& dims = subject.layer.dims;
+  std::vector<Change> list;
+  const auto add = [&](std::string id, StageSet touches, std::string did, std::string cure,
+                       std::function<void(Layer&)> edit) {
+    Change change;
+    change.id = std::move(id), change.touches = touches;
+    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
+    list.push_back(std::move(change));
+  };
+  for (const Split& split : {Split{'q', Stage::q, &Layer::W_q, &Layer::b_q},
+                             Split{'k', Stage::k, &Layer::W_k, &Layer::b_k},
+                             Split{'v', Stage::v, &Layer::W_v, &Layer::b_v}}) {
+    const std::size_t heads = split.letter == 'q' ? dims.H : dims.H_kv;
+    const std::size_t d = split.letter == 'v' ? dims.d_v : dims.d_k;
+    if (heads < 2 || d < 2) continue;
+    add(fmt::format("heads.interleaved.{}", split.letter), set_of({split.stage}),
+        fmt::format("splits {} into heads column by column: head h has the columns h, h + H, …",
+                    split.letter),
+        fmt::format("split the columns of {} as (heads, width), not as (width, heads): head h has "
+                    "the {} columns from h · {}",
+                    split.letter, d, d),
+        [=](Layer& edited) { interleave(edited, split, heads, d); });
+  }
+  if (dims.H > 1 && dims.T > 1)
+    add("heads.unmerged", set_of({Stage::concat}),
+        "joins the heads without bringing tokens first: (H, T, d_v) is read as (T, H · d_v)",
+        "transpose (H, T, d_v) to (T, H, d_v) before joining the heads", [](Layer& edited) {
+          give(edited, Stage::concat, unmerged(value_of(edited, Stage::head_out), edited.dims.H));
+        });
+  if (dims.H_kv > 1 && dims.H_kv < dims.H)
+    add("gqa.tiled", set_of({Stage::scores, Stage::head_out}),
+        "lets query head h read key/value head h mod H_kv (the heads are tiled)",
+        "repeat each key/value head for its group: query head h reads key/value head "
+        "⌊h · H_kv / H⌋",
+        [](Layer& edited) { edited.dims.kv_tiled = true; });
+  return list;
+}
+
+} // namespace
+
+const Theme heads_theme{"heads",
+                        "heads.interleaved.q heads.interleaved.k heads.interleaved.v "
+                        "heads.unmerged gqa.tiled",
+                        changes};
+
+} // namespace mha

@@ -1,0 +1,68 @@
+// Tokens as columns: memory read or written the other way round.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+namespace mha {
+
+namespace {
+
+/// Each batch item's memory, (rows, width), read as (width, rows) and turned.
+Tensor read_as_columns(const Tensor& X) {
+  const Shape& s = X.shape(); // B, rows, width
+  return transposed(X.reshaped({s[0], s[2], s[1]}));
+}
+
+/// The same memory where (width, rows) was written: seen as (rows, width).
+Tensor written_as_columns(const Tensor& output) {
+  return transposed(output).reshaped(output.shape());
+}
+
+void read_inputs(Layer& layer) {
+  for (Tensor Layer::*X : {&Layer::X, &Layer::X_k, &Layer::X_v})
+    if (!(layer.*X).empty()) layer.*X = read_as_columns(layer.*X);
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const Dims& dims = layer.dims;
+  const Stage last = layer.settings.residual ? Stage::residual : Stage::output;
+  std::vector<Change> list;
+  const auto add = [&](StageSet touches, std::string did, std::string cure, bool input,
+                       bool output) {
+    Change change;
+    change.id = "layout.columns";
+    change.touches = touches;
+    change.did = std::move(did), change.cure = std::move(cure);
+    change.edit = [input](Layer& edited) {
+      if (input) read_inputs(edited);
+    };
+    if (output) {
+      change.edit_rows = [last](Layer& edited) {
+        give(edited, last, written_as_columns(value_of(edited, last)));
+      };
+      change.undo = read_as_columns;
+    }
+    list.push_back(std::move(change));
+  };
+  StageSet inputs = set_of({Stage::x, Stage::residual});
+  if (!layer.X_k.empty()) inputs |= set_of({Stage::k, Stage::v});
+  const bool turns_input = !layer.X.empty() && dims.T > 1 && dims.d_model > 1;
+  const bool turns_output = dims.T > 1 && dims.d_out > 1;
+  if (turns_input)
+    add(inputs, "takes the columns of X for tokens",
+        "read X with a token in each row: (T, d_model), row by row", true, false);
+  if (turns_output)
+    add(set_of({last}), "writes the output with tokens as columns",
+        "write the output with a token in each row: (T, d_model), row by row", false, true);
+  if (turns_input && turns_output)
+    add(inputs | set_of({last}), "reads X and writes the output with tokens as columns",
+        "keep a token in each row, of X and of the output", true, true);
+  return list;
+}
+
+} // namespace
+
+const Theme layout_theme{"layout", "layout.columns", changes};
+
+} // namespace mha

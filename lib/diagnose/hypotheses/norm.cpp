@@ -1,0 +1,119 @@
+// QK normalisation: whether, when, with which weight, over what.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
+
+namespace mha {
+
+namespace {
+
+StageSet norms() {
+  return set_of({Stage::q_norm, Stage::k_norm});
+}
+
+/// `weight` of d numbers, `heads` times.
+Tensor repeated(const Tensor& weight, std::size_t heads) {
+  Tensor all = Tensor::uninitialised(weight.dtype(), {heads * weight.count()});
+  with_number(weight.dtype(), [&]<class T>(T) {
+    for (std::size_t i = 0; i < all.count(); ++i)
+      all.as_mutable<T>()[i] = weight.as<T>()[i % weight.count()];
+  });
+  return all;
+}
+
+/// Each head by itself, then times the whole projection's weight.
+void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
+  if ((layer.*weight).empty() || layer.has_given(stage)) return; // given ones stay
+  const Tensor w = layer.*weight;
+  Layer plain = layer;
+  plain.settings.qk_norm_one_plus = false;
+  plain.*weight = each_number(Tensor(w.dtype(), {layer.dims.d_k}), [](double) { return 1.0; });
+  const double more = layer.settings.qk_norm_one_plus ? 1 : 0;
+  Tensor value = copied(value_of(plain, stage));
+  with_number(value.dtype(), [&]<class T>(T) {
+    const auto numbers = value.as_mutable<T>();
+    const auto weights = w.as<T>();
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] *= weights[i % weights.size()] + static_cast<T>(more);
+  });
+  give(layer, stage, std::move(value));
+}
+
+/// Rotated, then normalised. `shown`: the reference's stages bear the names of the operations, so
+/// that the scores are made of q_norm and k_norm.
+void normalise_after_rope(Layer& layer, bool shown) {
+  Layer turning = layer;
+  turning.q_norm_weight = {}, turning.k_norm_weight = {};
+  take_back(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  const std::vector<Tensor> turned = values_of(turning, {Stage::q_rope, Stage::k_rope});
+  Layer norming = layer;
+  take_back(norming, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  norming.settings.rope = Rope::none;
+  give(norming, Stage::q, turned[0]), give(norming, Stage::k, turned[1]);
+  const Tensor q = value_of(norming, Stage::q_norm), k = value_of(norming, Stage::k_norm);
+  give(layer, Stage::q_rope, q), give(layer, Stage::k_rope, k);
+  if (!shown) return;
+  take_back(layer, {Stage::k_all, Stage::scores});
+  if (has_step(layer, Stage::k_all)) give(layer, Stage::k_all, value_of(layer, Stage::k_all));
+  give(layer, Stage::scores, value_of(layer, Stage::scores));
+  give(layer, Stage::q_rope, turned[0]), give(layer, Stage::k_rope, turned[1]);
+  if (!layer.q_norm_weight.empty()) give(layer, Stage::q_norm, q);
+  if (!layer.k_norm_weight.empty()) give(layer, Stage::k_norm, k);
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return {};
+  const Dims& dims = layer.dims;
+  std::vector<Change> list;
+  const auto add = [&](const char* id, StageSet touches, std::string did, std::string cure,
+                       std::string option, std::function<void(Layer&)> edit) {
+    Change change;
+    change.id = id, change.touches = touches, change.did = std::move(did),
+    change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
+    list.push_back(std::move(change));
+  };
+  add("norm.missing", norms(), "does not normalise q and k",
+      "normalise q and k (RMS) before the "
+      "scores",
+      "", [](Layer& edited) { edited.q_norm_weight = {}, edited.k_norm_weight = {}; });
+  const bool one_plus = layer.settings.qk_norm_one_plus;
+  add("norm.one_plus", norms(),
+      fmt::format("multiplies the normalised q and k by {}", one_plus ? "w" : "1 + w"),
+      fmt::format("multiply the normalised q and k by {}", one_plus ? "1 + w" : "w"),
+      one_plus ? "--no-qk-norm-one-plus" : "--qk-norm-one-plus",
+      [](Layer& edited) { edited.settings.qk_norm_one_plus ^= true; });
+  const std::size_t width =
+      layer.q_norm_weight.empty() ? layer.k_norm_weight.count() : layer.q_norm_weight.count();
+  if (dims.H > 1 && width == dims.d_k)
+    add("norm.full", norms(), "normalises q and k over all heads at once",
+        "normalise each head of q and k by itself", "", [](Layer& edited) {
+          if (!edited.q_norm_weight.empty())
+            edited.q_norm_weight = repeated(edited.q_norm_weight, edited.dims.H);
+          if (!edited.k_norm_weight.empty())
+            edited.k_norm_weight = repeated(edited.k_norm_weight, edited.dims.H_kv);
+        });
+  else if (dims.H > 1)
+    add("norm.full", norms(), "normalises each head of q and k by itself",
+        "normalise q and k over all heads at once, before they are split", "", [](Layer& edited) {
+          normalise_per_head(edited, Stage::q_norm, &Layer::q_norm_weight);
+          normalise_per_head(edited, Stage::k_norm, &Layer::k_norm_weight);
+        });
+  if (layer.settings.rope == Rope::none) return list;
+  const char* const did = "rotates q and k first and normalises them after";
+  const char* const cure = "normalise q and k before they are rotated";
+  const StageSet ropes = set_of({Stage::q_rope, Stage::k_rope});
+  add("norm.after_rope", ropes, did, cure, "",
+      [](Layer& edited) { normalise_after_rope(edited, false); });
+  if ((subject.reference & (norms() | ropes)).any())
+    add("norm.after_rope", norms() | ropes | set_of({Stage::k_all, Stage::scores}), did, cure, "",
+        [](Layer& edited) { normalise_after_rope(edited, true); });
+  return list;
+}
+
+} // namespace
+
+const Theme norm_theme{"norm", "norm.missing norm.after_rope norm.one_plus norm.full", changes};
+
+} // namespace mha

@@ -1,0 +1,61 @@
+// The output projection and the residual connection.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+namespace mha {
+
+namespace {
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const Dims& dims = layer.dims;
+  std::vector<Change> list;
+  const auto add = [&](const char* id, StageSet touches, std::string did, std::string cure,
+                       std::string option) -> Change& {
+    Change change;
+    change.id = id, change.touches = touches;
+    change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
+    change.edit = [](Layer&) {};
+    list.push_back(std::move(change));
+    return list.back();
+  };
+  const StageSet projected = set_of({Stage::head_result, Stage::output});
+  if (!layer.W_o.empty() && dims.H * dims.d_v == dims.d_out) {
+    const std::string cure = "multiply the joined heads by W_o";
+    add("output.missing", projected, "hands out the joined heads, without W_o", cure, "").edit =
+        [](Layer& edited) { edited.W_o = {}, edited.b_o = {}; };
+    if (!layer.b_o.empty())
+      add("output.missing", projected, "leaves out W_o, but adds b_o", cure, "").edit =
+          [](Layer& edited) { edited.W_o = {}; };
+    if (dims.d_out > 1)
+      add("output.transposed", projected, "multiplies by W_oᵀ",
+          fmt::format("transpose W_o: it is (H · d_v, d_model) = ({}, {}), applied as concat W_o",
+                      dims.H * dims.d_v, dims.d_out),
+          "W_o=FILE@OI")
+          .edit = [](Layer& edited) {
+        if (!edited.W_o.empty()) edited.W_o = transposed(edited.W_o);
+      };
+  }
+  if (layer.X.empty() || dims.d_out != dims.d_model) return list;
+  if (layer.settings.residual)
+    add("residual.missing", set_of({Stage::residual}), "does not add the input back",
+        "add the input to the output", "--no-residual")
+        .edit_rows = [](Layer& edited) {
+      give(edited, Stage::residual, value_of(edited, Stage::output));
+    };
+  else
+    add("residual.added", set_of({Stage::output}), "adds the input to the output",
+        "compare before the residual connection: the output alone", "--residual")
+        .edit_rows = [](Layer& edited) {
+      give(edited, Stage::output, sum_of(value_of(edited, Stage::output), edited.X));
+    };
+  return list;
+}
+
+} // namespace
+
+const Theme output_theme{
+    "output", "output.missing output.transposed residual.missing residual.added", changes};
+
+} // namespace mha

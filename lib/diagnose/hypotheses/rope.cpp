@@ -1,0 +1,147 @@
+// Rotary position embedding: whether, which pairs, how fast, how many, from where.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+StageSet both() {
+  return set_of({Stage::q_rope, Stage::k_rope});
+}
+
+/// Every token stands `by` places further.
+void shift(Layer& layer, std::int64_t by) {
+  if (!layer.positions.empty())
+    layer.positions =
+        each_number(layer.positions, [by](double p) { return p + static_cast<double>(by); });
+  else
+    layer.settings.rope_offset =
+        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by;
+}
+
+const char* name_of(Rope rope) {
+  return rope == Rope::half ? "half" : rope == Rope::interleaved ? "interleaved" : "none";
+}
+
+const char* pairs_of(Rope rope) {
+  return rope == Rope::half ? "dimension i with i + d/2 (half)"
+                            : "dimension 2i with 2i + 1 (interleaved)";
+}
+
+class List {
+public:
+  explicit List(const Subject& subject) : layer_(subject.layer) {}
+
+  std::vector<Change> changes() {
+    const Settings& s = layer_.settings;
+    if (layer_.dims.d_k < 2) return {};
+    if (s.rope == Rope::none) {
+      if (layer_.dims.d_k % 2 == 0)
+        for (Rope rope : {Rope::half, Rope::interleaved})
+          add("rope.style", fmt::format("rotates q and k by their positions, {}", pairs_of(rope)),
+              "leave out the rotary position embedding: this layer has none",
+              fmt::format("--rope {}", name_of(rope)),
+              [rope](Layer& edited) { edited.settings.rope = rope; });
+      return std::move(list_);
+    }
+    add("rope.missing", "does not rotate q and k", "rotate q and k before the scores",
+        "--rope none", [](Layer& edited) { edited.settings.rope = Rope::none; });
+    const Rope other = s.rope == Rope::half ? Rope::interleaved : Rope::half;
+    add("rope.style", fmt::format("rotates {}", pairs_of(other)),
+        fmt::format("rotate {}, or permute the columns of W_q and W_k to match", pairs_of(s.rope)),
+        fmt::format("--rope {}", name_of(other)),
+        [other](Layer& edited) { edited.settings.rope = other; });
+    add_bases();
+    add_dims();
+    add_offsets();
+    return std::move(list_);
+  }
+
+private:
+  void add(std::string id, std::string did, std::string cure, std::string option,
+           std::function<void(Layer&)> edit, StageSet touches = both()) {
+    Change change;
+    change.id = std::move(id), change.touches = touches, change.did = std::move(did),
+    change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
+    list_.push_back(std::move(change));
+  }
+
+  void add_bases() {
+    for (double base : {1e4, 5e5, 1e6, 1e5, 1e2, 1e3, 1.5e5, 5e6, 8e6, 1e7})
+      if (base != layer_.settings.rope_base) list_.push_back(rope_base_change(layer_, base));
+  }
+
+  void add_dims() {
+    const std::size_t d_k = layer_.dims.d_k,
+                      now = layer_.settings.rope_dims == 0 ? d_k : layer_.settings.rope_dims;
+    std::set<std::size_t, std::greater<>> candidates;
+    const std::size_t step = d_k <= 32 ? 2 : 8;
+    for (std::size_t dims = step; dims <= d_k; dims += step) candidates.insert(dims);
+    candidates.insert({d_k / 4 * 2, d_k / 8 * 2, d_k * 2 / 10 * 2, d_k / 2 * 2});
+    for (std::size_t dims : candidates)
+      if (dims > 0 && dims != now)
+        add("rope.dims", fmt::format("rotates {} of the {} dimensions of a head", dims, d_k),
+            fmt::format("rotate the first {} dimensions of each head", now),
+            fmt::format("--rope-dims {}", dims),
+            [dims](Layer& edited) { edited.settings.rope_dims = dims; });
+  }
+
+  void add_offsets() {
+    const auto past = static_cast<std::int64_t>(layer_.dims.past);
+    const std::int64_t now = layer_.settings.rope_offset.value_or(past);
+    std::set<std::int64_t> offsets{now + 1, now - 1};
+    if (layer_.positions.empty()) offsets.insert({std::int64_t{0}, past});
+    offsets.erase(now);
+    for (std::int64_t offset : offsets) {
+      const std::int64_t by = offset - now;
+      add("rope.offset",
+          fmt::format("counts positions from {}", layer_.positions.empty() ? offset : by),
+          fmt::format("let the first token have position {}", now),
+          layer_.positions.empty() ? fmt::format("--rope-offset {}", offset) : "",
+          [by](Layer& edited) { shift(edited, by); });
+    }
+    for (Stage stage : {Stage::q_rope, Stage::k_rope})
+      for (std::int64_t by : {1, -1}) {
+        const char* const name = stage == Stage::q_rope ? "q" : "k";
+        add(
+            "rope.offset",
+            fmt::format("rotates {} alone by positions that are {} too {}", name, 1,
+                        by > 0 ? "high" : "low"),
+            fmt::format("rotate q and k by the same positions; those of {} are off by one", name),
+            "",
+            [stage, by](Layer& edited) {
+              Layer shifted = edited;
+              shift(shifted, by);
+              give(edited, stage, value_of(shifted, stage));
+            },
+            set_of({stage}));
+      }
+  }
+
+  const Layer& layer_;
+  std::vector<Change> list_;
+};
+
+} // namespace
+
+Change rope_base_change(const Layer& layer, double base) {
+  Change change;
+  change.id = "rope.base";
+  change.touches = both();
+  change.did = fmt::format("rotates with base {:.6g}", base);
+  change.cure = fmt::format("use the rotary base (theta) {:.6g}", layer.settings.rope_base);
+  change.option = fmt::format("--rope-base {:.6g}", base);
+  change.edit = [base](Layer& edited) { edited.settings.rope_base = base; };
+  return change;
+}
+
+const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset",
+                       [](const Subject& subject) { return List(subject).changes(); }};
+
+} // namespace mha

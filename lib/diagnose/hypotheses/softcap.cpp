@@ -1,0 +1,72 @@
+// The soft cap of the scores: whether, and before or after the mask.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// softcap · tanh((scaled + bias + mask) / softcap): what is masked gets −softcap. `shown`: the
+/// reference's stages bear the names of the operations, so that the softmax sees `capped`.
+void cap_after_mask(Layer& layer, bool shown) {
+  const double cap = layer.settings.softcap;
+  Layer uncapped = layer;
+  uncapped.settings.softcap = 0;
+  take_back(uncapped, {Stage::capped, Stage::biased, Stage::masked});
+  const Tensor masked = value_of(uncapped, Stage::masked);
+  const Tensor capped = each_number(masked, [cap](double a) { return cap * std::tanh(a / cap); });
+  Layer after = layer;
+  give(after, Stage::masked, capped);
+  if (!shown) {
+    layer = after;
+    return;
+  }
+  const std::vector<Stage> rest{Stage::row_max, Stage::shifted,   Stage::exp,
+                                Stage::row_sum, Stage::logsumexp, Stage::weights};
+  for (Stage stage : rest) take_back(after, {stage});
+  const std::vector<Tensor> values = values_of(after, rest);
+  for (std::size_t i = 0; i < rest.size(); ++i) give(layer, rest[i], values[i]);
+  give(layer, Stage::biased, value_of(uncapped, Stage::biased));
+  give(layer, Stage::masked, masked);
+  give(layer, Stage::capped, capped);
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  if (layer.settings.softcap == 0) return {};
+  std::vector<Change> list;
+  Change missing;
+  missing.id = "softcap.missing";
+  missing.touches = set_of({Stage::capped});
+  missing.did = "does not cap the scores";
+  missing.cure = fmt::format("cap the scaled scores: {0:.6g} · tanh(scaled / {0:.6g})",
+                             layer.settings.softcap);
+  missing.option = "--softcap 0";
+  missing.edit = [](Layer& edited) { edited.settings.softcap = 0; };
+  list.push_back(missing);
+
+  Change after;
+  after.id = "softcap.after_mask";
+  after.touches = set_of({Stage::capped, Stage::masked});
+  after.did = "caps the scores after the mask, which turns −∞ into −softcap";
+  after.cure = "cap the scaled scores first, and add the mask after";
+  after.edit = [](Layer&) {};
+  after.edit_rows = [](Layer& edited) { cap_after_mask(edited, false); };
+  list.push_back(after);
+  if ((subject.reference & set_of({Stage::capped, Stage::biased, Stage::masked})).any()) {
+    after.touches |= set_of({Stage::biased, Stage::row_max, Stage::shifted, Stage::exp,
+                             Stage::row_sum, Stage::logsumexp, Stage::weights});
+    after.edit_rows = [](Layer& edited) { cap_after_mask(edited, true); };
+    list.push_back(after);
+  }
+  return list;
+}
+
+} // namespace
+
+const Theme softcap_theme{"softcap", "softcap.missing softcap.after_mask", changes};
+
+} // namespace mha

@@ -1,0 +1,171 @@
+// The softmax and what becomes of its weights.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/softmax.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Softmax down the columns: over the queries. masked: B, H, T, S.
+Tensor over_queries(const Tensor& masked) {
+  Tensor weights = Tensor::uninitialised(masked.dtype(), masked.shape());
+  const std::size_t T = masked.shape()[2], S = masked.shape()[3],
+                    maps = masked.shape()[0] * masked.shape()[1];
+  with_number(masked.dtype(), [&]<class Number>(Number) {
+    std::vector<Number> max(S);
+    std::vector<double> sum(S);
+    for (std::size_t map = 0; map < maps; ++map) {
+      const Number* from = masked.as<Number>().data() + map * T * S;
+      Number* to = weights.as_mutable<Number>().data() + map * T * S;
+      std::fill(max.begin(), max.end(), -std::numeric_limits<Number>::infinity());
+      std::fill(sum.begin(), sum.end(), 0.0);
+      for (std::size_t t = 0; t < T; ++t)
+        for (std::size_t j = 0; j < S; ++j) max[j] = std::max(max[j], from[t * S + j]);
+      for (std::size_t t = 0; t < T; ++t)
+        for (std::size_t j = 0; j < S; ++j) {
+          const Number e = std::isinf(max[j]) ? Number(0) : std::exp(from[t * S + j] - max[j]);
+          sum[j] += static_cast<double>(e);
+          to[t * S + j] = e;
+        }
+      for (std::size_t j = 0; j < S; ++j) max[j] = static_cast<Number>(sum[j] > 0 ? 1 / sum[j] : 0);
+      for (std::size_t t = 0; t < T; ++t)
+        for (std::size_t j = 0; j < S; ++j) to[t * S + j] *= max[j];
+    }
+  });
+  return weights;
+}
+
+/// Every head's weights are the mean of all.
+Tensor mean_of_heads(const Tensor& weights) {
+  Tensor means = Tensor::uninitialised(weights.dtype(), weights.shape());
+  const std::size_t B = weights.shape()[0], H = weights.shape()[1],
+                    n = weights.shape()[2] * weights.shape()[3];
+  with_number(weights.dtype(), [&]<class Number>(Number) {
+    std::vector<double> mean(n);
+    for (std::size_t b = 0; b < B; ++b) {
+      std::fill(mean.begin(), mean.end(), 0.0);
+      for (std::size_t h = 0; h < H; ++h) {
+        const Number* from = weights.as<Number>().data() + (b * H + h) * n;
+        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(from[i]);
+      }
+      for (std::size_t h = 0; h < H; ++h) {
+        Number* to = means.as_mutable<Number>().data() + (b * H + h) * n;
+        for (std::size_t i = 0; i < n; ++i)
+          to[i] = static_cast<Number>(mean[i] / static_cast<double>(H));
+      }
+    }
+  });
+  return means;
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  std::vector<Change> list;
+  if (layer.dims.T > 1) {
+    Change axis;
+    axis.id = "softmax.axis";
+    axis.touches = set_of({Stage::weights});
+    axis.did = "takes the softmax over the queries, down the columns of the scores";
+    axis.cure = "take the softmax over the keys, the last axis of (H, T, S)";
+    axis.edit = [](Layer& edited) {
+      give(edited, Stage::weights, over_queries(value_of(edited, Stage::masked)));
+    };
+    list.push_back(axis);
+  }
+  if (!layer.sinks.empty()) {
+    Change sinks;
+    sinks.id = "sinks.missing";
+    sinks.touches = set_of({Stage::row_max, Stage::row_sum});
+    sinks.did = "leaves the sinks out of the softmax";
+    sinks.cure = "let each head's sink join the softmax's maximum and sum, and drop its column";
+    sinks.edit = [](Layer& edited) { edited.sinks = {}; };
+    list.push_back(sinks);
+  }
+  if (layer.dims.H > 1) {
+    Change averaged;
+    averaged.id = "weights.averaged";
+    averaged.touches = set_of({Stage::weights});
+    averaged.did = "averages the weights over the heads, and uses the mean in every head";
+    averaged.cure = "keep the weights of each head: do not average them over the heads";
+    averaged.edit = [](Layer&) {};
+    averaged.edit_rows = [](Layer& edited) {
+      give(edited, Stage::weights, mean_of_heads(value_of(edited, Stage::weights)));
+    };
+    list.push_back(averaged);
+    if (contains(subject.reference, Stage::weights)) {
+      averaged.did = "hands out weights averaged over the heads, and computes with those of each";
+      averaged.cure = "ask for the weights of each head (PyTorch: average_attn_weights=False)";
+      averaged.touches |= set_of({Stage::head_out});
+      averaged.edit_rows = [](Layer& edited) {
+        Layer plain = edited;
+        take_back(plain, {Stage::weights});
+        const std::vector<Tensor> values = values_of(plain, {Stage::weights, Stage::head_out});
+        give(edited, Stage::weights, mean_of_heads(values[0]));
+        give(edited, Stage::head_out, values[1]);
+      };
+      list.push_back(averaged);
+    }
+  }
+  return list;
+}
+
+} // namespace
+
+std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
+  // Entries are w / (1 − p), or 0.
+  std::vector<double> ratios;
+  std::size_t dropped = 0;
+  for (std::size_t i = 0; i < ours.count(); ++i) {
+    const double w = value_at(ours, i), r = value_at(theirs, i);
+    if (!(std::fabs(w) > 1e-5)) continue;
+    if (r == 0)
+      ++dropped;
+    else
+      ratios.push_back(r / w);
+  }
+  if (dropped == 0 || ratios.size() < 4) return std::nullopt;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  const double factor = *middle;
+  if (!(factor >= 1) || !std::isfinite(factor)) return std::nullopt;
+  // What the factor says and the share of zeros must be of one mind, roughly.
+  const double p = 1 - 1 / factor,
+               share = static_cast<double>(dropped) / static_cast<double>(dropped + ratios.size()),
+               spread =
+                   std::sqrt(share * (1 - share) / static_cast<double>(dropped + ratios.size()));
+  if (std::fabs(p - share) > 5 * spread + 0.02) return std::nullopt;
+  Change change;
+  change.id = "dropout.on";
+  change.touches = set_of({Stage::weights});
+  change.did = fmt::format("drops weights at random: {:.1f} % are 0, the others are divided by "
+                           "1 − p with p = {:.3g}",
+                           100 * share, p);
+  change.cure = "turn dropout off: evaluation mode, or dropout_p = 0";
+  change.fitted = true;
+  Tensor kept = Tensor::uninitialised(ours.dtype(), ours.shape());
+  with_number(ours.dtype(), [&]<class Number>(Number) {
+    for (std::size_t i = 0; i < kept.count(); ++i)
+      kept.as_mutable<Number>()[i] =
+          value_at(theirs, i) == 0 ? Number(0) : static_cast<Number>(factor);
+  });
+  change.edit = [kept](Layer& edited) {
+    Tensor weights = copied(value_of(edited, Stage::weights));
+    with_number(weights.dtype(), [&]<class Number>(Number) {
+      for (std::size_t i = 0; i < weights.count(); ++i)
+        weights.as_mutable<Number>()[i] *= kept.as<Number>()[i];
+    });
+    give(edited, Stage::weights, weights);
+  };
+  return change;
+}
+
+const Theme softmax_theme{"softmax", "softmax.axis sinks.missing weights.averaged dropout.on",
+                          changes};
+
+} // namespace mha

@@ -1,0 +1,91 @@
+// Roles exchanged: K and V, Q and K.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+/// Two roles, and what makes them.
+struct Roles {
+  Stage a, b;
+  Tensor Layer::*W_a, Layer::*W_b;
+  Tensor Layer::*b_a, Layer::*b_b;
+};
+constexpr Roles keys_values{Stage::k, Stage::v, &Layer::W_k, &Layer::W_v, &Layer::b_k, &Layer::b_v};
+constexpr Roles queries_keys{Stage::q,    Stage::k,    &Layer::W_q,
+                             &Layer::W_k, &Layer::b_q, &Layer::b_k};
+
+/// Exchanges the projections, or the stages where both are given.
+void exchange(Layer& layer, const Roles& roles, bool biases) {
+  if (layer.has_given(roles.a) && layer.has_given(roles.b)) {
+    std::swap(layer.given[index_of(roles.a)], layer.given[index_of(roles.b)]);
+    return;
+  }
+  std::swap(layer.*roles.W_a, layer.*roles.W_b);
+  if (biases) std::swap(layer.*roles.b_a, layer.*roles.b_b);
+}
+
+bool can_exchange(const Layer& layer, const Roles& roles) {
+  const Tensor &a = layer.*roles.W_a, &b = layer.*roles.W_b;
+  if (!a.empty() && !b.empty()) return a.shape() == b.shape();
+  return a.empty() && b.empty() && layer.has_given(roles.a) && layer.has_given(roles.b) &&
+         layer.given[index_of(roles.a)].shape() == layer.given[index_of(roles.b)].shape();
+}
+
+void add_exchange(const Subject& subject, const char* id, const Roles& roles, const char* words,
+                  const char* order, std::vector<Change>& list) {
+  const Layer& layer = subject.layer;
+  if (!can_exchange(layer, roles)) return;
+  const bool has_biases = !(layer.*roles.b_a).empty() || !(layer.*roles.b_b).empty();
+  for (const bool biases : {true, false}) {
+    if (!biases && !has_biases) continue;
+    Change change;
+    change.id = id;
+    change.touches = set_of({roles.a, roles.b});
+    change.did = fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own");
+    change.cure = fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
+                              name_of(roles.a), name_of(roles.b));
+    if (subject.fused && biases && layer.settings.qkv_order == QkvOrder::qkv)
+      change.option = fmt::format("--qkv-order {}", order);
+    change.edit = [&roles, biases](Layer& edited) { exchange(edited, roles, biases); };
+    list.push_back(std::move(change));
+  }
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const Dims& dims = layer.dims;
+  std::vector<Change> list;
+  if (dims.d_k == dims.d_v)
+    add_exchange(subject, "swap.kv", keys_values, "keys for values and values for keys", "qvk",
+                 list);
+  if (dims.H == dims.H_kv)
+    add_exchange(subject, "swap.qk", queries_keys, "queries for keys and keys for queries", "kqv",
+                 list);
+  // q and k as they should be, and then k qᵀ.
+  const bool shows_q_k = (subject.reference & set_of({Stage::q, Stage::k, Stage::q_norm,
+                                                      Stage::k_norm, Stage::q_rope, Stage::k_rope}))
+                             .any();
+  if (shows_q_k && dims.H == dims.H_kv && dims.T == dims.S_all) {
+    Change change;
+    change.id = "swap.qk";
+    change.touches = set_of({Stage::scores});
+    change.did = "computes k qᵀ instead of q kᵀ";
+    change.cure = "let queries count the rows of the scores and keys the columns: q kᵀ";
+    change.edit = [](Layer& edited) {
+      give(edited, Stage::scores, transposed(value_of(edited, Stage::scores)));
+    };
+    list.push_back(change);
+  }
+  return list;
+}
+
+} // namespace
+
+const Theme swap_theme{"swap", "swap.kv swap.qk", changes};
+
+} // namespace mha

@@ -1,0 +1,42 @@
+#pragma once
+// The list of what a reference may have done otherwise.
+
+#include <mha/diagnose/hypotheses/change.hpp>
+
+#include <span>
+
+// A theme is its own file and one line here, in the order in which their changes are preferred
+// where two give the same numbers.
+// clang-format off
+#define MHA_THEMES(theme) \
+  theme(scale)            \
+  theme(swap)             \
+  theme(weight)           \
+  theme(bias)             \
+  theme(heads)            \
+  theme(rope)             \
+  theme(norm)             \
+  theme(softcap)          \
+  theme(alibi)            \
+  theme(causal)           \
+  theme(window)           \
+  theme(mask)             \
+  theme(softmax)          \
+  theme(output)           \
+  theme(layout)           \
+  theme(precision)
+// clang-format on
+
+namespace mha {
+
+#define MHA_DECLARE_THEME(name) extern const Theme name##_theme;
+MHA_THEMES(MHA_DECLARE_THEME)
+#undef MHA_DECLARE_THEME
+
+std::span<const Theme* const> themes();
+/// Every change that the layer allows, in that order.
+std::vector<Change> changes_for(const Subject& subject);
+/// Every identifier, in that order.
+std::vector<std::string> change_ids();
+
+} // namespace mha

@@ -1,0 +1,147 @@
+// Weights read in another way: (out, in) for (in, out), another order of the fused columns.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/fused.hpp>
+
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+struct Projection {
+  char letter;
+  Stage stage;
+  Tensor Layer::*W;
+};
+
+/// The memory of an (in, out) matrix read as (out, in) and turned; a square one is transposed.
+Tensor read_turned(const Tensor& W) {
+  return transposed(W.reshaped({W.shape()[1], W.shape()[0]}));
+}
+
+/// The same columns under another reading of the fused matrix.
+struct Reading {
+  QkvOrder lie, read;
+};
+
+/// Columns of q, k and v side by side, as `lie` orders them, then split as `read` does.
+SplitTensors reread(const SplitTensors& split, Reading reading, std::size_t H, std::size_t H_kv) {
+  const std::size_t q_cols = split.q.shape().back(), kv_cols = split.k.shape().back(),
+                    cols = q_cols + 2 * kv_cols, rows = split.q.count() / q_cols;
+  // Where each column lies: the columns' own numbers, split.
+  Tensor numbers(DType::f64, {cols});
+  for (std::size_t i = 0; i < cols; ++i) numbers.as_mutable<double>()[i] = static_cast<double>(i);
+  const SplitTensors at = split_fused(numbers, reading.lie, H, H_kv, "W_qkv");
+  Shape shape = split.q.shape();
+  shape.back() = cols;
+  Tensor fused = Tensor::uninitialised(split.q.dtype(), shape);
+  const auto lay = [&](const Tensor& part, const Tensor& places) {
+    const auto numbers_of = places.as<double>();
+    const std::vector<std::size_t> columns(numbers_of.begin(), numbers_of.end());
+    with_number(fused.dtype(), [&]<class T>(T) {
+      T* to = fused.as_mutable<T>().data();
+      const T* from = part.as<T>().data();
+      for (std::size_t row = 0; row < rows; ++row, from += columns.size(), to += cols)
+        for (std::size_t i = 0; i < columns.size(); ++i) to[columns[i]] = from[i];
+    });
+  };
+  lay(split.q, at.q), lay(split.k, at.k), lay(split.v, at.v);
+  return split_fused(fused, reading.read, H, H_kv, "W_qkv");
+}
+
+void reread(Layer& layer, Reading reading) {
+  const auto apply = [&](Tensor& q, Tensor& k, Tensor& v) {
+    SplitTensors split = reread({q, k, v}, reading, layer.dims.H, layer.dims.H_kv);
+    q = split.q, k = split.k, v = split.v;
+  };
+  apply(layer.W_q, layer.W_k, layer.W_v);
+  if (layer.b_q.empty() && layer.b_k.empty() && layer.b_v.empty()) return;
+  const auto fill = [&](Tensor& bias, const Tensor& W) {
+    if (bias.empty()) bias = Tensor(W.dtype(), {W.shape()[1]});
+  };
+  fill(layer.b_q, layer.W_q), fill(layer.b_k, layer.W_k), fill(layer.b_v, layer.W_v);
+  apply(layer.b_q, layer.b_k, layer.b_v);
+}
+
+void add_orders(const Subject& subject, std::vector<Change>& list) {
+  const Layer& layer = subject.layer;
+  const Dims& dims = layer.dims;
+  const bool one_matrix = !layer.W_q.empty() && !layer.W_k.empty() && !layer.W_v.empty() &&
+                          layer.X_k.empty() && layer.X_v.empty() && dims.d_k == dims.d_v;
+  if (!one_matrix) return;
+  const QkvOrder lie = subject.fused ? layer.settings.qkv_order : QkvOrder::qkv;
+  const auto add = [&](const char* id, Reading reading, std::string did, std::string cure,
+                       std::string option) {
+    if (reading.lie == reading.read) return;
+    Change change;
+    change.id = id;
+    change.touches = set_of({Stage::q, Stage::k, Stage::v});
+    change.did = std::move(did), change.cure = std::move(cure);
+    change.option = subject.fused ? std::move(option) : "";
+    change.edit = [reading](Layer& edited) { reread(edited, reading); };
+    list.push_back(change);
+  };
+  const auto in_order = [&](const char* id, QkvOrder read, const char* order, const char* word) {
+    add(id, {lie, read}, fmt::format("reads the fused weight's columns as {}", order),
+        "split the fused weight in the order in which it lies",
+        fmt::format("--qkv-order {}", word));
+  };
+  in_order("weight.order.QVK", QkvOrder::qvk, "Q, V, K", "qvk");
+  in_order("weight.order.KQV", QkvOrder::kqv, "K, Q, V", "kqv");
+  in_order("weight.order.KVQ", QkvOrder::kvq, "K, V, Q", "kvq");
+  in_order("weight.order.VQK", QkvOrder::vqk, "V, Q, K", "vqk");
+  in_order("weight.order.VKQ", QkvOrder::vkq, "V, K, Q", "vkq");
+  const bool grouped = dims.H != dims.H_kv;
+  const char* const by = grouped ? "weight.order.per_group" : "weight.order.per_head";
+  const char* const each =
+      grouped ? "each group's queries, key and value" : "each head's query, key and value";
+  add(by, {lie, QkvOrder::per_group},
+      fmt::format("reads the fused weight as {}, one after the other", each),
+      "split the fused weight into all queries, all keys, all values", "--qkv-order per_group");
+  if (lie == QkvOrder::qkv)
+    add(by, {QkvOrder::per_group, QkvOrder::qkv},
+        fmt::format("reads a fused weight that holds {} as all queries, all keys, all values",
+                    each),
+        fmt::format("split the fused weight into {}", each), "");
+  else
+    add(by, {lie, QkvOrder::qkv}, "reads the fused weight as all queries, all keys, all values",
+        "split the fused weight in the order in which it lies", "--qkv-order qkv");
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  std::vector<Change> list;
+  for (const Projection& p :
+       {Projection{'q', Stage::q, &Layer::W_q}, Projection{'k', Stage::k, &Layer::W_k},
+        Projection{'v', Stage::v, &Layer::W_v}, Projection{'o', Stage::output, &Layer::W_o}}) {
+    const Tensor& W = subject.layer.*p.W;
+    if (W.empty() || W.shape()[0] == 1 || W.shape()[1] == 1) continue;
+    Change change;
+    change.id = fmt::format("weight.transposed.{}", p.letter);
+    change.touches = set_of({p.stage});
+    if (p.stage == Stage::output) change.touches.set(index_of(Stage::head_result));
+    change.did = fmt::format("reads W_{} transposed", p.letter);
+    change.cure = fmt::format("transpose W_{0}: it is (in, out) = ({1}, {2}), applied as x W_{0}",
+                              p.letter, W.shape()[0], W.shape()[1]);
+    if (W.shape()[0] == W.shape()[1] && !subject.fused)
+      change.option = fmt::format("W_{}=FILE@OI", p.letter);
+    change.edit = [W = p.W](Layer& edited) {
+      if (!(edited.*W).empty()) edited.*W = read_turned(edited.*W);
+    };
+    list.push_back(change);
+  }
+  add_orders(subject, list);
+  return list;
+}
+
+} // namespace
+
+const Theme weight_theme{
+    "weight",
+    "weight.transposed.q weight.transposed.k weight.transposed.v weight.transposed.o "
+    "weight.order.QVK weight.order.KQV weight.order.KVQ weight.order.VQK weight.order.VKQ "
+    "weight.order.per_head weight.order.per_group",
+    changes};
+
+} // namespace mha

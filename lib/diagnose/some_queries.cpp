@@ -1,0 +1,150 @@
+#include <mha/diagnose/some_queries.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/forward/bias.hpp>
+#include <mha/forward/mask.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/schedule/plan.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+/// The axis of the queries in the form of Layer::given; 0 if there is none.
+std::size_t query_axis(Stage stage) {
+  const StageInfo& info = info_of(stage);
+  if (info.kind != Kind::token) return 2; // B, H, T, …
+  const Letter tokens = info.letters[info.letters.size() - 2];
+  return axis_of(tokens) == Axis::query ? 1 : 0;
+}
+
+Tensor rows_of(const Tensor& value, std::size_t axis, const std::vector<std::size_t>& rows) {
+  Shape shape = value.shape();
+  std::size_t outer = 1, bytes = size_of(value.dtype());
+  for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (std::size_t i = axis + 1; i < shape.size(); ++i) bytes *= shape[i];
+  const std::size_t before = shape[axis];
+  shape[axis] = rows.size();
+  Tensor result = Tensor::uninitialised(value.dtype(), shape);
+  for (std::size_t o = 0; o < outer; ++o)
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::memcpy(result.raw_mutable() + (o * rows.size() + i) * bytes,
+                  value.raw() + (o * before + rows[i]) * bytes, bytes);
+  return result;
+}
+
+bool same_for_heads(const std::vector<Broadcast>& list) {
+  return std::all_of(list.begin(), list.end(),
+                     [](const Broadcast& one) { return one.strides[1] == 0; });
+}
+
+/// What `add(b, h, t, row)` adds to rows of zeros, for the chosen queries.
+template <class Add> Broadcast written_out(const Layer& layer, const std::vector<std::size_t>& rows,
+                                           bool one_head, Add add) {
+  const Dims& d = layer.dims;
+  const std::size_t heads = one_head ? 1 : d.H, n = rows.size(), S = d.S_all;
+  Broadcast all;
+  all.tensor = Tensor(layer.dtype, {d.B, heads, n, S});
+  all.strides = {heads * n * S, one_head ? 0 : n * S, S, 1};
+  all.keys = S;
+  with_number(layer.dtype, [&]<class T>(T) {
+    T* row = all.tensor.as_mutable<T>().data();
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t i = 0; i < n; ++i, row += S) add(b, h, rows[i], row);
+  });
+  return all;
+}
+
+void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Layer& some) {
+  const std::vector<double> slopes = full.settings.alibi == Alibi::none
+                                         ? std::vector<double>(full.dims.H)
+                                         : alibi_slopes(full.dims.H, full.settings.alibi);
+  some.bias = {written_out(
+      full, rows, false, [&]<class T>(std::size_t b, std::size_t h, std::size_t t, T* row) {
+        add_bias(full, b, h, t, 0, full.dims.S_all, row);
+        add_alibi(full, static_cast<T>(slopes[h]), b, t, 0, full.dims.S_all, row);
+      })};
+}
+
+void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, Layer& some) {
+  const Settings& s = full.settings;
+  some.added.clear();
+  if (full.added.empty() && full.blocked.empty() && full.kv_lengths.empty() && !s.causal &&
+      s.window_left < 0 && s.window_right < 0)
+    return;
+  some.added = {written_out(full, rows, same_for_heads(full.added) && same_for_heads(full.blocked),
+                            [&](std::size_t b, std::size_t h, std::size_t t, auto* row) {
+                              add_masks(full, b, h, t, 0, full.dims.S_all, row);
+                            })};
+}
+
+/// Rotary positions of the chosen queries. The table is as long as the keys, whose own are made.
+Tensor positions_of(const Layer& full, const std::vector<std::size_t>& rows) {
+  Tensor positions(DType::f64, {std::max(rows.size(), full.dims.S)});
+  const auto offset = static_cast<double>(
+      full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past)));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    positions.as_mutable<double>()[i] = full.positions.empty()
+                                            ? offset + static_cast<double>(rows[i])
+                                            : full.positions.as<double>()[rows[i]];
+  return positions;
+}
+
+} // namespace
+
+Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stage target) {
+  StageSet wanted;
+  wanted.set(index_of(step_for(full, target)));
+  const Plan plan = make_plan(full, wanted);
+  const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
+
+  Layer some = full;
+  some.dims.T = rows.size();
+  for (const StageInfo& info : stages())
+    if (full.has_given(info.stage))
+      give(some, info.stage, some_queries(info.stage, full.given[index_of(info.stage)], rows));
+  if (!full.X.empty()) {
+    // A change may make keys and values anew: of all tokens, not of the chosen ones.
+    const Tensor x = full.settings.input_norm == InputNorm::none && !full.has_given(Stage::x)
+                         ? full.X
+                         : values_of(full, {Stage::x}).front();
+    if (full.X_k.empty()) some.X_k = x;
+    if (full.X_v.empty()) some.X_v = x;
+    some.X = rows_of(full.X, 1, rows);
+  }
+  if (full.settings.rope != Rope::none) some.positions = positions_of(full, rows);
+
+  std::vector<Stage> of_keys;
+  if (computes(Stage::scores)) of_keys.push_back(step_for(full, Stage::k_all));
+  if (computes(Stage::head_out)) of_keys.push_back(step_for(full, Stage::v_all));
+  const std::vector<Tensor> values = values_of(full, of_keys);
+  take_back(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v});
+  if (computes(Stage::scores)) give(some, Stage::k_all, values.front());
+  if (computes(Stage::head_out)) give(some, Stage::v_all, values.back());
+
+  if (computes(Stage::biased))
+    write_out_bias(full, rows, some);
+  else
+    some.bias.clear();
+  if (computes(Stage::masked))
+    write_out_masks(full, rows, some);
+  else
+    some.added.clear();
+  some.blocked.clear(), some.kv_lengths.clear(), some.relative_bias = {};
+  some.settings.alibi = Alibi::none;
+  some.settings.causal = false;
+  some.settings.window_left = some.settings.window_right = -1;
+  some.tokens.clear();
+  return some;
+}
+
+Tensor some_queries(Stage stage, const Tensor& value, const std::vector<std::size_t>& rows) {
+  const std::size_t axis = query_axis(stage);
+  return axis == 0 ? value : rows_of(value, axis, rows);
+}
+
+} // namespace mha

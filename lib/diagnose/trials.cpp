@@ -1,0 +1,263 @@
+#include <mha/diagnose/trials.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/some_queries.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t screened_queries = 16;
+/// Layers with no more queries are computed whole.
+constexpr std::size_t few_queries = 48;
+/// A larger difference is not taken for rounding, however ill-conditioned a layer is.
+constexpr double most_rounding = 0.02;
+/// Bytes of kept stages, beyond which they are computed again.
+constexpr std::size_t most_kept = std::size_t{1} << 30;
+
+/// The stages worth keeping: made by products with weights, and what leads from them to the scores.
+constexpr Stage projected[]{Stage::x,      Stage::q,      Stage::k,      Stage::v,
+                            Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope};
+
+bool holds(const Changes& changes, const Change* change) {
+  return std::find(changes.begin(), changes.end(), change) != changes.end();
+}
+
+StageSet touched_by(const Changes& changes) {
+  StageSet set;
+  for (const Change* change : changes) set |= change->touches;
+  return set;
+}
+
+} // namespace
+
+StageSet made_from(Stage stage, const StageSet& given) {
+  StageSet set;
+  const auto add = [&](const auto& self, Stage one) -> void {
+    if (contains(set, one)) return;
+    set.set(index_of(one));
+    for (Stage input : info_of(one).inputs)
+      if (!contains(given, input)) self(self, input);
+  };
+  add(add, stage);
+  return set;
+}
+
+StageSet made_into(const StageSet& touched) {
+  StageSet set = touched;
+  for (const StageInfo& info : stages()) // in the order of the computation
+    for (Stage input : info.inputs)
+      if (contains(set, input)) set.set(index_of(info.stage));
+  return set;
+}
+
+Changes sorted(Changes changes) {
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
+  return changes;
+}
+
+Layer changed(Layer layer, const Changes& changes) {
+  const Changes ordered = sorted(changes);
+  for (const Change* change : ordered) change->edit(layer);
+  for (const Change* change : ordered)
+    if (change->edit_rows) change->edit_rows(layer);
+  return layer;
+}
+
+Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target,
+               Changes always, std::size_t threads, double rounded)
+    : layer_(layer),
+      target_(std::move(target)),
+      some_theirs_(target_.theirs),
+      always_(std::move(always)),
+      rounded_(std::max(rounded, layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22)),
+      threads_(threads) {
+  for (const auto& [stage, value] : inputs) {
+    give(layer_, stage, value);
+    inputs_.set(index_of(stage));
+  }
+  cone_ = made_from(target_.stage, inputs_);
+  const std::size_t T = layer.dims.T;
+  const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
+  if (T > few_queries && contains(of_queries, target_.stage)) {
+    for (std::size_t i = 0; i < screened_queries; ++i)
+      rows_.push_back(i * (T - 1) / (screened_queries - 1));
+    some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
+  }
+  // Another X goes with every step: what is added back is X, too.
+  std::erase_if(always_, [&](const Change* change) {
+    return !concerns(*change) && !contains(change->touches, Stage::x);
+  });
+}
+
+Changes Trials::in_order(const Changes& changes) const {
+  Changes all = always_;
+  for (const Change* change : changes)
+    if (concerns(*change) && !holds(all, change)) all.push_back(change);
+  return sorted(std::move(all));
+}
+
+/// The projected stages that one change (with those made always) makes other than they were.
+Trials::Values Trials::computed(const Change* change) const {
+  const StageSet remade = change ? made_into(change->touches) : StageSet().set();
+  Layer edited = layer_;
+  if (change)
+    for (const auto& [stage, value] : kept_.at(nullptr))
+      if (!contains(remade, stage)) give(edited, stage, value);
+  for (const Change* one : in_order(change ? Changes{change} : Changes{}))
+    if (!is_kept(*one, edited)) one->edit(edited);
+  std::vector<Stage> wanted;
+  const StageSet available = available_stages(edited);
+  for (Stage stage : projected)
+    if (contains(cone_, stage) && contains(remade, stage) && contains(available, stage) &&
+        has_step(edited, stage))
+      wanted.push_back(stage);
+  Values values;
+  if (wanted.empty()) return values;
+  const std::vector<Tensor> list = values_of(edited, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) values.emplace(wanted[i], list[i]);
+  return values;
+}
+
+/// The layer after the edits, as far as they are made for all queries at once. What was kept is
+/// given: of a stage that one change makes, that change's; of one that none does, the layer's own.
+Layer Trials::prepared(const Changes& changes) const {
+  Layer edited = layer_;
+  if (const auto base = kept_.find(nullptr); base != kept_.end()) {
+    const StageSet all_changed = made_into(touched_by(changes));
+    for (const auto& [stage, value] : base->second)
+      if (!contains(all_changed, stage)) give(edited, stage, value);
+    for (const Change* change : changes) {
+      const auto own = kept_.find(change);
+      if (own == kept_.end()) continue;
+      Changes others = changes;
+      std::erase(others, change);
+      const StageSet by_others = made_into(touched_by(others));
+      for (const auto& [stage, value] : own->second)
+        if (!contains(by_others, stage) && contains(made_into(change->touches), stage))
+          give(edited, stage, value);
+    }
+  }
+  for (const Change* change : in_order(changes))
+    if (!is_kept(*change, edited)) change->edit(edited);
+  return edited;
+}
+
+/// Whether all that a change does is in kept stages, which are given: it must not be made twice.
+bool Trials::is_kept(const Change& change, const Layer& edited) const {
+  const bool in_base = kept_.count(nullptr) && holds(always_, &change);
+  if ((!kept_.count(&change) && !in_base) || contains(change.touches, Stage::x)) return false;
+  // Settings of later steps stay, as another change may compute those steps again.
+  const StageSet concerned = change.touches & cone_;
+  return std::all_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
+    if (!contains(concerned, info.stage)) return true;
+    const bool product = info.stage == Stage::q || info.stage == Stage::k || info.stage == Stage::v;
+    return product && edited.has_given(info.stage);
+  });
+}
+
+double Trials::rounding(const Changes& changes) const {
+  Trials shaken = *this;
+  std::uint32_t bits = 1;
+  const auto shake = [&](Tensor& tensor) {
+    if (!tensor.empty())
+      tensor = each_number(tensor, [&](double a) {
+        bits = bits * 1664525U + 1013904223U; // up or down, at random
+        return a * (1 + ((bits >> 31) != 0 ? rounded_ : -rounded_));
+      });
+  };
+  shake(shaken.layer_.X), shake(shaken.layer_.X_k), shake(shaken.layer_.X_v);
+  for (const StageInfo& info : stages())
+    if (contains(inputs_, info.stage)) shake(shaken.layer_.given[index_of(info.stage)]);
+  return agreement_of(shaken.value(changes), value(changes), 0).error;
+}
+
+Agreement Trials::compared(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
+  Agreement result = agreement_of(ours, theirs, target_.tolerance);
+  for (const Change* change : in_order(changes)) {
+    if (!change->rounds_to) continue;
+    // As close as rounding allows; that it is rounding at all must be seen in the numbers once.
+    const bool half = *change->rounds_to == DType::f16;
+    const bool seen = holds(always_, change) || (representable(theirs, *change->rounds_to) &&
+                                                 (!half || !representable(theirs, DType::bf16)));
+    result.agrees = seen && (result.agrees || result.error <= 8 * (half ? 0x1p-11 : 0x1p-8));
+  }
+  return result;
+}
+
+Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
+  Agreement result = compared(ours, target_.theirs, changes);
+  if (!result.agrees && result.error < std::max(most_rounding, 32 * rounded_))
+    result.agrees = result.error <= 8 * rounding(changes);
+  return result;
+}
+
+Tensor Trials::value(const Changes& changes) const {
+  const Layer edited = changed(layer_, in_order(changes));
+  return value_of(edited, target_.stage, threads_);
+}
+
+Agreement Trials::whole(const Changes& changes) const {
+  try {
+    return judged(value(changes), changes);
+  } catch (const Error&) { // a change that this layer does not allow
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
+  }
+}
+
+Agreement Trials::screen(const Changes& changes) const {
+  try {
+    Layer edited = prepared(changes);
+    if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
+    Tensor theirs = some_theirs_;
+    for (const Change* change : in_order(changes)) {
+      const bool undoes = change->undo && !rows_.empty();
+      if (undoes)
+        theirs = some_queries(target_.stage, change->undo(target_.theirs), rows_);
+      else if (change->edit_rows)
+        change->edit_rows(edited);
+    }
+    return compared(value_of(edited, target_.stage), theirs, changes);
+  } catch (const Error&) {
+    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
+  }
+}
+
+std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
+  if (kept_.find(nullptr) == kept_.end()) kept_[nullptr] = computed(nullptr);
+  // What single changes make is shared by the pairs.
+  Changes fresh;
+  for (const Changes& set : sets)
+    for (const Change* change : set)
+      if (!kept_.count(change) && concerns(*change) &&
+          std::find(fresh.begin(), fresh.end(), change) == fresh.end())
+        fresh.push_back(change);
+  std::size_t bytes = 0;
+  for (const auto& [change, values] : kept_)
+    for (const auto& [stage, value] : values) bytes += value.bytes();
+  std::vector<Values> made(fresh.size());
+  if (!rows_.empty() && bytes < most_kept)
+    parallel_for(fresh.size(), threads_, [&](std::size_t i) {
+      try {
+        made[i] = computed(fresh[i]);
+      } catch (const Error&) {
+        made[i].clear(); // found to be impossible again when it is tried
+      }
+    });
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    for (const auto& [stage, value] : made[i]) bytes += value.bytes();
+    if (bytes < most_kept) kept_[fresh[i]] = std::move(made[i]);
+  }
+  std::vector<Agreement> results(sets.size());
+  parallel_for(sets.size(), threads_, [&](std::size_t i) { results[i] = screen(sets[i]); });
+  return results;
+}
+
+} // namespace mha

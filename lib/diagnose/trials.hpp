@@ -1,0 +1,78 @@
+#pragma once
+// Changes tried on one stage of a layer, alone and together.
+
+#include <mha/diagnose/agreement.hpp>
+#include <mha/diagnose/hypotheses/change.hpp>
+
+#include <map>
+
+namespace mha {
+
+/// What a stage is compared with.
+struct Target {
+  Stage stage = Stage::output;
+  Tensor theirs;        ///< in the form of Layer::given, in the layer's precision
+  double tolerance = 0; ///< see agreement_of
+  double rounded = 0;   ///< what storing did to them, relative to each number
+};
+
+/// A stage and everything it is computed from, up to what is given.
+StageSet made_from(Stage stage, const StageSet& given);
+/// Some stages and everything computed from them.
+StageSet made_into(const StageSet& touched);
+
+using Changes = std::vector<const Change*>;
+/// In the order in which they act.
+Changes sorted(Changes changes);
+/// The layer with all of them made.
+Layer changed(Layer layer, const Changes& changes);
+
+/// One stage, computed from given inputs under changes. Small layers are computed as a whole; of
+/// others, screening computes a few queries, and what the changes leave as it is only once.
+class Trials {
+public:
+  /// `inputs`: stages whose values are given, in the form of Layer::given, `rounded` to so much,
+  /// relative to each number; `always`: changes that every trial makes.
+  Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target, Changes always,
+         std::size_t threads, double rounded = 0);
+
+  /// Whether a change has an effect on this step.
+  bool concerns(const Change& change) const { return (change.touches & cone_).any(); }
+
+  /// What rounding of the inputs may do to the target under the changes, relative to it: it is
+  /// computed again from inputs that are off by a unit in the last place.
+  double rounding(const Changes& changes) const;
+
+  /// The target under no change, but those made always: all of it.
+  Tensor value(const Changes& changes = {}) const;
+  Agreement whole(const Changes& changes = {}) const;
+  /// How such a value agrees; a difference that rounding of the inputs may make is none.
+  Agreement judged(const Tensor& ours, const Changes& changes = {}) const;
+  /// On some of the queries, which is quick, and whose bits need not be the whole's.
+  Agreement screen(const Changes& changes) const;
+  /// The same for many, with as many threads as there are; what they share is computed first.
+  std::vector<Agreement> screen(const std::vector<Changes>& sets);
+
+  const Target& target() const { return target_; }
+
+private:
+  using Values = std::map<Stage, Tensor>;
+  Layer prepared(const Changes& changes) const;
+  bool is_kept(const Change& change, const Layer& edited) const;
+  Changes in_order(const Changes& changes) const;
+  Values computed(const Change* change) const;
+  Agreement compared(const Tensor& ours, const Tensor& theirs, const Changes& changes) const;
+
+  Layer layer_;
+  Target target_;
+  Tensor some_theirs_;
+  std::vector<std::size_t> rows_; ///< queries that screening computes; empty: all
+  Changes always_;
+  StageSet cone_, inputs_;
+  double rounded_;
+  std::size_t threads_;
+  std::map<const Change*, Values>
+      kept_; ///< q, k, v and their forms under each change; nullptr: none
+};
+
+} // namespace mha

@@ -1,0 +1,151 @@
+// A file's bytes: read where it is small or a pipe, mapped where it is large. A mapped file that
+// another program cuts short meanwhile is a SIGBUS (mappings.hpp).
+
+#include <mha/files/contents.hpp>
+#include <mha/files/file.hpp>
+#include <mha/files/mapping.hpp>
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mha::io {
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string reason(int code) {
+  return std::error_code(code, std::generic_category()).message();
+}
+
+namespace {
+
+constexpr std::string_view standard_input = "standard input";
+/// Larger files are mapped: only what is asked for is read.
+constexpr std::size_t mapped_from = std::size_t{256} << 10;
+
+/// "; did you mean 'layer.npz'?" from the names that lie where `path` should.
+std::string neighbour(const std::string& path) {
+  const std::filesystem::path wanted(path);
+  const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder, ignored), end;
+       !ignored && at != end && names.size() < 10'000; at.increment(ignored))
+    names.push_back(at->path().filename().string());
+  std::ranges::sort(names);
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string best = closest(wanted.filename().string(), candidates);
+  if (best.empty()) return "";
+  return fmt::format("; did you mean '{}'?", shown((wanted.parent_path() / best).string()));
+}
+
+/// Where a file stands in the place of a folder, the system says ENOTDIR.
+[[noreturn]] void fail_to_open(const std::string& path, int code) {
+  if (code == ENOENT || code == ENOTDIR) fail("{}: no such file{}", shown(path), neighbour(path));
+  if (code == EACCES) fail("{}: no permission to read it", shown(path));
+  fail("{}: cannot open: {}", shown(path), reason(code));
+}
+
+/// Reads until the end of a stream, whose length nobody knows: the memory doubles as it fills.
+Bytes read_stream(const File& file, std::string name) {
+  std::size_t capacity = std::size_t{1} << 16, size = 0;
+  std::shared_ptr<std::byte> data = memory(capacity);
+  while (true) {
+    if (size == capacity) {
+      const std::shared_ptr<std::byte> larger = memory(capacity * 2);
+      std::memcpy(larger.get(), data.get(), size);
+      data = larger;
+      capacity *= 2;
+    }
+    const ssize_t got = ::read(file.fd(), data.get() + size, capacity - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+    if (got == 0) return {std::move(name), data, size};
+    size += static_cast<std::size_t>(got);
+  }
+}
+
+/// Reads a small file: what another program does to it meanwhile cannot reach us any more.
+Bytes read_small(const File& file, std::string name, std::size_t size) {
+  const std::shared_ptr<std::byte> data = memory(size);
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t got = ::read(file.fd(), data.get() + at, size - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+    if (got == 0) fail("{}: became shorter while it was read", shown(name));
+    at += static_cast<std::size_t>(got);
+  }
+  return {std::move(name), data, size};
+}
+
+Bytes map(const File& file, std::string name, std::size_t size) {
+  if (size == 0) return {std::move(name), memory(0), 0};
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (start == MAP_FAILED) return read_stream(file, std::move(name));
+  const auto* first = static_cast<const std::byte*>(start);
+  const auto noted = std::make_shared<const Mapping>(first, size, name);
+  const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
+    ::munmap(const_cast<std::byte*>(mapped), size);
+  });
+  return {std::move(name), data, size, true};
+}
+
+} // namespace
+
+void forget(const Bytes& bytes, const char* first, const char* last) {
+  if (!bytes.mapped) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto* start = reinterpret_cast<const char*>(bytes.data.get());
+  const auto from = static_cast<std::size_t>(first - start) / page * page,
+             to = static_cast<std::size_t>(last - start) / page * page;
+  if (from < to) ::madvise(const_cast<char*>(start + from), to - from, MADV_DONTNEED);
+}
+
+std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size) {
+  const std::byte* const data = bytes.data.get() + first;
+  if (!bytes.mapped) return {bytes.data, data};
+  return {data, [bytes, size](const std::byte* held) {
+            const auto* const text = reinterpret_cast<const char*>(held);
+            forget(bytes, text, text + size);
+          }};
+}
+
+Bytes read_bytes(const std::string& path) {
+  const bool standard = path == "-";
+  File file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string name = standard ? std::string(standard_input) : path;
+  if (file.fd() < 0) fail_to_open(name, errno);
+
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0) fail("{}: cannot read: {}", shown(name), reason(errno));
+  if (S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(name));
+  if (standard && ::isatty(file.fd()) != 0)
+    fail("standard input is a terminal: give a file, or pipe one in");
+  // Files of /proc and the like say size 0; a standard input that was read in part is not whole.
+  const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
+                     (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (whole && size < mapped_from) return read_small(file, std::move(name), size);
+  if (whole) return map(file, std::move(name), size);
+  // A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
+  static std::map<std::string, Bytes> streams;
+  static std::mutex lock;
+  const std::lock_guard hold(lock);
+  const auto known = streams.find(path);
+  if (known != streams.end()) return known->second;
+  return streams.emplace(path, read_stream(file, std::move(name))).first->second;
+}
+
+} // namespace mha::io

@@ -1,0 +1,64 @@
+#pragma once
+// What a file holds, whatever its format: tensors (read when asked for), settings, labels.
+
+#include <mha/tensor/tensor.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mha::io {
+
+/// A file's bytes: mapped read-only, or read into memory (small files, standard input).
+struct Bytes {
+  std::string name; ///< as the user wrote it; "standard input" for "-"
+  std::shared_ptr<const std::byte> data;
+  std::size_t size = 0;
+  bool mapped = false;
+
+  std::string_view text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
+};
+
+/// Maps a file (a pipe or FIFO is read into memory); "-" reads standard input to its end.
+/// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder" …
+Bytes read_bytes(const std::string& path);
+
+/// The pages of a mapped file between two places have been read: they need not stay in memory.
+/// Whoever reads them again gets them from the file.
+void forget(const Bytes& bytes, const char* first, const char* last);
+/// `size` bytes from place `first` on, where they are. When nobody holds them any more, their pages
+/// are forgotten.
+std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
+
+/// One tensor of a file. Its size has been checked against the file; `read` costs only what it
+/// reads.
+struct Entry {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  /// Numbers written without a dtype (JSON lists): f64, but they do not decide the precision.
+  bool weak_dtype = false;
+  std::function<Tensor()> read;
+};
+
+/// What a file, folder or checkpoint holds.
+struct Contents {
+  std::string name;   ///< as the user wrote it, for messages
+  std::string format; ///< "npz", "safetensors", "folder", "checkpoint" …
+  std::vector<Entry> tensors;
+  /// 0-d arrays, JSON scalars and safetensors metadata as text: "num_heads" → "4", "causal" →
+  /// "true".
+  std::vector<std::pair<std::string, std::string>> scalars;
+  /// Lists of text: "tokens" → {"the", "cat"}.
+  std::vector<std::pair<std::string, std::vector<std::string>>> labels;
+  /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
+  /// "8".
+  std::map<std::string, std::string> config;
+
+  /// The tensor of that name, or nullptr.
+  const Entry* find(std::string_view tensor) const;
+};
+
+} // namespace mha::io

@@ -1,0 +1,41 @@
+#include <mha/files/mapping.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/system/error.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace mha::io {
+
+namespace {
+
+SignalList<Mapping::Range>& list() {
+  static auto* all = new SignalList<Mapping::Range>; // a handler may run when statics are gone
+  return *all;
+}
+
+} // namespace
+
+Mapping::Mapping(const std::byte* start, std::size_t size, const std::string& name)
+    : place_(list().add(
+          std::make_unique<Range>(
+              Range{start, size, fmt::format("{}: became shorter while it was read", shown(name))})
+              .release())) {}
+
+Mapping::~Mapping() {
+  const std::unique_ptr<Range> range(SignalList<Range>::take(place_));
+}
+
+const char* shortened_file_at(const void* address) noexcept {
+  const char* message = nullptr;
+  const auto* at = static_cast<const std::byte*>(address);
+  list().for_each([&](SignalList<Mapping::Range>::Place& place) {
+    const Mapping::Range* range = place.thing.load();
+    if (range && !std::less<>()(at, range->start) && at < range->start + range->size)
+      message = range->message.c_str();
+  });
+  return message;
+}
+
+} // namespace mha::io

@@ -1,0 +1,195 @@
+#include <mha/files/output_file.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/files/writer.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mha::io {
+
+namespace {
+
+bool is_standard_output(std::string_view path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+/// Whether bytes go straight there: devices and pipes cannot be renamed onto.
+bool is_special(const std::string& path) {
+  if ((path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || path.starts_with("/proc/"))
+    return true;
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+/// A name beside `target` that nobody else uses. Process numbers would not do: those of containers
+/// and hosts that share a folder are the same.
+std::string name_beside(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path folder = std::filesystem::path(target).parent_path();
+  std::uint64_t number = 0;
+  if (::getentropy(&number, sizeof number) != 0) number = static_cast<std::uint64_t>(::getpid());
+  return (folder / fmt::format(".mha-inspect-{:016x}-{}.tmp", number, counter++)).string();
+}
+
+} // namespace
+
+OutputFile::OutputFile(std::string path, bool parked) : path_(std::move(path)), target_(path_) {
+  if (is_standard_output(path_) || is_special(path_)) {
+    is_direct_ = true;
+    if (!is_standard_output(path_)) {
+      direct_ = File(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+      if (direct_.fd() < 0) refuse(errno);
+    }
+    open_spool();
+    return;
+  }
+  open_beside();
+  if (parked) file_ = File();
+}
+
+void OutputFile::refuse(int code) const {
+  if (code == EPIPE && is_standard_output(path_)) throw ClosedPipe();
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  std::error_code ignored;
+  if (code == ENOENT && !folder.empty() && !std::filesystem::exists(folder, ignored))
+    fail("{}: cannot write: there is no folder {}; make it first", shown(path_), shown(folder));
+  fail("{}: cannot write: {}", path_ == "-" ? "standard output" : shown(path_), reason(code));
+}
+
+void OutputFile::open_beside() {
+  struct stat status {};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("{}: cannot write: it is a folder", shown(path_));
+  if (exists) {
+    // A link stays a link: what it leads to is replaced.
+    if (char* resolved = ::realpath(path_.c_str(), nullptr)) {
+      target_ = resolved;
+      std::free(resolved);
+    }
+    if (::access(target_.c_str(), W_OK) != 0) refuse(errno);
+  }
+  temporary_ = name_beside(target_);
+  {
+    const Uninterrupted made;
+    removed_ = Temporary(temporary_, Temporary::Kind::file);
+    file_ = File(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    const int code = errno;
+    if (file_.fd() < 0) {
+      removed_.keep(); // it is not ours
+      refuse(code);
+    }
+  }
+  if (exists) ::fchmod(file_.fd(), status.st_mode & 07777);
+}
+
+void OutputFile::open_spool() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string name = std::string(folder && *folder ? folder : "/tmp") + "/mha-inspect-XXXXXX";
+  const Uninterrupted made;
+  file_ = File(::mkostemp(name.data(), O_CLOEXEC));
+  if (file_.fd() < 0)
+    fail("{}: cannot write: no room to prepare it in {}: {}",
+         path_ == "-" ? "standard output" : shown(path_),
+         shown(folder && *folder ? folder : "/tmp"), reason(errno));
+  ::unlink(name.c_str()); // gone when closed, whatever happens
+}
+
+void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size) {
+  if (map_.write(offset, data, size)) return;
+  File reopened;
+  int fd = file_.fd();
+  if (fd < 0) {
+    reopened = File(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+    fd = reopened.fd();
+    if (fd < 0) refuse(errno);
+  }
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = ::pwrite(fd, from, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(errno);
+    from += written;
+    offset += static_cast<std::uint64_t>(written);
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::resize(std::uint64_t size) {
+  const auto length = static_cast<off_t>(size);
+  const int result =
+      file_.fd() >= 0 ? ::ftruncate(file_.fd(), length) : ::truncate(temporary_.c_str(), length);
+  if (result != 0) refuse(errno);
+  if (file_.fd() >= 0 && !is_direct_) map_.open(file_.fd(), size);
+}
+
+void OutputFile::send(int fd) {
+  std::vector<char> block(std::size_t{1} << 20);
+  off_t at = 0;
+  while (true) {
+    const ssize_t got = ::pread(file_.fd(), block.data(), block.size(), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(errno);
+    if (got == 0) return;
+    at += got;
+    for (ssize_t sent = 0; sent < got;) {
+      const ssize_t written =
+          ::write(fd, block.data() + sent, static_cast<std::size_t>(got - sent));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) refuse(errno);
+      sent += written;
+    }
+  }
+}
+
+void OutputFile::commit() {
+  if (is_direct_) {
+    send(direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO);
+    direct_ = File();
+    return;
+  }
+  close();
+  const Uninterrupted renamed;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
+  removed_.keep();
+}
+
+void OutputFile::close() {
+  map_.close();
+  // Some file systems say only on closing that they had no room.
+  if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
+}
+
+void OutputFile::publish() {
+  const int exchanged =
+      ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE);
+  // No file was there, or the file system cannot exchange two.
+  if (exchanged != 0 && ::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
+  is_published_ = true;
+  is_exchanged_ = exchanged == 0;
+}
+
+void OutputFile::withdraw() noexcept {
+  if (!is_published_) return;
+  if (is_exchanged_)
+    ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE);
+  else
+    ::rename(target_.c_str(), temporary_.c_str());
+  is_published_ = false;
+}
+
+void OutputFile::settle() {
+  if (is_exchanged_) ::unlink(temporary_.c_str());
+  removed_.keep();
+}
+
+} // namespace mha::io

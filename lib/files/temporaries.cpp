@@ -1,0 +1,88 @@
+#include <mha/files/temporaries.hpp>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+namespace mha::io {
+
+namespace {
+
+using Name = Temporary::Name;
+
+SignalList<Name>& list() {
+  static auto* all = new SignalList<Name>; // a handler may run when statics are gone
+  return *all;
+}
+
+std::atomic<bool> ending = false;
+std::atomic<int> uninterrupted = 0;
+
+void remove(const Name& name) noexcept {
+  // A folder in which somebody else put something stays.
+  if (name.kind == Temporary::Kind::file)
+    ::unlink(name.path.c_str());
+  else
+    ::rmdir(name.path.c_str());
+}
+
+} // namespace
+
+Temporary::Temporary(const std::string& path, Kind kind)
+    : place_(&list().add(std::make_unique<Name>(Name{path, kind}).release())) {}
+
+Temporary& Temporary::operator=(Temporary&& other) noexcept {
+  std::swap(place_, other.place_);
+  return *this;
+}
+
+Temporary::~Temporary() {
+  if (!place_) return;
+  if (const std::unique_ptr<Name> name(SignalList<Name>::take(*place_)); name) remove(*name);
+}
+
+void Temporary::keep() {
+  if (place_) const std::unique_ptr<Name> name(SignalList<Name>::take(*place_));
+  place_ = nullptr;
+}
+
+Uninterrupted::Uninterrupted() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  ++uninterrupted;
+  while (ending) { // this thread has nothing to do any more: a handler is ending the program
+    --uninterrupted;
+    ::pause();
+    ++uninterrupted;
+  }
+}
+
+Uninterrupted::~Uninterrupted() {
+  --uninterrupted;
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void remove_temporaries() noexcept {
+  ending = true;
+  while (uninterrupted > 0) ::sched_yield();
+  for (const Temporary::Kind kind : {Temporary::Kind::file, Temporary::Kind::folder}) {
+    bool more = true; // folders within folders go from the inside out
+    while (more) {
+      more = false;
+      list().for_each([&](SignalList<Name>::Place& place) {
+        const Name* name = place.thing.load();
+        if (!name || name->kind != kind) return;
+        if (kind == Temporary::Kind::folder && ::rmdir(name->path.c_str()) != 0) return;
+        if (!SignalList<Name>::take(place)) return;
+        if (kind == Temporary::Kind::file) remove(*name);
+        more = true;
+      });
+    }
+  }
+}
+
+} // namespace mha::io

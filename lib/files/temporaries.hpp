@@ -1,0 +1,53 @@
+#pragma once
+// Files and folders that must not outlive the program, however it ends.
+
+#include <mha/files/signal_list.hpp>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+
+namespace mha::io {
+
+/// A name that is removed again, unless it is kept: when its owner goes, or by remove_temporaries()
+/// when a signal ends the program. To be noted before the file is made, within an Uninterrupted.
+class Temporary {
+public:
+  enum class Kind : std::uint8_t { file, folder };
+
+  Temporary() = default;
+  Temporary(const std::string& path, Kind kind);
+  Temporary(Temporary&& other) noexcept { *this = std::move(other); }
+  Temporary& operator=(Temporary&& other) noexcept;
+  ~Temporary();
+
+  /// It has become what was asked for.
+  void keep();
+
+  struct Name {
+    std::string path;
+    Kind kind;
+  };
+
+private:
+  SignalList<Name>::Place* place_ = nullptr;
+};
+
+/// While one lives, a signal does not end the program in between: the making of a temporary file,
+/// the renaming of several. Short: whoever presses Ctrl-C waits for it.
+class Uninterrupted {
+public:
+  Uninterrupted();
+  ~Uninterrupted();
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+
+private:
+  sigset_t before_{};
+};
+
+/// Removes what is temporary. For handlers of signals, whose last act it is: every Uninterrupted is
+/// waited for, and none begins any more. The library installs no handler.
+void remove_temporaries() noexcept;
+
+} // namespace mha::io

@@ -1,0 +1,223 @@
+#include <mha/files/text.hpp>
+
+#include <mha/files/contents.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace mha::io {
+
+const Entry* Contents::find(std::string_view tensor) const {
+  const auto found = std::ranges::find(tensors, tensor, &Entry::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+namespace {
+
+/// Length of the valid UTF-8 sequence at the start of `text`, or 0.
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const unsigned char second = byte(1);
+  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+  const bool beyond = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
+  return overlong || beyond ? 0 : length;
+}
+
+} // namespace
+
+std::string shown(std::string_view name) {
+  std::string text;
+  while (!name.empty()) {
+    if (text.size() > 200) return text + "…";
+    const std::size_t length = sequence_length(name);
+    const auto lead = static_cast<unsigned char>(name[0]);
+    const bool control =
+        lead < 0x20 || lead == 0x7f ||
+        (lead == 0xc2 && length == 2 && static_cast<unsigned char>(name[1]) < 0xa0);
+    const std::size_t taken = std::max<std::size_t>(length, 1);
+    for (std::size_t i = 0; i < taken; ++i) {
+      if (length == 0 || control)
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(name[i]));
+      else
+        text += name[i];
+    }
+    name.remove_prefix(taken);
+  }
+  return text;
+}
+
+std::size_t invalid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const std::size_t length = sequence_length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+void append_utf8(std::string& text, std::uint32_t code) {
+  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) return add(code);
+  if (code < 0x800) {
+    add(0xc0 | (code >> 6));
+  } else if (code < 0x10000) {
+    add(0xe0 | (code >> 12));
+    add(0x80 | ((code >> 6) & 0x3f));
+  } else {
+    add(0xf0 | (code >> 18));
+    add(0x80 | ((code >> 12) & 0x3f));
+    add(0x80 | ((code >> 6) & 0x3f));
+  }
+  add(0x80 | (code & 0x3f));
+}
+
+std::u32string utf32_of(std::string_view text) {
+  std::u32string codes;
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    char32_t code = static_cast<unsigned char>(text[0]);
+    if (length == 0) {
+      code = U'\uFFFD';
+    } else if (length > 1) {
+      code &= 0x7fu >> length;
+      for (std::size_t i = 1; i < length; ++i)
+        code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+    }
+    codes += code;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return codes;
+}
+
+std::string stem_of(std::string_view path) {
+  if (path == "-" || path == "standard input") return "stdin";
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  path = path.substr(path.find_last_of('/') + 1);
+  const std::size_t dot = path.find_last_of('.');
+  return std::string(dot == 0 ? path : path.substr(0, dot));
+}
+
+std::string extension_of(std::string_view path) {
+  path = path.substr(path.find_last_of('/') + 1);
+  const std::size_t dot = path.find_last_of('.');
+  if (dot == std::string_view::npos || dot == 0) return "";
+  std::string extension(path.substr(dot));
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return extension;
+}
+
+namespace {
+
+template <class T> std::string shortest(T value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
+  return fmt::format("{}", value);
+}
+
+} // namespace
+
+std::string number_text(double value) {
+  return shortest(value);
+}
+std::string number_text(float value) {
+  return shortest(value);
+}
+
+std::string element_text(const Tensor& tensor, std::size_t index) {
+  switch (tensor.dtype()) {
+  case DType::boolean:
+    return value_at(tensor, index) != 0 ? "true" : "false";
+  case DType::f64:
+    return number_text(value_at(tensor, index));
+  case DType::f32:
+  case DType::f16:
+  case DType::bf16:
+    return number_text(static_cast<float>(value_at(tensor, index)));
+  case DType::u64:
+    return fmt::format("{}", tensor.as<std::uint64_t>()[index]);
+  case DType::i64:
+    return fmt::format("{}", tensor.as<std::int64_t>()[index]);
+  default:
+    return fmt::format("{}", static_cast<std::int64_t>(value_at(tensor, index)));
+  }
+}
+
+TextKind kind_of(std::string_view text) {
+  if (text == "true" || text == "false") return TextKind::boolean;
+  if (text == "NaN" || text == "Infinity" || text == "-Infinity") return TextKind::number;
+  // JSON's grammar of numbers: "007", "+1" and ".5" are words.
+  std::string_view rest = text.starts_with('-') ? text.substr(1) : text;
+  const auto digits = [&] {
+    const std::size_t count = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    rest.remove_prefix(count);
+    return count;
+  };
+  const bool zero = rest.starts_with('0');
+  const std::size_t whole = digits();
+  if (whole == 0 || (zero && whole > 1)) return TextKind::words;
+  if (rest.empty()) {
+    std::int64_t value = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+    return parsed.ec == std::errc() ? TextKind::integer : TextKind::words;
+  }
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    if (digits() == 0) return TextKind::words;
+  }
+  if (rest.starts_with('e') || rest.starts_with('E')) {
+    rest.remove_prefix(1);
+    if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
+    if (digits() == 0) return TextKind::words;
+  }
+  if (!rest.empty()) return TextKind::words;
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  return parsed.ec == std::errc() ? TextKind::number : TextKind::words;
+}
+
+double number_of(std::string_view text) {
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size) {
+  // Axes of length 0 stay out of the check's product: strides must not overflow either. Counted in
+  // 8 bytes at least, as Tensor does.
+  std::uint64_t product = std::max<std::uint64_t>(size, 8);
+  bool none = false;
+  for (const std::size_t length : shape) {
+    none = none || length == 0;
+    if (length > 0 && __builtin_mul_overflow(product, length, &product)) return std::nullopt;
+  }
+  if (product > std::uint64_t{1} << 62) return std::nullopt;
+  return none ? 0 : product / std::max<std::uint64_t>(size, 8) * size;
+}
+
+std::string listed(const std::vector<std::string_view>& names) {
+  constexpr std::size_t most = 12;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", shown(names[i]));
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+std::shared_ptr<std::byte> memory(std::size_t size) {
+  const auto block = std::make_shared<Tensor>(DType::u8, Shape{size});
+  return {block, block->raw_mutable()};
+}
+
+} // namespace mha::io

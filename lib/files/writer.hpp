@@ -1,0 +1,51 @@
+#pragma once
+// Writing tensors: every size is known before the first byte, so blocks can be written in place, in
+// any order, from several threads.
+
+#include <mha/tensor/tensor.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mha::io {
+
+/// A tensor that will be written.
+struct Item {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+};
+
+/// Everything that a file will hold.
+struct Output {
+  std::vector<Item> items;
+  std::vector<std::pair<std::string, std::string>> scalars;             ///< settings
+  std::vector<std::pair<std::string, std::vector<std::string>>> labels; ///< tokens
+};
+
+/// Takes the elements of every item, each exactly once, and makes the file appear when it is whole.
+/// A Writer that is destroyed before finish() leaves nothing behind and the old file untouched.
+class Writer {
+public:
+  virtual ~Writer() = default;
+  /// Elements [offset, offset + count) of item `item`, already in the item's dtype. Thread-safe for
+  /// disjoint ranges. Throws Error "PATH: cannot write: No space left on device".
+  virtual void write(std::size_t item, std::size_t offset, const std::byte* data,
+                     std::size_t count) = 0;
+  /// Completes headers and checksums, closes, renames into place.
+  virtual void finish() = 0;
+};
+
+/// Writes text or bytes (a table, a picture) beside `path` and renames it; "-" is standard output.
+/// A closed pipe throws ClosedPipe.
+void write_whole(const std::string& path, std::string_view bytes);
+
+/// Standard output was closed by its reader (`| head -1`): not an error, the program ends quietly.
+class ClosedPipe : public Error {
+public:
+  ClosedPipe() : Error("standard output was closed") {}
+};
+
+} // namespace mha::io

@@ -1,0 +1,57 @@
+#include <mha/formats/folder.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/formats/npy.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace mha::io {
+
+Contents read_folder(const Bytes& folder) {
+  return read_folder(folder, false);
+}
+
+Contents read_folder(const Bytes& folder, bool void_is_bf16) {
+  namespace fs = std::filesystem;
+  const std::string& path = folder.name;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  if (error) fail("{}: cannot read the folder: {}", shown(path), error.message());
+  std::ranges::sort(names);
+
+  const auto ends_with = [](std::string_view end) {
+    return [end](const std::string& name) { return name.ends_with(end) && !name.starts_with('.'); };
+  };
+  if (std::ranges::any_of(names, ends_with(".safetensors")) ||
+      std::ranges::any_of(names, ends_with(".safetensors.index.json")))
+    return read_checkpoint(path, names);
+
+  Contents contents;
+  contents.name = path;
+  contents.format = "folder";
+  for (const std::string& name : names) {
+    if (!ends_with(".npy")(name)) continue;
+    Contents one = read_npy(read_bytes((fs::path(path) / name).string()), void_is_bf16);
+    std::ranges::move(one.tensors, std::back_inserter(contents.tensors));
+    std::ranges::move(one.scalars, std::back_inserter(contents.scalars));
+    std::ranges::move(one.labels, std::back_inserter(contents.labels));
+  }
+  if (contents.tensors.empty() && contents.scalars.empty() && contents.labels.empty()) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    for (const std::string& name : names)
+      if (name.starts_with("pytorch_model"))
+        fail("{}: weights only as {}, which is not read; convert them: python3 -c \"import torch, "
+             "safetensors.torch as s; s.save_file({{k: v.clone().contiguous() for k, v in "
+             "torch.load('{}', "
+             "'cpu').items()}}, 'model.safetensors')\"",
+             shown(path), shown(name), shown(name));
+    fail("{}: a folder with neither .npy files nor a checkpoint's .safetensors{}", shown(path),
+         views.empty() ? "; it is empty" : "; it holds " + listed(views));
+  }
+  return contents;
+}
+
+} // namespace mha::io

@@ -1,0 +1,20 @@
+#pragma once
+// A folder: of .npy files, or a checkpoint (config.json with safetensors).
+
+#include <mha/files/contents.hpp>
+#include <mha/files/writer.hpp>
+
+namespace mha::io {
+
+/// Reads the folder that `folder.name` names; there are no bytes.
+Contents read_folder(const Bytes& folder);
+/// The same, with 2-byte void elements taken as bfloat16.
+Contents read_folder(const Bytes& folder, bool void_is_bf16);
+std::unique_ptr<Writer> create_folder(const std::string& path, const Output& output);
+
+/// A config.json, flattened as Contents::config is.
+std::map<std::string, std::string> read_config(const std::string& path);
+/// A checkpoint folder, with the names of what lies in it.
+Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names);
+
+} // namespace mha::io

@@ -1,0 +1,104 @@
+#include <mha/formats/foreign.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace mha::io {
+
+namespace {
+
+struct Foreign {
+  std::string_view extensions; ///< each followed by a space
+  std::string_view what;
+  std::string_view python; ///< FILE and STEM stand for the file's name, without and with its end
+};
+
+constexpr Foreign pytorch{".pt .pth .ckpt ", "a PyTorch checkpoint",
+                          "import torch, safetensors.torch as s; "
+                          "s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', "
+                          "'cpu').items()}, 'STEM.safetensors')"};
+constexpr Foreign pickle{
+    ".pkl .pickle ", "a Python pickle",
+    "import numpy, pickle; numpy.savez('STEM.npz', **pickle.load(open('FILE', 'rb')))"};
+constexpr Foreign onnx{".onnx ", "an ONNX model",
+                       "import onnx, numpy; from onnx import numpy_helper as h; "
+                       "numpy.savez('STEM.npz', **{t.name: h.to_array(t) for t in "
+                       "onnx.load('FILE').graph.initializer})"};
+constexpr Foreign gguf{
+    ".gguf ", "a GGUF model",
+    "import gguf, numpy; numpy.savez('STEM.npz', **{t.name: gguf.dequantize(t.data, t.tensor_type) "
+    "for t in gguf.GGUFReader('FILE').tensors})"};
+constexpr Foreign hdf5{
+    ".h5 .hdf5 .keras ", "an HDF5 file",
+    "import h5py, numpy; d = {}; h5py.File('FILE').visititems(lambda n, o: d.update({n: o[()]}) "
+    "if hasattr(o, 'dtype') else None); numpy.savez('STEM.npz', **d)"};
+
+std::string replaced(std::string_view text, std::string_view word, const std::string& with) {
+  std::string result;
+  for (std::size_t at; (at = text.find(word)) != text.npos; text.remove_prefix(at + word.size()))
+    result += std::string(text.substr(0, at)) + with;
+  return result + std::string(text);
+}
+
+/// The line for this file; a name that would need quoting in the shell stays FILE.
+std::string line_for(std::string_view python, std::string_view path) {
+  const bool plain = std::ranges::all_of(path, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/._-+=,").find(c) != std::string_view::npos;
+  });
+  std::string line(python);
+  if (plain && !path.empty()) {
+    const std::string file(path);
+    const std::string stem = file.substr(0, file.size() - extension_of(path).size());
+    line = replaced(replaced(line, "FILE", file), "STEM", stem);
+  }
+  return fmt::format("python3 -c \"{}\"", line);
+}
+
+[[noreturn]] void refuse(const Bytes& bytes, const Foreign& foreign) {
+  fail("{}: {} is not read; convert it: {}", shown(bytes.name), foreign.what,
+       line_for(foreign.python, bytes.name));
+}
+
+} // namespace
+
+void refuse_foreign(const Bytes& bytes) {
+  const std::string_view text = bytes.text();
+  const std::string extension = extension_of(bytes.name);
+
+  if (text.starts_with("\x89HDF\r\n\x1a\n")) refuse(bytes, hdf5);
+  if (text.starts_with("GGUF")) refuse(bytes, gguf);
+  // torch.save writes a ZIP archive whose first member is NAME/data.pkl.
+  if (text.starts_with("PK\3\4") && text.substr(0, 300).find("data.pkl") != text.npos)
+    refuse(bytes, pytorch);
+  // A pickle of protocol 2 to 5 starts with its number; older torch.save wrote such files too.
+  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5 && text.ends_with('.'))
+    refuse(bytes, extension == ".pkl" || extension == ".pickle" ? pickle : pytorch);
+  if (text.starts_with("\x1f\x8b"))
+    fail("{}: compressed by gzip: unpack it first, as in gunzip -k", shown(bytes.name));
+  if (text.starts_with("\x28\xb5\x2f\xfd"))
+    fail("{}: compressed by zstd: unpack it first, as in unzstd", shown(bytes.name));
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    fail("{}: text in UTF-16: save it as UTF-8", shown(bytes.name));
+
+  for (const Foreign& foreign : {pytorch, pickle, onnx, gguf, hdf5})
+    if (!extension.empty() && foreign.extensions.find(extension + " ") != std::string_view::npos)
+      refuse(bytes, foreign);
+  if (extension == ".bin" || extension == ".raw")
+    fail("{0}: raw bytes have no shape: say NAME={0}:DTYPE[SHAPE], as in q={0}:f32[4,128,64]",
+         shown(bytes.name));
+}
+
+std::string object_array_cure(std::string_view path) {
+  const std::string_view shell =
+      extension_of(path) == ".npz"
+          ? "import numpy as n; f = n.load('FILE', allow_pickle=True); "
+            "n.savez('STEM.plain.npz', **{k: n.array(f[k].tolist(), 'f4') for k in f})"
+          : "import numpy as n; "
+            "n.save('STEM.plain.npy', n.array(n.load('FILE', allow_pickle=True).tolist(), 'f4'))";
+  return fmt::format("Python objects instead of numbers; convert them: {}", line_for(shell, path));
+}
+
+} // namespace mha::io

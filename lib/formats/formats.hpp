@@ -1,0 +1,40 @@
+#pragma once
+// The list of file formats. A format is one file in this folder and one line in formats.cpp.
+
+#include <mha/files/contents.hpp>
+#include <mha/formats/flat.hpp>
+
+#include <span>
+
+namespace mha::io {
+
+struct Format {
+  std::string_view name;       ///< "npz"
+  std::string_view extensions; ///< ".npz", comma-separated where there are several
+  std::string_view title;      ///< "NumPy archive", for help and docs
+  /// Whether a file with these first bytes (up to 64) is of this format.
+  bool (*recognises)(std::span<const std::byte> first);
+  /// Validates the whole structure (sizes, header, dtypes) before any memory is taken for it.
+  Contents (*read)(const Bytes& bytes);
+  /// A writer of this format, nullptr where it is only read.
+  std::unique_ptr<Writer> (*create)(const std::string& path, const Output& output);
+  /// Where everything lies, for formats that several processes can write together; or nullptr.
+  Layout (*layout)(const std::string& path, const Output& output) = nullptr;
+};
+
+/// All formats, in the order in which they are tried.
+std::span<const Format> formats();
+/// The format called `name`; throws Error with "did you mean" and the choices.
+const Format& format_named(std::string_view name);
+
+/// The format in which create() writes: `format` by name, or "" to take it from the path.
+const Format& format_to_write(const std::string& path, std::string_view format,
+                              const Output& output);
+
+/// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors or
+/// its shards) or "-". The extension decides; where it says nothing, the first bytes do.
+/// .pt, .pth, .bin without dtype and shape, .onnx, .gguf, .h5, pickles and object arrays get an
+/// Error with the line of Python that converts them.
+Contents open(const std::string& path);
+
+} // namespace mha::io

@@ -1,0 +1,183 @@
+#include <mha/formats/json.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/formats/json_tensor.hpp>
+
+#include <map>
+#include <set>
+
+namespace mha::io {
+
+namespace {
+
+constexpr std::size_t most_depth = 64;
+
+class DocumentReader {
+public:
+  explicit DocumentReader(const Bytes& bytes)
+      : bytes_(bytes), scanner_(shown(bytes.name), bytes.text()), stem_(stem_of(bytes.name)) {
+    contents_.name = bytes.name;
+    contents_.format = "json";
+  }
+
+  Contents read() {
+    const char first = scanner_.next();
+    if (first == '{')
+      object("", 0);
+    else if (first == '[')
+      add(stem_, value(JsonNumbers::floating_or_text));
+    else
+      scanner_.refuse("an object of tensors, or one list, expected");
+    scanner_.finish();
+    return std::move(contents_);
+  }
+
+private:
+  /// A value that is no object.
+  JsonValue value(JsonNumbers kind) {
+    JsonValue value;
+    const char first = scanner_.next();
+    value.at = scanner_.place();
+    if (first == '[') {
+      value.array = read_json_array(scanner_, kind);
+      forget(bytes_, value.at, scanner_.place());
+    } else if (first == '"') {
+      value.scalar = scanner_.string();
+    } else if (scanner_.at_number()) {
+      const std::string text(scanner_.number_text());
+      const double number = scanner_.number();
+      value.scalar = kind_of(text) == TextKind::integer ? text : number_text(number);
+    } else {
+      const std::string word(scanner_.word());
+      if (word != "null" && word != "true" && word != "false" && !number_word(word))
+        scanner_.refuse(first == '\0' ? "the text ends; a value expected"
+                        : word == "True" || word == "False" || word == "None"
+                            ? "a value expected; JSON writes true, false and null"
+                            : "a value expected",
+                        value.at);
+      if (word != "null") value.scalar = word; // null is as if it were not there
+    }
+    return value;
+  }
+
+  /// Puts a value where it belongs: tensors, scalars or labels.
+  void add(const std::string& name, JsonValue value) {
+    claim(name, value.at);
+    if (value.array && value.array->is_text) {
+      contents_.labels.emplace_back(name, std::move(value.array->texts));
+    } else if (value.array) {
+      const Tensor tensor = value.array->numbers;
+      add_tensor(name, tensor, tensor.dtype() == DType::f64);
+    } else if (value.scalar) {
+      contents_.scalars.emplace_back(name, *value.scalar);
+    }
+  }
+  void add_tensor(const std::string& name, const Tensor& tensor, bool weak) {
+    contents_.tensors.push_back(
+        {name, tensor.dtype(), tensor.shape(), weak, [tensor] { return tensor; }});
+  }
+  void claim(const std::string& name, const char* at) {
+    if (!names_.insert(name).second)
+      scanner_.refuse(fmt::format("'{}' is already there", shown(name)), at);
+  }
+
+  /// An object: its members are named PREFIX.KEY, unless together they are one tensor.
+  void object(const std::string& prefix, std::size_t depth) {
+    if (depth == most_depth)
+      scanner_.refuse(fmt::format("objects nested more than {} deep", most_depth));
+    const char* begin = scanner_.place();
+    const auto named = [&](const std::string& key) {
+      return prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
+    };
+    std::set<std::string> keys;
+    std::map<std::string, JsonValue> parts; // of a tensor, perhaps
+    scanner_.expect('{', "an object");
+    if (!scanner_.accept('}')) {
+      do {
+        if (scanner_.next() != '"') scanner_.refuse("a name in quotes expected");
+        const char* at = scanner_.place();
+        const std::string key = scanner_.string();
+        if (!keys.insert(key).second)
+          scanner_.refuse(fmt::format("'{}' is twice in this object", shown(key)), at);
+        scanner_.expect(':', "':'");
+        if (scanner_.next() == '{') {
+          object(named(key), depth + 1);
+        } else if (key == "data") {
+          const auto dtype = parts.find("dtype");
+          parts[key] = value(dtype == parts.end() ? JsonNumbers::floating_or_text
+                                                  : numbers_for(dtype->second.scalar));
+        } else if (key == "shape" || key == "dtype") {
+          parts[key] = value(JsonNumbers::floating_or_text);
+        } else {
+          add(named(key), value(JsonNumbers::floating_or_text));
+        }
+      } while (scanner_.accept(','));
+      scanner_.expect('}', "',' or '}'");
+    }
+    if (parts.contains("data") && parts.size() == keys.size() && parts.size() > 1) {
+      const auto part = [&](const char* key) {
+        const auto found = parts.find(key);
+        return found == parts.end() ? nullptr : &found->second;
+      };
+      const std::string name = prefix.empty() ? stem_ : prefix;
+      claim(name, begin);
+      const Tensor tensor = json_tensor(scanner_, part("shape"), part("dtype"), parts["data"]);
+      add_tensor(name, tensor, !part("dtype") && tensor.dtype() == DType::f64);
+    } else {
+      for (auto& [key, part] : parts) add(named(key), std::move(part));
+    }
+  }
+
+  const Bytes& bytes_;
+  JsonScanner scanner_;
+  std::string stem_;
+  Contents contents_;
+  std::set<std::string> names_;
+};
+
+} // namespace
+
+Contents read_json(const Bytes& bytes) {
+  return DocumentReader(bytes).read();
+}
+
+std::optional<std::vector<std::string>> labels_of_json(std::string_view text) {
+  try {
+    JsonScanner scanner("", text);
+    if (scanner.next() != '[') return std::nullopt;
+    JsonArray array = read_json_array(scanner, JsonNumbers::floating_or_text);
+    scanner.finish();
+    if (!array.is_text) return std::nullopt;
+    return std::move(array.texts);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      (quoted += '\\') += c;
+    else if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\t')
+      quoted += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else
+      quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string json_of_labels(const std::vector<std::string>& labels) {
+  std::string text = "[";
+  for (const std::string& label : labels) {
+    if (text.size() > 1) text += ',';
+    text += json_string(label);
+  }
+  return text + "]";
+}
+
+} // namespace mha::io

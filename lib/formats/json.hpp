@@ -1,0 +1,21 @@
+#pragma once
+// JSON: an object of tensors, settings and labels, or one bare list.
+
+#include <mha/files/contents.hpp>
+#include <mha/files/writer.hpp>
+
+#include <optional>
+
+namespace mha::io {
+
+Contents read_json(const Bytes& bytes);
+std::unique_ptr<Writer> create_json(const std::string& path, const Output& output);
+
+/// A JSON list of strings on its own, or nothing: labels inside other formats' metadata.
+std::optional<std::vector<std::string>> labels_of_json(std::string_view text);
+/// ["the","cat"], with the escapes that JSON asks for.
+std::string json_of_labels(const std::vector<std::string>& labels);
+/// "\"the\"", with the escapes that JSON asks for.
+std::string json_string(std::string_view text);
+
+} // namespace mha::io

@@ -1,0 +1,198 @@
+#include <mha/formats/json_array.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace mha::io {
+
+namespace {
+
+constexpr std::size_t most_axes = 32;
+constexpr std::size_t unknown = std::numeric_limits<std::size_t>::max();
+
+/// Numbers of 8 bytes whose count nobody knows yet: pieces of up to 1 MiB, gathered at the end one
+/// after the other, so that they never take twice their memory.
+class Pieces {
+public:
+  void add(std::uint64_t bits) {
+    if (used_ == pieces_size_) grow();
+    last_[used_++] = bits;
+  }
+  std::size_t count() const { return full_ + used_; }
+  Tensor gather(DType dtype, const Shape& shape) {
+    Tensor result(dtype, shape);
+    std::byte* to = result.raw_mutable();
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const std::size_t count = i + 1 == pieces_.size() ? used_ : pieces_[i].size;
+      std::memcpy(to, pieces_[i].words.get(), count * 8);
+      to += count * 8;
+      pieces_[i].words.reset();
+    }
+    return result;
+  }
+
+private:
+  struct Piece {
+    std::unique_ptr<std::uint64_t[]> words;
+    std::size_t size;
+  };
+  void grow() {
+    full_ += used_;
+    pieces_size_ = std::clamp<std::size_t>(pieces_size_ * 2, 64, std::size_t{1} << 17);
+    pieces_.push_back(
+        {std::make_unique_for_overwrite<std::uint64_t[]>(pieces_size_), pieces_size_});
+    last_ = pieces_.back().words.get();
+    used_ = 0;
+  }
+  std::vector<Piece> pieces_;
+  std::uint64_t* last_ = nullptr;
+  std::size_t used_ = 0, pieces_size_ = 0, full_ = 0;
+};
+
+class ArrayReader {
+public:
+  ArrayReader(JsonScanner& scanner, JsonNumbers kind) : scanner_(scanner), kind_(kind) {}
+
+  JsonArray read() {
+    JsonArray array;
+    if (read_texts(array)) return array;
+    list(0);
+    array.numbers = gathered(Shape(lengths_.begin(), lengths_.begin() + axes_));
+    if (array.numbers.dtype() == DType::f64 && all_boolean_ && array.numbers.count() > 0)
+      array.numbers = convert(array.numbers, DType::boolean);
+    return array;
+  }
+  /// One number without a list around it, of shape ().
+  Tensor read_number() {
+    element();
+    return gathered(Shape());
+  }
+
+private:
+  Tensor gathered(const Shape& shape) {
+    const DType dtype = kind_ == JsonNumbers::signed_integers     ? DType::i64
+                        : kind_ == JsonNumbers::unsigned_integers ? DType::u64
+                                                                  : DType::f64;
+    return pieces_.gather(dtype, shape);
+  }
+
+  /// A flat list of strings; false, with nothing taken, where it is one of numbers.
+  bool read_texts(JsonArray& array) {
+    const char* begin = scanner_.place();
+    scanner_.expect('[', "a list");
+    if (scanner_.next() == '"' && kind_ == JsonNumbers::floating_or_text) {
+      array.is_text = array.only_number_words = true;
+      do {
+        if (scanner_.next() != '"') {
+          if (!array.only_number_words)
+            scanner_.refuse("text expected, as in the rest of the list");
+          array = JsonArray{};
+          break;
+        }
+        array.texts.push_back(scanner_.string());
+        array.only_number_words =
+            array.only_number_words && number_word(array.texts.back()).has_value();
+      } while (scanner_.accept(','));
+      if (array.is_text) {
+        scanner_.expect(']', "',' or ']'");
+        return true;
+      }
+    }
+    scanner_.go_to(begin);
+    return false;
+  }
+
+  void list(std::size_t depth) {
+    if (depth == most_axes)
+      scanner_.refuse(fmt::format("lists nested more than {} deep", most_axes));
+    const char* begin = scanner_.place();
+    scanner_.expect('[', "a list");
+    if (axes_ == depth) lengths_[axes_++] = unknown;
+    std::size_t count = 0;
+    if (!scanner_.accept(']')) {
+      do {
+        if (scanner_.next() == '[') {
+          if (depth + 1 == rank_) scanner_.refuse("a list among numbers");
+          list(depth + 1);
+        } else {
+          become_row(depth, scanner_.place());
+          element();
+        }
+        ++count;
+      } while (scanner_.accept(','));
+      scanner_.expect(']', "',' or ']'");
+    } else if (rank_ == unknown && axes_ == depth + 1) {
+      rank_ = depth + 1;
+    }
+    if (lengths_[depth] == unknown) lengths_[depth] = count;
+    if (lengths_[depth] != count)
+      scanner_.refuse(
+          fmt::format("a list of {}, where the ones before have {}", count, lengths_[depth]),
+          begin);
+  }
+
+  void become_row(std::size_t depth, const char* at) {
+    if (rank_ == unknown) rank_ = depth + 1;
+    if (rank_ != depth + 1) scanner_.refuse("a list expected, as in the rows before", at);
+  }
+
+  void element() {
+    const char first = scanner_.next();
+    if (kind_ == JsonNumbers::signed_integers) {
+      pieces_.add(std::bit_cast<std::uint64_t>(scanner_.integer<std::int64_t>("a whole number")));
+    } else if (kind_ == JsonNumbers::unsigned_integers) {
+      pieces_.add(scanner_.integer<std::uint64_t>("a whole number of 0 or more"));
+    } else if (scanner_.at_number()) {
+      all_boolean_ = false;
+      pieces_.add(std::bit_cast<std::uint64_t>(scanner_.number()));
+    } else {
+      pieces_.add(std::bit_cast<std::uint64_t>(special(first)));
+    }
+  }
+
+  double special(char first) {
+    const char* begin = scanner_.place();
+    if (first == '{') scanner_.refuse("an object in a list; arrays are lists of numbers");
+    if (first == '\0') scanner_.refuse("the text ends in the middle of a list");
+    const std::string word = first == '"' ? scanner_.string() : std::string(scanner_.word());
+    if (first != '"' && (word == "true" || word == "false")) return word == "true" ? 1 : 0;
+    all_boolean_ = false;
+    if (first != '"' && word == "null") return std::numeric_limits<double>::quiet_NaN();
+    const std::optional<double> value = number_word(word);
+    if (!value)
+      scanner_.refuse(first == '"' ? "text in an array of numbers" : "a number expected", begin);
+    return *value;
+  }
+
+  JsonScanner& scanner_;
+  JsonNumbers kind_;
+  Pieces pieces_;
+  std::array<std::size_t, most_axes> lengths_{}; // of the axes, as far as they are known
+  std::uint32_t axes_ = 0;
+  std::size_t rank_ = unknown; // known from the first number on
+  bool all_boolean_ = true;
+};
+
+} // namespace
+
+std::optional<double> number_word(std::string_view word) {
+  if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (word == "Infinity") return std::numeric_limits<double>::infinity();
+  if (word == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+JsonArray read_json_array(JsonScanner& scanner, JsonNumbers kind) {
+  return ArrayReader(scanner, kind).read();
+}
+
+Tensor read_json_number(JsonScanner& scanner, JsonNumbers kind) {
+  return ArrayReader(scanner, kind).read_number();
+}
+
+} // namespace mha::io

@@ -1,0 +1,31 @@
+#pragma once
+// A JSON list as an array of numbers or a list of text.
+
+#include <mha/formats/json_scanner.hpp>
+
+#include <optional>
+
+namespace mha::io {
+
+struct JsonArray {
+  bool is_text = false;
+  std::vector<std::string> texts;
+  bool only_number_words = false; ///< every text is NaN, Infinity or -Infinity: numbers, if asked
+  Tensor numbers;                 ///< f64, or boolean where all are; i64 or u64 where asked for
+};
+
+/// How the numbers of a list are kept while they are read. Text: "NaN" is a word like any other
+/// unless a number stands beside it.
+enum class JsonNumbers { floating, floating_or_text, signed_integers, unsigned_integers };
+
+/// Reads nested lists of numbers, booleans and null (NaN), all rows of equal length; or a list of
+/// text. Takes little more memory than the array itself.
+JsonArray read_json_array(JsonScanner& scanner, JsonNumbers kind);
+
+/// One number without a list around it, of shape ().
+Tensor read_json_number(JsonScanner& scanner, JsonNumbers kind);
+
+/// The value of "NaN", "Infinity" and "-Infinity".
+std::optional<double> number_word(std::string_view word);
+
+} // namespace mha::io

@@ -1,0 +1,147 @@
+#include <mha/formats/json_scanner.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace mha::io {
+
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+}
+
+} // namespace
+
+JsonScanner::JsonScanner(std::string where, std::string_view text)
+    : where_(std::move(where)), start_(text.data()), at_(start_), end_(start_ + text.size()) {
+  if (text.starts_with("\xef\xbb\xbf")) at_ += 3; // the byte order mark that some editors write
+}
+
+void JsonScanner::refuse(std::string_view why, const char* at) const {
+  const std::string_view before(start_, static_cast<std::size_t>(at - start_));
+  const auto line = 1 + std::ranges::count(before, '\n');
+  std::string_view row = before.substr(before.find_last_of('\n') + 1);
+  if (row.starts_with("\xef\xbb\xbf")) row.remove_prefix(3);
+  const auto column = 1 + std::ranges::count_if(row, [](char c) {
+                        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+                      });
+  fail("{}: line {}, column {}: {}", where_, line, column, why);
+}
+
+void JsonScanner::expect(char wanted, std::string_view what) {
+  if (accept(wanted)) return;
+  if (at_ == end_) refuse(fmt::format("the text ends; {} expected", what));
+  refuse(fmt::format("{} expected", what));
+}
+
+std::string JsonScanner::string() {
+  expect('"', "a string");
+  const char* opened = at_ - 1;
+  std::string text;
+  while (true) {
+    const char* run = at_;
+    while (at_ != end_ && *at_ != '"' && *at_ != '\\' && static_cast<unsigned char>(*at_) >= 0x20)
+      ++at_;
+    text.append(run, at_);
+    if (at_ == end_) refuse("a string that never ends", opened);
+    if (*at_ == '"') break;
+    if (*at_ != '\\')
+      refuse(fmt::format("a control character (\\x{:02x}) in a string", static_cast<int>(*at_)));
+    escape(text);
+  }
+  ++at_;
+  if (invalid_utf8(text) != std::string::npos) refuse("a string that is no UTF-8", opened);
+  return text;
+}
+
+std::uint32_t JsonScanner::hex4() {
+  std::uint32_t code = 0;
+  const char* last = end_ - at_ < 4 ? end_ : at_ + 4;
+  const auto parsed = std::from_chars(at_, last, code, 16);
+  if (parsed.ptr != at_ + 4) refuse("four hexadecimal digits expected after \\u");
+  at_ += 4;
+  return code;
+}
+
+void JsonScanner::escape(std::string& text) {
+  const char* begin = at_++;
+  const char letter = at_ == end_ ? '\0' : *at_++;
+  constexpr std::string_view letters = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
+  const std::size_t found = letters.find(letter);
+  if (letter != '\0' && found != std::string_view::npos) {
+    text += meant[found];
+    return;
+  }
+  if (letter != 'u') refuse("an escape that JSON has not", begin);
+  std::uint32_t code = hex4();
+  if (code >= 0xd800 && code < 0xdc00 && end_ - at_ >= 2 && at_[0] == '\\' && at_[1] == 'u') {
+    at_ += 2;
+    const std::uint32_t low = hex4();
+    if (low < 0xdc00 || low > 0xdfff) refuse("half of a surrogate pair", begin);
+    code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+  } else if (code >= 0xd800 && code < 0xe000) {
+    refuse("half of a surrogate pair", begin);
+  }
+  append_utf8(text, code);
+}
+
+std::string_view JsonScanner::word() {
+  next();
+  const char* begin = at_;
+  if (at_ != end_ && *at_ == '-') ++at_; // -Infinity
+  while (at_ != end_ && is_word(*at_)) ++at_;
+  return {begin, static_cast<std::size_t>(at_ - begin)};
+}
+
+std::string_view JsonScanner::number_text() {
+  next();
+  const char* at = at_;
+  while (at != end_ && (is_word(*at) || *at == '.' || *at == '-' || *at == '+')) ++at;
+  return {at_, static_cast<std::size_t>(at - at_)};
+}
+
+double JsonScanner::number() {
+  next();
+  const char* begin = at_;
+  const char* digits = begin != end_ && *begin == '-' ? begin + 1 : begin;
+  if (digits == end_ || !is_digit(*digits)) refuse("a number expected");
+  if (*digits == '0' && end_ - digits > 1 && is_digit(digits[1]))
+    refuse("a number with a leading zero");
+  double value = 0;
+  const auto parsed = std::from_chars(begin, end_, value);
+  if (parsed.ptr[-1] == '.') refuse("digits expected after the point");
+  if (parsed.ec == std::errc::result_out_of_range) {
+    // Too large, or too small? The exponent's sign tells, as no mantissa here is that long.
+    value = std::strtod(std::string(begin, parsed.ptr).c_str(), nullptr);
+    if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");
+  }
+  at_ = parsed.ptr;
+  if (at_ != end_ && (is_word(*at_) || *at_ == '.')) refuse("a number expected", begin);
+  return value;
+}
+
+template <class Integer> Integer JsonScanner::integer(std::string_view what) {
+  next();
+  Integer value = 0;
+  const auto parsed = std::from_chars(at_, end_, value);
+  const bool zero = at_ != end_ && *at_ == '0' && parsed.ptr - at_ > 1;
+  const bool more = parsed.ptr != end_ && (is_word(*parsed.ptr) || *parsed.ptr == '.');
+  if (parsed.ec != std::errc() || zero || more) refuse(fmt::format("{} expected", what));
+  at_ = parsed.ptr;
+  return value;
+}
+template std::int64_t JsonScanner::integer(std::string_view);
+template std::uint64_t JsonScanner::integer(std::string_view);
+
+void JsonScanner::finish() {
+  if (next() != '\0' || at_ != end_) refuse("more text after the end of the JSON value");
+}
+
+} // namespace mha::io

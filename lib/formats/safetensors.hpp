@@ -1,0 +1,16 @@
+#pragma once
+// Safetensors: a JSON header, then the tensors' bytes without holes.
+
+#include <mha/files/contents.hpp>
+#include <mha/formats/flat.hpp>
+
+namespace mha::io {
+
+Contents read_safetensors(const Bytes& bytes);
+std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output);
+Layout safetensors_layout(const std::string& path, const Output& output);
+
+/// "BF16" of bf16: names of dtypes as the format has them.
+std::string_view safetensors_name(DType dtype);
+
+} // namespace mha::io

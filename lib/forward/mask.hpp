@@ -1,0 +1,13 @@
+#pragma once
+// Masks: which scores become −inf, and which numbers are added.
+
+#include <mha/layer/layer.hpp>
+
+namespace mha {
+
+/// Applies every mask to keys [first, last) of the row of query t: adds the float ones, −inf where
+/// it may not attend.
+template <class T> void add_masks(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
+                                  std::size_t first, std::size_t last, T* row);
+
+} // namespace mha

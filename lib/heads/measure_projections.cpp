@@ -1,0 +1,116 @@
+#include <mha/heads/measure_projections.hpp>
+
+#include <mha/kernels/lapack.hpp>
+#include <mha/observe/share_bytes.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <cmath>
+#include <map>
+
+namespace mha {
+
+namespace {
+
+/// One head's block of a projection, columns of width d_h.
+struct Task {
+  const Tensor* W = nullptr;
+  ProjectionMeasures HeadMeasures::*projection = nullptr;
+  std::size_t part = 0, parts = 1; ///< of the heads side by side
+  bool rows = false;               ///< W_o: a head has rows of it
+  ProjectionMeasures result;
+};
+
+/// The block in double precision; of W_o the transpose's rows, which has the same singular values.
+std::vector<double> block_of(const Task& task, std::size_t& rows, std::size_t& cols) {
+  const std::size_t in = task.W->shape()[0], out = task.W->shape()[1];
+  rows = task.rows ? in / task.parts : in;
+  cols = task.rows ? out : out / task.parts;
+  const std::size_t first_row = task.rows ? task.part * rows : 0,
+                    first_col = task.rows ? 0 : task.part * cols;
+  std::vector<double> block;
+  block.reserve(rows * cols);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j)
+      block.push_back(value_at(*task.W, (first_row + i) * out + first_col + j));
+  return block;
+}
+
+ProjectionMeasures measure(const Task& task) {
+  std::size_t rows = 0, cols = 0;
+  const std::vector<double> block = block_of(task, rows, cols);
+  const std::optional<std::vector<double>> values =
+      singular_values({block.data(), rows, cols, cols});
+  if (!values || values->empty()) return {};
+
+  const double eps = task.W->dtype() == DType::f64
+                         ? std::numeric_limits<double>::epsilon()
+                         : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const double smallest = values->front() * eps * static_cast<double>(std::max(rows, cols));
+  const std::size_t width = task.rows ? rows : cols; // of one head
+  double rank = 0, squares = static_cast<double>(width - values->size());
+  for (double value : *values) {
+    rank += value > smallest ? 1 : 0;
+    const double excess = value * value - 1; // an eigenvalue of WᵀW − I
+    squares += excess * excess;
+  }
+  return {rank, values->front() / values->back(), std::sqrt(squares)};
+}
+
+/// Each rank a run of the tasks. Without LAPACK a rank sends none of its own.
+bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& ranks) {
+  const auto share_of = [&](std::size_t rank) {
+    const std::size_t first = tasks.size() * rank / ranks.count(),
+                      last = tasks.size() * (rank + 1) / ranks.count();
+    return std::span(tasks).subspan(first, last - first);
+  };
+  const std::span<Task> mine = share_of(ranks.rank());
+  bool all = has_lapack();
+  ShareWriter bytes;
+  if (all) {
+    parallel_for(mine.size(), threads, [&](std::size_t i) { mine[i].result = measure(mine[i]); });
+    for (const Task& task : mine) bytes.add(task.result);
+  }
+  ranks.to_first(ranks.is_first() ? "" : bytes.take(),
+                 [&](std::size_t rank, std::string_view results) {
+                   ShareReader reader(results);
+                   const std::span<Task> theirs = share_of(rank);
+                   all = all && (!reader.at_end() || theirs.empty());
+                   if (reader.at_end()) return;
+                   for (Task& task : theirs) task.result = reader.take<ProjectionMeasures>();
+                   reader.end();
+                 });
+  return all;
+}
+
+} // namespace
+
+bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads, std::size_t threads,
+                         Ranks& ranks) {
+  const Dims& dims = layer.dims;
+  std::vector<Task> tasks;
+  std::map<std::pair<const Tensor*, std::size_t>, std::size_t> known; // query heads share k and v
+  const auto each = [&](const auto& use) {
+    for (HeadMeasures& head : heads)
+      for (const auto& [W, projection, of_queries, rows] :
+           {std::tuple{&layer.W_q, &HeadMeasures::q, true, false},
+            std::tuple{&layer.W_k, &HeadMeasures::k, false, false},
+            std::tuple{&layer.W_v, &HeadMeasures::v, false, false},
+            std::tuple{&layer.W_o, &HeadMeasures::o, true, true}}) {
+        if (W->empty()) continue;
+        const std::size_t part = of_queries ? head.head : kv_head_of(dims, head.head);
+        const auto [place, is_new] = known.try_emplace({W, part}, tasks.size());
+        if (is_new)
+          tasks.push_back({W, projection, part, of_queries ? dims.H : dims.H_kv, rows, {}});
+        use(head, projection, tasks[place->second]);
+      }
+  };
+  each([](auto&&...) {});
+  if (tasks.empty()) return true;
+  if (!measure_together(tasks, threads, ranks)) return false;
+  each([](HeadMeasures& head, auto projection, const Task& task) {
+    head.*projection = task.result;
+  });
+  return true;
+}
+
+} // namespace mha

@@ -1,0 +1,137 @@
+#include <mha/heads/measure_results.hpp>
+
+#include <mha/observe/share_bytes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mha {
+
+KeptTokens::KeptTokens(const Layer& layer, const StageSet& wanted) : wanted_(wanted) {
+  const Dims& dims = layer.dims;
+  for (const StageInfo& info : stages())
+    if (contains(wanted, info.stage))
+      kept_.emplace(info.stage,
+                    Tensor(layer.dtype, {dims.B, dims.T, dims.size_of(info.letters.back())}));
+}
+
+void KeptTokens::observe(const Block& block) {
+  Tensor& tensor = kept_.at(block.stage);
+  const std::size_t T = tensor.shape()[1], width = tensor.shape()[2],
+                    element = size_of(tensor.dtype());
+  const std::size_t stride = static_cast<std::size_t>(block.values.strides[0]);
+  for (std::size_t i = 0; i < block.values.shape[0]; ++i)
+    std::memcpy(tensor.raw_mutable() + ((block.batch * T + block.token + i) * width) * element,
+                block.values.data + i * stride * element, width * element);
+}
+
+ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows,
+                               const Plan& part)
+    : layer_(layer),
+      dims_(layer.dims),
+      output_(std::move(output)),
+      rows_(rows),
+      blocks_((dims_.T + block_queries - 1) / block_queries),
+      parts_(dims_.B * dims_.H * blocks_) {
+  if (output_.empty()) return;
+  for (const auto& [batch, head, block] : part.units)
+    if (head == 0 && block < blocks_)
+      parts_[batch * dims_.H * blocks_ + block].squares =
+          layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
+                                    : squares_of_sums<float>(batch, block);
+}
+
+std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
+  std::vector<std::size_t> places;
+  for (const auto& [batch, head, block] : plan.units)
+    if (head < dims_.H && block < blocks_)
+      places.push_back((batch * dims_.H + head) * blocks_ + block);
+  return places;
+}
+
+std::string ResultMeasures::packed(const Layer&, const Plan& part) const {
+  ShareWriter bytes;
+  for (const std::size_t place : places_of(part)) bytes.add(parts_[place]);
+  return bytes.take();
+}
+
+void ResultMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+  ShareReader reader(bytes);
+  for (const std::size_t place : places_of(part)) parts_[place] = reader.take<Part>();
+  reader.end();
+}
+
+bool ResultMeasures::is_shared(std::size_t b, std::size_t t) const {
+  if (!rows_.selected(t)) return false;
+  for (std::size_t h = 0; h < dims_.H; ++h)
+    if (!rows_.attends(b, h, t)) return false;
+  return true;
+}
+
+template <class T>
+void ResultMeasures::sum_of_heads(std::size_t b, std::size_t t, std::vector<double>& sum) const {
+  const T* output = output_.as<T>().data() + (b * dims_.T + t) * dims_.d_out;
+  sum.assign(output, output + dims_.d_out);
+  if (layer_.b_o.empty()) return;
+  for (std::size_t i = 0; i < dims_.d_out; ++i)
+    sum[i] -= static_cast<double>(layer_.b_o.as<T>()[i]);
+}
+
+template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::size_t block) const {
+  double squares = 0;
+  std::vector<double> sum;
+  const std::size_t first = block * block_queries, last = std::min(first + block_queries, dims_.T);
+  for (std::size_t t = first; t < last; ++t) {
+    if (!is_shared(b, t)) continue;
+    sum_of_heads<T>(b, t, sum);
+    for (double value : sum) squares += value * value;
+  }
+  return squares;
+}
+
+void ResultMeasures::observe(const Block& block) {
+  if (block.values.dtype == DType::f64)
+    observe_as<double>(block);
+  else
+    observe_as<float>(block);
+}
+
+// The bands of a block arrive one after the other, in one thread.
+template <class T> void ResultMeasures::observe_as(const Block& block) {
+  const std::size_t b = block.batch;
+  Part& part = parts_[(b * dims_.H + block.head) * blocks_ + block.token / block_queries];
+  std::vector<double> sum;
+  for (std::size_t i = 0; i < block.values.shape[1]; ++i) {
+    const std::size_t t = block.token + i;
+    if (!rows_.selected(t) || !rows_.attends(b, block.head, t)) continue;
+    const T* result = reinterpret_cast<const T*>(block.values.data) +
+                      static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
+    double squares = 0;
+    for (std::size_t d = 0; d < dims_.d_out; ++d) {
+      const auto value = static_cast<double>(result[d]);
+      squares += value * value;
+    }
+    part.norm.add(std::sqrt(squares));
+    if (output_.empty() || !is_shared(b, t)) continue;
+    sum_of_heads<T>(b, t, sum);
+    for (std::size_t d = 0; d < dims_.d_out; ++d)
+      part.along_output += static_cast<double>(result[d]) * sum[d];
+  }
+}
+
+void ResultMeasures::fill(HeadMeasures& head) const {
+  Part all;
+  double squares = 0;
+  for (std::size_t b = 0; b < dims_.B; ++b)
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      const Part& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
+      all.norm.add(part.norm);
+      all.along_output += part.along_output;
+      squares += parts_[b * dims_.H * blocks_ + block].squares;
+    }
+  head.result_norm = all.norm.value();
+  if (squares > 0) head.result_share = all.along_output / squares;
+}
+
+} // namespace mha

@@ -1,0 +1,61 @@
+#pragma once
+// What heads add to the output: measured on head_result, block by block, once the output is known.
+
+#include <mha/heads/measure_rows.hpp>
+
+#include <map>
+
+namespace mha {
+
+/// Keeps token stages as a layer can be given them: B, T, width; zeros where nothing is planned.
+class KeptTokens : public Observer {
+public:
+  KeptTokens(const Layer& layer, const StageSet& wanted);
+  StageSet wants() const override { return wanted_; }
+  void observe(const Block& block) override;
+  const Tensor& tensor(Stage stage) const { return kept_.at(stage); }
+
+private:
+  StageSet wanted_;
+  std::map<Stage, Tensor> kept_;
+};
+
+/// Observes head_result.
+class ResultMeasures : public Shareable {
+public:
+  /// `output`: B, T, d_out, or empty where nothing tells. `rows` was shown what belongs to `part`,
+  /// of which it is what is computed here; where there is an output, that has whole rows.
+  ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows, const Plan& part);
+
+  StageSet wants() const override { return StageSet().set(index_of(Stage::head_result)); }
+  void observe(const Block& block) override;
+  /// 32 bytes a unit.
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void fill(HeadMeasures& head) const;
+
+private:
+  struct Part {
+    RowMean norm;
+    double along_output = 0; ///< Σ ⟨head_result, output − b_o⟩
+    double squares = 0;      ///< Σ ‖output − b_o‖²; the first head has those of all
+  };
+  template <class T> void observe_as(const Block& block);
+  /// output − b_o of a row: the sum of all heads' results.
+  template <class T>
+  void sum_of_heads(std::size_t b, std::size_t t, std::vector<double>& sum) const;
+  template <class T> double squares_of_sums(std::size_t b, std::size_t block) const;
+  /// Those of a plan's units that have queries, as places among the parts.
+  std::vector<std::size_t> places_of(const Plan& plan) const;
+  /// Whether all heads attend to something in this row, so that the shares of all sum to 1.
+  bool is_shared(std::size_t b, std::size_t t) const;
+
+  const Layer& layer_;
+  const Dims& dims_;
+  Tensor output_;
+  const RowMeasures& rows_;
+  std::size_t blocks_;
+  std::vector<Part> parts_; ///< B, H, blocks
+};
+
+} // namespace mha

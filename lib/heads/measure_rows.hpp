@@ -1,0 +1,85 @@
+#pragma once
+// The measures of a head's weights: sums over rows, kept a block of queries and added up in the
+// order of the blocks, so that their bits depend on no thread.
+
+#include <mha/heads/measures.hpp>
+#include <mha/heads/row_totals.hpp>
+#include <mha/observe/shareable.hpp>
+
+namespace mha {
+
+/// Observes weights and what belongs to them.
+class RowMeasures : public Shareable {
+public:
+  RowMeasures(const Layer& layer, const MeasureRequest& request, const StageSet& available);
+
+  StageSet wants() const override { return wanted_; }
+  void observe(const Block& block) override;
+  /// What fill() needs. A unit: its totals, and where heads are compared, its rows of cells: 4
+  /// bytes a cell, of at most 256 × 256 a map.
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+
+  /// Whether query t is measured at all.
+  bool selected(std::size_t t) const { return selected_[t]; }
+  /// Whether the row is not fully masked; known when the head's row was observed here.
+  bool attends(std::size_t b, std::size_t h, std::size_t t) const {
+    return attends_[(b * dims_.H + h) * dims_.T + t] != 0;
+  }
+  /// Fills in the measures of one head.
+  void fill(HeadMeasures& head) const;
+
+private:
+  /// The keys that a row may see, counted.
+  struct Seen {
+    std::size_t keys = 0, in_window = 0;
+  };
+  /// A block of queries of one head, while and after it is computed.
+  struct Part {
+    RowTotals totals;
+    std::vector<Seen> seen;              ///< of a band's rows, where `masked` tells
+    std::vector<float> column_sums;      ///< S_all: the rows of a cell so far
+    std::vector<double> column_sums_f64; ///< the same in a layer of float64
+  };
+  template <class T> void observe_as(const Block& block);
+  template <class T> void count_seen(const Block& block, Part& part) const;
+  template <class T> void measure_row(const Block& block, std::size_t i, const T* row, Part& part);
+  template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
+                                        std::size_t b, std::size_t t, RowTotals& totals) const;
+  template <class T> void add_to_cells(const Block& block, std::size_t t, const T* row, Part& part);
+  template <class T> Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
+  template <class T> Seen seen_in(const T* logits, std::size_t b, std::size_t t) const;
+  template <class T> static std::vector<T>& column_sums(Part& part);
+  /// Keys [first, last) that stand within the window of query t.
+  std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
+  void add_repeats(const Block& block, std::size_t t, const auto* row, RowTotals& totals) const;
+  Part& part_of(const Block& block) {
+    return parts_[(block.batch * dims_.H + block.head) * blocks_ + block.token / block_rows_];
+  }
+  /// The units of a plan that have queries: where their totals and their cells lie. No row of
+  /// cells lies in two blocks.
+  struct Filled {
+    std::size_t part = 0, first_cell = 0, cells = 0;
+  };
+  std::vector<Filled> filled_by(const Plan& plan) const;
+  std::size_t cells() const { return cell_rows_ * cell_cols_; }
+  float* cells_of(std::size_t b, std::size_t h) { return &cells_[(b * dims_.H + h) * cells()]; }
+  /// Of all batch items.
+  double similarity(std::size_t a, std::size_t b) const;
+
+  const Layer& layer_;
+  const Dims& dims_;
+  std::size_t window_, block_rows_, blocks_;
+  StageSet wanted_;
+  bool weights_are_given_, positioned_;
+  bool may_be_causal_ = false; ///< maps of others, square, about which nothing is known
+  std::size_t with_position_;  ///< the first keys, which have one: past and current
+  Repeats repeats_;
+  std::vector<bool> selected_;
+  std::vector<std::uint8_t> attends_; ///< B, H, T
+  std::vector<Part> parts_;           ///< B, H, blocks
+  std::size_t row_step_ = 1, col_step_ = 1, cell_rows_ = 0, cell_cols_ = 0;
+  std::vector<float> cells_; ///< B, H, cell_rows, cell_cols
+};
+
+} // namespace mha

@@ -1,0 +1,70 @@
+#include <mha/heads/row_totals.hpp>
+
+#include <cmath>
+#include <map>
+
+namespace mha {
+
+void keep_larger(std::optional<double>& largest, double value) {
+  if (!largest || value > *largest) largest = value;
+}
+
+double larger(double a, double b) {
+  return std::isnan(a) || a > b ? a : b;
+}
+
+void Moments::add(const Moments& later) {
+  weight += later.weight, t += later.t, j += later.j;
+  tt += later.tt, jj += later.jj, tj += later.tj;
+}
+
+std::optional<double> Moments::correlation() const {
+  const double var_t = tt / weight - t / weight * t / weight,
+               var_j = jj / weight - j / weight * j / weight,
+               covariance = tj / weight - t / weight * j / weight;
+  // What rounding leaves of a variance of 0.
+  constexpr double least = 1e-12;
+  if (var_t <= least * tt / weight || var_j <= least * jj / weight) return std::nullopt;
+  return covariance / std::sqrt(var_t * var_j);
+}
+
+void RowTotals::add(const RowTotals& later) {
+  masked += later.masked;
+  looks_ahead |= later.looks_ahead;
+  for (RowMean RowTotals::*mean :
+       {&RowTotals::entropy, &RowTotals::effective_keys, &RowTotals::entropy_share,
+        &RowTotals::uniformity, &RowTotals::one_key, &RowTotals::first, &RowTotals::self,
+        &RowTotals::previous, &RowTotals::distance, &RowTotals::window, &RowTotals::window_keys,
+        &RowTotals::induction, &RowTotals::duplicate, &RowTotals::causal_entropy_share,
+        &RowTotals::causal_uniformity, &RowTotals::causal_window_keys})
+    (this->*mean).add(later.*mean);
+  moments.add(later.moments);
+  if (later.max > max || std::isnan(later.max)) {
+    max = later.max;
+    max_batch = later.max_batch, max_query = later.max_query, max_key = later.max_key;
+  }
+  row_sum_error = larger(later.row_sum_error, row_sum_error);
+  if (later.largest_logit) keep_larger(largest_logit, *later.largest_logit);
+  if (later.largest_logsumexp) keep_larger(largest_logsumexp, *later.largest_logsumexp);
+}
+
+Repeats::Repeats(const Layer& layer) {
+  if (layer.tokens.empty() || layer.key_tokens.empty() || !queries_are_among_keys(layer)) return;
+  std::map<std::string_view, std::size_t> numbers;
+  const auto number_of = [&](const std::string& token) {
+    return numbers.try_emplace(token, numbers.size()).first->second;
+  };
+  for (const std::string& token : layer.tokens) keys_of_query_.push_back(number_of(token));
+  keys_.resize(numbers.size());
+  for (std::size_t j = 0; j < layer.dims.past + layer.dims.S; ++j)
+    if (const auto number = numbers.find(layer.key_tokens[j]); number != numbers.end())
+      keys_[number->second].push_back(j);
+}
+
+bool queries_are_among_keys(const Layer& layer) {
+  const Settings& s = layer.settings;
+  if (s.causal || s.window_left >= 0 || s.window_right >= 0) return true;
+  return layer.X_k.empty() && layer.X_v.empty() && layer.dims.T == layer.dims.S;
+}
+
+} // namespace mha

@@ -1,0 +1,70 @@
+#pragma once
+// What rows of weights add up to: the sums that the measures of a head are made of.
+
+#include <mha/layer/layer.hpp>
+
+#include <limits>
+#include <optional>
+
+namespace mha {
+
+/// A sum over some rows.
+struct RowMean {
+  double sum = 0;
+  std::size_t rows = 0;
+  void add(double value) { sum += value, ++rows; }
+  void add(const RowMean& later) { sum += later.sum, rows += later.rows; }
+  std::optional<double> value() const {
+    return rows == 0 ? std::nullopt : std::optional(sum / static_cast<double>(rows));
+  }
+};
+
+/// Weighted sums of query number t and key number j, from which their correlation follows.
+struct Moments {
+  double weight = 0, t = 0, j = 0, tt = 0, jj = 0, tj = 0;
+  void add(const Moments& later);
+  /// Nothing where all weight is in one row or one column.
+  std::optional<double> correlation() const;
+};
+
+/// What the rows of a block, or of a head, add up to.
+struct RowTotals {
+  std::size_t masked = 0;
+  RowMean entropy, effective_keys, entropy_share, uniformity, one_key;
+  RowMean first, self, previous, distance, window, window_keys, induction, duplicate;
+  /// The same if no key after the query may be seen, and whether any of those has weight: maps
+  /// alone do not say what a query may see.
+  RowMean causal_entropy_share, causal_uniformity, causal_window_keys;
+  bool looks_ahead = false;
+  Moments moments;
+  double max = -std::numeric_limits<double>::infinity(); ///< NaN if any weight is
+  std::size_t max_batch = 0, max_query = 0, max_key = 0;
+  double row_sum_error = 0;
+  std::optional<double> largest_logit, largest_logsumexp;
+
+  void add(const RowTotals& later);
+};
+
+/// Keeps the largest value so far.
+void keep_larger(std::optional<double>& largest, double value);
+/// The larger one; NaN wins.
+double larger(double a, double b);
+
+/// Where tokens that were there before stand among the keys.
+class Repeats {
+public:
+  explicit Repeats(const Layer& layer);
+  bool known() const { return !keys_of_query_.empty(); }
+  /// The keys whose token is query t's, in order.
+  const std::vector<std::size_t>& keys_of(std::size_t t) const { return keys_[keys_of_query_[t]]; }
+
+private:
+  std::vector<std::vector<std::size_t>> keys_; ///< by token
+  std::vector<std::size_t> keys_of_query_;     ///< T: which of them
+};
+
+/// Whether queries have a place among the keys: they come from the same tokens, or causal or a
+/// window says where they stand.
+bool queries_are_among_keys(const Layer& layer);
+
+} // namespace mha

@@ -1,0 +1,135 @@
+#include <mha/kernels/bf16x3.hpp>
+
+#include <mha/kernels/bf16x3_kernels.hpp>
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/tiled.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace mha {
+namespace {
+
+// As much of a is split at once as stays in the second cache while the strips of b run by, each
+// of which the rows share. Less depth (64 … 256), to keep a strip in the first cache too, gained
+// nothing: the sums are then read and written more often.
+constexpr std::size_t block_rows = 256, block_depth = 512;
+
+std::size_t cells_in(std::size_t n) {
+  return (n + cell_side - 1) / cell_side;
+}
+
+std::size_t blocks_in(std::size_t depth) {
+  return (depth + block_depth - 1) / block_depth;
+}
+
+/// The tile registers of this thread, while it lives.
+class Tiles {
+public:
+  explicit Tiles(const SplitKernels& kernels) : kernels_(kernels) { kernels_.begin(); }
+  ~Tiles() { kernels_.end(); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+private:
+  const SplitKernels& kernels_;
+};
+
+} // namespace
+
+bool split_available() {
+  return split_kernels() != nullptr;
+}
+
+bool split_pays(std::size_t rows, std::size_t cols, std::size_t depth) {
+  constexpr std::size_t fewest_rows = 64;
+  const auto filled = [](std::size_t n) { return 3 * cells_in(n) * cell_side <= 4 * n; };
+  return rows >= fewest_rows && filled(cols) && filled(depth) && split_available();
+}
+
+SplitOperand::SplitOperand(Matrix<const float> b, bool transposed, std::size_t rows,
+                           std::size_t threads)
+    : b_(b), transposed_(transposed) {
+  if (rows <= split_as_read) return;
+  const std::size_t cols = transposed ? b.rows : b.cols, strips = cells_in(cols);
+  const std::size_t strip_size = cells_in(depth()) * cell_size, blocks = blocks_in(depth());
+  std::uint16_t* const cells = cells_.room_for(strips * strip_size);
+  std::uint8_t* const splits = splits_.room_for(strips * blocks);
+  parallel_for(strips, threads, [&](std::size_t s) {
+    const std::size_t first = s * cell_side, n = std::min(cell_side, cols - first);
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::size_t k = block * block_depth;
+      splits[s * blocks + block] = pack(k, std::min(block_depth, depth() - k), first, n,
+                                        cells + s * strip_size + k / cell_side * cell_size);
+    }
+  });
+}
+
+bool SplitOperand::splits(std::size_t strip, std::size_t first_row, std::size_t rows) const {
+  const std::uint8_t* const blocks = splits_.data() + strip * blocks_in(depth());
+  return std::all_of(blocks + first_row / block_depth, blocks + blocks_in(first_row + rows),
+                     [](std::uint8_t splits) { return splits != 0; });
+}
+
+bool SplitOperand::pack(std::size_t first_row, std::size_t rows, std::size_t first_col,
+                        std::size_t cols, std::uint16_t* cells) const {
+  const SplitKernels& set = *split_kernels();
+  const auto pack = transposed_ ? set.pack_right_transposed : set.pack_right;
+  return pack(part(first_row, rows, first_col, cols).data, b_.stride, rows, cols, cells);
+}
+
+Matrix<const float> SplitOperand::part(std::size_t first_row, std::size_t rows,
+                                       std::size_t first_col, std::size_t cols) const {
+  return transposed_ ? b_.rows_from(first_col, cols).cols_from(first_row, rows)
+                     : b_.rows_from(first_row, rows).cols_from(first_col, cols);
+}
+
+void SplitOperand::multiply(Matrix<const float> a, std::size_t first_row, std::size_t first_col,
+                            Matrix<float> c, bool accumulate) const {
+  if (a.cols == 0)
+    return multiply_tiled(kernels<float>(), a, part(first_row, 0, first_col, c.cols), transposed_,
+                          c, accumulate);
+  const Tiles tiles(*split_kernels());
+  for (std::size_t i = 0; i < c.rows; i += block_rows)
+    for (std::size_t k = 0; k < a.cols; k += block_depth) {
+      const std::size_t rows = std::min(block_rows, c.rows - i);
+      const std::size_t depth = std::min(block_depth, a.cols - k);
+      multiply_block(a.rows_from(i, rows).cols_from(k, depth), first_row + k, first_col,
+                     c.rows_from(i, rows), accumulate || k > 0);
+    }
+}
+
+void SplitOperand::multiply_block(Matrix<const float> a, std::size_t first_row,
+                                  std::size_t first_col, Matrix<float> c, bool accumulate) const {
+  const SplitKernels& set = *split_kernels();
+  thread_local Buffer<std::uint16_t> scratch; // a, split, and a strip of op(b)
+  const std::size_t group_size = cells_in(a.cols) * cell_size, groups = cells_in(a.rows);
+  std::uint16_t* const left = scratch.room_for((groups + 1) * group_size);
+  std::array<bool, block_rows / cell_side> group_splits{};
+  const auto group = [&](std::size_t i) { return std::min(cell_side, a.rows - i); };
+  for (std::size_t i = 0, g = 0; i < a.rows; i += cell_side, ++g)
+    group_splits[g] = set.pack_left(a.row(i), a.stride, group(i), a.cols, left + g * group_size);
+
+  for (std::size_t j = 0; j < c.cols; j += cell_side) {
+    const std::size_t strip = (first_col + j) / cell_side, cols = std::min(cell_side, c.cols - j);
+    const std::uint16_t* right = left + groups * group_size;
+    bool strip_splits = false;
+    if (cells_.data()) {
+      right = cells_.data() + (strip * cells_in(depth()) + first_row / cell_side) * cell_size;
+      strip_splits = splits(strip, first_row, a.cols);
+    } else {
+      strip_splits = pack(first_row, a.cols, first_col + j, cols, left + groups * group_size);
+    }
+    for (std::size_t i = 0, g = 0; i < a.rows; i += cell_side, ++g)
+      if (group_splits[g] && strip_splits)
+        set.multiply(left + g * group_size, right, cells_in(a.cols), group(i), cols, c.row(i) + j,
+                     c.stride, accumulate);
+      else
+        multiply_tiled(kernels<float>(), a.rows_from(i, group(i)),
+                       part(first_row, a.cols, first_col + j, cols), transposed_,
+                       c.rows_from(i, group(i)).cols_from(j, cols), accumulate);
+  }
+}
+
+} // namespace mha

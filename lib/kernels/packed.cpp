@@ -1,0 +1,54 @@
+#include <mha/kernels/packed.hpp>
+
+#include <mha/kernels/dispatch.hpp>
+#include <mha/kernels/tiled.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <type_traits>
+
+namespace mha {
+
+namespace {
+
+/// From how many rows on packing pays: plain columns can be read as they lie nearly as fast.
+std::size_t fewest_rows(bool transposed) {
+  return transposed ? 32 : 192;
+}
+
+} // namespace
+
+template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool transposed,
+                                       std::size_t rows, std::size_t threads)
+    : routine_(routine), b_(b), transposed_(transposed) {
+  if constexpr (std::is_same_v<T, float>)
+    if (routine == Routine::split) split_ = SplitOperand(b, transposed, rows, threads);
+  if (routine != Routine::ours || rows < fewest_rows(transposed)) return;
+  const Kernels<T>& set = kernels<T>();
+  const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
+  packed_.room_for(packed_size(set, depth, cols));
+  const std::size_t strips = (cols + set.strip_cols - 1) / set.strip_cols, together = 4;
+  parallel_for((strips + together - 1) / together, threads, [&](std::size_t i) {
+    pack_whole(set, b_, transposed_, i * together, together, packed_.data());
+  });
+}
+
+template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t first_row,
+                                             std::size_t first_col, Matrix<T> c,
+                                             bool accumulate) const {
+  if constexpr (std::is_same_v<T, float>)
+    if (routine_ == Routine::split) return split_.multiply(a, first_row, first_col, c, accumulate);
+  if (packed_.data())
+    multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
+                    first_col, c, accumulate);
+  else if (transposed_)
+    multiply_transposed<T>(
+        routine_, a, b_.rows_from(first_col, c.cols).cols_from(first_row, a.cols), c, accumulate);
+  else
+    mha::multiply<T>(routine_, a, b_.rows_from(first_row, a.cols).cols_from(first_col, c.cols), c,
+                     accumulate);
+}
+
+template class Operand<float>;
+template class Operand<double>;
+
+} // namespace mha

@@ -1,0 +1,40 @@
+#pragma once
+// Matrix products, one small interface: C = A B, C = A Bᵀ, C += A B.
+
+#include <mha/kernels/matrix.hpp>
+
+#include <cstddef>
+#include <optional>
+
+namespace mha {
+
+/// Who multiplies. Decided once per kind of product, from the whole layer's shape, never from a
+/// tile's: they differ in their last bits.
+enum class Routine {
+  /// Register-tiled; every element one sequential sum over k, so it has the same bits however the
+  /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
+  /// processor with AVX2 and FMA, or more.
+  ours,
+  /// float32 only, on processors with AMX: 1.5 to 1.9 times as fast, and nearer to
+  /// the exact sums (split.hpp). Its bits depend on no cut as long as the numbers split well.
+  split,
+};
+
+/// The routine for a layer's products, each `rows` × `depth` by `depth` × `cols` at least.
+/// Splitting is worth its while from some dozen rows on. float64 is always `ours`.
+template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
+
+/// Takes one routine for float32 products of every size, or again what routine_for chooses: for
+/// tests, which reach every path with small layers. Not while a layer is computed.
+void set_routine(std::optional<Routine> routine);
+
+/// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
+/// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.
+template <class T> void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c,
+                                 bool accumulate = false);
+
+/// c = a · bᵀ, or c += a · bᵀ: a is m × k, b is n × k, c is m × n.
+template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b,
+                                            Matrix<T> c, bool accumulate = false);
+
+} // namespace mha

@@ -1,0 +1,114 @@
+#include <mha/layer/apply_axes.hpp>
+
+#include <mha/layer/names.hpp>
+#include <mha/layer/stage.hpp>
+
+#include <algorithm>
+#include <cctype>
+
+namespace mha {
+
+namespace {
+
+/// The axes as they are meant for this name: "" stands for the table's order with L in front of
+/// maps of five axes; T and S are one where the name has one token axis; D is O or I for weights, C
+/// is O.
+std::string understood(const std::string& name, std::string_view axes, const Shape& shape) {
+  const std::string table = axes_of(name);
+  if (axes.empty()) return table == "BHTS" && shape.size() == 5 && find_stage(name) ? "LBHTS" : "";
+  std::string letters(axes);
+  const auto has = [&](char letter) { return table.find(letter) != std::string::npos; };
+  for (char& letter : letters) {
+    if (letter == 'T' && !has('T') && has('S')) letter = 'S';
+    if (letter == 'S' && !has('S') && has('T')) letter = 'T';
+    if (letter == 'D' && !has('D') && has('O')) letter = name == "W_o" ? 'I' : 'O';
+    if (letter == 'C' && !has('C') && has('O')) letter = 'O';
+  }
+  return letters;
+}
+
+bool is_broadcast(const std::string& name) {
+  return name == "mask" || name == "block_mask" || name == "bias";
+}
+
+} // namespace
+
+std::size_t layers_of(const std::string& name, const Shape& shape, std::string_view axes) {
+  const std::string letters = understood(name, axes, shape);
+  const std::size_t at = letters.find('L');
+  return at == std::string::npos || at >= shape.size() ? 0 : shape[at];
+}
+
+Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes,
+                 std::size_t layer, const std::string& where) {
+  std::string letters = understood(name, axes, tensor.shape());
+  if (letters.empty()) {
+    // Q, K and V of four axes are per head, as in ONNX.
+    const bool per_head = (name == "Q" || name == "K" || name == "V") && tensor.rank() == 4;
+    return {per_head ? std::string(
+                           1, static_cast<char>(std::tolower(static_cast<unsigned char>(name[0]))))
+                     : name,
+            tensor};
+  }
+  if (letters.size() != tensor.rank())
+    fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes,
+         letters.size(), tensor.rank(), to_string(tensor.shape()));
+  std::string target_name = name, table = axes_of(name);
+  if (table.empty())
+    fail("{}: @{}: '{}' is no tensor of a layer; `mha-inspect stages` lists them", where, axes,
+         name);
+  const auto has = [](const std::string& list, char letter) {
+    return list.find(letter) != std::string::npos;
+  };
+
+  Tensor current = tensor;
+  if (const std::size_t at = letters.find('L'); at != std::string::npos) {
+    if (layer >= current.shape()[at])
+      fail("{}: there is no layer {}: the L axis has {}", where, layer, current.shape()[at]);
+    std::vector<std::size_t> order{at};
+    for (std::size_t i = 0; i < letters.size(); ++i)
+      if (i != at) order.push_back(i);
+    current = (at == 0 ? current : permuted(current, order)).at(layer);
+    letters.erase(at, 1);
+  }
+  // q, k and v with all widths in one axis are Q, K and V.
+  if ((name == "q" || name == "k" || name == "v") && has(letters, 'C') && !has(letters, 'H')) {
+    target_name =
+        std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(name[0]))));
+    table = axes_of(target_name);
+    letters = understood(target_name, letters, current.shape());
+  }
+  // All widths may come as heads and the width of one.
+  std::string order = table;
+  const bool merges = has(table, 'C') && !has(table, 'H') && has(letters, 'H') && has(letters, 'D');
+  if (merges) order.replace(order.find('C'), 1, "HD");
+
+  for (char letter : letters)
+    if (!has(order, letter))
+      fail("{}: @{}: {} has no axis {}; its axes are {}", where, axes, target_name, letter, order);
+  std::vector<std::size_t> positions;
+  Shape shape;
+  for (char letter : order) {
+    const std::size_t at = letters.find(letter);
+    if (at != std::string::npos) {
+      positions.push_back(at);
+      shape.push_back(current.shape()[at]);
+    } else if (is_broadcast(name) && !shape.empty()) {
+      shape.push_back(1); // an axis that a mask does not have, after one that it has
+    } else if (letter != 'B' && letter != 'H' && !is_broadcast(name)) {
+      fail("{}: @{}: {} needs an axis {}; its axes are {}", where, axes, target_name, letter,
+           order);
+    } else if (letter == 'H' && order == "BHTS") {
+      shape.push_back(1); // one head's map, as `dump -o 'w{head}.npy'` writes it
+    }
+  }
+  if (!std::is_sorted(positions.begin(), positions.end())) current = permuted(current, positions);
+  if (merges) {
+    const std::size_t width = shape.back();
+    shape.pop_back();
+    shape.back() *= width;
+  }
+  return {target_name, current.reshaped(shape)};
+}
+
+} // namespace mha

@@ -1,0 +1,26 @@
+#pragma once
+// A short text for what a computation starts from: parts of one run are known by it.
+
+#include <mha/layer/layer.hpp>
+
+#include <string_view>
+
+namespace mha {
+
+/// Collects bytes into 64 bits. Not against forgery: against mistakes.
+class Fingerprint {
+public:
+  Fingerprint& add(const void* bytes, std::size_t size);
+  /// A text and where it ends.
+  Fingerprint& add(std::string_view text);
+  /// Everything that decides the numbers of a layer: tensors, settings, sizes; no labels.
+  Fingerprint& add(const Layer& layer);
+  /// "f-" and 16 hexadecimal digits.
+  std::string text() const;
+
+private:
+  void add_word(std::uint64_t word);
+  std::uint64_t state_ = 0x9e3779b97f4a7c15;
+};
+
+} // namespace mha

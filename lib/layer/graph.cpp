@@ -1,0 +1,204 @@
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+bool has_step(const Layer& layer, Stage stage) {
+  if (layer.has_given(stage)) return true;
+  const Settings& s = layer.settings;
+  switch (stage) {
+  case Stage::q_norm:
+    return !layer.q_norm_weight.empty();
+  case Stage::k_norm:
+    return !layer.k_norm_weight.empty();
+  case Stage::q_rope:
+  case Stage::k_rope:
+    return s.rope != Rope::none;
+  case Stage::k_all:
+  case Stage::v_all:
+    return layer.dims.S_all != layer.dims.S;
+  case Stage::capped:
+    return s.softcap != 0;
+  case Stage::biased:
+    return !layer.bias.empty() || !layer.relative_bias.empty() || s.alibi != Alibi::none;
+  case Stage::residual:
+    return s.residual;
+  default:
+    return true;
+  }
+}
+
+std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
+  if (stage == Stage::k && !layer.X_k.empty()) return {};
+  if (stage == Stage::v && !layer.X_v.empty()) return {};
+  std::vector<Stage> inputs;
+  const auto add = [&](const auto& self, Stage input) -> void {
+    if (has_step(layer, input)) {
+      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
+      return;
+    }
+    for (Stage before : info_of(input).inputs) self(self, before);
+  };
+  const bool naive = layer.settings.softmax == Softmax::naive;
+  for (Stage input : info_of(stage).inputs) {
+    // The naive softmax does not look at the maximum.
+    if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp))
+      continue;
+    add(add, input);
+  }
+  if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
+  return inputs;
+}
+
+namespace {
+
+/// Whether a stage behind W_o lacks it: the heads side by side could stand for the output, but one
+/// that is given has another width.
+bool lacks_output_projection(const Layer& layer, Stage stage) {
+  return (stage == Stage::head_result || stage == Stage::output) && layer.W_o.empty() &&
+         layer.dims.d_out != layer.dims.H * layer.dims.d_v;
+}
+
+/// What q, k or v is made of.
+struct Input {
+  std::string_view name; ///< "" if it is not there
+  std::size_t rows = 0, cols = 0;
+};
+
+Input input_of(const Layer& layer, Stage stage) {
+  const bool is_k = stage == Stage::k;
+  if (const Tensor& own = is_k ? layer.X_k : layer.X_v; stage != Stage::q && !own.empty())
+    return {is_k ? "X_k" : "X_v", own.shape()[own.rank() - 2], own.shape().back()};
+  if (!layer.has_given(Stage::x) && layer.X.empty()) return {};
+  return {layer.has_given(Stage::x) ? "x" : "X", layer.dims.T, layer.dims.d_model};
+}
+
+/// Whether q, k or v would have to be made of an input that does not fit: other tokens than it has,
+/// or no W to change its width. Widths are checked where a layer is assembled only as far as its
+/// first steps are not replaced by stages that are given.
+bool lacks_fitting_input(const Layer& layer, Stage stage) {
+  if (stage != Stage::q && stage != Stage::k && stage != Stage::v) return false;
+  const Input input = input_of(layer, stage);
+  if (input.name.empty()) return false;
+  const Dims& dims = layer.dims;
+  const Tensor& W = stage == Stage::q ? layer.W_q : stage == Stage::k ? layer.W_k : layer.W_v;
+  const std::size_t width = stage == Stage::q   ? dims.H * dims.d_k
+                            : stage == Stage::k ? dims.H_kv * dims.d_k
+                                                : dims.H_kv * dims.d_v;
+  const bool fits =
+      W.empty() ? input.cols == width : W.shape()[0] == input.cols && W.shape()[1] == width;
+  return !fits || input.rows != (stage == Stage::q ? dims.T : dims.S);
+}
+
+} // namespace
+
+bool lacks_scale(const Layer& layer) {
+  return !layer.has_given(Stage::scaled) && !std::isfinite(layer.scale());
+}
+
+std::string why_no_scale(const Layer& layer) {
+  const bool d_k = layer.settings.scale == ScaleKind::d_k;
+  return fmt::format("scaled and what follows cannot be computed: scale is 1/√{0}, but {0} is 0 or "
+                     "nothing says it; give --scale a number",
+                     d_k ? "d_k" : "d_model");
+}
+
+bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
+  switch (stage) {
+  case Stage::x:
+    return !layer.X.empty();
+  case Stage::q:
+    if (layer.dims.d_k == 0) return false; // X does not split into the heads
+    break;
+  case Stage::k:
+    if (layer.dims.d_k == 0) return false;
+    if (!layer.X_k.empty()) return true;
+    break;
+  case Stage::v:
+    if (layer.dims.d_v == 0) return false;
+    if (!layer.X_v.empty()) return true;
+    break;
+  case Stage::residual:
+    if (layer.X.empty()) return false;
+    break;
+  default:
+    break;
+  }
+  if (!has_step(layer, stage)) return false;
+  const std::vector<Stage> inputs = inputs_of(layer, stage);
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](Stage input) { return contains(available, input); });
+}
+
+StageSet available_stages(const Layer& layer) {
+  StageSet available;
+  for (const StageInfo& info : stages())
+    if (layer.has_given(info.stage) ||
+        (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage) &&
+         !lacks_fitting_input(layer, info.stage) &&
+         !(info.stage == Stage::scaled && lacks_scale(layer))))
+      available.set(index_of(info.stage));
+  // A given concatenation can be split again.
+  if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
+    available.set(index_of(Stage::head_out));
+    if (!lacks_output_projection(layer, Stage::head_result))
+      available.set(index_of(Stage::head_result));
+  }
+  return available;
+}
+
+std::string list_of(const StageSet& set) {
+  std::string list;
+  for (const StageInfo& info : stages())
+    if (contains(set, info.stage)) list += fmt::format("{}{}", list.empty() ? "" : ", ", info.name);
+  return list;
+}
+
+namespace {
+
+/// The tensors to ask for where a stage cannot be computed: the nearest projections, or X.
+void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
+                     StageSet& missing) {
+  for (Stage input : inputs_of(layer, stage)) {
+    if (contains(available, input)) continue;
+    const bool projection = input == Stage::q || input == Stage::k || input == Stage::v;
+    if (projection)
+      missing.set(index_of(input));
+    else
+      collect_missing(layer, input, available, missing);
+  }
+}
+
+} // namespace
+
+void require_stage(const Layer& layer, Stage stage) {
+  const StageSet available = available_stages(layer);
+  if (contains(available, stage)) return;
+  const StageInfo& info = info_of(stage);
+  if (!has_step(layer, stage))
+    fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
+         list_of(available));
+  if (lacks_output_projection(layer, stage))
+    fail(
+        "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
+        "that is given is {} wide",
+        info.name, layer.dims.H, layer.dims.d_v, layer.dims.d_out);
+  if (lacks_fitting_input(layer, stage)) {
+    const Input input = input_of(layer, stage);
+    fail(
+        "{} cannot be computed: {} has {} of {}, and that does not fit; give {} or W_{}, or fix {}",
+        info.name, input.name, counted(input.rows, "tokens"), counted(input.cols, "numbers"),
+        info.name, info.name, input.name);
+  }
+  if (lacks_scale(layer) && contains(available, Stage::scores) && stage >= Stage::scaled)
+    fail("{}: {}", info.name, why_no_scale(layer));
+  StageSet missing;
+  collect_missing(layer, stage, available, missing);
+  fail("{} cannot be computed: {} is missing; this layer has {}", info.name,
+       missing.none() ? "X" : list_of(missing),
+       available.none() ? "no stages" : list_of(available));
+}
+
+} // namespace mha

@@ -1,0 +1,27 @@
+#pragma once
+// Which stages a layer has, and what each is computed from.
+
+#include <mha/layer/layer.hpp>
+
+namespace mha {
+
+/// Whether the step is part of this layer at all (rope set, a bias there …), computable or not.
+bool has_step(const Layer& layer, Stage stage);
+/// What a stage is computed from in this layer: steps that it does not have stand for their own
+/// inputs.
+std::vector<Stage> inputs_of(const Layer& layer, Stage stage);
+/// Whether the tensors and stages that a stage is computed from are there, itself not being given.
+/// `available` holds the stages before it that are.
+bool can_compute(const Layer& layer, Stage stage, const StageSet& available);
+/// Whether `scaled` would have to be computed with a scale of 1/√ of a width that is 0, or unknown.
+bool lacks_scale(const Layer& layer);
+/// What this means, and the cure.
+std::string why_no_scale(const Layer& layer);
+/// The stages that are given or can be computed.
+StageSet available_stages(const Layer& layer);
+/// Throws Error that lists the stages there are, if `stage` is not among them.
+void require_stage(const Layer& layer, Stage stage);
+/// "q, k, v, scores" in the order of the computation.
+std::string list_of(const StageSet& set);
+
+} // namespace mha

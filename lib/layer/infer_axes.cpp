@@ -1,0 +1,251 @@
+#include <mha/layer/infer_axes.hpp>
+
+#include <mha/layer/apply_axes.hpp>
+#include <mha/layer/names.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+/// Heads, tokens, width: stages that implementations also keep packed, heads side by side.
+bool has_packed_form(Stage stage) {
+  return info_of(stage).kind == Kind::token && info_of(stage).letters.size() == 3;
+}
+
+/// The axes in the order of the table, batch first.
+std::string table_axes(Stage stage) {
+  return axes_of(name_of(stage));
+}
+
+/// The axes of the values that users see: the table's, the last two exchanged in `columns`.
+std::string own_axes(const Layer& layer, Stage stage) {
+  std::string axes = table_axes(stage);
+  if (layer.settings.columns && info_of(stage).kind != Kind::row)
+    std::swap(axes.end()[-1], axes.end()[-2]);
+  return axes;
+}
+
+/// The orders in which implementations keep a stage, its own first. T stands for the token axis,
+/// whether of queries or keys.
+std::vector<std::string> orders_of(const Layer& layer, Stage stage) {
+  std::vector<std::string> orders{own_axes(layer, stage)};
+  const auto add = [&](std::initializer_list<const char*> others) {
+    const bool keys = has_packed_form(stage) && table_axes(stage).find('S') != std::string::npos;
+    for (std::string order : others) {
+      if (keys) std::replace(order.begin(), order.end(), 'T', 'S');
+      if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(order);
+    }
+  };
+  switch (info_of(stage).kind) {
+  case Kind::map:
+    add({"BHTS", "BTHS", "BTSH", "BHST", "HBTS"});
+    break;
+  case Kind::row:
+    add({"BHT", "BTH", "HBT"});
+    break;
+  case Kind::head_result:
+    add({"BHTC", "BTHC", "TBHC"});
+    break;
+  case Kind::token:
+    if (has_packed_form(stage))
+      add({"BHTD", "BTHD", "TBHD", "BTC", "TBC", "BHDT"});
+    else if (stage == Stage::concat)
+      add({"BTC", "TBC", "BCT", "BTHD", "BHTD"});
+    else
+      add({"BTC", "TBC", "BCT"});
+  }
+  return orders;
+}
+
+/// The lengths of a stage's axes, by letter.
+class Lengths {
+public:
+  /// `heads`: of the key/value heads, if there are as many as query heads.
+  Lengths(const Layer& layer, Stage stage, bool heads_repeated)
+      : dims_(layer.dims), stage_(stage), repeated_(heads_repeated) {}
+
+  std::size_t operator()(char letter) const {
+    for (Letter own : info_of(stage_).letters) {
+      const Axis axis = axis_of(own);
+      const std::size_t length = dims_.size_of(own);
+      if (letter == 'H' && axis == Axis::kv_head) return repeated_ ? dims_.H : length;
+      if ((letter == 'H' && axis == Axis::head) || (letter == 'T' && axis == Axis::query) ||
+          (letter == 'S' && axis == Axis::key))
+        return length;
+      if (axis == Axis::width && letter == 'C')
+        return has_packed_form(stage_) ? length * (*this)('H') : length;
+      if (axis == Axis::width && letter == 'D') return stage_ == Stage::concat ? dims_.d_v : length;
+    }
+    return letter == 'B' ? dims_.B : dims_.H; // concat as heads
+  }
+
+private:
+  const Dims& dims_;
+  Stage stage_;
+  bool repeated_;
+};
+
+/// Packed widths as heads and the width of one.
+std::string unpacked(Stage stage, std::string axes) {
+  if (const std::size_t at = axes.find('C');
+      at != std::string::npos && (has_packed_form(stage) || stage == Stage::concat))
+    axes.replace(at, 1, "HD");
+  return axes;
+}
+
+/// Axes of length 1 left out: two orders with the same text lay the numbers out alike.
+std::string significant(Stage stage, const std::string& axes, const Lengths& length) {
+  std::string text;
+  for (char letter : unpacked(stage, axes))
+    if (length(letter) != 1) text += letter;
+  return text;
+}
+
+/// Whether a shape is these axes: the batch may be missing if it is one, and row values may have an
+/// axis of one at the end.
+bool is(const Shape& shape, const std::string& axes, const Lengths& length, bool row) {
+  const auto matches = [&](std::span<const std::size_t> sizes) {
+    const auto all = [&](std::string_view letters) {
+      return letters.size() == sizes.size() &&
+             std::equal(letters.begin(), letters.end(), sizes.begin(),
+                        [&](char letter, std::size_t size) { return length(letter) == size; });
+    };
+    std::string without = axes;
+    without.erase(without.find('B'), 1);
+    return all(axes) || (length('B') == 1 && all(without));
+  };
+  return matches(shape) || (row && !shape.empty() && shape.back() == 1 &&
+                            matches(std::span(shape).first(shape.size() - 1)));
+}
+
+struct Match {
+  std::string axes;
+  bool repeated;
+};
+
+/// Every order that fits, those that come to the same left out.
+std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shape) {
+  std::vector<Match> matches;
+  for (bool repeated : {false, true}) {
+    if (repeated &&
+        (layer.dims.H == layer.dims.H_kv || !matches.empty() ||
+         table_axes(stage).find("HS") == std::string::npos || info_of(stage).kind != Kind::token))
+      break;
+    const Lengths length(layer, stage, repeated);
+    std::vector<std::string> seen;
+    for (const std::string& axes : orders_of(layer, stage)) {
+      if (!is(shape, axes, length, info_of(stage).kind == Kind::row)) continue;
+      std::string text = significant(stage, axes, length);
+      if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+      seen.push_back(std::move(text));
+      matches.push_back({axes, repeated});
+    }
+  }
+  return matches;
+}
+
+/// The first of the query heads that share each key/value head, where they are all alike.
+/// `tensor`: B, H, S, D.
+Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
+  const Shape& shape = tensor.shape();
+  const std::size_t group = layer.dims.group(), heads = layer.dims.H_kv;
+  Tensor result(tensor.dtype(), {shape[0], heads, shape[2], shape[3]});
+  const std::size_t bytes = shape[2] * shape[3] * size_of(tensor.dtype());
+  for (std::size_t i = 0; i < shape[0] * heads; ++i) {
+    const std::byte* first = tensor.raw() + i * group * bytes;
+    for (std::size_t other = 1; other < group; ++other)
+      if (std::memcmp(first, first + other * bytes, bytes) != 0)
+        fail(
+            "{} has {} key/value heads, the layer has {}, and those that query heads share are not "
+            "alike",
+            where, layer.dims.H, heads);
+    std::memcpy(result.raw_mutable() + i * bytes, first, bytes);
+  }
+  return result;
+}
+
+/// A tensor whose axes are known, in the layer's own form.
+Tensor in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const Match& match,
+                   const std::string& where) {
+  const Lengths length(layer, stage, match.repeated);
+  const std::string axes = unpacked(stage, match.axes),
+                    to = unpacked(stage, own_axes(layer, stage));
+  Shape shape;
+  for (char letter : axes) shape.push_back(length(letter));
+  Tensor value = tensor.reshaped(shape);
+  if (match.repeated) {
+    std::string heads_first = "BHSD";
+    std::vector<std::size_t> order;
+    for (char letter : heads_first) order.push_back(axes.find(letter));
+    value = one_of_each_group(layer, permuted(value, order), where);
+    order.clear();
+    for (char letter : to) order.push_back(heads_first.find(letter));
+    return permuted(value, order).reshaped(layer.shape_of(stage));
+  }
+  std::vector<std::size_t> order;
+  for (char letter : to) order.push_back(axes.find(letter));
+  return permuted(value, order).reshaped(layer.shape_of(stage));
+}
+
+/// Whether some match but the first is no mere transposition of it: every square map would be one.
+bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>& matches) {
+  std::string turned = own_axes(layer, stage);
+  std::swap(turned.end()[-1], turned.end()[-2]);
+  return std::any_of(matches.begin() + 1, matches.end(),
+                     [&](const Match& match) { return match.axes != turned; });
+}
+
+std::string choices(const std::vector<Match>& matches) {
+  std::string text;
+  for (const Match& match : matches)
+    text += fmt::format("{}@{}", text.empty() ? "" : " or ", match.axes);
+  return text;
+}
+
+} // namespace
+
+bool fits(const Layer& layer, Stage stage, const Shape& shape) {
+  return !matches_of(layer, stage, shape).empty();
+}
+
+Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
+                     const std::string& where) {
+  const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
+  if (matches.empty())
+    fail("{} is {}: {} is {} in this layer; give its axes if they are in another order: "
+         "{}=FILE@AXES",
+         where, to_string(tensor.shape()), name_of(stage), to_string(layer.shape_of(stage)),
+         name_of(stage));
+  const bool own = matches[0].axes == own_axes(layer, stage) && !matches[0].repeated;
+  if (!own && matches.size() > 1)
+    fail("{} is {}, which fits {} in more than one way; say which: {}", where,
+         to_string(tensor.shape()), name_of(stage), choices(matches));
+  return {in_own_form(layer, stage, tensor, matches[0], where), own ? "" : matches[0].axes,
+          matches[0].repeated, own && fits_tokens_first(layer, stage, matches)};
+}
+
+Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor, const std::string& axes,
+                     std::size_t layer_number, const std::string& where) {
+  const std::string table = table_axes(stage);
+  const bool packed = has_packed_form(stage) && axes.find('C') != std::string::npos;
+  const bool keys = table.find('S') != std::string::npos;
+  const std::string name = packed ? (keys ? "K" : "Q") : std::string(name_of(stage));
+  const Arranged arranged = arrange(name, tensor, axes, layer_number, where);
+  const std::string order = packed ? (keys ? "BSC" : "BTC") : table;
+  const bool row = info_of(stage).kind == Kind::row;
+  for (bool repeated : {false, true}) {
+    const Match match{order, repeated};
+    if (repeated && (!keys || info_of(stage).kind != Kind::token ||
+                     layer.dims.H == layer.dims.H_kv || !has_packed_form(stage)))
+      break;
+    if (is(arranged.tensor.shape(), order, Lengths(layer, stage, repeated), row))
+      return {in_own_form(layer, stage, arranged.tensor, match, where), axes, repeated, false};
+  }
+  fail("{} is {}, read as {}: {} is {} in this layer", where, to_string(tensor.shape()), axes,
+       name_of(stage), to_string(layer.shape_of(stage)));
+}
+
+} // namespace mha

@@ -1,0 +1,32 @@
+#pragma once
+// A stage as other implementations lay it out, brought into the layer's own form.
+
+#include <mha/layer/layer.hpp>
+
+#include <string>
+
+namespace mha {
+
+struct Rearranged {
+  Tensor value;          ///< of the shape layer.shape_of(stage)
+  std::string axes;      ///< "BTHD" where they are not the table's; "" where they are
+  bool repeated = false; ///< key/value heads came once per query head
+  bool doubtful = false; ///< the shape would fit tokens first, too
+};
+
+/// Finds the axes of a tensor by its shape: those of the table (with or without a batch axis of
+/// one, row values with or without a last axis of one), else tokens first, heads packed, or
+/// transposed, where exactly one of these fits. `where` begins messages. Throws Error for a shape
+/// that fits nothing, or several of these.
+Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
+                     const std::string& where);
+
+/// The same, with the axes that the user named (letters of bindings; an L axis is entered at
+/// `layer_number`).
+Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor, const std::string& axes,
+                     std::size_t layer_number, const std::string& where);
+
+/// Whether the shape fits the stage in some order.
+bool fits(const Layer& layer, Stage stage, const Shape& shape);
+
+} // namespace mha

@@ -1,0 +1,72 @@
+#include <mha/layer/layer.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+std::size_t Dims::size_of(Letter letter) const {
+  switch (letter) {
+  case Letter::T:
+    return T;
+  case Letter::S:
+    return S;
+  case Letter::S_all:
+    return S_all;
+  case Letter::H:
+    return H;
+  case Letter::H_kv:
+    return H_kv;
+  case Letter::d_model:
+    return d_model;
+  case Letter::d_k:
+    return d_k;
+  case Letter::d_v:
+    return d_v;
+  case Letter::H_d_v:
+    return H * d_v;
+  case Letter::d_out:
+    return d_out;
+  }
+  return 0;
+}
+
+double Layer::scale() const {
+  switch (settings.scale) {
+  case ScaleKind::d_k:
+    return 1 / std::sqrt(static_cast<double>(dims.d_k));
+  case ScaleKind::d_model:
+    return 1 / std::sqrt(static_cast<double>(dims.d_model));
+  case ScaleKind::none:
+    return 1;
+  case ScaleKind::number:
+    return settings.scale_value;
+  }
+  return 1;
+}
+
+std::ptrdiff_t Layer::causal_offset(std::size_t batch) const {
+  const CausalAlign align = settings.causal_align;
+  if (align == CausalAlign::top_left) return 0;
+  // The first query and the first current key are the same token. Where T = S this is bottom_right;
+  // where not, it is what ONNX does with past_key.
+  if (align == CausalAlign::automatic && kv_lengths.empty())
+    return static_cast<std::ptrdiff_t>(dims.past);
+  const std::size_t keys = kv_lengths.empty() ? dims.past + dims.S : kv_lengths[batch];
+  return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(dims.T);
+}
+
+std::ptrdiff_t Layer::query_position(std::size_t batch, std::size_t t) const {
+  return static_cast<std::ptrdiff_t>(t) + causal_offset(batch);
+}
+
+Shape Layer::shape_of(Stage stage) const {
+  const StageInfo& info = info_of(stage);
+  Shape shape;
+  if (dims.batched) shape.push_back(dims.B);
+  for (Letter letter : info.letters) shape.push_back(dims.size_of(letter));
+  if (settings.columns && info.kind != Kind::row) std::iter_swap(shape.end() - 1, shape.end() - 2);
+  return shape;
+}
+
+} // namespace mha

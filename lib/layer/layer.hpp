@@ -1,0 +1,97 @@
+#pragma once
+// One attention layer, ready to compute: tensors in one precision and layout, sizes, settings.
+
+#include <mha/layer/settings.hpp>
+#include <mha/layer/stage.hpp>
+#include <mha/tensor/tensor.hpp>
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
+/// d_k).
+struct Dims {
+  std::size_t B = 1;
+  bool batched = false; ///< whether shapes have the batch axis
+  std::size_t T = 0;
+  std::size_t S = 0;                                    ///< current keys
+  std::size_t past = 0, extra = 0, zero = 0, S_all = 0; ///< S_all = past + S + extra + zero
+  std::size_t H = 0, H_kv = 0;
+  bool kv_tiled = false;   ///< heads share as 0, 1, …, 0, 1, …: a mistake that `diagnose` knows
+  std::size_t d_model = 0; ///< width of X
+  std::size_t d_k = 0, d_v = 0;
+  std::size_t d_out = 0; ///< width of the output
+
+  std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
+  std::size_t size_of(Letter letter) const;
+};
+
+/// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
+/// first_key + keys).
+struct Broadcast {
+  Tensor tensor;
+  std::array<std::size_t, 4> strides{}; ///< in elements
+  std::size_t first_key = 0, keys = 0;
+  std::string origin;
+
+  /// Element (b, h, t, first_key); the next key is strides[3] further.
+  template <class T> const T* row(std::size_t b, std::size_t h, std::size_t t) const {
+    return tensor.as<T>().data() + b * strides[0] + h * strides[1] + t * strides[2];
+  }
+};
+
+/// A layer. Every tensor is in `dtype` (masks that block: bool) and contiguous; one that is absent
+/// is empty(), which is the neutral element: no bias is zero, no weight the identity.
+struct Layer {
+  DType dtype = DType::f32;
+  Dims dims;
+  Settings settings;
+
+  Tensor X;                  ///< B, T, d_model
+  Tensor X_k, X_v;           ///< B, S, d_in; empty: X itself
+  Tensor W_q, W_k, W_v, W_o; ///< (in, out), heads side by side
+  Tensor b_q, b_k, b_v, b_o;
+  Tensor norm_weight, norm_bias;       ///< d_model
+  Tensor q_norm_weight, k_norm_weight; ///< d_k, or the whole projection's width
+  Tensor positions;      ///< T: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
+  Tensor k_past, v_past; ///< B, past, H_kv · d
+  Tensor k_extra, v_extra; ///< H_kv · d
+  Tensor sinks;            ///< H
+
+  std::vector<Broadcast> added;   ///< float masks
+  std::vector<Broadcast> blocked; ///< bool, true = may not attend
+  std::vector<Broadcast> bias;    ///< position bias, at most one
+  Tensor relative_bias;           ///< buckets, H: T5's position bias
+  std::vector<std::size_t>
+      relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
+  std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
+
+  /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
+  /// packed as B, T, H · d; the others as their shape says, with B in front.
+  std::array<Tensor, stage_count> given;
+  StageSet given_set;
+
+  std::vector<std::string> tokens, key_tokens; ///< labels; empty: none. key_tokens counts S_all
+
+  bool has_given(Stage stage) const { return contains(given_set, stage); }
+  /// The number that `scaled` multiplies by.
+  double scale() const;
+  /// How far the causal diagonal is shifted: query t may see key positions ≤ t + offset.
+  std::ptrdiff_t causal_offset(std::size_t batch) const;
+  /// The position of query t among the keys, for windows and ALiBi.
+  std::ptrdiff_t query_position(std::size_t batch, std::size_t t) const;
+
+  /// The shape of a stage as users see it: batch axis where there is one; transposed in `columns`.
+  Shape shape_of(Stage stage) const;
+};
+
+/// Query head h reads key/value head floor(h · H_kv / H); tiled, h mod H_kv.
+inline std::size_t kv_head_of(const Dims& dims, std::size_t h) {
+  return dims.kv_tiled ? h % dims.H_kv : h * dims.H_kv / dims.H;
+}
+
+} // namespace mha

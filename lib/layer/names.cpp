@@ -1,0 +1,88 @@
+#include <mha/layer/names.hpp>
+
+#include <mha/layer/stage.hpp>
+
+namespace mha {
+
+namespace {
+
+// clang-format off
+const TensorInfo table[] = {
+  {"X", "BTC", "(B,) T, d_model", "the input; queries come from it", "hidden_states", true},
+  {"X_kv", "BSC", "(B,) S, d_in", "the source of keys and values where it is not X", "encoder_hidden_states", true},
+  {"X_k", "BSC", "(B,) S, d_in", "the source of keys alone", "", true},
+  {"X_v", "BSC", "(B,) S, d_in", "the source of values alone", "", true},
+  {"W_q", "HIO", "d_in, H·d_k or H, d_in, d_k", "projects to queries: X W_q", "", true},
+  {"W_k", "HIO", "d_in, H_kv·d_k or H_kv, d_in, d_k", "projects to keys", "", true},
+  {"W_v", "HIO", "d_in, H_kv·d_v or H_kv, d_in, d_v", "projects to values", "", true},
+  {"W_o", "HIO", "H·d_v, d_model or H, d_v, d_model", "projects the concatenated heads to the output", "", true},
+  {"b_q", "HO", "H·d_k or H, d_k", "bias of the queries", ""},
+  {"b_k", "HO", "H_kv·d_k or H_kv, d_k", "bias of the keys", ""},
+  {"b_v", "HO", "H_kv·d_v or H_kv, d_v", "bias of the values", ""},
+  {"b_o", "O", "d_model", "bias of the output", ""},
+  {"W_qkv", "IO", "d_in, all widths", "queries', keys' and values' projections in one; --qkv-order says how", "", true},
+  {"b_qkv", "O", "all widths", "their biases in one", ""},
+  {"norm.weight", "C", "d_model", "weight of the normalisation before the layer (input_norm)", ""},
+  {"norm.bias", "C", "d_model", "its bias", ""},
+  {"Q", "BTC", "(B,) T, H·d_k", "queries, packed: start after the projections", "", true},
+  {"K", "BSC", "(B,) S, H_kv·d_k", "keys, packed", "", true},
+  {"V", "BSC", "(B,) S, H_kv·d_v", "values, packed", "", true},
+  {"k_past", "BHSD", "(B,) H_kv, P, d_k", "earlier keys, put before the current ones", "past_key", true},
+  {"v_past", "BHSD", "(B,) H_kv, P, d_v", "earlier values", "past_value", true},
+  {"k_extra", "HO", "H_kv·d_k", "one learned extra key at the end", ""},
+  {"v_extra", "HO", "H_kv·d_v", "one learned extra value at the end", ""},
+  {"mask", "BHTS", "broadcastable to B, H, T, S", "float: added; boolean: true = may attend", "", true},
+  {"block_mask", "BHTS", "broadcastable to B, H, T, S", "boolean: true = may not attend", "", true},
+  {"key_padding_mask", "BS", "B, S or B, S_all", "boolean: true = ignore that key", ""},
+  {"attention_mask", "BS", "B, S or B, S_all", "1 = token, 0 = padding, as tokenizers give it", ""},
+  {"kv_lengths", "B", "B", "number of valid keys", "nonpad_kv_seqlen"},
+  {"bias", "BHTS", "broadcastable to B, H, T, S", "position bias, added before the mask", "", true},
+  {"relative_bias", "IH", "buckets, H", "position bias by the distance's bucket, as in T5", ""},
+  {"positions", "T", "T", "rotary positions of the tokens", "position_ids"},
+  {"sinks", "H", "H", "one extra logit a head that joins the softmax and is dropped", ""},
+  {"q_norm.weight", "C", "d_k or H·d_k", "weight of the queries' RMS normalisation", ""},
+  {"k_norm.weight", "C", "d_k or H_kv·d_k", "weight of the keys' RMS normalisation", ""},
+};
+// clang-format on
+
+} // namespace
+
+std::span<const TensorInfo> tensor_names() {
+  return table;
+}
+
+const TensorInfo* find_tensor_name(std::string_view name) {
+  for (const TensorInfo& info : table)
+    if (info.name == name || (!info.aliases.empty() && info.aliases == name)) return &info;
+  return nullptr;
+}
+
+std::string axes_of(std::string_view name) {
+  if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->axes);
+  const std::optional<Stage> stage = find_stage(name);
+  if (!stage) return "";
+  std::string axes = "B";
+  const StageInfo& info = info_of(*stage);
+  const bool with_heads =
+      axis_of(info.letters[0]) == Axis::head || axis_of(info.letters[0]) == Axis::kv_head;
+  for (Letter letter : info.letters) {
+    switch (axis_of(letter)) {
+    case Axis::head:
+    case Axis::kv_head:
+      axes += 'H';
+      break;
+    case Axis::query:
+      axes += 'T';
+      break;
+    case Axis::key:
+      axes += 'S';
+      break;
+    default:
+      axes += with_heads && info.kind == Kind::token ? 'D' : 'C';
+      break;
+    }
+  }
+  return axes;
+}
+
+} // namespace mha

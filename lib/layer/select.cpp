@@ -1,0 +1,207 @@
+#include <mha/layer/select.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<std::int64_t> integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A bound of a NumPy slice, brought into [low, high].
+std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, std::int64_t high) {
+  return std::clamp(value < 0 ? value + count : value, low, high);
+}
+
+} // namespace
+
+IndexList::IndexList(std::string text, std::string option)
+    : text_(std::move(text)), option_(std::move(option)) {
+  const auto refuse = [&](std::string_view part) {
+    fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
+         "by commas",
+         option_, text_.empty() ? "''" : text_, part);
+  };
+  for (std::string_view part : split(text_, ',')) {
+    Range range;
+    if (part.find(':') != std::string_view::npos) {
+      range.form = Range::Form::slice;
+      const std::vector<std::string_view> bounds = split(part, ':');
+      if (bounds.size() > 3) refuse(part);
+      for (std::size_t i = 0; i < bounds.size(); ++i) {
+        if (bounds[i].empty()) continue;
+        const std::optional<std::int64_t> bound = integer(bounds[i]);
+        if (!bound || (i == 2 && *bound == 0)) refuse(part);
+        if (i == 0)
+          range.first = bound;
+        else if (i == 1)
+          range.last = bound;
+        else
+          range.step = *bound;
+      }
+    } else if (const std::size_t dash = part.find('-', 1); dash != std::string_view::npos) {
+      range.form = Range::Form::both_ends;
+      range.first = integer(part.substr(0, dash));
+      range.last = integer(part.substr(dash + 1));
+      if (!range.first || !range.last || *range.first < 0 || *range.last < *range.first)
+        refuse(part);
+    } else {
+      range.first = integer(part);
+      if (!range.first) refuse(part);
+    }
+    ranges_.push_back(range);
+  }
+}
+
+Pick IndexList::resolve(std::size_t count, std::string_view what) const {
+  Pick pick;
+  std::vector<bool> seen(count);
+  const auto n = static_cast<std::int64_t>(count);
+  const auto add = [&](std::int64_t index) {
+    const auto position = static_cast<std::size_t>(index);
+    if (seen[position]) return;
+    seen[position] = true;
+    pick.indices.push_back(position);
+  };
+  const auto check = [&](std::int64_t index) {
+    if (index < -n || index >= n)
+      fail("{} {}: there {} {}{}", option_, text_, count == 1 ? "is" : "are", counted(count, what),
+           count == 0   ? ""
+           : count == 1 ? " (0)"
+                        : fmt::format(" (0 to {})", count - 1));
+    return index < 0 ? index + n : index;
+  };
+  for (const Range& range : ranges_) {
+    switch (range.form) {
+    case Range::Form::index:
+      add(check(*range.first));
+      break;
+    case Range::Form::both_ends:
+      check(*range.first), check(*range.last);
+      for (std::int64_t i = *range.first; i <= *range.last; ++i) add(i);
+      break;
+    case Range::Form::slice:
+      if (range.step > 0) {
+        const std::int64_t last = range.last ? clamped(*range.last, n, 0, n) : n;
+        for (std::int64_t i = clamped(range.first.value_or(0), n, 0, n); i < last; i += range.step)
+          add(i);
+      } else {
+        const std::int64_t last = range.last ? clamped(*range.last, n, -1, n - 1) : -1;
+        for (std::int64_t i = clamped(range.first.value_or(n - 1), n, -1, n - 1); i > last;
+             i += range.step)
+          add(i);
+      }
+      break;
+    }
+  }
+  if (pick.indices.empty())
+    fail("{} {} selects nothing: there {} {}", option_, text_, count == 1 ? "is" : "are",
+         counted(count, what));
+  pick.drops_axis = ranges_.size() == 1 && ranges_[0].form == Range::Form::index;
+  return pick;
+}
+
+namespace {
+
+Pick everything(std::size_t count) {
+  Pick pick;
+  pick.indices.resize(count);
+  std::iota(pick.indices.begin(), pick.indices.end(), std::size_t{0});
+  return pick;
+}
+
+/// The key/value heads that the chosen query heads read, once each, in the order of these.
+Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
+  if (!heads) return everything(dims.H_kv);
+  Pick pick = heads->resolve(dims.H, "heads");
+  std::vector<std::size_t> read;
+  for (std::size_t h : pick.indices)
+    if (const std::size_t kv = kv_head_of(dims, h); std::ranges::find(read, kv) == read.end())
+      read.push_back(kv);
+  pick.indices = std::move(read);
+  return pick;
+}
+
+} // namespace
+
+Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what) {
+  return list ? list->resolve(count, what) : everything(count);
+}
+
+std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
+                                        const Selection& selection) {
+  std::vector<SelectedAxis> axes;
+  const Dims& dims = layer.dims;
+  if (dims.batched)
+    axes.push_back({Axis::batch, dims.B, resolved(selection.batch, dims.B, "batch items")});
+  for (Letter letter : info_of(stage).letters) {
+    const Axis axis = axis_of(letter);
+    const std::size_t count = dims.size_of(letter);
+    switch (axis) {
+    case Axis::head:
+      axes.push_back({axis, count, resolved(selection.head, count, "heads")});
+      break;
+    case Axis::kv_head:
+      axes.push_back({axis, count, kv_heads(dims, selection.head)});
+      break;
+    case Axis::query:
+      axes.push_back({axis, count, resolved(selection.query, count, "queries")});
+      break;
+    case Axis::key:
+      axes.push_back({axis, count, resolved(selection.key, count, "keys")});
+      break;
+    default:
+      axes.push_back({axis, count, everything(count)});
+      break;
+    }
+  }
+  return axes;
+}
+
+void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
+                  const Selection& selection) {
+  const auto some_stage_has = [&](auto... axis) {
+    return std::any_of(wanted.begin(), wanted.end(), [&](Stage stage) {
+      const std::vector<Letter>& letters = info_of(stage).letters;
+      return std::any_of(letters.begin(), letters.end(),
+                         [&](Letter letter) { return ((axis_of(letter) == axis) || ...); });
+    });
+  };
+  const auto names = [&] {
+    std::string list;
+    for (Stage stage : wanted)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
+    return list;
+  };
+  const auto refuse = [&](const IndexList& list, std::string_view axis, std::string_view cure) {
+    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(),
+         wanted.size() == 1 ? "has" : "have", axis, cure);
+  };
+  if (selection.batch && !layer.dims.batched)
+    refuse(*selection.batch, "batch", "the input is not batched");
+  if (selection.head && !some_stage_has(Axis::head, Axis::kv_head))
+    refuse(*selection.head, "head", "head_out and head_result show single heads");
+  if (selection.query && !some_stage_has(Axis::query))
+    refuse(*selection.query, "query", "select with --key");
+  if (selection.key && !some_stage_has(Axis::key))
+    refuse(*selection.key, "key", "select with --query");
+}
+
+} // namespace mha

@@ -1,0 +1,65 @@
+#pragma once
+// What part of a stage is asked for: --batch, --head, --query, --key.
+
+#include <mha/layer/layer.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// Chosen positions along one axis, in the order in which they were asked for, none twice.
+struct Pick {
+  std::vector<std::size_t> indices;
+  bool drops_axis = false; ///< one bare index: the axis disappears, as in NumPy
+};
+
+/// A comma list of `i`, `a-b` (both ends) and `a:b` or `a:b:step` (as NumPy slices; negative counts
+/// from the end).
+class IndexList {
+public:
+  /// `option` ("--head") goes into messages. Throws Error for what is no index list.
+  IndexList(std::string text, std::string option);
+  /// The positions on an axis of `count`; `what` names them ("heads"). Throws Error out of range.
+  Pick resolve(std::size_t count, std::string_view what) const;
+  const std::string& option() const { return option_; }
+  const std::string& text() const { return text_; }
+
+private:
+  struct Range {
+    std::optional<std::int64_t> first, last; ///< of a slice: may be open or negative
+    std::int64_t step = 1;
+    enum class Form { index, both_ends, slice } form = Form::index;
+  };
+  std::string text_, option_;
+  std::vector<Range> ranges_;
+};
+
+/// What a list picks of `count`; everything without one.
+Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what);
+
+/// A selection, the same for every command. An empty member selects everything.
+struct Selection {
+  std::optional<IndexList> batch, head, query, key;
+  bool empty() const { return !batch && !head && !query && !key; }
+};
+
+/// One axis of a stage's value as it is handed out: which positions, and whether it is there at
+/// all.
+struct SelectedAxis {
+  Axis axis;
+  std::size_t count = 0; ///< positions before the selection
+  Pick pick;
+};
+
+/// The axes of a stage under a selection, batch first (where there is one), in the table's order:
+/// the transposition of `columns` is not in it. Key/value heads are those that the chosen query
+/// heads read.
+std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
+                                        const Selection& selection);
+
+/// Throws Error if the selection names an axis that none of the stages has.
+void require_axes(const Layer& layer, const std::vector<Stage>& stages, const Selection& selection);
+
+} // namespace mha

@@ -1,0 +1,233 @@
+#include <mha/layer/settings.hpp>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+[[noreturn]] void expected(std::string_view what) {
+  throw Error(std::string(what) + " expected");
+}
+
+bool boolean(std::string_view text) {
+  if (text == "true" || text == "1" || text == "True" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "False" || text == "no" || text == "off")
+    return false;
+  expected("true or false");
+}
+
+double number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+    expected("a number");
+  return value;
+}
+
+std::int64_t integer(std::string_view text) {
+  const double value = number(text); // "4.0" is how some writers say 4
+  if (value != std::floor(value)) expected("a whole number");
+  if (std::fabs(value) > 1e15) expected("a whole number up to 10^15");
+  return static_cast<std::int64_t>(value);
+}
+
+std::size_t whole(std::string_view text) {
+  const std::int64_t value = integer(text);
+  if (value < 0) expected("a number that is not negative");
+  return static_cast<std::size_t>(value);
+}
+
+/// A number of heads; "auto" is what the tensors say.
+std::size_t heads(std::string_view text) {
+  if (text == "auto") return 0;
+  const std::int64_t value = integer(text);
+  if (value < 1) expected("a positive number");
+  return static_cast<std::size_t>(value);
+}
+
+double not_negative(std::string_view text) {
+  const double value = number(text);
+  if (value < 0) expected("a number that is not negative");
+  return value;
+}
+
+double positive(std::string_view text) {
+  const double value = number(text);
+  if (value <= 0) expected("a positive number");
+  return value;
+}
+
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+std::string text_of(double value) {
+  return fmt::format("{}", value);
+}
+std::string text_of(std::size_t value) {
+  return fmt::format("{}", value);
+}
+std::string text_of(std::int64_t value) {
+  return fmt::format("{}", value);
+}
+
+/// The words of an enumeration, in the order of its values.
+template <class E> struct Words;
+template <> struct Words<InputNorm> {
+  static constexpr std::array words{"none", "layer", "rms", "checkpoint"};
+};
+template <> struct Words<CausalAlign> {
+  static constexpr std::array words{"auto", "top_left", "bottom_right"};
+};
+template <> struct Words<Rope> {
+  static constexpr std::array words{"none", "half", "interleaved"};
+};
+template <> struct Words<RopeScaling> {
+  static constexpr std::array words{"none", "linear", "llama3"};
+};
+template <> struct Words<Alibi> {
+  static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"};
+};
+template <> struct Words<Softmax> { static constexpr std::array words{"stable", "naive"}; };
+template <> struct Words<QkvOrder> {
+  static constexpr std::array words{"qkv", "qvk", "kqv", "kvq", "vqk", "vkq", "per_group"};
+};
+template <> struct Words<MaskedRows> {
+  static constexpr std::array words{"zero", "nan", "uniform"};
+};
+
+template <class E> E choice(std::string_view text) {
+  std::string choices;
+  for (std::size_t i = 0; i < Words<E>::words.size(); ++i) {
+    if (text == Words<E>::words[i]) return static_cast<E>(i);
+    choices += fmt::format("{}{}", i == 0 ? "" : ", ", Words<E>::words[i]);
+  }
+  expected("one of " + choices);
+}
+template <class E> std::string word(E value) {
+  return Words<E>::words[static_cast<std::size_t>(value)];
+}
+
+void set_scale(Settings& s, std::string_view text) {
+  if (text == "d_k")
+    s.scale = ScaleKind::d_k;
+  else if (text == "d_model")
+    s.scale = ScaleKind::d_model;
+  else if (text == "none")
+    s.scale = ScaleKind::none;
+  else {
+    try {
+      s.scale_value = number(text);
+    } catch (const Error&) {
+      expected("a number, d_k (1/√d_k), d_model (1/√d_model) or none (1)");
+    }
+    s.scale = ScaleKind::number;
+  }
+}
+std::string get_scale(const Settings& s) {
+  switch (s.scale) {
+  case ScaleKind::d_k:
+    return "d_k";
+  case ScaleKind::d_model:
+    return "d_model";
+  case ScaleKind::none:
+    return "none";
+  case ScaleKind::number:
+    return text_of(s.scale_value);
+  }
+  return {};
+}
+
+std::int64_t window(std::string_view text) {
+  const std::int64_t value = integer(text);
+  if (value < -1) expected("a number of keys, or -1 for no bound");
+  return value;
+}
+
+/// A row whose setter parses with `Parse` and stores into `Member`.
+template <auto Member, auto Parse> void store(Settings& s, std::string_view text) {
+  s.*Member = Parse(text);
+}
+template <auto Member> std::string load(const Settings& s) {
+  return text_of(s.*Member);
+}
+template <auto Member> std::string load_heads(const Settings& s) {
+  return s.*Member == 0 ? "auto" : text_of(s.*Member);
+}
+template <auto Member> std::string load_word(const Settings& s) {
+  return word(s.*Member);
+}
+
+using S = Settings;
+// clang-format off
+const SettingInfo table[] = {
+  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
+  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
+  {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
+  {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
+  {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
+  {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
+  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows lies when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
+  {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
+  {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
+  {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
+  {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
+  {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
+  {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
+  {"rope_offset", SettingKind::integer, "N", "position of the first token; default: the number of past keys", "",
+   [](S& s, std::string_view text) { s.rope_offset = integer(text); },
+   [](const S& s) { return s.rope_offset ? text_of(*s.rope_offset) : std::string("past"); }},
+  {"rope_scaling", SettingKind::choice, "none|linear|llama3", "frequency scaling of the rotary embedding", "", store<&S::rope_scaling, choice<RopeScaling>>, load_word<&S::rope_scaling>},
+  {"rope_factor", SettingKind::number, "NUMBER", "factor of rope_scaling", "", store<&S::rope_factor, positive>, load<&S::rope_factor>},
+  {"rope_low_freq_factor", SettingKind::number, "NUMBER", "llama3: wavelengths above original length / this are scaled fully", "", store<&S::rope_low_freq_factor, positive>, load<&S::rope_low_freq_factor>},
+  {"rope_high_freq_factor", SettingKind::number, "NUMBER", "llama3: wavelengths below original length / this are left alone", "", store<&S::rope_high_freq_factor, positive>, load<&S::rope_high_freq_factor>},
+  {"rope_original_length", SettingKind::number, "N", "llama3: context length before scaling", "", store<&S::rope_original_length, positive>, load<&S::rope_original_length>},
+  {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
+  {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
+  {"relative_max_distance", SettingKind::count, "N", "relative_bias: keys farther than this share one bucket", "", store<&S::relative_max_distance, whole>, load<&S::relative_max_distance>},
+  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
+  {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
+  {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
+  {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},
+  {"softmax", SettingKind::choice, "stable|naive", "naive: without subtracting the row's maximum, to see it overflow", "", store<&S::softmax, choice<Softmax>>, load_word<&S::softmax>},
+  {"masked_rows", SettingKind::choice, "zero|nan|uniform", "weights of a query that may attend to nothing", "", store<&S::masked_rows, choice<MaskedRows>>, load_word<&S::masked_rows>},
+  {"qkv_order", SettingKind::choice, "qkv|qvk|kqv|kvq|vqk|vkq|per_group", "how the columns of W_qkv lie: one after the other, or per key/value head: its queries, its key, its value", "", store<&S::qkv_order, choice<QkvOrder>>, load_word<&S::qkv_order>},
+  {"columns", SettingKind::boolean, "", "tokens are columns: X is d_model × T, W applies from the left", "", store<&S::columns, boolean>, load<&S::columns>},
+};
+// clang-format on
+
+} // namespace
+
+std::span<const SettingInfo> settings_table() {
+  return table;
+}
+
+const SettingInfo* find_setting(std::string_view name) {
+  for (const SettingInfo& info : table)
+    if (info.name == name || (!info.alias.empty() && info.alias == name)) return &info;
+  return nullptr;
+}
+
+void set(Settings& settings, std::string_view name, std::string_view text,
+         std::string_view origin) {
+  const SettingInfo* info = find_setting(name);
+  if (!info) {
+    std::vector<std::string_view> names;
+    for (const SettingInfo& candidate : table) names.push_back(candidate.name);
+    fail("{}: no setting is called '{}'{}", origin, name, did_you_mean(name, names));
+  }
+  try {
+    info->set(settings, text);
+  } catch (const Error& error) {
+    // An option says which setting it is.
+    const std::string what =
+        origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
+    fail("{} is '{}': {}", what, text, error.what());
+  }
+  settings.origins[std::string(info->name)] = origin;
+}
+
+} // namespace mha

@@ -1,0 +1,85 @@
+#pragma once
+// The settings of a layer: one table, from which files, options, help and `info` take names and
+// values.
+
+#include <mha/system/error.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+enum class ScaleKind : std::uint8_t { d_k, d_model, none, number };
+enum class InputNorm : std::uint8_t { none, layer, rms, checkpoint };
+enum class CausalAlign : std::uint8_t { automatic, top_left, bottom_right };
+enum class Rope : std::uint8_t { none, half, interleaved };
+enum class RopeScaling : std::uint8_t { none, linear, llama3 };
+enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
+enum class Softmax : std::uint8_t { stable, naive };
+enum class QkvOrder : std::uint8_t { qkv, qvk, kqv, kvq, vqk, vkq, per_group };
+enum class MaskedRows : std::uint8_t { zero, nan, uniform };
+
+/// Every choice that is not a tensor. The defaults are those of the original paper.
+struct Settings {
+  std::size_t num_heads = 0;    ///< H; 0 = taken from the tensors
+  std::size_t num_kv_heads = 0; ///< H_kv; 0 = taken from the tensors
+  ScaleKind scale = ScaleKind::d_k;
+  double scale_value = 0; ///< for ScaleKind::number
+  InputNorm input_norm = InputNorm::none;
+  double input_norm_eps = 1e-5;
+  bool causal = false;
+  CausalAlign causal_align = CausalAlign::automatic;
+  std::int64_t window_left = -1, window_right = -1; ///< −1 = unbounded; left L keeps L + 1 keys
+  double softcap = 0;                               ///< 0 = none
+  Rope rope = Rope::none;
+  double rope_base = 10000;
+  std::size_t rope_dims = 0; ///< rotated dimensions of a head; 0 = all
+  std::optional<std::int64_t>
+      rope_offset; ///< position of token 0; default: the number of past keys
+  RopeScaling rope_scaling = RopeScaling::none;
+  double rope_factor = 1; ///< linear and llama3
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4,
+         rope_original_length = 8192; ///< llama3
+  Alibi alibi = Alibi::none;
+  bool relative_bidirectional = true;      ///< relative_bias: later keys have buckets of their own
+  std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
+  double qk_norm_eps = 1e-6;
+  bool qk_norm_one_plus = false; ///< the weight is 1 + w
+  bool residual = false;
+  bool zero_attn = false;
+  Softmax softmax = Softmax::stable;
+  MaskedRows masked_rows = MaskedRows::zero;
+  QkvOrder qkv_order = QkvOrder::qkv; ///< columns of W_qkv
+  bool columns = false;               ///< tokens are columns in every file and every result
+
+  /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent =
+  /// default.
+  std::map<std::string, std::string, std::less<>> origins;
+};
+
+enum class SettingKind : std::uint8_t { boolean, count, integer, number, choice };
+
+/// One row of the table.
+struct SettingInfo {
+  std::string_view name; ///< "num_heads"; the option is --num-heads
+  SettingKind kind;
+  std::string_view values;                       ///< for help: "N", "none|layer|rms"
+  std::string_view text;                         ///< what it does
+  std::string_view alias;                        ///< its name in other formats, or ""
+  void (*set)(Settings&, std::string_view text); ///< throws Error that says what was expected
+  std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
+};
+
+std::span<const SettingInfo> settings_table();
+/// By name or alias; nullptr if there is none.
+const SettingInfo* find_setting(std::string_view name);
+
+/// Sets one value from text and remembers where it came from. Throws Error
+/// "ORIGIN: causal is 'maybe': true or false expected".
+void set(Settings& settings, std::string_view name, std::string_view text, std::string_view origin);
+
+} // namespace mha

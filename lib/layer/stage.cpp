@@ -1,0 +1,163 @@
+#include <mha/layer/stage.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+using enum Stage;
+using enum Letter;
+
+// clang-format off
+const std::array<StageInfo, stage_count> table{{
+  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {}, ""},
+  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q"},
+  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k"},
+  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur"},
+  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, ""},
+  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, ""},
+  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q"},
+  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k"},
+  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, ""},
+  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, ""},
+  {scores, "scores", Kind::map, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
+  {scaled, "scaled", Kind::map, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
+  {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, ""},
+  {biased, "biased", Kind::map, {H, T, S_all}, "+ position bias", "plus the position bias: ALiBi, relative or explicit", "if there is a bias or alibi", {capped}, ""},
+  {masked, "masked", Kind::map, {H, T, S_all}, "+ mask", "plus the mask; −inf where a query may not attend", "always", {biased}, "attn_masked attn_logits hook_attn_scores"},
+  {row_max, "row_max", Kind::row, {H, T}, "max(masked)", "the row's maximum, sinks included", "always", {masked}, ""},
+  {shifted, "shifted", Kind::map, {H, T, S_all}, "masked − row_max", "what the exponential sees", "always", {masked, row_max}, ""},
+  {exp, "exp", Kind::map, {H, T, S_all}, "exp(shifted)", "the exponentials", "always", {shifted}, ""},
+  {row_sum, "row_sum", Kind::row, {H, T}, "Σ exp", "the row's sum of exponentials, sinks included", "always", {exp}, ""},
+  {logsumexp, "logsumexp", Kind::row, {H, T}, "row_max + log row_sum", "the logarithm of the softmax's denominator", "always", {row_max, row_sum}, "lse softmax_lse"},
+  {weights, "weights", Kind::map, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
+   "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
+  {head_out, "head_out", Kind::token, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
+  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
+  {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
+  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out"},
+  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back", "if residual is set", {output}, "hook_resid_mid"},
+}};
+// clang-format on
+
+/// Words that mean several things in the field.
+struct Ambiguous {
+  std::string_view word;
+  std::vector<Stage> readings;
+};
+const std::array<Ambiguous, 7> ambiguous{{
+    {"attn_weights", {scaled, weights}},
+    {"attn_output", {head_out, concat, output}},
+    {"query_states", {q, q_rope}},
+    {"Qcur", {q, q_rope}},
+    {"key_states", {k, k_rope}},
+    {"Kcur", {k, k_rope}},
+    {"context_layer", {head_out, concat}},
+}};
+
+bool has_word(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const std::size_t space = words.find(' ');
+    if (words.substr(0, space) == word) return true;
+    if (space == std::string_view::npos) return false;
+    words.remove_prefix(space + 1);
+  }
+  return false;
+}
+
+/// "blocks.0.attn.hook_q" → "hook_q".
+std::string_view last_part(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+} // namespace
+
+std::string_view name_of(Letter letter) {
+  switch (letter) {
+  case T:
+    return "T";
+  case S:
+    return "S";
+  case S_all:
+    return "S";
+  case H:
+    return "H";
+  case H_kv:
+    return "H_kv";
+  case d_model:
+    return "d_model";
+  case d_k:
+    return "d_k";
+  case d_v:
+    return "d_v";
+  case H_d_v:
+    return "H·d_v";
+  case d_out:
+    return "d_model";
+  }
+  return "?";
+}
+
+Axis axis_of(Letter letter) {
+  switch (letter) {
+  case T:
+    return Axis::query;
+  case S:
+  case S_all:
+    return Axis::key;
+  case H:
+    return Axis::head;
+  case H_kv:
+    return Axis::kv_head;
+  default:
+    return Axis::width;
+  }
+}
+
+std::span<const StageInfo> stages() {
+  return table;
+}
+const StageInfo& info_of(Stage stage) {
+  return table[index_of(stage)];
+}
+std::string_view name_of(Stage stage) {
+  return info_of(stage).name;
+}
+
+std::vector<Stage> readings_of(std::string_view name) {
+  for (const Ambiguous& entry : ambiguous)
+    if (entry.word == last_part(name)) return entry.readings;
+  return {};
+}
+
+std::vector<std::string_view> ambiguous_words() {
+  std::vector<std::string_view> words;
+  for (const Ambiguous& entry : ambiguous) words.push_back(entry.word);
+  return words;
+}
+
+std::optional<Stage> find_stage(std::string_view name) {
+  const std::string_view word = last_part(name);
+  for (const StageInfo& info : table)
+    if (info.name == word || has_word(info.aliases, word)) return info.stage;
+  if (const std::vector<Stage> readings = readings_of(name); !readings.empty()) {
+    std::string choices;
+    for (Stage stage : readings)
+      choices += fmt::format("{}{}", choices.empty() ? "" : " or ", name_of(stage));
+    fail("'{}' means several things in the field: say {}", name, choices);
+  }
+  return std::nullopt;
+}
+
+Stage stage_named(std::string_view name) {
+  if (const std::optional<Stage> stage = find_stage(name)) return *stage;
+  std::vector<std::string_view> names;
+  for (const StageInfo& info : table) names.push_back(info.name);
+  const std::string meant = did_you_mean(name, names);
+  fail("no stage is called '{}'{}", name,
+       meant.empty() ? "; `mha-inspect stages` lists them" : meant);
+}
+
+} // namespace mha

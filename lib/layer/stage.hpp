@@ -1,0 +1,102 @@
+#pragma once
+// The table of stages: every intermediate of attention under its one name. Help, `mha-inspect
+// stages`, docs/stages.md and the tests print or loop over it.
+
+#include <mha/system/error.hpp>
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The stages, in the order of the computation.
+enum class Stage : std::uint8_t {
+  x,
+  q,
+  k,
+  v,
+  q_norm,
+  k_norm,
+  q_rope,
+  k_rope,
+  k_all,
+  v_all,
+  scores,
+  scaled,
+  capped,
+  biased,
+  masked,
+  row_max,
+  shifted,
+  exp,
+  row_sum,
+  logsumexp,
+  weights,
+  head_out,
+  head_result,
+  concat,
+  output,
+  residual,
+};
+inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::residual) + 1;
+
+/// How a stage exists while the layer is computed.
+enum class Kind : std::uint8_t {
+  token,       ///< a whole tensor, one row a token
+  map,         ///< T × S a head, in blocks of 256 queries
+  row,         ///< one number a query and head
+  head_result, ///< T × d_model a head, in blocks of 256 queries
+};
+
+/// The letters of shapes (docs/stages.md): T queries, S keys, H heads.
+enum class Letter : std::uint8_t { T, S, S_all, H, H_kv, d_model, d_k, d_v, H_d_v, d_out };
+/// "d_model", "H·d_v" …
+std::string_view name_of(Letter letter);
+
+/// What an axis counts, for selections and labels.
+enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
+Axis axis_of(Letter letter);
+
+/// One row of the table.
+struct StageInfo {
+  Stage stage;
+  std::string_view name;
+  Kind kind;
+  std::vector<Letter> letters; ///< the shape, without the batch axis
+  std::string_view value;      ///< the formula, short: "X W_q + b_q"
+  std::string_view text;       ///< what it is, in words
+  std::string_view part;       ///< when it is part of a layer: "always", "if …"
+  std::vector<Stage>
+      inputs; ///< computed from; one that a layer does not have stands for its own inputs
+  std::string_view aliases; ///< other tools' names, separated by spaces
+};
+
+std::span<const StageInfo> stages();
+const StageInfo& info_of(Stage stage);
+std::string_view name_of(Stage stage);
+
+/// A set of stages.
+using StageSet = std::bitset<stage_count>;
+inline std::size_t index_of(Stage stage) {
+  return static_cast<std::size_t>(stage);
+}
+inline bool contains(const StageSet& set, Stage stage) {
+  return set.test(index_of(stage));
+}
+
+/// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
+/// it is no stage. Throws Error for a word that means several things, naming the choices.
+std::optional<Stage> find_stage(std::string_view name);
+/// The same, but an unknown name throws Error with "did you mean".
+Stage stage_named(std::string_view name);
+/// The stages that an ambiguous word of the field may mean ("attn_weights"); empty for other words.
+std::vector<Stage> readings_of(std::string_view name);
+/// The words that have several.
+std::vector<std::string_view> ambiguous_words();
+
+} // namespace mha

@@ -1,0 +1,169 @@
+#include <mha/lint/lint.hpp>
+
+#include <mha/layer/names.hpp>
+#include <mha/lint/lint_masks.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+const LintPart* find(const LintSubject& subject, std::string_view name) {
+  const auto at = std::find_if(subject.parts.begin(), subject.parts.end(),
+                               [&](const LintPart& part) { return part.name == name; });
+  return at == subject.parts.end() ? nullptr : &*at;
+}
+
+/// W_qkv holds queries', keys' and values' columns: three equal parts only where H_kv = H.
+void find_thirds(const LintSubject& subject, Texts& texts) {
+  const LintPart* fused = find(subject, "W_qkv");
+  if (!fused || fused->tensor.rank() != 2) return;
+  const bool columns = subject.loaded && subject.loaded->layer.settings.columns;
+  const std::size_t width = fused->tensor.shape()[columns ? 0 : 1];
+  if (!subject.loaded) {
+    if (width % 3 != 0)
+      texts.push_back(fmt::format(
+          "{} has {} columns, which are no three equal parts: key/value heads are fewer than query "
+          "heads; give --num-heads and --num-kv-heads",
+          fused->source, width));
+    return;
+  }
+  const Dims& d = subject.loaded->layer.dims;
+  if (d.H == d.H_kv && d.d_k == d.d_v) return;
+  const std::size_t q = d.H * d.d_k, k = d.H_kv * d.d_k, v = d.H_kv * d.d_v;
+  texts.push_back(fmt::format(
+      "{} holds {} columns of queries, {} of keys, {} of values: its thirds (chunk(3)) are none of "
+      "them. Split it at {} and {}{}",
+      fused->source, q, k, v, q, q + k,
+      subject.loaded->layer.settings.qkv_order == QkvOrder::qkv
+          ? ""
+          : " of its columns in the order q, k, v; here they lie in another (qkv_order)"));
+}
+
+/// A square matrix from elsewhere: (in, out) and (out, in) both fit, and nn.Linear has the latter.
+void find_unproven_squares(const LintSubject& subject, Texts& texts) {
+  if (!subject.loaded) return;
+  for (const Origin& origin : subject.loaded->origins) {
+    if (!origin.name.starts_with("W_") || !origin.orientation_unknown) continue;
+    if (origin.shape.size() != 2 || origin.shape[0] != origin.shape[1]) continue;
+    texts.push_back(fmt::format(
+        "{} is square, {}: taken as (in, out), applied as X W. Nothing proves it, and PyTorch's "
+        "nn.Linear stores (out, in): say which, {}=FILE@IO or @OI",
+        origin.source, to_string(origin.shape), origin.name));
+  }
+}
+
+/// Stages, masks and biases show −inf where a query may not attend.
+bool may_be_infinite(std::string_view name) {
+  for (std::string_view other : {"mask", "key_padding_mask", "bias", "relative_bias", "sinks",
+                                 "biased", "masked", "row_max", "shifted", "logsumexp"})
+    if (name == other) return true;
+  return false;
+}
+
+void find_not_finite(const LintSubject& subject, Texts& texts) {
+  for (const LintPart& part : subject.parts) {
+    const Summary& s = part.summary;
+    const std::size_t infinite = may_be_infinite(part.name) ? 0 : s.infinite;
+    if (s.nan + infinite == 0) continue;
+    std::size_t at = 0;
+    while (at < part.tensor.count()) {
+      const double value = value_at(part.tensor, at);
+      if (std::isnan(value) || (infinite > 0 && std::isinf(value))) break;
+      ++at;
+    }
+    std::vector<std::size_t> place(part.tensor.rank());
+    for (std::size_t axis = place.size(); axis-- > 0; at /= part.tensor.shape()[axis])
+      place[axis] = at % part.tensor.shape()[axis];
+    std::string what;
+    if (s.nan > 0) what = fmt::format("{} NaN", s.nan);
+    if (infinite > 0) what += fmt::format("{}{} infinite", what.empty() ? "" : " and ", infinite);
+    texts.push_back(fmt::format("{} has {} of {} numbers, the first at [{}]: everything computed "
+                                "from them is lost; look at how the file was written",
+                                part.source, what, s.count, fmt::join(place, ", ")));
+  }
+}
+
+/// Weights that are given must be rows of a softmax: without sinks they sum to 1, or are all 0.
+void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
+  if (!subject.loaded) return;
+  const Layer& layer = subject.loaded->layer;
+  if (!layer.has_given(Stage::weights) || !layer.sinks.empty()) return;
+  const Tensor& weights = layer.given[index_of(Stage::weights)]; // B, H, T, S
+  const LintPart* part = find(subject, name_of(Stage::weights));
+  const bool half = part && size_of(part->tensor.dtype()) == 2;
+  const double bound = half ? 2e-2 : 1e-3; // S roundings
+  const std::size_t S = layer.dims.S_all, rows = S == 0 ? 0 : weights.count() / S;
+  std::size_t wrong = 0, worst_row = 0;
+  double worst = 1;
+  for (std::size_t row = 0; row < rows; ++row) {
+    double sum = 0;
+    for (std::size_t j = 0; j < S; ++j) sum += value_at(weights, row * S + j);
+    if (sum == 0 || std::abs(sum - 1) <= bound || std::isnan(sum)) continue;
+    ++wrong;
+    if (std::abs(sum - 1) > std::abs(worst - 1)) worst = sum, worst_row = row;
+  }
+  if (wrong == 0) return;
+  const std::size_t T = layer.dims.T;
+  texts.push_back(fmt::format(
+      "{}: {} of {} rows do not sum to 1 (head {} query {}: {:.6g}). Dropout left on, weights of "
+      "another axis, or a sink that was dropped: save them in eval mode, and check the axes",
+      part ? part->source : "weights", wrong, rows, worst_row / T % layer.dims.H, worst_row % T,
+      worst));
+}
+
+/// Mistakes are factors: √d_k, √H, 2. A scale a hair beside 1/√d_k was chosen, and a family knows
+/// its own.
+void find_other_scale(const LintSubject& subject, Texts& texts) {
+  if (!subject.loaded) return;
+  const LoadedLayer& loaded = *subject.loaded;
+  const Layer& layer = loaded.layer;
+  const auto origin = layer.settings.origins.find("scale");
+  if (origin == layer.settings.origins.end() || layer.dims.d_k == 0) return;
+  if (loaded.naming != "canonical" && !origin->second.starts_with("--")) return;
+  // A bilinear form, X W Xᵀ, has no W_k and wants no scale.
+  if (!layer.X.empty() && layer.W_k.empty() && !layer.has_given(Stage::k)) return;
+  const double usual = 1 / std::sqrt(static_cast<double>(layer.dims.d_k)), scale = layer.scale();
+  const double factor = scale / usual;
+  if (factor > 0.95 && factor < 1.05) return;
+  texts.push_back(
+      fmt::format("scale is {:.6g} ({}), not 1/√d_k = 1/√{} = {:.6g}: scores are {:.4g} times what "
+                  "they would be. If that is not meant, leave it out",
+                  scale, origin->second, layer.dims.d_k, usual, factor));
+}
+
+constexpr std::array all_checks{
+    Check{"mask.named_bias", "a causal mask's buffer that is called bias", find_mask_named_bias},
+    Check{"weight.thirds", "a fused weight whose thirds cannot be q, k, v", find_thirds},
+    Check{"weight.orientation", "a square weight whose orientation nothing proves",
+          find_unproven_squares},
+    Check{"mask.inverted", "a boolean mask whose true entries are the wrong triangle",
+          find_inverted_mask},
+    Check{"mask.rows", "queries that may attend to no key", find_masked_rows},
+    Check{"mask.constant", "a finite mask constant inside the range of the scores",
+          find_small_mask_constant},
+    Check{"weights.sum", "given weights whose rows do not sum to 1", find_rows_that_do_not_sum},
+    Check{"numbers.finite", "NaN or infinity in weights and inputs", find_not_finite},
+    Check{"scale", "a scale that is not 1/√d_k", find_other_scale},
+};
+
+} // namespace
+
+std::span<const Check> checks() {
+  return all_checks;
+}
+
+std::vector<Finding> lint(const LintSubject& subject) {
+  std::vector<Finding> findings;
+  for (const Check& check : all_checks) {
+    std::vector<std::string> texts;
+    check.run(subject, texts);
+    for (std::string& text : texts) findings.push_back({check.name, std::move(text)});
+  }
+  return findings;
+}
+
+} // namespace mha

@@ -1,0 +1,100 @@
+#include <mha/load/check_settings.hpp>
+
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Why a setting has no effect on this layer; "" if it has.
+std::string idle(const Layer& layer, std::string_view name) {
+  const Settings& s = layer.settings;
+  const auto any_of = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  // A stage that the computation starts from makes what comes before it idle.
+  const auto replaced = [&](Stage own) -> std::string {
+    for (std::size_t i = index_of(own); i <= index_of(Stage::weights); ++i) {
+      const StageInfo& info = stages()[i];
+      const bool replaces = info.kind == Kind::map || info.stage == own;
+      if (replaces && layer.has_given(info.stage))
+        return fmt::format("the computation starts at {}", info.name);
+    }
+    return "";
+  };
+  const auto rope = [&] { return s.rope == Rope::none ? "rope is none" : ""; };
+  const auto scaling = [&](bool used) {
+    return used ? std::string(rope())
+                : fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
+  };
+
+  if (any_of({"rope_base", "rope_dims", "rope_offset", "rope_scaling"})) return rope();
+  if (name == "rope_factor") return scaling(s.rope_scaling != RopeScaling::none);
+  if (any_of({"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_length"}))
+    return scaling(s.rope_scaling == RopeScaling::llama3);
+  if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
+  const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
+  if (any_of({"qk_norm_eps", "qk_norm_one_plus"}) && !normed)
+    return "there is no q_norm.weight and no k_norm.weight";
+  if (any_of({"relative_bidirectional", "relative_max_distance"}) && layer.relative_bias.empty())
+    return "there is no relative_bias";
+  if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&
+      s.alibi == Alibi::none && layer.relative_bias.empty())
+    return "the layer is not causal and has no window";
+  if (name == "rope" && s.rope != Rope::none) return replaced(Stage::scores);
+  if (name == "scale") return replaced(Stage::scaled);
+  if (name == "softcap" && s.softcap > 0) return replaced(Stage::capped);
+  if (name == "alibi" && s.alibi != Alibi::none) return replaced(Stage::biased);
+  if (any_of({"causal", "window_left", "window_right"})) return replaced(Stage::masked);
+  return "";
+}
+
+} // namespace
+
+void check_settings(const Layer& layer, const std::string& head_source,
+                    const std::string& output_source, std::vector<std::string>& notes) {
+  const Settings& s = layer.settings;
+  const Dims& d = layer.dims;
+  const auto origin = [&](const char* name) {
+    const auto at = s.origins.find(name);
+    return at == s.origins.end() ? std::string("default") : at->second;
+  };
+  if (s.input_norm == InputNorm::checkpoint)
+    fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give "
+         "layer or rms",
+         origin("input_norm"));
+  const StageSet available = available_stages(layer);
+  const auto any_of = [&](std::initializer_list<Stage> stages) {
+    return std::ranges::any_of(stages, [&](Stage stage) { return contains(available, stage); });
+  };
+  const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
+  if (s.rope != Rope::none && any_of({Stage::q, Stage::q_norm, Stage::k, Stage::k_norm}) &&
+      (rotated > d.d_k || rotated % 2 != 0))
+    fail("{}: rope rotates {} dimensions, a head of {} has {}: expected an even number up to that",
+         origin(s.rope_dims == 0 ? "rope" : "rope_dims"), rotated, head_source, d.d_k);
+  if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor >= s.rope_high_freq_factor)
+    fail("{}: rope_low_freq_factor is {}, rope_high_freq_factor {}: the first must be the smaller "
+         "one",
+         origin(s.origins.count("rope_low_freq_factor") ? "rope_low_freq_factor"
+                                                        : "rope_high_freq_factor"),
+         s.rope_low_freq_factor, s.rope_high_freq_factor);
+  if (s.residual && !layer.X.empty() && d.d_model != d.d_out)
+    fail("{}: residual adds X, {} wide, and the output of {}, {} wide: the widths differ",
+         origin("residual"), d.d_model, output_source, d.d_out);
+
+  if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
+    notes.push_back(why_no_scale(layer));
+  for (const auto& [name, from] : s.origins)
+    if (from.starts_with("--"))
+      if (const std::string why = idle(layer, name); !why.empty())
+        notes.push_back(fmt::format("{} changes nothing: {}", from, why));
+  if (s.rope == Rope::none && !layer.positions.empty())
+    notes.emplace_back("positions change nothing: rope is none");
+  if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))
+    notes.emplace_back(
+        "norm.weight and norm.bias change nothing: input_norm is none; layer or rms applies them");
+}
+
+} // namespace mha

@@ -1,0 +1,47 @@
+// BART, M2M100, MBart, Marian, Pegasus, OPT: {self_attn,encoder_attn}.{q,k,v,out}_proj, (out, in),
+// all with biases. Which of them normalise before attention only config.json knows.
+
+#include <mha/load/families/bart.hpp>
+
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.expect_models(
+      {"bart", "mbart", "m2m_100", "marian", "pegasus", "blenderbot", "blenderbot-small", "opt"});
+  take_bart(to);
+  const bool opt = group.is_model({"opt"});
+  if (group.is_model({"bart", "marian", "blenderbot-small"}) ||
+      (opt && !to.is_true({"do_layer_norm_before"}, true)))
+    to.normalises_after();
+  else if (opt || group.is_model({"mbart", "m2m_100", "pegasus", "blenderbot"}))
+    normalises_before(to);
+}
+
+} // namespace
+
+void take_bart(Translation& to) {
+  const Group& group = to.group();
+  to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
+  const bool decoder = group.within({"decoder."}), cross = group.within({"encoder_attn"});
+  if (decoder)
+    to.set_from_config("num_heads", {"decoder_attention_heads", "num_attention_heads"});
+  else
+    to.set_from_config("num_heads", {"encoder_attention_heads", "num_attention_heads"});
+  if (decoder && !cross) to.set("causal", "true");
+  if (cross) to.note("cross-attention: X_kv is the encoder's output");
+}
+
+void normalises_before(Translation& to) {
+  const Group& group = to.group();
+  const char* norm =
+      group.within({"encoder_attn"}) ? "encoder_attn_layer_norm" : "self_attn_layer_norm";
+  to.normalises(NormKind::layer, {group.parent() + norm}, {"layer_norm_eps"}, 1e-5);
+}
+
+const Family bart{"bart", "BART", bart_needs, bart_knows, nullptr, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,17 @@
+#pragma once
+// q_proj, k_proj, v_proj, out_proj under self_attn and encoder_attn: BART, OPT, Whisper, CLIP.
+
+#include <mha/load/families/family.hpp>
+
+namespace mha::naming {
+
+inline constexpr std::string_view bart_needs =
+    "q_proj.weight k_proj.weight v_proj.weight out_proj.weight";
+inline constexpr std::string_view bart_knows = "q_proj.bias k_proj.bias v_proj.bias out_proj.bias";
+
+/// The projections, the encoder's or decoder's heads, causal in the decoder's self-attention.
+void take_bart(Translation& to);
+/// self_attn_layer_norm, or encoder_attn_layer_norm in cross-attention, before attention.
+void normalises_before(Translation& to);
+
+} // namespace mha::naming

@@ -1,0 +1,26 @@
+// CLIP and SigLIP as Hugging Face has them: BART's names, layer_norm1 before attention; CLIP's text
+// tower is causal, SigLIP's is not.
+
+#include <mha/load/families/bart.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return group.beside("layer_norm1.weight");
+}
+
+void translate(const Group& group, Translation& to) {
+  take_bart(to);
+  if (group.within({"text_model"}) && !group.is_model({"siglip", "siglip2", "siglip_text_model"}))
+    to.set("causal", "true");
+  to.normalises(NormKind::layer, {group.parent() + "layer_norm1"}, {"layer_norm_eps"}, 1e-5);
+}
+
+} // namespace
+
+const Family clip{"clip", "CLIP", bart_needs, bart_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,53 @@
+// Falcon: self_attention.query_key_value (out, in) in three layouts: the new decoder architecture
+// has, per key/value head, its queries, its key, its value; multi_query all queries, one key, one
+// value; the oldest each head's query, key and value. Rotary embedding, or ALiBi that is scaled
+// with the scores.
+
+#include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  if (group.configured("model_type"))
+    return group.is_model({"falcon", "RefinedWeb", "RefinedWebModel"});
+  return group.within({"self_attention."});
+}
+
+void set_layout(const Group& group, Translation& to) {
+  const Shape s = group.shape("query_key_value.weight");
+  const bool threefold = s.size() == 2 && s[0] == 3 * s[1];
+  const bool grouped = to.is_true({"new_decoder_architecture"}, group.beside("ln_attn.weight"));
+  if (grouped) {
+    to.take_fused("query_key_value", "per_group");
+    to.set_from_config("num_kv_heads", {"num_kv_heads", "n_head_kv"});
+  } else if (to.is_true({"multi_query"}, !threefold)) {
+    to.take_fused("query_key_value", "qkv");
+    to.set("num_kv_heads", "1");
+  } else {
+    to.take_fused("query_key_value", "per_group");
+  }
+}
+
+void translate(const Group& group, Translation& to) {
+  to.set_from_config("num_heads", {"num_attention_heads", "n_head"});
+  set_layout(group, to);
+  to.take_output("dense");
+  to.set("causal", "true");
+  if (to.is_true({"alibi"}))
+    to.set("alibi", "falcon", "config.json");
+  else
+    set_rotary(to, {.style = "half"});
+  to.normalises(NormKind::layer, {group.parent() + "ln_attn", group.parent() + "input_layernorm"},
+                {"layer_norm_epsilon"}, 1e-5);
+}
+
+} // namespace
+
+const Family falcon{
+    "falcon",   "Falcon", "query_key_value.weight dense.weight", "query_key_value.bias dense.bias",
+    recognises, translate};
+
+} // namespace mha::naming

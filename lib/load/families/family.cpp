@@ -1,0 +1,222 @@
+#include <mha/load/families/family.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace mha::naming {
+
+const io::Entry* Group::find(std::string_view name) const {
+  const auto at = tensors.find(name);
+  return at == tensors.end() ? nullptr : at->second;
+}
+
+bool Group::holds(const io::Entry& entry) const {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& tensor) { return tensor.second == &entry; });
+}
+
+Shape Group::shape(std::string_view name) const {
+  const io::Entry* entry = find(name);
+  return entry ? entry->shape : Shape{};
+}
+
+std::string Group::parent(std::size_t levels) const {
+  std::string name = prefix;
+  for (std::size_t i = 0; i < levels && !name.empty(); ++i) {
+    name.pop_back(); // the dot
+    const std::size_t dot = name.find_last_of("./");
+    name = dot == std::string::npos ? "" : name.substr(0, dot + 1);
+  }
+  return name;
+}
+
+std::optional<std::size_t> Group::number() const {
+  return layer_number(prefix);
+}
+
+bool Group::within(std::initializer_list<std::string_view> parts) const {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return prefix.find(part) != std::string::npos; });
+}
+
+std::optional<std::string> Group::configured(std::initializer_list<std::string_view> keys) const {
+  std::vector<std::string_view> sections{"", "text_config.", "language_config.", "llm_config."};
+  const auto vision = config->lower_bound("vision_config.");
+  const bool has_vision = vision != config->end() && vision->first.starts_with("vision_config.");
+  if (has_vision && within({"vision", "visual"}))
+    sections = {"vision_config."};
+  else if (within({"decoder."}))
+    sections.emplace_back("decoder.");
+  else if (within({"encoder."}))
+    sections.emplace_back("encoder.");
+  for (std::string_view section : sections)
+    for (std::string_view key : keys)
+      if (const auto at = config->find(std::string(section) + std::string(key));
+          at != config->end() && at->second != "null")
+        return at->second;
+  return std::nullopt;
+}
+
+std::optional<double> Group::configured_number(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = configured(keys);
+  if (!text) return std::nullopt;
+  double value = 0;
+  const char* last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, value);
+  if (error != std::errc{} || end != last)
+    fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
+  return value;
+}
+
+bool Group::is_model(std::initializer_list<std::string_view> types) const {
+  const auto top = config->find("model_type");
+  const std::optional<std::string> part = configured("model_type");
+  const auto text = config->find("text_config.model_type");
+  return std::any_of(types.begin(), types.end(), [&](std::string_view type) {
+    return (part && *part == type) || (top != config->end() && top->second == type) ||
+           (text != config->end() && text->second == type);
+  });
+}
+
+std::string Translation::source_of(std::string_view name) const {
+  const io::Entry* entry = group_.find(name);
+  return fmt::format("{}: {}", group_.contents->name,
+                     entry ? entry->name : group_.prefix + std::string(name));
+}
+
+void Translation::take(std::string_view canonical, std::string_view name) {
+  if (group_.has(name)) put(canonical, read(name), name);
+}
+
+void Translation::take_linear(std::string_view canonical, std::string_view name) {
+  const io::Entry* entry = group_.find(name);
+  if (!entry) return;
+  if (entry->shape.size() != 2)
+    fail("{} is {}: a matrix expected, (out, in)", source_of(name), to_string(entry->shape));
+  put(canonical, transposed(entry->read()), name);
+}
+
+void Translation::take_projections(std::string_view q, std::string_view k, std::string_view v,
+                                   std::string_view o) {
+  for (const auto& [letter, module] :
+       {std::pair("q", q), std::pair("k", k), std::pair("v", v), std::pair("o", o)}) {
+    take_linear(fmt::format("W_{}", letter), fmt::format("{}.weight", module));
+    take(fmt::format("b_{}", letter), fmt::format("{}.bias", module));
+  }
+}
+
+void Translation::take_output(std::string_view o) {
+  take_linear("W_o", fmt::format("{}.weight", o)), take("b_o", fmt::format("{}.bias", o));
+}
+
+void Translation::take_fused(std::string_view module, std::string_view order) {
+  take_linear("W_qkv", fmt::format("{}.weight", module));
+  take("b_qkv", fmt::format("{}.bias", module));
+  set("qkv_order", order);
+}
+
+void Translation::put(std::string_view canonical, Tensor tensor, std::string_view name) {
+  parts[std::string(canonical)] = {std::move(tensor), source_of(name)};
+}
+
+Tensor Translation::read(std::string_view name) const {
+  const io::Entry* entry = group_.find(name);
+  if (!entry) fail("{} is missing", source_of(name));
+  return entry->read();
+}
+
+void Translation::take_elsewhere(std::string_view canonical, std::string_view whole_name) {
+  if (const io::Entry* entry = group_.elsewhere(whole_name))
+    parts[std::string(canonical)] = {entry->read(),
+                                     fmt::format("{}: {}", group_.contents->name, whole_name)};
+}
+
+void Translation::set(std::string_view setting, std::string_view value, std::string_view origin) {
+  settings.push_back(
+      {std::string(setting), std::string(value),
+       origin.empty() ? fmt::format("{} names", family_.title) : std::string(origin)});
+}
+
+bool Translation::set_from_config(std::string_view setting,
+                                  std::initializer_list<std::string_view> keys) {
+  const std::optional<std::string> value = group_.configured(keys);
+  if (value) set(setting, *value, "config.json");
+  return value.has_value();
+}
+
+bool Translation::is_true(std::initializer_list<std::string_view> keys, bool otherwise) const {
+  const std::optional<std::string> text = group_.configured(keys);
+  return text ? *text == "true" || *text == "1" : otherwise;
+}
+
+std::optional<std::string> Translation::option(std::string_view setting) const {
+  const auto at = options_.find(setting);
+  return at == options_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::optional<std::size_t> Translation::count(std::string_view setting) const {
+  std::optional<std::string> text = option(setting);
+  if (!text)
+    for (const FamilySetting& own : settings)
+      if (own.name == setting) text = own.value;
+  if (!text) return std::nullopt;
+  Settings parsed; // says what is wrong with the number
+  mha::set(parsed, setting, *text, option(setting) ? "options" : "config.json");
+  return setting == "num_heads" ? parsed.num_heads : parsed.num_kv_heads;
+}
+
+std::optional<std::size_t> Translation::head_width() const {
+  const std::size_t heads = count("num_heads").value_or(0);
+  if (heads == 0) return std::nullopt;
+  if (const auto q = parts.find("W_q"); q != parts.end() && q->second.tensor.rank() == 2)
+    return q->second.tensor.shape()[1] / heads;
+  if (const auto fused = parts.find("W_qkv"); fused != parts.end())
+    return fused->second.tensor.shape().back() /
+           (heads + 2 * count("num_kv_heads").value_or(heads));
+  return std::nullopt;
+}
+
+void Translation::normalises(NormKind kind, std::initializer_list<std::string> modules,
+                             std::initializer_list<std::string_view> eps_keys, double eps) {
+  norm.kind = kind;
+  norm.file = group_.contents->name;
+  norm.module = *modules.begin();
+  for (const std::string& module : modules)
+    if (const io::Entry* weight = group_.elsewhere(module + ".weight"); weight && !norm.weight) {
+      norm.module = module, norm.weight = weight;
+      norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + ".bias");
+    }
+  if (!set_from_config("input_norm_eps", eps_keys)) set("input_norm_eps", fmt::format("{}", eps));
+}
+
+void Translation::expect_models(std::initializer_list<std::string_view> types) {
+  const std::optional<std::string> type = group_.configured("model_type");
+  if (type && !group_.is_model(types))
+    note(fmt::format("config.json says model_type '{}', which is not known here: its tensors are "
+                     "named as {}'s and read so",
+                     *type, family_.title));
+}
+
+void Translation::refuse(std::initializer_list<std::string_view> names,
+                         std::string_view what) const {
+  for (std::string_view name : names)
+    if (group_.has(name)) fail("{}: {} is not supported", source_of(name), what);
+}
+
+void Translation::pass_over(std::initializer_list<std::string_view> names, std::string_view what) {
+  for (std::string_view name : names)
+    if (group_.has(name)) note(fmt::format("{} is {}: passed over", source_of(name), what));
+}
+
+void Translation::note_square(std::string_view canonical, std::string_view name,
+                              std::string_view taken, std::string_view otherwise,
+                              std::string_view choose) {
+  const Shape shape = group_.shape(name);
+  if (shape.size() == 2 && shape[0] == shape[1])
+    note(fmt::format("{} is square, {}: taken as {}, as {} names have it; --naming {} or "
+                     "{}=FILE:TENSOR@{} reads it the other way",
+                     source_of(name), to_string(shape), taken, family_.title, choose, canonical,
+                     otherwise));
+}
+
+} // namespace mha::naming

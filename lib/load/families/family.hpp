@@ -1,0 +1,185 @@
+#pragma once
+// How checkpoints of a model family name an attention layer's tensors, and what they mean.
+
+#include <mha/files/contents.hpp>
+#include <mha/load/assemble.hpp>
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mha::naming {
+
+using Config = std::map<std::string, std::string>;
+/// The settings that the user chose, by name: they win, and a family may need one (the heads).
+using Options = std::map<std::string, std::string, std::less<>>;
+
+/// The tensors of one attention layer, as a family names them: everything that begins with
+/// `prefix`.
+struct Group {
+  std::string prefix; ///< "model.layers.0.self_attn."
+  const io::Contents* contents = nullptr;
+  const Config* config = nullptr; ///< config.json, flattened; never null
+  /// By the name after the prefix, with dots between its parts: "query.kernel" for
+  /// "…/query/kernel:0".
+  std::map<std::string, const io::Entry*, std::less<>> tensors;
+
+  bool has(std::string_view name) const { return tensors.find(name) != tensors.end(); }
+  const io::Entry* find(std::string_view name) const;
+  /// Whether it is one of these tensors.
+  bool holds(const io::Entry& entry) const;
+  /// The shape of a tensor; () if it is not there.
+  Shape shape(std::string_view name) const;
+  /// A tensor elsewhere in the file, by its whole name, or nullptr.
+  const io::Entry* elsewhere(std::string_view whole_name) const {
+    return contents->find(whole_name);
+  }
+  /// Whether a tensor with this name after parent(levels) is in the file.
+  bool beside(std::string_view name, std::size_t levels = 1) const {
+    return elsewhere(parent(levels) + std::string(name)) != nullptr;
+  }
+  /// The prefix without its last `levels` components: "model.layers.0." for one.
+  std::string parent(std::size_t levels = 1) const;
+  /// The layer's number in the prefix.
+  std::optional<std::size_t> number() const;
+  /// Whether one of these is part of the prefix.
+  bool within(std::initializer_list<std::string_view> parts) const;
+  /// A value of config.json: the first of `keys` that is there. In a model of several parts, the
+  /// values of the part that the prefix names (vision_config), else those of text_config too.
+  std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
+  std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
+  /// A number of config.json; throws Error if it is none.
+  std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const;
+  /// Whether config.json's model_type is one of these.
+  bool is_model(std::initializer_list<std::string_view> types) const;
+};
+
+struct Family;
+
+enum class NormKind : std::uint8_t { unknown, none, layer, rms };
+
+/// The normalisation before attention, for input_norm = checkpoint.
+struct InputNormalisation {
+  NormKind kind = NormKind::unknown;
+  std::string file;   ///< what holds it, for messages
+  std::string module; ///< "model.layers.0.input_layernorm"
+  const io::Entry* weight = nullptr;
+  const io::Entry* bias = nullptr;
+  bool one_plus = false; ///< the file holds w, the layer multiplies by 1 + w
+  bool needs_weight = true;
+};
+
+/// What a family makes of a group: canonical tensors, the family's settings, remarks.
+class Translation {
+public:
+  Translation(const Group& group, const Family& family, const Options& options)
+      : group_(group), family_(family), options_(options) {}
+
+  /// A tensor as it is, under a canonical name; nothing happens if the group does not have it.
+  void take(std::string_view canonical, std::string_view name);
+  /// A weight stored (out, in), as nn.Linear does: transposed.
+  void take_linear(std::string_view canonical, std::string_view name);
+  /// W_q … W_o and their biases from four modules' .weight (out, in) and .bias.
+  void take_projections(std::string_view q, std::string_view k, std::string_view v,
+                        std::string_view o);
+  /// The output projection alone: W_o and b_o.
+  void take_output(std::string_view o);
+  /// W_qkv (out, in) and b_qkv of one module, whose outputs lie in `order` (the setting qkv_order).
+  void take_fused(std::string_view module, std::string_view order);
+  /// A tensor made by the family (a part of a fused weight).
+  void put(std::string_view canonical, Tensor tensor, std::string_view name);
+  /// A tensor of the group, read; throws Error if it is not there.
+  Tensor read(std::string_view name) const;
+  /// A tensor elsewhere in the file, by its whole name, under a canonical name.
+  void take_elsewhere(std::string_view canonical, std::string_view whole_name);
+
+  /// A setting of the family; `origin` says where it comes from, "" = the family's names.
+  void set(std::string_view setting, std::string_view value, std::string_view origin = "");
+  /// A setting from config.json, if one of the keys is there and not null; whether it was.
+  bool set_from_config(std::string_view setting, std::initializer_list<std::string_view> keys);
+  /// A number of config.json; throws Error if it is none.
+  std::optional<double> number(std::initializer_list<std::string_view> keys) const {
+    return group_.configured_number(keys);
+  }
+  bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const;
+  /// A setting that the user chose.
+  std::optional<std::string> option(std::string_view setting) const;
+  /// num_heads or num_kv_heads, as the user or the family has set it.
+  std::optional<std::size_t> count(std::string_view setting) const;
+  /// The width of a head, from the tensors taken so far and the heads.
+  std::optional<std::size_t> head_width() const;
+
+  /// Attention's input was normalised by the first of `modules` that the file has (whole names).
+  /// The epsilon is config.json's, under one of the keys, or `eps`.
+  void normalises(NormKind kind, std::initializer_list<std::string> modules,
+                  std::initializer_list<std::string_view> eps_keys, double eps);
+  void normalises_after() { norm.kind = NormKind::none; }
+
+  void note(std::string text) { notes.push_back(std::move(text)); }
+  /// A note where config.json names a model that this family was not written for.
+  void expect_models(std::initializer_list<std::string_view> types);
+  /// Throws Error where one of the group's tensors belongs to a computation that is not supported.
+  void refuse(std::initializer_list<std::string_view> names, std::string_view what) const;
+  /// A note where a tensor is a buffer that looks like something else.
+  void pass_over(std::initializer_list<std::string_view> names, std::string_view what);
+  /// A note on a square matrix, of which nothing but its names tells how it lies.
+  void note_square(std::string_view canonical, std::string_view name, std::string_view taken,
+                   std::string_view otherwise, std::string_view choose);
+  /// What begins messages: "data/llama: model.layers.0.self_attn.q_proj.weight".
+  std::string source_of(std::string_view name) const;
+  const Group& group() const { return group_; }
+
+  struct FamilySetting {
+    std::string name, value, origin;
+  };
+  Parts parts;
+  std::vector<FamilySetting> settings;
+  std::vector<std::string> notes;
+  InputNormalisation norm;
+
+private:
+  const Group& group_;
+  const Family& family_;
+  const Options& options_;
+};
+
+/// One family.
+struct Family {
+  std::string_view name;  ///< for --naming: "llama"
+  std::string_view title; ///< for people: "LLaMA"
+  /// Names of tensors, after the prefix, separated by spaces; the prefix is what is before them. A
+  /// group without one of `needs` is none; "a|b" is one of the two, and # stands for a number.
+  std::string_view needs;
+  /// Other names that it knows.
+  std::string_view knows;
+  /// Whether a group of such tensors is of this family, by names, shapes and config.json; nullptr:
+  /// always.
+  bool (*recognises)(const Group& group);
+  /// Canonical, contiguous (in, out) weights, and the settings that the family implies.
+  void (*translate)(const Group& group, Translation& translation);
+};
+
+/// All families, the more particular before the more general.
+std::span<const Family* const> families();
+/// By name; throws Error with the choices and "did you mean".
+const Family& family_named(std::string_view name);
+
+/// A layer found in a file.
+struct Found {
+  std::string id; ///< "0", "decoder.3.cross"; "" for a lone layer without a number
+  Group group;
+  const Family* family = nullptr;
+};
+
+/// The layers that the contents hold, in the file's numbering. `only`: one family by name, or "".
+/// Ids are numbers where these tell the layers apart, else "encoder.0", "decoder.0",
+/// "decoder.0.cross", else the whole prefix.
+std::vector<Found> find_layers(const io::Contents& contents, const Config& config,
+                               std::string_view only);
+
+/// The number in a prefix or id: "model.layers.12.self_attn." → 12, "encoder/layer_3/" → 3.
+std::optional<std::size_t> layer_number(std::string_view prefix);
+
+} // namespace mha::naming

@@ -1,0 +1,160 @@
+// Which tensors of a file are attention layers, of which family, under which numbers.
+
+#include <mha/load/families/family.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace mha::naming {
+
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> list;
+  while (!text.empty()) {
+    const std::size_t end = text.find(at);
+    if (end != 0) list.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return list;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// A tensor's name as families write it: dots between the parts, without TensorFlow's ":0".
+std::string dotted(std::string name) {
+  if (name.ends_with(":0")) name.resize(name.size() - 2);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+/// The length of the prefix of `name` before `ending`, if it ends so at a dot or is it. A # at the
+/// end of `ending` stands for a number.
+std::optional<std::size_t> prefix_of(std::string_view name, std::string_view ending) {
+  if (ending.ends_with('#')) {
+    ending.remove_suffix(1);
+    if (name.empty() || !is_digit(name.back())) return std::nullopt;
+    while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
+  }
+  if (!name.ends_with(ending)) return std::nullopt;
+  name.remove_suffix(ending.size());
+  if (!name.empty() && name.back() != '.') return std::nullopt;
+  return name.size();
+}
+
+/// The groups of one family, by prefix.
+std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
+                                       const Config& config) {
+  std::vector<std::string_view> endings = split(family.knows, ' ');
+  for (std::string_view needed : split(family.needs, ' '))
+    for (std::string_view name : split(needed, '|')) endings.push_back(name);
+  std::map<std::string, Group> groups;
+  for (const io::Entry& entry : contents.tensors) {
+    const std::string name = dotted(entry.name);
+    for (std::string_view ending : endings)
+      if (const std::optional<std::size_t> length = prefix_of(name, ending)) {
+        Group& group = groups[entry.name.substr(0, *length)];
+        group.prefix = entry.name.substr(0, *length);
+        group.contents = &contents, group.config = &config;
+        group.tensors.emplace(name.substr(*length), &entry);
+      }
+  }
+  return groups;
+}
+
+bool is_complete(const Family& family, const Group& group) {
+  const auto there = [&](std::string_view name) {
+    return std::any_of(group.tensors.begin(), group.tensors.end(),
+                       [&](const auto& tensor) { return prefix_of(tensor.first, name) == 0; });
+  };
+  const std::vector<std::string_view> needs = split(family.needs, ' ');
+  return std::all_of(needs.begin(), needs.end(), [&](std::string_view needed) {
+    const std::vector<std::string_view> names = split(needed, '|');
+    return std::any_of(names.begin(), names.end(), there);
+  });
+}
+
+std::string numbered_id(const Found& found) {
+  const std::optional<std::size_t> number = found.group.number();
+  return number ? std::to_string(*number) : std::string();
+}
+
+/// "encoder.0", "decoder.3", "decoder.3.cross", "vision.0".
+std::string qualified_id(const Found& found) {
+  const Group& group = found.group;
+  std::string id = group.within({"vision", "visual"})       ? "vision."
+                   : group.within({"decoder.", "decoder/"}) ? "decoder."
+                   : group.within({"encoder.", "encoder/"}) ? "encoder."
+                                                            : "";
+  id += numbered_id(found);
+  if (group.within(
+          {"encoder_attn", "EncDecAttention", "crossattention", "cross_attn", "multihead_attn"})) {
+    if (!id.empty() && id.back() != '.') id += '.';
+    id += "cross";
+  }
+  if (id.ends_with('.')) id.pop_back();
+  return id;
+}
+
+std::string whole_prefix(const Found& found) {
+  const std::string& prefix = found.group.prefix;
+  return prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
+}
+
+/// The shortest kind of id that tells the layers apart.
+void name_layers(std::vector<Found>& layers) {
+  for (const auto id_of : {numbered_id, qualified_id, whole_prefix}) {
+    std::set<std::string> ids;
+    for (Found& found : layers) found.id = id_of(found), ids.insert(found.id);
+    if (ids.size() == layers.size() && (layers.size() == 1 || !ids.count(""))) return;
+  }
+}
+
+} // namespace
+
+std::optional<std::size_t> layer_number(std::string_view prefix) {
+  while (!prefix.empty()) {
+    const std::size_t end = std::min(prefix.find_first_of("./"), prefix.size());
+    const std::string_view part = prefix.substr(0, end);
+    // "12", or Flax's and Keras' "layer_12".
+    std::size_t digits = 0;
+    while (digits < part.size() && is_digit(part[part.size() - 1 - digits])) ++digits;
+    const bool number = digits > 0 && digits < 9 &&
+                        (digits == part.size() || part[part.size() - 1 - digits] == '_');
+    if (number) {
+      std::size_t value = 0;
+      for (char digit : part.substr(part.size() - digits))
+        value = value * 10 + static_cast<std::size_t>(digit - '0');
+      return value;
+    }
+    prefix.remove_prefix(std::min(end + 1, prefix.size()));
+  }
+  return std::nullopt;
+}
+
+std::vector<Found> find_layers(const io::Contents& contents, const Config& config,
+                               std::string_view only) {
+  std::vector<Found> layers;
+  std::set<std::string> taken;
+  for (const Family* family : families()) {
+    if (!only.empty() && family->name != only) continue;
+    for (auto& [prefix, group] : groups_of(*family, contents, config)) {
+      if (taken.count(prefix) || !is_complete(*family, group)) continue;
+      if (only.empty() && family->recognises && !family->recognises(group)) continue;
+      taken.insert(prefix);
+      layers.push_back({"", std::move(group), family});
+    }
+  }
+  // Numbers in their order, not as text: 2 before 10.
+  std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
+    return std::tuple(a.group.number(), a.group.prefix) <
+           std::tuple(b.group.number(), b.group.prefix);
+  });
+  name_layers(layers);
+  return layers;
+}
+
+} // namespace mha::naming

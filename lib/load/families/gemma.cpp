@@ -1,0 +1,81 @@
+// Gemma 1, 2 and 3: LLaMA's names; every RMS normalisation multiplies by 1 + w. Gemma 2 scales by
+// query_pre_attn_scalar, caps the scores and has a window on every second layer; Gemma 3 normalises
+// queries and keys and has a window, and a rotary base of its own, on five layers of six.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+#include <cmath>
+
+namespace mha::naming {
+
+namespace {
+
+// Gemma 2 and 3 normalise before and after attention and before and after the feed-forward part.
+bool has_four_norms(const Group& group) {
+  return group.beside("pre_feedforward_layernorm.weight");
+}
+
+bool recognises1(const Group& group) {
+  return group.is_model({"gemma"});
+}
+bool recognises2(const Group& group) {
+  if (group.configured("model_type")) return group.is_model({"gemma2"});
+  return has_four_norms(group) && !group.has("q_norm.weight");
+}
+bool recognises3(const Group& group) {
+  if (group.configured("model_type")) return group.is_model({"gemma3", "gemma3_text"});
+  return has_four_norms(group) && norms_heads(group);
+}
+
+/// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
+void set_scale(Translation& to) {
+  const std::optional<double> scalar = to.number({"query_pre_attn_scalar"});
+  to.set("scale", fmt::format("{}", 1 / std::sqrt(scalar.value_or(256))),
+         scalar ? "config.json: query_pre_attn_scalar" : "");
+}
+
+void translate1(const Group&, Translation& to) {
+  take_llama(to);
+  to.norm.one_plus = true;
+  set_rotary(to, {.style = "half"});
+}
+
+void translate2(const Group&, Translation& to) {
+  translate1(to.group(), to);
+  set_scale(to);
+  if (!to.set_from_config("softcap", {"attn_logit_softcapping"})) to.set("softcap", "50");
+  set_window(to, even_layers, 4096);
+}
+
+bool slides3(const Group& group, std::size_t layer) {
+  const double every =
+      group.configured_number({"sliding_window_pattern", "_sliding_window_pattern"}).value_or(6);
+  return std::fmod(static_cast<double>(layer + 1), every) != 0;
+}
+
+void translate3(const Group& group, Translation& to) {
+  take_llama(to);
+  to.norm.one_plus = true;
+  to.set("qk_norm_one_plus", "true");
+  set_scale(to);
+  to.set_from_config("softcap", {"attn_logit_softcapping"});
+  // Layers with a window rotate by a base of their own, without the scaling for long contexts.
+  const bool sliding = is_sliding(group, slides3).value_or(false);
+  if (sliding)
+    set_rotary(to, {.style = "half",
+                    .base_keys = {"rope_local_base_freq"},
+                    .layer_type = "sliding_attention",
+                    .scaled = false});
+  else
+    set_rotary(to, {.style = "half", .base = 1e6, .layer_type = "full_attention"});
+  set_window(to, slides3, 4096);
+}
+
+} // namespace
+
+const Family gemma{"gemma", "Gemma", llama_needs, llama_knows, recognises1, translate1};
+const Family gemma2{"gemma2", "Gemma 2", llama_needs, llama_knows, recognises2, translate2};
+const Family gemma3{"gemma3", "Gemma 3", llama_needs, llama_knows, recognises3, translate3};
+
+} // namespace mha::naming

@@ -1,0 +1,27 @@
+// GPT-OSS: LLaMA's names with biases, one more logit a head (sinks) that joins the softmax and is
+// dropped, and a window on every second layer.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return group.has("sinks");
+}
+
+void translate(const Group&, Translation& to) {
+  to.expect_models({"gpt_oss"});
+  take_llama(to);
+  to.take("sinks", "sinks");
+  set_rotary(to, {.style = "half", .base = 150000});
+  set_window(to, even_layers, 128);
+}
+
+} // namespace
+
+const Family gpt_oss{"gpt_oss", "GPT-OSS", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,21 @@
+#pragma once
+// What LLaMA's relatives share: q_proj, k_proj, v_proj, o_proj (out, in) under layers.N.self_attn.
+
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+inline constexpr std::string_view llama_needs =
+    "q_proj.weight k_proj.weight v_proj.weight o_proj.weight";
+inline constexpr std::string_view llama_knows =
+    "q_proj.bias k_proj.bias v_proj.bias o_proj.bias q_norm.weight k_norm.weight q_norm.bias sinks "
+    "q_layernorm.weight q_layernorm.norms.0.weight rotary_emb.inv_freq";
+
+/// The four projections, QK normalisation where there is one, the heads, causal, and the RMS or
+/// layer normalisation `input_layernorm` before them.
+void take_llama(Translation& to);
+
+/// Whether q_norm works on one head, and not on the whole projection.
+bool norms_heads(const Group& group);
+
+} // namespace mha::naming

@@ -1,0 +1,26 @@
+// minGPT's first version: blocks.N.attn.query, key, value, proj, (out, in).
+
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.take_projections("query", "key", "value", "proj");
+  to.pass_over({"mask"}, "the causal mask's buffer");
+  to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
+  to.set("causal", "true");
+  to.normalises(NormKind::layer, {group.parent() + "ln1"}, {"layer_norm_epsilon"}, 1e-5);
+}
+
+} // namespace
+
+const Family mingpt{"mingpt",
+                    "minGPT",
+                    "query.weight key.weight value.weight proj.weight",
+                    "query.bias key.bias value.bias proj.bias mask",
+                    nullptr,
+                    translate};
+
+} // namespace mha::naming

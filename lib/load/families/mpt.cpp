@@ -1,0 +1,35 @@
+// MPT: attn.Wqkv (out, in), the rows of all queries, all keys, all values, and ALiBi with slopes in
+// an order of its own.
+
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.expect_models({"mpt"});
+  to.refuse({"q_ln.weight"}, "layer normalisation of queries and keys");
+  if (const auto clip = group.configured("attn_config.clip_qkv"))
+    fail("{}: clip_qkv {} is not supported", group.contents->name, *clip);
+  if (const auto slope = to.number({"attn_config.alibi_bias_max"}); slope && *slope != 8)
+    fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
+  to.take_fused("Wqkv", "qkv"), to.take_output("out_proj");
+  to.set_from_config("num_heads", {"n_heads", "num_attention_heads"});
+  if (!to.set_from_config("num_kv_heads", {"attn_config.kv_n_heads"}) &&
+      group.configured("attn_config.attn_type") == "multiquery_attention")
+    to.set("num_kv_heads", "1", "config.json");
+  to.set_from_config("scale", {"attn_config.softmax_scale"});
+  to.set("causal", "true");
+  if (to.is_true({"attn_config.alibi"}, true))
+    to.set("alibi", "mpt", group.configured("attn_config.alibi") ? "config.json" : "");
+  to.normalises(NormKind::layer, {group.parent() + "norm_1"}, {"layer_norm_epsilon"}, 1e-5);
+}
+
+} // namespace
+
+const Family mpt{
+    "mpt",   "MPT",    "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias q_ln.weight",
+    nullptr, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,27 @@
+// OLMo 2 and 3, OLMoE: q_norm and k_norm work on the whole projection, before it is split into
+// heads. OLMo 2 and 3 normalise after attention, OLMoE before.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  if (group.configured("model_type")) return group.is_model({"olmo2", "olmo3", "olmoe"});
+  return group.has("q_norm.weight") && !norms_heads(group);
+}
+
+void translate(const Group& group, Translation& to) {
+  take_llama(to);
+  set_rotary(to, {.style = "half"});
+  set_window(to, [](const Group&, std::size_t layer) { return (layer + 1) % 4 != 0; });
+  if (!group.beside("input_layernorm.weight")) to.normalises_after();
+}
+
+} // namespace
+
+const Family olmo2{"olmo2", "OLMo 2", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,46 @@
+// Phi-1, 1.5 and 2: q_proj, k_proj, v_proj, dense, all with biases; older files mixer.Wqkv and
+// mixer.out_proj. A part of each head is rotated.
+
+#include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void finish(const Group& group, Translation& to) {
+  to.set_from_config("num_heads", {"num_attention_heads", "n_head"});
+  to.set_from_config("num_kv_heads", {"num_key_value_heads"});
+  to.set("causal", "true");
+  set_rotary(to, {.style = "half", .part = 0.5});
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm", group.parent() + "ln"},
+                {"layer_norm_eps", "layer_norm_epsilon"}, 1e-5);
+}
+
+void translate(const Group& group, Translation& to) {
+  to.refuse({"q_layernorm.weight"}, "layer normalisation of queries and keys");
+  to.take_projections("q_proj", "k_proj", "v_proj", "dense");
+  finish(group, to);
+}
+
+bool recognises_mixer(const Group& group) {
+  return group.within({"mixer."});
+}
+void translate_mixer(const Group& group, Translation& to) {
+  to.take_fused("Wqkv", "qkv"), to.take_output("out_proj");
+  finish(group, to);
+}
+
+} // namespace
+
+const Family phi{"phi",
+                 "Phi",
+                 "q_proj.weight k_proj.weight v_proj.weight dense.weight",
+                 "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight",
+                 nullptr,
+                 translate};
+const Family phi_mixer{
+    "phi_mixer",      "Phi (mixer)",  "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias",
+    recognises_mixer, translate_mixer};
+
+} // namespace mha::naming

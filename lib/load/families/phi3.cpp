@@ -1,0 +1,26 @@
+// Phi-3: qkv_proj (out, in) with the rows of all queries, all keys, all values; o_proj.
+
+#include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.expect_models({"phi3"});
+  to.take_fused("qkv_proj", "qkv"), to.take_output("o_proj");
+  to.set_from_config("num_heads", {"num_attention_heads"});
+  to.set_from_config("num_kv_heads", {"num_key_value_heads"});
+  to.set("causal", "true");
+  set_rotary(to, {.style = "half"});
+  set_window(to, every_layer);
+  to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
+}
+
+} // namespace
+
+const Family phi3{"phi3",  "Phi-3",  "qkv_proj.weight o_proj.weight", "qkv_proj.bias o_proj.bias",
+                  nullptr, translate};
+
+} // namespace mha::naming

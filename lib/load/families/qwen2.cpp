@@ -1,0 +1,26 @@
+// Qwen2: LLaMA's names with biases on q, k and v, none on o.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  if (group.configured("model_type")) return group.is_model({"qwen2", "qwen2_moe"});
+  return group.has("q_proj.bias") && !group.has("o_proj.bias") && !group.has("q_norm.weight");
+}
+
+void translate(const Group&, Translation& to) {
+  take_llama(to);
+  set_rotary(to, {.style = "half"});
+  // use_sliding_window is usually false; the lower layers see everything even if it is true.
+  set_window(to, upper_layers);
+}
+
+} // namespace
+
+const Family qwen2{"qwen2", "Qwen2", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,27 @@
+// Qwen3: LLaMA's names, and RMS normalisation of each head's queries and keys before the rotation.
+// H · d may differ from the model's width.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return norms_heads(group) &&
+         (!group.configured("model_type") || group.is_model({"qwen3", "qwen3_moe"}));
+}
+
+void translate(const Group&, Translation& to) {
+  to.expect_models({"qwen3", "qwen3_moe"});
+  take_llama(to);
+  set_rotary(to, {.style = "half", .base = 1e6});
+  set_window(to, upper_layers);
+}
+
+} // namespace
+
+const Family qwen3{"qwen3", "Qwen3", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,28 @@
+// timm's vision transformers: blocks.N.attn.qkv and proj, (out, in).
+
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.expect_models({"timm_wrapper"}); // Qwen2-VL's vision tower has these names too, and rotates
+  to.refuse({"q_norm.weight"}, "normalisation of queries and keys in timm's files");
+  to.refuse({"q_bias"}, "a bias of queries and values alone (BEiT, EVA)");
+  to.refuse({"relative_position_bias_table"}, "a learned relative position");
+  to.take_fused("qkv", "qkv"), to.take_output("proj");
+  to.set_from_config("num_heads", {"num_heads", "num_attention_heads"});
+  to.normalises(NormKind::layer, {group.parent() + "norm1"}, {"layer_norm_eps"}, 1e-6);
+}
+
+} // namespace
+
+const Family timm{"timm",
+                  "timm",
+                  "qkv.weight proj.weight",
+                  "qkv.bias proj.bias q_norm.weight q_bias relative_position_bias_table",
+                  nullptr,
+                  translate};
+
+} // namespace mha::naming

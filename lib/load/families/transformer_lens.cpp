@@ -1,0 +1,65 @@
+// TransformerLens: blocks.N.attn.W_Q (H, d_model, d_head) … W_O (H, d_head, d_model), applied as X
+// W; grouped keys and values are _W_K and _W_V. The heads are the first axis.
+
+#include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+/// The tables of a rotary model tell how many dimensions are rotated, and by their second row in
+/// which pairs: neighbours have the same angle, or dimension i and i + d/2.
+void set_rotary_table(const Group& group, Translation& to) {
+  const Shape shape = group.shape("rotary_sin");
+  if (shape.size() != 2 || shape[0] < 2 || shape[1] < 4) return;
+  const Tensor sines = to.read("rotary_sin");
+  const bool neighbours = value_at(sines, shape[1]) == value_at(sines, shape[1] + 1);
+  to.set("rope", neighbours ? "interleaved" : "half", "rotary_sin");
+  to.set("rope_dims", std::to_string(shape[1]), "rotary_sin");
+  if (!to.set_from_config("rope_base", {"rotary_base"}))
+    to.note("rotary embedding with base 10000, as no config.json says rotary_base; --rope-base "
+            "chooses");
+}
+
+void translate(const Group& group, Translation& to) {
+  for (const auto& [canonical, name] : {std::pair("q", "Q"), {"k", "K"}, {"v", "V"}, {"o", "O"}})
+    for (const char* grouped : {"", "_"}) {
+      to.take(fmt::format("W_{}", canonical), fmt::format("{}W_{}", grouped, name));
+      to.take(fmt::format("b_{}", canonical), fmt::format("{}b_{}", grouped, name));
+    }
+  if (group.configured("attention_dir") == "bidirectional")
+    to.set("causal", "false", "config.json");
+  else
+    to.set("causal", "true");
+  if (!to.is_true({"use_attn_scale"}, true))
+    to.set("scale", "none", "config.json");
+  else if (const auto divisor = to.number({"attn_scale"}); divisor && *divisor > 0)
+    to.set("scale", fmt::format("{}", 1 / *divisor), "config.json: attn_scale");
+  if (const auto cap = to.number({"attn_scores_soft_cap"}); cap && *cap > 0)
+    to.set("softcap", fmt::format("{}", *cap), "config.json");
+  set_rotary_table(group, to);
+
+  // ln1 has w and b; folded into the weights it has neither, and still divides.
+  const std::string norm = group.parent() + "ln1";
+  const std::string type = group.configured("normalization_type").value_or("");
+  to.norm.weight = group.elsewhere(norm + ".w"), to.norm.bias = group.elsewhere(norm + ".b");
+  if (to.norm.bias || type.starts_with("LN"))
+    to.norm.kind = NormKind::layer;
+  else if (to.norm.weight || type.starts_with("RMS"))
+    to.norm.kind = NormKind::rms;
+  to.norm.module = norm, to.norm.file = group.contents->name;
+  to.norm.needs_weight = !type.ends_with("Pre");
+  if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");
+}
+
+} // namespace
+
+const Family transformer_lens{"transformer_lens",
+                              "TransformerLens",
+                              "W_Q W_K|_W_K W_V|_W_V W_O",
+                              "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
+                              nullptr,
+                              translate};
+
+} // namespace mha::naming

@@ -1,0 +1,31 @@
+// ViT, DeiT and DINOv2 as Hugging Face has them: attention.attention.{query,key,value},
+// attention.output.dense, (out, in).
+
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+void translate(const Group& group, Translation& to) {
+  to.expect_models({"vit", "deit", "dinov2", "vit_mae", "vit_msn", "ijepa"});
+  to.refuse({"attention.relative_position_bias.relative_position_bias_table"},
+            "a learned relative position");
+  to.take_projections("attention.query", "attention.key", "attention.value", "output.dense");
+  to.set_from_config("num_heads", {"num_attention_heads"});
+  to.normalises(NormKind::layer, {group.parent() + "layernorm_before", group.parent() + "norm1"},
+                {"layer_norm_eps"}, 1e-12);
+}
+
+} // namespace
+
+const Family vit{
+    "vit",
+    "ViT",
+    "attention.query.weight attention.key.weight attention.value.weight output.dense.weight",
+    "attention.query.bias attention.key.bias attention.value.bias output.dense.bias "
+    "attention.relative_position_bias.relative_position_bias_table",
+    nullptr,
+    translate};
+
+} // namespace mha::naming

@@ -1,0 +1,24 @@
+// Whisper: BART's names; the keys have no bias; normalised before attention.
+
+#include <mha/load/families/bart.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  if (group.configured("model_type")) return group.is_model({"whisper"});
+  return group.has("q_proj.bias") && !group.has("k_proj.bias");
+}
+
+void translate(const Group&, Translation& to) {
+  take_bart(to);
+  normalises_before(to);
+}
+
+} // namespace
+
+const Family whisper{"whisper", "Whisper", bart_needs, bart_knows, recognises, translate};
+
+} // namespace mha::naming

@@ -1,0 +1,360 @@
+#include <mha/load/load.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/layer/apply_axes.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/layer/select.hpp>
+#include <mha/load/model_state.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+/// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
+bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
+  return name == "attn_mask" && layer.naming.starts_with("PyTorch") &&
+         tensor.dtype() == DType::boolean;
+}
+
+/// An unknown name of a file, with what it may have been meant to be.
+std::string unknown_name(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+  for (const StageInfo& info : stages()) names.push_back(info.name);
+  std::string hint;
+  for (Stage stage : readings_of(name))
+    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
+  if (!hint.empty())
+    return fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
+                       name);
+  if (const std::string meant = closest(name, names); !meant.empty())
+    return fmt::format("{} (is it {}?)", name, meant);
+  return name;
+}
+
+/// Token numbers as labels.
+std::vector<std::string> labels_of(const Tensor& numbers) {
+  std::vector<std::string> labels(numbers.count());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = io::element_text(numbers, i);
+  return labels;
+}
+
+/// Whether nothing of a layer is there but inputs and stages.
+bool holds_results_only(const Parts& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
+    const TensorInfo* info = find_tensor_name(entry.first);
+    return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
+  });
+}
+
+/// Splits "a b  c" at spaces.
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(" \t\n", at)) != std::string::npos) {
+    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+/// 1 + w, not in bfloat16, which has no 1 + 1/256.
+Tensor one_plus(const Tensor& weight) {
+  Tensor sum =
+      copy_of(view_of(convert(weight, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)));
+  if (sum.dtype() == DType::f64)
+    for (double& w : sum.as_mutable<double>()) w += 1;
+  else
+    for (float& w : sum.as_mutable<float>()) w += 1;
+  return sum;
+}
+
+} // namespace
+
+void Model::State::add(Parts& parts, const std::string& name, mha::Part part) const {
+  const auto [at, added] = parts.emplace(name, part);
+  if (added) return;
+  if (at->second.bound && part.bound)
+    fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
+  if (at->second.bound) return; // a binding wins over files
+  if (!part.bound)
+    fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source,
+         part.source, name, name);
+  at->second = std::move(part);
+}
+
+naming::InputNormalisation Model::State::add_found(const naming::Found& layer, Parts& parts,
+                                                   Settings& settings, LoadedLayer& to) const {
+  naming::Translation translation(layer.group, *layer.family, options);
+  layer.family->translate(layer.group, translation);
+  for (auto& [name, part] : translation.parts) {
+    part.rows = true; // families hand on (in, out)
+    add(parts, name, std::move(part));
+  }
+  for (const auto& setting : translation.settings)
+    set(settings, setting.name, setting.value, setting.origin);
+  to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
+  to.naming = layer.family->title;
+  return std::move(translation.norm);
+}
+
+/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
+/// that normalises before attention gets a note.
+void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts,
+                            Settings& settings, LoadedLayer& to) const {
+  const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
+  if (settings.input_norm != InputNorm::checkpoint) {
+    // Without its weights the file is a layer taken out of a model, and says nothing about X.
+    const bool there = norm.weight || !norm.needs_weight;
+    if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
+      to.notes.push_back(fmt::format("X must be the normalised input (the output of {}), or give "
+                                     "--input-norm checkpoint",
+                                     norm.module));
+    return;
+  }
+  if (norm.kind == naming::NormKind::unknown) return; // refused by who assembles the layer
+  const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
+  if (!before) {
+    set(settings, "input_norm", "none", origin);
+    to.notes.push_back(
+        fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
+    return;
+  }
+  set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
+  if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
+    fail(
+        "input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
+        norm.file, norm.module);
+  const auto take = [&](const char* name, const io::Entry* entry) {
+    if (!entry || parts.count(name)) return; // one that was given wins
+    Tensor tensor = entry->read();
+    if (norm.one_plus) tensor = one_plus(tensor);
+    parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
+  };
+  take("norm.weight", norm.weight), take("norm.bias", norm.bias);
+}
+
+/// Canonical tensors that lie in the files without a family, or under layers.N.
+void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels,
+                             LoadedLayer& to) const {
+  const std::string numbered = fmt::format("layers.{}.", id);
+  const auto belongs = [&](const std::string& name, bool checkpoint) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string::npos || find_tensor_name(name)) return true;
+    if (name.starts_with(numbered)) return true;
+    if (checkpoint) return false; // other modules' "bias" is none of ours
+    const std::optional<std::size_t> number = naming::layer_number(name);
+    return !number || std::to_string(*number) == id;
+  };
+  for (const io::Contents& file : contents) {
+    const bool checkpoint =
+        std::any_of(found.begin(), found.end(),
+                    [&](const naming::Found& layer) { return layer.group.contents == &file; });
+    std::string unknown;
+    const auto label = [&](const std::string& name, std::vector<std::string> list) {
+      const bool queries = label_name(name) == "tokens";
+      (queries ? labels.tokens : labels.key_tokens) = std::move(list);
+      (queries ? labels.tokens_source : labels.key_tokens_source) =
+          fmt::format("{}: {}", file.name, name);
+    };
+    for (const io::Entry& entry : file.tensors) {
+      if (!belongs(entry.name, checkpoint)) continue;
+      if (!label_name(entry.name).empty() && entry.shape.size() == 1) {
+        label(entry.name, labels_of(entry.read()));
+        continue;
+      }
+      const bool of_family =
+          std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
+            return layer.group.contents == &file && layer.group.holds(entry);
+          });
+      if (of_family) continue;
+      const std::string name = canonical_name(entry.name, false);
+      if (name.empty()) {
+        if (!checkpoint)
+          unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
+        continue;
+      }
+      const std::string source = fmt::format("{}: {}", file.name, entry.name);
+      Arranged arranged = arrange(name, entry.read(), "", number_of(id), source);
+      add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
+          {std::move(arranged.tensor), source, false, entry.weak_dtype});
+    }
+    if (!unknown.empty())
+      to.notes.push_back(
+          fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
+    for (const auto& [name, list] : file.labels) {
+      if (!label_name(name).empty())
+        label(name, list);
+      else if (!canonical_name(name, false).empty())
+        fail("{}: {} is a list of text; numbers expected", file.name, name);
+    }
+  }
+}
+
+void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels,
+                                LoadedLayer& to) const {
+  for (const io::Source& binding : bindings) {
+    const io::Source source = io::with_layer(binding, id);
+    if (const std::string label = label_name(binding.name); !label.empty()) {
+      (label == "tokens" ? labels.tokens : labels.key_tokens) = io::read_labels(source);
+      (label == "tokens" ? labels.tokens_source : labels.key_tokens_source) = source.path;
+      continue;
+    }
+    if (binding.name == "k_bias" || binding.name == "v_bias" || binding.name == "q_bias")
+      fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", binding.text,
+           binding.name, binding.name[0],
+           binding.name == "q_bias"
+               ? "bias"
+               : fmt::format("{}_extra (a learned key or value)", binding.name[0]));
+    for (const auto& [word, choices] :
+         {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
+      if (binding.name == word)
+        fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
+    const std::string name = canonical_name(binding.name, true);
+    if (name.empty()) {
+      std::vector<std::string_view> names{"tokens", "key_tokens"};
+      for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+      for (const StageInfo& info : stages()) names.push_back(info.name);
+      fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name,
+           did_you_mean(binding.name, names));
+    }
+    const io::Entry entry = io::bound_entry(source);
+    Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
+    add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
+        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
+         entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
+  }
+}
+
+/// Files' settings, then options. A later one wins over an earlier one and over what the model's
+/// family says; where they differ, a note says so.
+void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
+  const auto overrule = [&](const std::string& name, const std::string& value,
+                            const std::string& origin) {
+    const SettingInfo* info = find_setting(name);
+    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
+    const bool said = before != settings.origins.end();
+    const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
+    set(settings, name, value, origin);
+    if (!said || info->get(settings) == old) return;
+    const std::string what =
+        origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
+    notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
+  };
+  for (const io::Contents& file : contents)
+    for (const auto& [name, value] : file.scalars) {
+      if (find_setting(name)) {
+        overrule(name, value, file.name);
+        continue;
+      }
+      if (file.format == "safetensors" || file.format == "checkpoint")
+        continue; // metadata may be anything
+      std::vector<std::string_view> names;
+      for (const SettingInfo& info : settings_table()) names.push_back(info.name);
+      const std::string meant = closest(name, names);
+      if (!meant.empty())
+        fail("{}: no setting is called '{}'; did you mean '{}'?", file.name, name, meant);
+      notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
+    }
+  for (const auto& [name, value] : request.settings) {
+    const SettingInfo* info = find_setting(name);
+    const std::string option = info ? "--" + std::string(info->name) : "--" + name;
+    std::string dashed = option;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    overrule(name, value, dashed);
+  }
+}
+
+void Model::State::add_tokens(const std::string& text, const char* option,
+                              std::vector<std::string>& tokens, std::string& source) const {
+  if (text.empty()) return;
+  source = option;
+  if (text == "-" || file_exists(text)) {
+    io::Source file;
+    file.text = file.path = text;
+    file.name = "tokens";
+    tokens = io::read_labels(file);
+    source = text;
+  } else if (text.find(' ') == std::string::npos &&
+             (text.find('/') != std::string::npos || text.ends_with(".json") ||
+              text.ends_with(".txt") || text.ends_with(".npy"))) {
+    io::read_bytes(text); // says that there is no such file
+  } else {
+    tokens = split_words(text);
+    if (tokens.empty()) fail("{} is '{}': a file or words expected", option, text);
+  }
+}
+
+void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels,
+                           LoadedLayer& to) const {
+  to.id = id;
+  to.naming = "canonical";
+  naming::InputNormalisation norm;
+  for (const naming::Found& layer : found)
+    if (layer.id == id || (found.size() == 1 && layer.id.empty()))
+      norm = add_found(layer, parts, settings, to);
+  add_bindings(id, parts, labels, to);
+  add_loose(id, parts, labels, to);
+  add_settings(settings, to.notes);
+  add_norm(norm, parts, settings, to);
+  add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
+  add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
+  if (request.results_given && holds_results_only(parts))
+    for (auto& [name, part] : parts) part.bound = true;
+  for (const auto& [name, part] : parts)
+    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape(), part.loose});
+}
+
+Model::Model(Request request) : state_(std::make_unique<State>()) {
+  state_->request = std::move(request);
+  state_->open_sources();
+  state_->find_layers();
+  state_->choose_layers();
+}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+
+const std::vector<std::string>& Model::chosen() const {
+  return state_->chosen;
+}
+const std::vector<LayerListing>& Model::layers() const {
+  return state_->listing;
+}
+const std::vector<io::Contents>& Model::contents() const {
+  return state_->contents;
+}
+std::string Model::title() const {
+  return state_->contents.empty() ? state_->request.sources[0] : state_->contents[0].name;
+}
+
+LoadedLayer Model::load(const std::string& id) const {
+  LoadedLayer loaded;
+  Parts parts;
+  Settings settings;
+  Labels labels;
+  state_->collect(id, parts, settings, labels, loaded);
+  loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype,
+                            std::move(labels), &loaded.notes);
+  return loaded;
+}
+
+std::vector<Model::Part> Model::parts(const std::string& id) const {
+  LoadedLayer loaded;
+  Parts parts;
+  Settings settings;
+  Labels labels;
+  state_->collect(id, parts, settings, labels, loaded);
+  std::vector<Part> list;
+  for (auto& [name, part] : parts) {
+    // As the setting `columns` says that they are.
+    const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);
+    list.push_back({name, turned ? transposed(part.tensor) : std::move(part.tensor), part.source});
+  }
+  return list;
+}
+
+} // namespace mha

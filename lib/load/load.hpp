@@ -1,0 +1,86 @@
+#pragma once
+// From SOURCES to layers: opens the files, recognises their naming, merges bindings and settings.
+
+#include <mha/layer/layer.hpp>
+#include <mha/load/source.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// What the command line says about the layer.
+struct Request {
+  std::vector<std::string> sources; ///< as typed
+  std::vector<std::pair<std::string, std::string>>
+      settings;                   ///< ("num_heads", "4"), from options: they win
+  std::optional<DType> dtype;     ///< --dtype f32|f64
+  std::string layer;              ///< --layer: "", "1", "0-3", "all", "decoder.3.cross"
+  std::string prefix;             ///< --prefix: where the layer's tensors are
+  std::string naming;             ///< --naming: a family by name, or ""
+  std::string config;             ///< --config: a config.json, or ""
+  std::string tokens, key_tokens; ///< file, or words in one string, or ""
+  /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
+  /// if they were bound: two dumps can be compared.
+  bool results_given = false;
+};
+
+/// Where one tensor of the layer came from, for `info`.
+struct Origin {
+  std::string name;   ///< canonical: "W_q"
+  std::string source; ///< "data/induction: model.layers.0.self_attn.q_proj.weight"
+  DType dtype = DType::f32;
+  Shape shape; ///< as in the file
+  /// Bound without @AXES to a tensor of another name: which of its axes is which was not said.
+  bool orientation_unknown = false;
+};
+
+/// A layer with what `info` tells about it.
+struct LoadedLayer {
+  std::string id;     ///< "1"; "" where the files hold one layer without a number
+  std::string naming; ///< "LLaMA", "PyTorch MultiheadAttention", "canonical"
+  Layer layer;
+  std::vector<Origin> origins;
+  std::vector<std::string> notes; ///< what was taken silently, passed over or should be known
+};
+
+/// One layer that the files hold, before anything is read.
+struct LayerListing {
+  std::string id, prefix, naming;
+};
+
+/// The opened sources. Opening reads headers only.
+class Model {
+public:
+  explicit Model(Request request);
+  ~Model();
+  Model(Model&&) noexcept;
+
+  /// The ids of the layers that the request chooses, in order ({""} for a lone layer). Throws Error
+  /// that lists the layers where there are several and none was chosen.
+  const std::vector<std::string>& chosen() const;
+  /// Every layer found in the files.
+  const std::vector<LayerListing>& layers() const;
+  /// Everything in the files, as it is.
+  const std::vector<io::Contents>& contents() const;
+  /// How messages call the input: the first source ("data/induction").
+  std::string title() const;
+
+  /// Reads, checks and assembles one layer. Throws Error.
+  LoadedLayer load(const std::string& id) const;
+  /// The tensors of a layer by canonical name, as read (for `convert`): no precision chosen.
+  struct Part {
+    std::string name;
+    Tensor tensor;
+    std::string source;
+  };
+  std::vector<Part> parts(const std::string& id) const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace mha

@@ -1,0 +1,162 @@
+#include <mha/load/masks.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+bool only_zeros_and_ones(const Tensor& tensor, bool* any_one = nullptr) {
+  for (std::size_t i = 0; i < tensor.count(); ++i) {
+    const double value = value_at(tensor, i);
+    if (value != 0 && value != 1) return false;
+    if (any_one && value == 1) *any_one = true;
+  }
+  return true;
+}
+
+/// A tensor that says yes or no, as bool.
+Tensor as_boolean(const Part& part, bool inverted = false) {
+  if (part.tensor.dtype() != DType::boolean && !only_zeros_and_ones(part.tensor))
+    fail("{} is {} with values other than 0 and 1; expected true and false", part.source,
+         name_of(part.tensor.dtype()));
+  Tensor yes = convert(part.tensor, DType::boolean);
+  if (!inverted) return yes;
+  Tensor no(DType::boolean, yes.shape());
+  std::transform(yes.as<std::uint8_t>().begin(), yes.as<std::uint8_t>().end(),
+                 no.as_mutable<std::uint8_t>().begin(),
+                 [](std::uint8_t value) { return static_cast<std::uint8_t>(value == 0); });
+  return no;
+}
+
+/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys
+/// alone will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
+Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
+                    bool may_be_short = false) {
+  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes
+  // it.
+  if (const Shape& s = tensor.shape();
+      s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
+    tensor = tensor.reshaped({dims.B, dims.H, s[1], s[2]});
+  const Shape shape = tensor.shape();
+  const std::size_t rank = shape.size();
+  const std::size_t keys = dims.past + dims.S;
+  const auto refuse = [&] {
+    fail("{} is {}: it does not broadcast to (B, H, T, S) = ({}, {}, {}, {}){}", source,
+         to_string(shape), dims.B, dims.H, dims.T, dims.S_all,
+         rank == 3 && shape[0] == dims.B ? "; for a mask per batch item give its axes: @BTS" : "");
+  };
+  if (rank == 0 || rank > 4) refuse();
+  Broadcast result;
+  result.tensor = tensor;
+  result.origin = source;
+  const std::array<std::size_t, 4> full{dims.B, dims.H, dims.T, dims.S_all};
+  std::size_t stride = 1;
+  for (std::size_t i = 0; i < rank; ++i) { // from the last axis to the first
+    const std::size_t axis = 3 - i, n = shape[rank - 1 - i];
+    const bool fits = n == full[axis] || n == 1 ||
+                      (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
+    if (!fits) refuse();
+    result.strides[axis] = n == 1 ? 0 : stride;
+    stride *= n;
+  }
+  const std::size_t last = shape.back();
+  // One key is not all of them where there are extra ones, which no mask of the user's covers.
+  result.keys = last == 1 && last != keys ? dims.S_all : last;
+  return result;
+}
+
+/// A mask over keys alone: (B, keys) or (keys), where keys counts the current ones or all.
+Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims& dims) {
+  const Shape& shape = tensor.shape();
+  const bool fits = !shape.empty() && shape.size() <= 2 &&
+                    (shape.back() == dims.S || shape.back() == dims.S_all) &&
+                    (shape.size() == 1 || shape[0] == dims.B || shape[0] == 1);
+  if (!fits)
+    fail("{} is {}: expected (B, S) = ({}, {}){}", source, to_string(shape), dims.B, dims.S,
+         dims.S_all != dims.S ? fmt::format(" or ({}, {})", dims.B, dims.S_all) : "");
+  Broadcast result;
+  result.tensor = tensor;
+  result.origin = source;
+  result.strides = {shape.size() == 2 && shape[0] > 1 ? shape[1] : 0, 0, 0, 1};
+  result.keys = shape.back();
+  result.first_key = shape.back() == dims.S_all ? 0 : dims.past;
+  return result;
+}
+
+/// A mask that covers the first keys only: the others may not be attended to, as in ONNX.
+void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string>& notes) {
+  const std::size_t keys = layer.dims.past + layer.dims.S;
+  if (mask.keys >= keys) return;
+  Broadcast rest;
+  rest.tensor = Tensor(DType::boolean, {1});
+  rest.tensor.as_mutable<std::uint8_t>()[0] = 1;
+  rest.first_key = mask.keys, rest.keys = keys - mask.keys;
+  rest.origin = mask.origin;
+  layer.blocked.push_back(std::move(rest));
+  notes.push_back(fmt::format("{} covers {} of {} keys: the rest is masked, as in ONNX",
+                              mask.origin, mask.keys, keys));
+}
+
+void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) {
+  if (part.tensor.dtype() == DType::boolean) {
+    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
+    block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
+    return;
+  }
+  bool any_one = false;
+  if (only_zeros_and_ones(part.tensor, &any_one) && any_one)
+    fail("{} holds only 0 and 1: is it true and false, or numbers to add? Store booleans (mask: "
+         "true = may attend; "
+         "block_mask: true = may not), or 0 and -inf",
+         part.source);
+  layer.added.push_back(
+      broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims, true));
+  block_the_rest(layer.added.back(), layer, notes);
+}
+
+} // namespace
+
+void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
+  const Dims& dims = layer.dims;
+  const auto with = [&](const char* name, const auto& use) {
+    if (const auto part = parts.find(name); part != parts.end()) {
+      use(part->second);
+      parts.erase(part);
+    }
+  };
+  with("mask", [&](const Part& part) { take_mask(part, layer, notes); });
+  with("block_mask", [&](const Part& part) {
+    layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
+  });
+  with("key_padding_mask", [&](const Part& part) {
+    if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
+      layer.added.push_back(over_keys(convert(part.tensor, layer.dtype), part.source, dims));
+      notes.push_back(fmt::format("{} holds numbers: they are added to the scores", part.source));
+    } else {
+      layer.blocked.push_back(over_keys(as_boolean(part), part.source, dims));
+    }
+  });
+  with("attention_mask", [&](const Part& part) {
+    layer.blocked.push_back(over_keys(as_boolean(part, true), part.source, dims));
+  });
+  with("kv_lengths", [&](const Part& part) {
+    if (part.tensor.count() != dims.B)
+      fail("{} is {}: one length per batch item expected, {}", part.source,
+           to_string(part.tensor.shape()), dims.B);
+    for (std::size_t b = 0; b < dims.B; ++b) {
+      const double length = value_at(part.tensor, b);
+      if (length < 0 || length != std::floor(length) ||
+          length > static_cast<double>(dims.past + dims.S))
+        fail("{}: length {} of batch item {} is no whole number from 0 to {}, the number of keys",
+             part.source, length, b, dims.past + dims.S);
+      layer.kv_lengths.push_back(static_cast<std::size_t>(length));
+    }
+  });
+  with("bias", [&](const Part& part) {
+    layer.bias.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, dims));
+  });
+}
+
+} // namespace mha

@@ -1,0 +1,421 @@
+#include <mha/load/sizes.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// A number that must be the same wherever it is said; remembers who said it first.
+struct Size {
+  std::string_view meaning;
+  std::size_t value = 0;
+  std::string source{};
+  bool known = false;
+
+  void learn(std::size_t n, const std::string& who, const Shape* shape = nullptr) {
+    if (known && value != n)
+      fail("{}{}: {} expected, as in {}", who,
+           shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
+           source);
+    if (!known) value = n, source = who, known = true;
+  }
+};
+
+class Sizes {
+public:
+  Sizes(const Parts& parts, const GivenParts& given, const Settings& settings,
+        std::vector<std::string>& notes)
+      : parts_(parts), given_(given), settings_(settings), notes_(notes) {}
+
+  Heads heads() {
+    learn_heads();
+    if (!H.known && needs_heads())
+      fail("{}: the number of heads is not known; give --num-heads (1 for a single head)", where());
+    return {H.value, H_kv.value};
+  }
+
+  Dims find(Heads heads) {
+    if (heads.H > 0) H.learn(heads.H, "num_heads");
+    if (heads.H_kv > 0) H_kv.learn(heads.H_kv, "num_kv_heads");
+    learn_inputs();
+    learn_given();
+    learn_keys();
+    learn_widths();
+    learn_output();
+    return dims();
+  }
+
+private:
+  const Part* part(const std::string& name) const {
+    const auto found = parts_.find(name);
+    return found == parts_.end() ? nullptr : &found->second;
+  }
+  /// What is projected: x that is given, or X.
+  const Part* input() const {
+    const auto x = given_.find(Stage::x);
+    return part(x == given_.end() ? "X" : x->second);
+  }
+  std::string where() const {
+    if (parts_.empty()) return "no tensors";
+    const std::string& source = parts_.begin()->second.source;
+    return source.substr(0, source.find(": "));
+  }
+  /// Only the merge of the heads can do without their number.
+  bool needs_heads() const {
+    const bool merged = part("concat") || part("output") || part("residual");
+    return (part("X") && !merged) ||
+           std::any_of(parts_.begin(), parts_.end(), [](const auto& entry) {
+             const std::string& name = entry.first;
+             return name != "concat" && name != "output" && name != "residual" && name != "W_o" &&
+                    name != "b_o" && name != "X";
+           });
+  }
+
+  void learn_heads() {
+    const auto origin = [&](const char* name) {
+      const auto at = settings_.origins.find(name);
+      if (at == settings_.origins.end()) return std::string(name);
+      return at->second.starts_with("--") ? at->second : fmt::format("{}: {}", at->second, name);
+    };
+    const auto first_axis = [&](const char* name, std::size_t rank, Size& size) {
+      if (const Part* p = part(name); p && p->tensor.rank() == rank)
+        size.learn(p->tensor.shape()[0], p->source, &p->tensor.shape());
+    };
+    if (settings_.num_heads > 0) H.learn(settings_.num_heads, origin("num_heads"));
+    if (settings_.num_kv_heads > 0) H_kv.learn(settings_.num_kv_heads, origin("num_kv_heads"));
+    first_axis("W_q", 3, H), first_axis("b_q", 2, H), first_axis("W_o", 3, H),
+        first_axis("sinks", 1, H);
+    for (const char* name : {"W_k", "W_v"}) first_axis(name, 3, H_kv);
+    for (const char* name : {"b_k", "b_v", "k_extra", "v_extra"}) first_axis(name, 2, H_kv);
+    for (const char* name : {"k_past", "v_past"})
+      if (const Part* p = part(name); p && p->tensor.rank() >= 3)
+        H_kv.learn(p->tensor.shape()[p->tensor.rank() - 3], p->source, &p->tensor.shape());
+    for (const auto& [stage, name] : given_) {
+      if (is_packed(name)) continue;
+      const Part& p = parts_.at(name);
+      const std::vector<Letter>& letters = info_of(stage).letters;
+      const Shape& shape = p.tensor.shape();
+      if (shape.size() < letters.size()) continue;
+      const std::size_t n = shape[shape.size() - letters.size()];
+      if (letters[0] == Letter::H) H.learn(n, p.source, &shape);
+      if (letters[0] == Letter::H_kv) H_kv.learn(n, p.source, &shape);
+    }
+    if (H.known && H.value == 0) fail("{}: there are no heads", H.source);
+    if (H.known && H_kv.known && (H_kv.value == 0 || H.value % H_kv.value != 0))
+      fail("{}: {} do not divide into {} ({}); the number of query heads is a multiple of the "
+           "number of key/value heads",
+           H_kv.source, counted(H.value, "query heads"), counted(H_kv.value, "key/value heads"),
+           H.source);
+  }
+
+  /// Learns `letters` of a tensor whose batch axis may be there or not.
+  void learn_axes(const Part& p, std::vector<Size*> sizes, std::string_view expected) {
+    const Shape& shape = p.tensor.shape();
+    const bool has_batch = shape.size() == sizes.size() + 1;
+    if (!has_batch && shape.size() != sizes.size())
+      fail("{} is {}: expected (B,) {}", p.source, to_string(shape), expected);
+    if (batch_known_ && has_batch != batched_)
+      fail("{} is {}: it has {}, {} has {}", p.source, to_string(shape),
+           has_batch ? "a batch axis" : "no batch axis", batch_source_, has_batch ? "none" : "one");
+    batch_known_ = true, batched_ = has_batch;
+    if (batch_source_.empty()) batch_source_ = p.source;
+    if (has_batch) B.learn(shape[0], p.source, &shape);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      sizes[i]->learn(shape[i + has_batch], p.source, &shape);
+  }
+
+  void learn_inputs() {
+    if (const Part* p = part("X")) {
+      if (p->tensor.rank() == 1)
+        T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
+      else
+        learn_axes(*p, {&T, &d_model}, "T, d_model");
+    }
+    Size in_k{"columns"}, in_v{"columns"};
+    if (const Part* p = part("X_kv")) {
+      if (const Part* other = part("X_k") ? part("X_k") : part("X_v"))
+        fail("{} and {} are both given: X_kv stands for X_k and X_v", p->source, other->source);
+      learn_axes(*p, {&S, &in_k}, "S, d_in");
+      source_k_ = source_v_ = p;
+    }
+    if (const Part* p = part("X_k")) learn_axes(*p, {&S, &in_k}, "S, d_in"), source_k_ = p;
+    if (const Part* p = part("X_v")) learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
+  }
+
+  void learn_given() {
+    for (const auto& [stage, name] : given_) {
+      const Part& p = parts_.at(name);
+      std::vector<Size*> sizes;
+      std::string expected;
+      if (is_packed(name)) {
+        sizes = {stage == Stage::q ? &T : &S, stage == Stage::q   ? &width_q
+                                              : stage == Stage::k ? &width_k
+                                                                  : &width_v};
+        expected = stage == Stage::q ? "T, H·d_k" : "S, H_kv·d";
+      } else {
+        for (Letter letter : info_of(stage).letters) {
+          sizes.push_back(&size(letter));
+          expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name_of(letter));
+        }
+      }
+      learn_axes(p, sizes, expected);
+    }
+  }
+
+  void learn_keys() {
+    for (const char* name : {"k_past", "v_past"})
+      if (const Part* p = part(name))
+        learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v},
+                   "H_kv, P, d");
+    for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
+      if (!part(k) != !part(v))
+        fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source,
+             k, v, part(k) ? v : k);
+    const std::size_t others =
+        past.value + (part("k_extra") ? 1 : 0) + (settings_.zero_attn ? 1 : 0);
+    if (!S.known && S_all.known) {
+      if (S_all.value < others)
+        fail("{}: {}, but there are {} past, extra and zero ones", S_all.source,
+             counted(S_all.value, "keys"), others);
+      S.learn(S_all.value - others, S_all.source);
+    }
+    // Self-attention: keys and values come from the same tokens.
+    if (!S.known && T.known && input()) S.learn(T.value, T.source);
+    if (S.known) S_all.learn(S.value + others, past.known ? past.source : S.source);
+    if (part("X") && S.known && T.known && S.value != T.value) {
+      if (!source_k_ && !given_.count(Stage::k) &&
+          (part("W_k") || part("W_q") || !given_after(Stage::scores)))
+        wrong_source("keys");
+      if (!source_v_ && !given_.count(Stage::v) && !given_after(Stage::head_out))
+        wrong_source("values");
+    }
+  }
+  [[noreturn]] void wrong_source(std::string_view what) const {
+    fail("{}: {}, but the {} come from {}, which has {}; give X_kv, or {}", S.source,
+         counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
+         what == "keys" ? "k" : "v");
+  }
+  /// Whether a stage from `first` on is given. row_max alone is no start.
+  bool given_after(Stage first) const {
+    return std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
+      return entry.first >= first && entry.first != Stage::row_max;
+    });
+  }
+
+  /// Columns that come out of a projection, its input's if there is none; checks its rows.
+  std::optional<std::size_t> projected(const char* W, const Part* source, const Part** says) {
+    const Part* p = part(W);
+    *says = p ? p : source;
+    const Part* multiplied = source == part("X") ? input() : source;
+    if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
+    const Shape& shape = p->tensor.shape();
+    if (shape.size() != 2 && shape.size() != 3)
+      fail("{} is {}: expected (d_in, H·d) or one matrix per head, (H, d_in, d)", p->source,
+           to_string(shape));
+    const std::size_t rows = shape[shape.size() - 2];
+    if (multiplied && multiplied->tensor.shape().back() != rows)
+      fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
+           multiplied->source, counted(multiplied->tensor.shape().back(), "columns"),
+           shape.back() == multiplied->tensor.shape().back()
+               ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
+               : "");
+    return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
+  }
+
+  /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
+  /// projection; one that is absent is the identity, and its input to blame for what it is taken
+  /// as.
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says,
+                   const char* W = nullptr) {
+    const std::size_t width = split(columns, heads, says);
+    if (d.known && d.value != width) {
+      if (W && !part(W) && is_input(says))
+        fail(
+            "{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
+            "{}; give {}",
+            says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+      fail(
+          "{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
+          says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+          counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
+          &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    }
+    d.learn(width, says.source);
+  }
+
+  /// "W_k" of "weights.npz: W_k".
+  static std::string name_in(const std::string& source) {
+    const std::size_t colon = source.rfind(": ");
+    return source.substr(colon == std::string::npos ? 0 : colon + 2);
+  }
+
+  /// Splits `columns` into `heads`, or throws.
+  std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
+    if (heads.value == 0 || columns % heads.value != 0)
+      fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
+           to_string(says.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv-" : "", name_in(says.source));
+    return columns / heads.value;
+  }
+
+  /// Whether a width comes from an input itself.
+  bool is_input(const Part& says) const {
+    return &says == part("X") || &says == source_k_ || &says == source_v_;
+  }
+
+  void learn_widths() {
+    if (!H.known) return; // concat, output alone
+    // With a T × S stage given, queries and keys are not needed, and X need not split into them.
+    const bool late = given_after(Stage::scores);
+    const auto usable = [&](const char* W, std::size_t columns, const Size& heads) {
+      return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
+    };
+    // Nor need X have as many tokens as there are keys.
+    const auto from_others = [&](const Part* source) {
+      return !source && S.known && T.known && S.value != T.value;
+    };
+    const Part* says = nullptr;
+    const Part* packed_q =
+        given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
+    if (packed_q)
+      learn_width(d_k, width_q.value, H, *packed_q);
+    else if (const auto columns = projected("W_q", part("X"), &says);
+             columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
+      learn_width(d_k, *columns, H, *says, "W_q");
+
+    const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
+                          const Part* source, Size& d) {
+      std::size_t columns = 0;
+      if (given_.count(stage)) {
+        if (given_.at(stage) != packed) return; // per head: learned already
+        says = part(packed), columns = width.value;
+      } else {
+        const auto found = projected(W, source ? source : part("X"), &says);
+        if (!found || !usable(W, *found, H_kv.known ? H_kv : H) || from_others(source)) return;
+        columns = *found;
+      }
+      if (!H_kv.known) infer_kv_heads(columns, *says);
+      learn_width(d, columns, H_kv, *says, given_.count(stage) ? nullptr : W);
+    };
+    keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
+    keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);
+    if (!H_kv.known) H_kv.learn(H.value, H.source);
+  }
+
+  /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
+  void infer_kv_heads(std::size_t columns, const Part& says) {
+    const std::size_t n =
+        d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
+    if (n == 0 || n == H.value || H.value % n != 0) {
+      H_kv.learn(H.value, H.source);
+      return;
+    }
+    H_kv.learn(n, says.source);
+    notes_.push_back(
+        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, says.source));
+  }
+
+  void learn_output() {
+    if (const Part* p = part("W_o")) {
+      const Shape& shape = p->tensor.shape();
+      if (shape.size() != 2 && shape.size() != 3)
+        fail("{} is {}: expected (H·d_v, d_model) or (H, d_v, d_model)", p->source,
+             to_string(shape));
+      const std::size_t rows = shape.size() == 3 ? shape[0] * shape[1] : shape[0];
+      if (H.known && !d_v.known && H.value > 0 && rows % H.value == 0)
+        d_v.learn(rows / H.value, p->source);
+      const std::size_t width = H.known ? H.value * d_v.value : concat_width();
+      if (rows != width)
+        fail("{} is {}: {}, but {} {} wide{}", p->source, to_string(shape), counted(rows, "rows"),
+             H.known ? fmt::format("{} of {} are", counted(H.value, "heads"),
+                                   counted(d_v.value, "values"))
+                     : H_d_v.source + " is",
+             width, shape.back() == width ? "; stored as (out, in)? say W_o=…@OI" : "");
+      d_out.learn(shape.back(), p->source, &shape);
+    }
+    if (H.known && d_v.known && !d_out.known) d_out.learn(H.value * d_v.value, d_v.source);
+    if (!d_out.known && concat_width() > 0) d_out.learn(concat_width(), H_d_v.source);
+    if (const Part* p = part("b_o")) d_out.learn(p->tensor.count(), p->source, &p->tensor.shape());
+    if (H_d_v.known && H.known) {
+      if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);
+      if (!d_v.known)
+        fail("{}: {} do not split into {}; give --num-heads", H_d_v.source,
+             counted(H_d_v.value, "columns"), counted(H.value, "heads"));
+      if (H_d_v.value != H.value * d_v.value)
+        fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value,
+             counted(H.value, "heads"), counted(d_v.value, "values"), H.value * d_v.value);
+    }
+    if (!H.known && H_d_v.known)
+      H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
+  }
+
+  std::size_t concat_width() const { return H_d_v.known ? H_d_v.value : 0; }
+
+  Dims dims() const {
+    Dims d;
+    d.B = batched_ ? B.value : 1, d.batched = batched_;
+    d.T = T.value, d.S = S.value, d.past = past.value;
+    d.extra = part("k_extra") ? 1 : 0, d.zero = settings_.zero_attn ? 1 : 0, d.S_all = S_all.value;
+    d.H = H.value, d.H_kv = H_kv.value;
+    d.d_model = d_model.value, d.d_k = d_k.value, d.d_v = d_v.value, d.d_out = d_out.value;
+    return d;
+  }
+
+  Size& size(Letter letter) {
+    switch (letter) {
+    case Letter::T:
+      return T;
+    case Letter::S:
+      return S;
+    case Letter::S_all:
+      return S_all;
+    case Letter::H:
+      return H;
+    case Letter::H_kv:
+      return H_kv;
+    case Letter::d_model:
+      return d_model;
+    case Letter::d_k:
+      return d_k;
+    case Letter::d_v:
+      return d_v;
+    case Letter::H_d_v:
+      return H_d_v;
+    case Letter::d_out:
+      return d_out;
+    }
+    return T;
+  }
+
+  const Parts& parts_;
+  const GivenParts& given_;
+  const Settings& settings_;
+  std::vector<std::string>& notes_;
+  Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
+      H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
+      d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
+      d_out{"output columns"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
+      width_v{"columns"};
+  const Part *source_k_ = nullptr, *source_v_ = nullptr;
+  bool batched_ = false, batch_known_ = false;
+  std::string batch_source_;
+};
+
+} // namespace
+
+bool is_packed(const std::string& name) {
+  return name == "Q" || name == "K" || name == "V";
+}
+
+Heads find_heads(const Parts& parts, const GivenParts& given, const Settings& settings) {
+  std::vector<std::string> unheard;
+  return Sizes(parts, given, settings, unheard).heads();
+}
+
+Dims find_sizes(const Parts& parts, const GivenParts& given, const Settings& settings, Heads heads,
+                std::vector<std::string>& notes) {
+  return Sizes(parts, given, settings, notes).find(heads);
+}
+
+} // namespace mha

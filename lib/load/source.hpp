@@ -1,0 +1,43 @@
+#pragma once
+// One SOURCE of the command line: a file, or `NAME=FILE[:TENSOR][@AXES]`, or
+// `NAME=FILE:DTYPE[SHAPE]@AXES`.
+
+#include <mha/files/contents.hpp>
+
+#include <optional>
+#include <string>
+
+namespace mha::io {
+
+/// What one SOURCE says. `name` is empty for a plain file.
+struct Source {
+  std::string text;   ///< as typed
+  std::string name;   ///< "X" of X=hidden.npz:layers.0
+  std::string path;   ///< file, folder or "-"
+  std::string tensor; ///< "layers.0", or ""
+  std::optional<DType>
+      raw_dtype; ///< of FILE:DTYPE[SHAPE], or of FILE:bf16 on an .npy of 2-byte void
+  std::optional<Shape> raw_shape; ///< of FILE:DTYPE[SHAPE]
+  std::string axes;               ///< "BTHD", or ""
+};
+
+/// Parses a SOURCE. A name has no slash, and the part before '=' must look like a name
+/// ([A-Za-z_][A-Za-z0-9_.]*), so `runs/lr=1e-4/layer.npz` is a file; an existing file of the whole
+/// text is always a file. ':' belongs to the path where a file of that name exists.
+/// Every letter of AXES is one of LBHTSDCIO, none twice; throws Error otherwise.
+Source parse_source(const std::string& text);
+
+/// `{layer}` in path and tensor replaced by `layer`.
+Source with_layer(const Source& source, std::string_view layer);
+/// Whether the source mentions `{layer}`.
+bool mentions_layer(const Source& source);
+
+/// The one tensor that a binding means: the named one, the only one of the file, or the one whose
+/// name is the binding's name; otherwise throws Error with the tensors that are there and "did you
+/// mean".
+Entry bound_entry(const Source& source);
+
+/// The same, for labels (`tokens=tokens.json`): a list of text, or lines of a text file.
+std::vector<std::string> read_labels(const Source& source);
+
+} // namespace mha::io

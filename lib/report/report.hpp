@@ -1,0 +1,60 @@
+#pragma once
+// Everything that a page shows of a layer, gathered while the layer is computed.
+
+#include <mha/heads/measures.hpp>
+#include <mha/observe/packing.hpp>
+#include <mha/observe/row_peaks.hpp>
+
+#include <map>
+
+namespace mha {
+
+/// How much of a layer a report may keep.
+struct ReportRequest {
+  std::size_t batch = 0; ///< the item
+  Selection selection;   ///< heads
+  /// Packed bytes that the rows and numbers of the layer may take.
+  std::size_t limit = std::size_t{18} << 20;
+  /// Unpacked bytes up to which every stage is kept exactly; above, only `weights`.
+  std::size_t all_exact = std::size_t{300} << 10;
+  std::size_t threads = 0;
+};
+
+/// What a head adds to the output, query by query.
+struct HeadContribution {
+  std::vector<float> norm; ///< ‖head_result‖: T
+  std::vector<float> share; ///< head_result · output / ‖output‖²: T; NaN where the output is zero
+};
+
+/// Plain data: a page needs no layer.
+struct LayerReport {
+  std::string id; ///< "1", or ""
+  std::optional<std::size_t> batch;
+  DType dtype = DType::f32;
+  Dims dims;
+  Settings settings;
+  double scale = 1;
+  bool has_b_q = false, has_W_o = false, has_sinks = false; ///< for the formulas
+  StageSet given;                                           ///< stages that are given, not computed
+  std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
+  std::vector<std::size_t> heads;        ///< the chosen ones
+  std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values
+  std::vector<std::string> tokens, keys; ///< T and S_all labels; tokens may be empty
+  /// The packed rows, by the name that a page calls them: "weights", "masked", "scores", "q", "k",
+  /// "v", "head_out". q, k and v are the forms that scores and head_out read. Where the weights do
+  /// not fit, only the largest of each row are there, and "pooled": the map in fewer cells, each
+  /// the largest of its pool.
+  std::map<std::string, PackedStage, std::less<>> stages;
+  std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
+  /// Which keys each query may attend to; empty where `masked` is there, or they are not one run.
+  std::vector<VisibleKeys::Run> visible;
+  std::vector<HeadContribution> contributions; ///< one a head, or none
+  std::vector<float> output_norm;              ///< T, or empty
+  std::vector<HeadMeasures> measures;          ///< one a head, or none
+};
+
+/// Computes a layer and keeps what a page shows of it; long maps are never held whole, only packed.
+/// Throws Error where it has no weights, or not even the largest of each row fit.
+LayerReport report(const Layer& layer, const ReportRequest& request);
+
+} // namespace mha

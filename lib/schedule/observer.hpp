@@ -1,0 +1,32 @@
+#pragma once
+// Who looks at stages while they are computed.
+
+#include <mha/layer/stage.hpp>
+#include <mha/tensor/tensor.hpp>
+
+namespace mha {
+
+/// A piece of a stage as it appears: one batch, one head of a stage that has heads, and at most
+/// block_queries queries, or all keys of k and v.
+struct Block {
+  Stage stage;
+  std::size_t batch = 0;
+  std::size_t head = 0;  ///< its head (key/value head for k and v)
+  std::size_t token = 0; ///< the first query (key for k and v) of the piece
+  /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
+  /// Never transposed: whoever hands results out turns them for `columns`.
+  ArrayView values;
+};
+
+/// What is done with stages while they are computed.
+class Observer {
+public:
+  virtual ~Observer() = default;
+  /// The stages it wants to see; asked once, before the plan is made.
+  virtual StageSet wants() const = 0;
+  /// One piece. Called from several threads, in any order, each place once; the memory is valid
+  /// during the call only.
+  virtual void observe(const Block& block) = 0;
+};
+
+} // namespace mha

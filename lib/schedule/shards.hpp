@@ -1,0 +1,18 @@
+#pragma once
+// A part of a plan is a plan: for runs that are divided between processes or machines.
+
+#include <mha/schedule/plan.hpp>
+
+namespace mha {
+
+/// The index-th (from 0) of `count` parts.
+struct PlanPart {
+  std::size_t index = 0, count = 1;
+};
+
+/// A run of the plan's units, about as much work as every other part has: keys that causal, windows
+/// or kv_lengths hide count nothing, numbers of maps that are handed out as much as keys. A block
+/// of queries stays together where rows of every head are wanted. A part may have no unit.
+Plan part_of(const Layer& layer, Plan plan, PlanPart part);
+
+} // namespace mha

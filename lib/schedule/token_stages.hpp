@@ -1,0 +1,46 @@
+#pragma once
+// The memory of the token stages while a layer is computed: whole tensors, heads side by side.
+
+#include <mha/kernels/matrix.hpp>
+#include <mha/schedule/observer.hpp>
+#include <mha/schedule/plan.hpp>
+
+#include <array>
+
+namespace mha {
+
+/// Item b of the first axis of a (B, rows, width) tensor, or a (rows, width) one.
+template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b = 0);
+
+template <class T> class TokenStages {
+public:
+  /// Room for the stages that are computed; given ones are where they are. A step that the layer
+  /// does not have reads as the step before it. concat is head_out's memory, unless one is given.
+  TokenStages(const Layer& layer, const Plan& plan);
+
+  const Tensor& tensor(Stage stage) const { return tensors_[index_of(stage)]; }
+  /// The rows of batch b: tokens × (heads · width).
+  Matrix<const T> rows(Stage stage, std::size_t b) const { return matrix_of<T>(tensor(stage), b); }
+  /// The same, for who computes the stage.
+  Matrix<T> rows_mutable(Stage stage, std::size_t b);
+
+  /// Forgets a stage that nobody reads any more; its memory goes when no other step shares it.
+  void let_go(Stage stage) { tensors_[index_of(stage)] = {}; }
+
+  /// Shows an observer the pieces of a stage that the plan hands out.
+  void show(Stage stage, Observer& observer, std::size_t threads) const;
+
+private:
+  void place(Stage stage, Stage before, Letter rows, std::size_t width);
+
+  const Layer& layer_;
+  const Plan& plan_;
+  std::array<Tensor, stage_count> tensors_; ///< B, tokens, width
+};
+
+/// `values`, of the layer's precision, as an observer sees a piece of a stage.
+template <class T> Block block_of(const Layer& layer, Stage stage, std::size_t b, std::size_t head,
+                                  std::size_t token, const T* values, Shape shape,
+                                  std::vector<std::ptrdiff_t> strides);
+
+} // namespace mha

@@ -1,0 +1,95 @@
+#include <mha/system/error.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace mha {
+
+namespace {
+
+/// Whether a character of UTF-8 goes on with this byte.
+bool goes_on(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+/// Names in files may be as long as the file: of a message that nobody could read, the beginning,
+/// which says where, and the end, which says what was expected.
+std::string of_sensible_length(const std::string& line) {
+  constexpr std::size_t longest = 2000, head = 1200, tail = 600;
+  if (line.size() <= longest) return line;
+  std::size_t end = head, begin = line.size() - tail;
+  while (end > head - 3 && goes_on(line[end])) --end;
+  while (begin < line.size() - tail + 3 && goes_on(line[begin])) ++begin;
+  return fmt::format("{} … {}", std::string_view(line).substr(0, end),
+                     std::string_view(line).substr(begin));
+}
+
+/// Control characters as \xNN; other bytes are left to whoever prints.
+std::string in_one_line(const std::string& message) {
+  std::string line;
+  for (const char c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      line += c;
+  return line;
+}
+
+} // namespace
+
+Error::Error(const std::string& message)
+    : std::runtime_error(of_sensible_length(in_one_line(message))) {}
+
+namespace {
+
+/// Damerau's edit distance restricted to adjacent swaps: "haed" is one step from "head".
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = row[j - 1] + (a[i - 1] != b[j - 1]);
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        next[j] = std::min(next[j], before[j - 2] + 1);
+    }
+    before.swap(row);
+    row.swap(next);
+  }
+  return row[b.size()];
+}
+
+} // namespace
+
+std::string counted(std::size_t n, std::string_view plural) {
+  if (n != 1) return fmt::format("{} {}", n, plural);
+  if (plural.starts_with("queries")) return fmt::format("1 query{}", plural.substr(7));
+  // The word that counts is the first that ends in s.
+  std::size_t s = plural.find('s');
+  while (s != std::string_view::npos && s + 1 < plural.size() && plural[s + 1] != ' ')
+    s = plural.find('s', s + 1);
+  if (s == std::string_view::npos) return fmt::format("1 {}", plural);
+  return fmt::format("1 {}{}", plural.substr(0, s), plural.substr(s + 1));
+}
+
+std::string closest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance && distance < candidate.size()) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
+  const std::string best = closest(word, candidates);
+  return best.empty() ? "" : fmt::format("; did you mean '{}'?", best);
+}
+
+} // namespace mha

@@ -1,0 +1,160 @@
+#include <mha/system/memory.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t alignment = 64; // a cache line, and the widest vector
+
+constexpr std::size_t huge_page = 2 << 20;
+
+// From here on blocks are cut from huge pages. AddressSanitizer and fuzzing watch what malloc
+// gives: there, all comes from it.
+#if defined(MHA_SANITIZE)
+constexpr std::size_t huge_bytes = SIZE_MAX;
+#else
+constexpr std::size_t huge_bytes = 256 << 10;
+#endif
+
+/// `bytes` bytes, whole small pages, from the system, from the start of a huge page on; null if
+/// there are no more.
+std::byte* map_pages(std::size_t bytes) {
+  // One page more than asked for, of which what lies beside is returned at once.
+  void* const mapped = ::mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const start = static_cast<std::byte*>(mapped);
+  const std::size_t before =
+      (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
+  if (before > 0) ::munmap(start, before);
+  if (before < huge_page) ::munmap(start + before + bytes, huge_page - before);
+  ::madvise(start + before, bytes, MADV_HUGEPAGE);
+  return start + before;
+}
+
+/// Zeros come from the system and go back to it: to use a block again would mean to clear it.
+std::shared_ptr<std::byte> take_zeros(std::size_t bytes) {
+  static const auto small_page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  bytes = (bytes + small_page - 1) / small_page * small_page;
+  std::byte* const block = map_pages(bytes);
+  if (!block) return nullptr;
+  return {block, [bytes](std::byte* memory) { ::munmap(memory, bytes); }};
+}
+
+/// Blocks in huge pages. What is given back joins its free neighbours and is cut again for
+/// later requests. Before the system is asked for more, regions without any block are returned to
+/// it: what is used and kept together is hardly more than what was in use at once.
+class HugePages {
+public:
+  static HugePages& get() {
+    static HugePages* pages = new HugePages; // never destroyed: blocks may outlive everything
+    return *pages;
+  }
+
+  /// Null if there is no memory. `fresh`: straight from the system, so zeros.
+  std::byte* take(std::size_t bytes, bool& fresh) {
+    const std::lock_guard hold(lock_);
+    auto best = free_.end();
+    for (auto range = free_.begin(); range != free_.end(); ++range)
+      if (range->second >= bytes && (best == free_.end() || range->second < best->second))
+        best = range;
+    fresh = best == free_.end();
+    if (fresh) {
+      return_unused();
+      const std::size_t region = (bytes + huge_page - 1) / huge_page * huge_page;
+      std::byte* const start = map_pages(region);
+      if (!start) return nullptr;
+      regions_.emplace(start, region);
+      best = free_.emplace(start, region).first;
+    }
+    const auto [block, size] = *best;
+    free_.erase(best);
+    if (size > bytes) free_.emplace(block + bytes, size - bytes);
+    return block;
+  }
+
+  void give_back(std::byte* block, std::size_t bytes) {
+    const std::lock_guard hold(lock_);
+    auto after = free_.lower_bound(block);
+    if (after != free_.end() && after->first == block + bytes && !regions_.contains(after->first)) {
+      bytes += after->second;
+      after = free_.erase(after);
+    }
+    if (after != free_.begin() && !regions_.contains(block)) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == block) {
+        before->second += bytes;
+        return;
+      }
+    }
+    free_.emplace(block, bytes);
+  }
+
+private:
+  using Ranges = std::map<std::byte*, std::size_t>;
+
+  void return_unused() {
+    for (auto region = regions_.begin(); region != regions_.end();) {
+      const auto unused = free_.find(region->first);
+      if (unused == free_.end() || unused->second != region->second) {
+        ++region;
+        continue;
+      }
+      ::munmap(region->first, region->second);
+      free_.erase(unused);
+      region = regions_.erase(region);
+    }
+  }
+
+  std::mutex lock_;
+  Ranges free_;    ///< start and size of what no block has, as large as they can be in a region
+  Ranges regions_; ///< start and size of what was mapped
+};
+
+} // namespace
+
+std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
+  const std::size_t lines = (bytes / alignment + 1) * alignment;
+  if (zeroed && bytes >= std::max(huge_bytes, huge_page)) return take_zeros(lines);
+  if (bytes >= huge_bytes) {
+    bool fresh = false;
+    std::byte* block = HugePages::get().take(lines, fresh);
+    if (!block) return nullptr;
+    if (zeroed && !fresh) std::memset(block, 0, bytes);
+    return {block, [lines](std::byte* memory) { HugePages::get().give_back(memory, lines); }};
+  }
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, lines));
+  if (!block) return nullptr;
+  if (zeroed) std::memset(block, 0, lines);
+  return {block, [](std::byte* memory) { std::free(memory); }};
+}
+
+template <class T> T* Buffer<T>::room_for(std::size_t n) {
+  if (n > size_) {
+    size_ = 0;
+    memory_.reset();
+    memory_ = take_memory(n * sizeof(T), false);
+    if (!memory_) throw std::bad_alloc();
+    size_ = n;
+  }
+  return data();
+}
+
+template class Buffer<std::byte>;
+template class Buffer<float>;
+template class Buffer<double>;
+template class Buffer<std::uint16_t>;
+template class Buffer<std::uint8_t>;
+
+} // namespace mha

@@ -1,0 +1,284 @@
+#include <mha/tensor/tensor.hpp>
+
+#include <mha/system/memory.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace mha {
+
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  std::size_t size;
+  std::string_view name;                  ///< as NumPy names it; printed
+  std::array<std::string_view, 3> others; ///< also understood
+};
+
+constexpr std::array<DTypeRow, 13> dtypes{{
+    {DType::f64, 8, "float64", {"f64", "double", "f8"}},
+    {DType::f32, 4, "float32", {"f32", "float", "f4"}},
+    {DType::f16, 2, "float16", {"f16", "half", "f2"}},
+    {DType::bf16, 2, "bfloat16", {"bf16", "", ""}},
+    {DType::i64, 8, "int64", {"i64", "", ""}},
+    {DType::i32, 4, "int32", {"i32", "", ""}},
+    {DType::i16, 2, "int16", {"i16", "", ""}},
+    {DType::i8, 1, "int8", {"i8", "", ""}},
+    {DType::u64, 8, "uint64", {"u64", "", ""}},
+    {DType::u32, 4, "uint32", {"u32", "", ""}},
+    {DType::u16, 2, "uint16", {"u16", "", ""}},
+    {DType::u8, 1, "uint8", {"u8", "", ""}},
+    {DType::boolean, 1, "bool", {"boolean", "", ""}},
+}};
+static_assert([] {
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    if (static_cast<std::size_t>(dtypes[i].dtype) != i) return false;
+  return true;
+}());
+
+const DTypeRow& row_of(DType dtype) {
+  return dtypes[static_cast<std::size_t>(dtype)];
+}
+
+std::shared_ptr<const std::byte> memory_for(std::size_t bytes, bool zeroed, DType dtype,
+                                            const Shape& shape) {
+  std::shared_ptr<const std::byte> memory = take_memory(bytes, zeroed);
+  if (!memory)
+    fail("not enough memory for {} numbers of {}: {} bytes", to_string(shape), name_of(dtype),
+         bytes);
+  return memory;
+}
+
+} // namespace
+
+std::size_t size_of(DType dtype) {
+  return row_of(dtype).size;
+}
+std::string_view name_of(DType dtype) {
+  return row_of(dtype).name;
+}
+
+DType dtype_named(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::vector<std::string_view> names;
+  for (const DTypeRow& row : dtypes) {
+    if (lower == row.name || (!lower.empty() && std::ranges::count(row.others, lower) > 0))
+      return row.dtype;
+    names.push_back(row.name);
+  }
+  fail("unknown dtype '{}'{} (choices: {})", name, did_you_mean(lower, names),
+       fmt::join(names, ", "));
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+std::string to_string(const Shape& shape) {
+  if (shape.size() == 1) return fmt::format("({},)", shape[0]);
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+std::size_t count_of(const Shape& shape) {
+  // Axes of length 0 are left out of the check's product, so that strides cannot overflow either.
+  std::size_t product = sizeof(double);
+  bool none = false;
+  for (const std::size_t length : shape) {
+    none = none || length == 0;
+    if (length > 0 && __builtin_mul_overflow(product, length, &product))
+      fail("shape {} has more elements than memory has addresses", to_string(shape));
+  }
+  return none ? 0 : product / sizeof(double);
+}
+
+Tensor::Tensor(DType dtype, Shape shape)
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      count_(count_of(shape_)),
+      data_(memory_for(bytes(), true, dtype_, shape_)) {}
+
+Tensor Tensor::uninitialised(DType dtype, Shape shape) {
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = std::move(shape);
+  tensor.count_ = count_of(tensor.shape_);
+  tensor.data_ = memory_for(tensor.bytes(), false, dtype, tensor.shape_);
+  return tensor;
+}
+
+Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
+    : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  if (count_of(shape) != count_)
+    fail("{} cannot be seen as {}: {} elements, not {}", to_string(shape_), to_string(shape),
+         count_, count_of(shape));
+  Tensor result(*this);
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+Tensor Tensor::at(std::size_t index) const {
+  if (shape_.empty() || index >= shape_[0])
+    fail("index {} is outside of shape {}", index, to_string(shape_));
+  Shape rest(shape_.begin() + 1, shape_.end());
+  const std::size_t step = count_ / shape_[0] * size_of(dtype_);
+  return {dtype_, std::move(rest), {data_, data_.get() + index * step}};
+}
+
+void Tensor::require_size(std::size_t element_size) const {
+  if (element_size != size_of(dtype_))
+    fail("elements of {} are {} bytes, not {}", name_of(dtype_), size_of(dtype_), element_size);
+}
+
+namespace {
+
+/// Copies a strided array into a dense one: `shape` and `strides` (in elements) of the source, in
+/// the order of the result. Where another axis than the last is contiguous in the source, both run
+/// in tiles, so that each cache line that is fetched is used whole.
+template <class Word> void gather(const Word* from, const Shape& shape,
+                                  const std::vector<std::ptrdiff_t>& strides, Word* to) {
+  const std::size_t rank = shape.size();
+  if (rank == 0) {
+    *to = *from;
+    return;
+  }
+  const std::size_t last = rank - 1;
+  std::size_t inner = last; // the axis tiled against the last one
+  if (rank > 1 && strides[last] != 1)
+    for (std::size_t axis = 0; axis < last; ++axis)
+      if (strides[axis] == 1 && shape[axis] > 1) inner = axis;
+
+  std::vector<std::size_t> to_strides(rank, 1);
+  for (std::size_t axis = last; axis > 0; --axis)
+    to_strides[axis - 1] = to_strides[axis] * shape[axis];
+
+  const std::size_t columns = shape[last];
+  const std::size_t rows = inner == last ? 1 : shape[inner];
+  const std::ptrdiff_t column_step = strides[last];
+  const std::size_t row_step = inner == last ? 0 : to_strides[inner];
+  const auto copy_plane = [&](const Word* source, Word* target) {
+    if (inner == last) {
+      if (column_step == 1)
+        std::memcpy(target, source, columns * sizeof(Word));
+      else
+        for (std::size_t j = 0; j < columns; ++j)
+          target[j] = source[static_cast<std::ptrdiff_t>(j) * column_step];
+      return;
+    }
+    constexpr std::size_t tile = 128 / sizeof(Word);
+    for (std::size_t j0 = 0; j0 < columns; j0 += tile)
+      for (std::size_t i0 = 0; i0 < rows; i0 += tile) {
+        const std::size_t j1 = std::min(j0 + tile, columns), i1 = std::min(i0 + tile, rows);
+        for (std::size_t i = i0; i < i1; ++i)
+          for (std::size_t j = j0; j < j1; ++j)
+            target[i * row_step + j] = source[static_cast<std::ptrdiff_t>(j) * column_step +
+                                              static_cast<std::ptrdiff_t>(i)];
+      }
+  };
+
+  // The other axes count like an odometer.
+  std::vector<std::size_t> index(rank, 0);
+  while (true) {
+    std::ptrdiff_t source = 0;
+    std::size_t target = 0;
+    for (std::size_t axis = 0; axis < last; ++axis) {
+      source += static_cast<std::ptrdiff_t>(index[axis]) * strides[axis];
+      target += index[axis] * to_strides[axis];
+    }
+    copy_plane(from + source, to + target);
+    std::size_t axis = last;
+    while (axis-- > 0) {
+      if (axis == inner) continue;
+      if (++index[axis] < shape[axis]) break;
+      index[axis] = 0;
+    }
+    if (axis == std::numeric_limits<std::size_t>::max()) return;
+  }
+}
+
+void gather_bytes(const std::byte* from, std::size_t size, const Shape& shape,
+                  const std::vector<std::ptrdiff_t>& strides, std::byte* to) {
+  const auto as = [&]<class Word>(Word) {
+    gather(reinterpret_cast<const Word*>(from), shape, strides, reinterpret_cast<Word*>(to));
+  };
+  switch (size) {
+  case 1:
+    return as(std::uint8_t{});
+  case 2:
+    return as(std::uint16_t{});
+  case 4:
+    return as(std::uint32_t{});
+  default:
+    return as(std::uint64_t{});
+  }
+}
+
+std::vector<std::ptrdiff_t> dense_strides(const Shape& shape) {
+  std::vector<std::ptrdiff_t> strides(shape.size(), 1);
+  for (std::size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * static_cast<std::ptrdiff_t>(shape[axis]);
+  return strides;
+}
+
+} // namespace
+
+Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order) {
+  const std::size_t rank = tensor.rank();
+  std::vector<bool> seen(rank, false);
+  bool valid = order.size() == rank, same = true;
+  for (std::size_t i = 0; valid && i < rank; ++i) {
+    valid = order[i] < rank && !seen[order[i]];
+    if (valid) seen[order[i]] = true;
+    same = same && order[i] == i;
+  }
+  if (!valid)
+    fail("({}) is not an order of the {} axes of {}", fmt::join(order, ", "), rank,
+         to_string(tensor.shape()));
+  if (same) return tensor;
+
+  const std::vector<std::ptrdiff_t> from = dense_strides(tensor.shape());
+  Shape shape(rank);
+  std::vector<std::ptrdiff_t> strides(rank);
+  for (std::size_t i = 0; i < rank; ++i) {
+    shape[i] = tensor.shape()[order[i]];
+    strides[i] = from[order[i]];
+  }
+  Tensor result(tensor.dtype(), shape);
+  if (result.count() > 0)
+    gather_bytes(tensor.raw(), size_of(tensor.dtype()), shape, strides, result.raw_mutable());
+  return result;
+}
+
+Tensor transposed(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  if (rank < 2) fail("{} has no two axes to exchange", to_string(tensor.shape()));
+  std::vector<std::size_t> order(rank);
+  for (std::size_t i = 0; i < rank; ++i) order[i] = i;
+  std::swap(order[rank - 1], order[rank - 2]);
+  return permuted(tensor, order);
+}
+
+ArrayView view_of(const Tensor& tensor) {
+  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64)
+    fail("a view is of float32 or float64, not of {}", name_of(tensor.dtype()));
+  return {tensor.dtype(), tensor.raw(), tensor.shape(), dense_strides(tensor.shape())};
+}
+
+Tensor copy_of(const ArrayView& view) {
+  Tensor result(view.dtype, view.shape);
+  if (result.count() > 0)
+    gather_bytes(view.data, size_of(view.dtype), view.shape, view.strides, result.raw_mutable());
+  return result;
+}
+
+} // namespace mha

@@ -1,0 +1,143 @@
+#pragma once
+// Arrays as they lie in files and in memory: dtype, shape, bytes.
+
+#include <mha/system/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// Element types, named as NumPy names them; f16 is IEEE half, bf16 is bfloat16.
+enum class DType : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
+};
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+/// "float32", "bfloat16", "bool" …
+std::string_view name_of(DType dtype);
+/// From a name ("float32", "f32", "F32", "bf16", "bool", "int64" …); throws Error with the choices.
+DType dtype_named(std::string_view name);
+/// True for f64, f32, f16 and bf16.
+bool is_floating(DType dtype);
+
+using Shape = std::vector<std::size_t>;
+
+/// "(4, 33, 16)"; "(7,)" for one axis, "()" for none.
+std::string to_string(const Shape& shape);
+/// The number of elements; throws Error where it, or its bytes as f64, would overflow std::size_t.
+std::size_t count_of(const Shape& shape);
+
+/// The C++ type of a dtype that is computed with.
+template <class T> inline constexpr DType dtype_of = DType::f32;
+template <> inline constexpr DType dtype_of<double> = DType::f64;
+
+/// A dense row-major array. Copies share the memory, which may be owned or a mapped file; only who
+/// made a tensor writes into it, before handing it on. Memory is aligned for its dtype.
+class Tensor {
+public:
+  Tensor() = default;
+  /// New memory, zeroed lazily by the system (a page that nobody writes costs nothing).
+  Tensor(DType dtype, Shape shape);
+  /// New memory whose contents are anything: for who writes every element.
+  static Tensor uninitialised(DType dtype, Shape shape);
+  /// Shares memory that somebody else keeps: `data` owns it (an aliasing pointer into a mapping).
+  Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
+  /// A copy of numbers, for tests and small results.
+  template <class T> static Tensor of(const Shape& shape, std::span<const T> values);
+
+  bool empty() const { return data_ == nullptr; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::size_t rank() const { return shape_.size(); }
+  std::size_t count() const { return count_; }
+  std::size_t bytes() const { return count_ * size_of(dtype_); }
+
+  const std::byte* raw() const { return data_.get(); }
+  /// For the maker of the tensor only.
+  std::byte* raw_mutable() { return const_cast<std::byte*>(data_.get()); }
+
+  /// The elements as T; T must be the C++ type of dtype() (float, double, std::uint8_t for bool …).
+  template <class T> std::span<const T> as() const {
+    require_size(sizeof(T));
+    return {reinterpret_cast<const T*>(raw()), count_};
+  }
+  template <class T> std::span<T> as_mutable() {
+    require_size(sizeof(T));
+    return {reinterpret_cast<T*>(raw_mutable()), count_};
+  }
+
+  /// The same elements under another shape of equal count; throws Error otherwise.
+  Tensor reshaped(Shape shape) const;
+  /// Element `index` of the first axis, sharing memory: shape loses its first axis.
+  Tensor at(std::size_t index) const;
+
+private:
+  void require_size(std::size_t element_size) const;
+
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  std::size_t count_ = 0;
+  std::shared_ptr<const std::byte> data_;
+};
+
+/// The same numbers in another dtype (rounded to nearest even; ints to floats and back; bool from
+/// "not zero"). Shares memory where nothing changes.
+Tensor convert(const Tensor& tensor, DType dtype);
+/// The axes in another order, made contiguous: result axis i is axis `order[i]` of `tensor`.
+Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
+/// The last two axes exchanged, made contiguous.
+Tensor transposed(const Tensor& tensor);
+/// One element as double (any dtype), by flat index.
+double value_at(const Tensor& tensor, std::size_t index);
+
+/// Half precision to float and back, rounding to nearest even; bfloat16 likewise.
+float from_half(std::uint16_t bits);
+std::uint16_t to_half(float value);
+float from_bfloat16(std::uint16_t bits);
+std::uint16_t to_bfloat16(float value);
+
+/// Converts `count` elements between memory blocks of two dtypes; the blocks do not overlap.
+void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype,
+             std::size_t count);
+
+/// A window into an array of f32 or f64: strides in elements. Does not own.
+struct ArrayView {
+  DType dtype = DType::f32;
+  const std::byte* data = nullptr;
+  Shape shape;
+  std::vector<std::ptrdiff_t> strides;
+};
+
+/// A view of a whole tensor.
+ArrayView view_of(const Tensor& tensor);
+/// A contiguous copy of a view.
+Tensor copy_of(const ArrayView& view);
+
+template <class T> Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
+  Tensor tensor(dtype_of<T>, shape);
+  if (values.size() != tensor.count())
+    fail("{} values for shape {}", values.size(), to_string(shape));
+  std::copy(values.begin(), values.end(), tensor.as_mutable<T>().begin());
+  return tensor;
+}
+
+} // namespace mha

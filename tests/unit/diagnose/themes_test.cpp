@@ -1,0 +1,52 @@
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include "support/library_input.hpp"
+#include "support/places.hpp"
+#include "support/planted.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+using namespace mha;
+
+TEST_CASE("every identifier is in the list once, planted by a test, and in the docs",
+          "[diagnose]") {
+  const std::vector<std::string> ids = change_ids();
+  const std::set<std::string> listed(ids.begin(), ids.end());
+  CHECK(listed.size() == ids.size());
+  std::set<std::string> planted_ids;
+  for (const planted::Mistake& mistake : planted::mistakes()) planted_ids.insert(mistake.id);
+  CHECK(planted_ids == listed);
+  std::ifstream file(mha::test::source_folder() + "/docs/diagnose.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string& id : ids) {
+    INFO(id);
+    CHECK(page.find("`" + id + "`") != std::string::npos);
+  }
+}
+
+TEST_CASE("every change says what was done and how to undo it, in a sentence that goes on",
+          "[diagnose]") {
+  const std::vector<std::string> ids = change_ids();
+  for (const planted::Mistake& mistake : planted::mistakes())
+    for (planted::Base& base : planted::bases(9, false)) {
+      Random random(2);
+      if (!mistake.prepare(base.layer, random)) continue;
+      const Layer layer = library_layer(base.layer, base.form);
+      for (const Change& change : changes_for({layer, StageSet().set(), false})) {
+        INFO(change.id << ": " << change.did << " / " << change.cure);
+        CHECK(std::count(ids.begin(), ids.end(), change.id) == 1);
+        CHECK(change.touches.any());
+        CHECK(change.edit);
+        CHECK_FALSE(change.did.empty());
+        CHECK_FALSE(change.cure.empty());
+        CHECK_FALSE(change.did.ends_with('.'));
+        CHECK_FALSE(change.cure.ends_with('.'));
+        CHECK((change.option.empty() || change.option.starts_with("--") ||
+               change.option.find("=FILE@") != std::string::npos));
+      }
+    }
+}

@@ -1,0 +1,56 @@
+#include <mha/diagnose/trials.hpp>
+
+#include "support/library_input.hpp"
+#include "support/planted.hpp"
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <catch2/catch.hpp>
+
+using namespace mha;
+
+namespace {
+
+bool mixes(const Change& change) {
+  return change.id.starts_with("swap") || change.id.starts_with("weight.order");
+}
+
+bool of_projections(const Change& change) {
+  return (change.touches & set_of({Stage::q, Stage::k, Stage::v})).any();
+}
+
+} // namespace
+
+TEST_CASE("changes tried together, on some queries and with kept stages, are those made one by one",
+          "[diagnose]") {
+  std::vector<planted::Base> bases = planted::bases(5, false, 44);
+  Random random(17);
+  planted::Base whole = bases[1]; // norms over the whole projection
+  whole.layer.q_norm_weight = planted::numbers(random, {24}, 0.4, 1.6);
+  whole.layer.k_norm_weight = planted::numbers(random, {8}, 0.4, 1.6);
+  bases.push_back(whole);
+  std::size_t compared = 0;
+  for (const planted::Base& base : bases) {
+    Layer layer = library_layer(base.layer, base.form);
+    layer.dims.batched = true;
+    const std::vector<Change> list = changes_for({layer, {}, false});
+    for (int i = 0; i < 40; ++i) {
+      const Change& a = list[random.count(0, list.size() - 1)];
+      const Change& b = list[random.count(0, list.size() - 1)];
+      if (a.id == b.id || a.rounds_to || b.rounds_to) continue;
+      // What is exchanged after another change of the same weights is a matter of order.
+      if ((mixes(a) && of_projections(b)) || (mixes(b) && of_projections(a))) continue;
+      INFO(base.name << ": " << a.id << " (" << a.did << ") and " << b.id << " (" << b.did << ")");
+      const Tensor theirs = value_of(changed(layer, {&a, &b}), Stage::output);
+      const Target target{Stage::output, theirs, 1e-9, 0};
+      Trials trials(layer, {}, target, {}, 1);
+      CHECK(trials.screen(std::vector<Changes>{{&a}, {&b}, {&a, &b}})[2].error < 1e-10);
+      CHECK(trials.whole({&a, &b}).error == 0);
+      Trials after(layer, {}, target, {&a}, 1);
+      CHECK(after.screen(std::vector<Changes>{{&b}})[0].error < 1e-10);
+      ++compared;
+    }
+  }
+  CHECK(compared > 120);
+}
