@@ -42,7 +42,7 @@ LintSubject looked_at(const Model& model, const std::string& id, const LoadedLay
   LintSubject subject;
   subject.loaded = loaded;
   subject.threads = threads;
-  for (Model::Part& part : model.parts(id)) {
+  for (Model::SourceTensor& part : model.parts(id)) {
     const Summary summary = summary_of(part.tensor);
     subject.parts.push_back(
         {std::move(part.name), std::move(part.source), std::move(part.tensor), summary});
@@ -129,11 +129,11 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
       inventory.parts.push_back(
           {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
   } else {
-    for (const Model::Part& part : model.parts(loaded.id))
+    for (const Model::SourceTensor& part : model.parts(loaded.id))
       inventory.parts.push_back(
           {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
   }
-  const auto rank = [](const Inventory::Part& part) {
+  const auto rank = [](const Inventory::SourceTensor& part) {
     std::size_t i = 0;
     for (const TensorInfo& info : tensor_names()) {
       if (info.name == part.item.name) break;

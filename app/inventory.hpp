@@ -25,7 +25,7 @@ struct Inventory {
     std::string name, value, origin; ///< origin "" = the default
   };
   /// A tensor of the layer by its canonical name, and where it comes from.
-  struct Part {
+  struct SourceTensor {
     Item item;
     std::string source;
   };
@@ -39,7 +39,7 @@ struct Inventory {
   std::vector<Line> layers;
   // Of the chosen layer, where there is one and it could be made:
   std::string id, naming, headline;
-  std::vector<Part> parts;
+  std::vector<SourceTensor> parts;
   std::vector<Setting> settings;
   std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
   std::string reason;                                ///< otherwise: why not

@@ -97,11 +97,11 @@ std::string layer_text(const Inventory& inventory, const Look& look) {
   std::string out = look.bold(inventory.headline) + "\n";
   if (!inventory.parts.empty()) {
     Columns columns;
-    for (const Inventory::Part& part : inventory.parts) columns.see(part.item);
+    for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);
     std::vector<Grid::Column> titles = columns.titles();
     titles.push_back({"from", false, true, true});
     Grid grid(std::move(titles));
-    for (const Inventory::Part& part : inventory.parts) {
+    for (const Inventory::SourceTensor& part : inventory.parts) {
       std::vector<std::string> row = columns.cells(part.item);
       row.push_back(visible(part.source));
       grid.add(std::move(row));
@@ -219,7 +219,7 @@ std::string inventory_json(const Inventory& inventory) {
   } else {
     out += fmt::format(",\n  \"layer\": {{\"id\": {}, \"naming\": {}}}", json_quoted(inventory.id),
                        json_quoted(inventory.naming));
-    out += ",\n  \"parts\": " + json_list(inventory.parts, [](const Inventory::Part& part) {
+    out += ",\n  \"parts\": " + json_list(inventory.parts, [](const Inventory::SourceTensor& part) {
              return fmt::format("{{{}, \"from\": {}}}", item_json(part.item),
                                 json_quoted(part.source));
            });

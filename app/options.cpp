@@ -115,7 +115,7 @@ void add_stages(Cli& cli, std::vector<std::string>& names) {
       .offers(Completes::stages);
 }
 
-void add_part(Cli& cli, std::optional<PlanPart>& part) {
+void add_part(Cli& cli, std::optional<Shard>& part) {
   Option option;
   option.name = "--part";
   option.value_name = "I/N";
@@ -125,7 +125,7 @@ void add_part(Cli& cli, std::optional<PlanPart>& part) {
     const auto refuse = [&](std::string_view expected) {
       throw UsageError(fmt::format("--part is '{}': {}", text, expected));
     };
-    PlanPart wanted;
+    Shard wanted;
     const char* end = text.data() + text.size();
     const auto first = std::from_chars(text.data(), end, wanted.index);
     if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/')

@@ -27,7 +27,7 @@ void add_stages(Cli& cli, std::vector<std::string>& names);
 std::vector<Stage> stages_named(const std::vector<std::string>& names);
 
 /// --part I/N, counted from 1 as GNU parallel and `split` do.
-void add_part(Cli& cli, std::optional<PlanPart>& part);
+void add_part(Cli& cli, std::optional<Shard>& part);
 
 /// Habits that all commands share.
 struct Common {

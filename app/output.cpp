@@ -26,27 +26,27 @@ bool has_axis(Stage stage, std::string_view placeholder) {
   });
 }
 
-/// A path, part by part: each of its pieces once per position of the axis.
-void split(std::vector<Piece>& pieces, std::string_view placeholder,
+/// A path, part by part: each of its files once per position of the axis.
+void split(std::vector<PlannedFile>& files, std::string_view placeholder,
            std::optional<IndexList> Selection::*list, std::size_t count, std::string_view what,
            const std::string& option) {
-  std::vector<Piece> finer;
-  for (const Piece& piece : pieces) {
-    const IndexList chosen = (piece.selection.*list).value_or(IndexList(":", option));
+  std::vector<PlannedFile> finer;
+  for (const PlannedFile& file : files) {
+    const IndexList chosen = (file.selection.*list).value_or(IndexList(":", option));
     for (std::size_t index : chosen.resolve(count, what).indices) {
-      Piece one{filled(piece.path, placeholder, std::to_string(index)), piece.selection};
+      PlannedFile one{filled(file.path, placeholder, std::to_string(index)), file.selection};
       one.selection.*list = IndexList(std::to_string(index), option);
       finer.push_back(std::move(one));
     }
   }
-  pieces = std::move(finer);
+  files = std::move(finer);
 }
 
 /// Many files want a folder of their own. Where it cannot be made, opening the file says why.
-void make_folders(const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces) {
+void make_folders(const std::vector<PlannedFile>& files) {
+  for (const PlannedFile& file : files) {
     std::error_code ignored;
-    const std::filesystem::path folder = std::filesystem::path(piece.path).parent_path();
+    const std::filesystem::path folder = std::filesystem::path(file.path).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   }
 }
@@ -126,10 +126,11 @@ bool mentions(std::string_view path, std::string_view placeholder) {
   return path.find(placeholder) != std::string_view::npos;
 }
 
-std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
-                             const Selection& selection, std::vector<Stage>& stages, bool named) {
+std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
+                                       const Selection& selection, std::vector<Stage>& stages,
+                                       bool named) {
   const Dims& dims = loaded.layer.dims;
-  std::vector<Piece> pieces{
+  std::vector<PlannedFile> files{
       {filled(path, "{layer}", loaded.id.empty() ? "0" : loaded.id), selection}};
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
     if (!mentions(path, placeholder)) continue;
@@ -144,11 +145,10 @@ std::vector<Piece> pieces_of(const std::string& path, const LoadedLayer& loaded,
     if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
   }
   if (mentions(path, "{batch}"))
-    split(pieces, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
-  if (mentions(path, "{head}"))
-    split(pieces, "{head}", &Selection::head, dims.H, "heads", "--head");
-  if (path.find('{') != std::string::npos) make_folders(pieces);
-  return pieces;
+    split(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
+  if (mentions(path, "{head}")) split(files, "{head}", &Selection::head, dims.H, "heads", "--head");
+  if (path.find('{') != std::string::npos) make_folders(files);
+  return files;
 }
 
 StageSet some_stages(const Layer& layer) {

@@ -1,8 +1,8 @@
 #include "progress_bar.hpp"
 
 #include "console.hpp"
-#include <mha/system/watch.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/watch.hpp>
 
 #include <unistd.h>
 

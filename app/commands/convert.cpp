@@ -21,7 +21,7 @@ struct Convert {
   int run();
 
 private:
-  struct Part {
+  struct NamedTensor {
     std::size_t item;
     Tensor tensor;
   };
@@ -36,7 +36,7 @@ bool Convert::join() {
   const auto opened = [](const std::string& text) { return io::open(io::parse_source(text).path); };
   const auto of_part = [&](const std::string& text) {
     const bool may_be = text.ends_with(".npz") || text.ends_with(".safetensors");
-    return may_be && io::parse_source(text).name.empty() && io::is_part(opened(text));
+    return may_be && io::parse_source(text).name.empty() && io::is_shard(opened(text));
   };
   if (std::none_of(request.sources.begin(), request.sources.end(), of_part)) return false;
   std::vector<io::Contents> files;
@@ -51,7 +51,7 @@ bool Convert::join() {
     throw UsageError("parts of a dump are joined as they are: give --dump-dtype to `dump`");
   flush();
   const Stopwatch watch(common.write_s);
-  io::join_parts(files, output.path, output.format);
+  io::join_shards(files, output.path, output.format);
   return true;
 }
 
@@ -118,7 +118,7 @@ void Convert::convert(const Model& model, const std::vector<std::string>& ids,
     add_settings(loaded.layer, out);
     add_labels(loaded.layer, out);
     const Stopwatch watch(common.read_s);
-    for (Model::Part& part : model.parts(id)) {
+    for (Model::SourceTensor& part : model.parts(id)) {
       std::string name = ids.size() > 1 ? fmt::format("layers.{}.{}", id, part.name) : part.name;
       const bool rounds = !dtype.empty() && is_floating(part.tensor.dtype());
       tensors.push_back(rounds ? mha::convert(part.tensor, dtype_named(dtype)) : part.tensor);

@@ -23,7 +23,7 @@ struct DumpCommand {
   Selection selection;
   OutputOptions output;
   std::string dtype;
-  std::optional<PlanPart> part;
+  std::optional<Shard> part;
   bool resume = false;
   Common common;
 
@@ -53,7 +53,7 @@ private:
   void say_overflowed(const Dump& written) const;
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
-  bool is_part() const { return part || world().count() > 1; }
+  bool is_shard() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
   }
@@ -163,22 +163,22 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
 /// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
 /// than there are parts, not all of them go to the same.
 Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) const {
-  const PlanPart mine = part.value_or(world().part());
+  const Shard mine = part.value_or(world().part());
   const auto number =
       static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), loaded.id) - ids_.begin());
-  return part_of(loaded.layer, make_plan(loaded.layer, wanted, selection),
-                 {(mine.index + number) % mine.count, mine.count});
+  return shard_of(loaded.layer, make_plan(loaded.layer, wanted, selection),
+                  {(mine.index + number) % mine.count, mine.count});
 }
 
 void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   require_axes(loaded.layer, wanted, selection);
-  for (Piece& piece : pieces_of(output.path, loaded, selection, wanted, !stages.empty())) {
+  for (PlannedFile& planned : planned_files(output.path, loaded, selection, wanted, !stages.empty())) {
     auto file = std::find_if(files.begin(), files.end(),
-                             [&](const auto& entry) { return entry.first == piece.path; });
-    if (file == files.end()) file = files.emplace(files.end(), piece.path, File{});
+                             [&](const auto& entry) { return entry.first == planned.path; });
+    if (file == files.end()) file = files.emplace(files.end(), planned.path, File{});
     io::Output& out = file->second.output;
-    file->second.shares.push_back({loaded.id, wanted, piece.selection, out.items.size()});
+    file->second.shares.push_back({loaded.id, wanted, planned.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.set(index_of(stage));
     std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
@@ -186,15 +186,15 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     for (Stage stage : wanted) {
       std::string name(name_of(stage));
       if (several_layers) name = fmt::format("layers.{}.{}", loaded.id, name);
-      const Placement placement(loaded.layer, stage, piece.selection);
+      const Placement placement(loaded.layer, stage, planned.selection);
       if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
-      if (is_part())
+      if (is_shard())
         for (const SelectedAxis& axis : placement.axes())
           fingerprint_.add(axis.pick.indices.data(),
                            axis.pick.indices.size() * sizeof(std::size_t));
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
-    if (is_part()) {
+    if (is_shard()) {
       fingerprint_.add(loaded.layer);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
         fingerprint_.add(*list ? (*list)->text() : "");
@@ -212,8 +212,8 @@ void DumpCommand::create(Files& files) const {
           file.output.items.size()));
     require_other_file(path, request.sources);
     if (part)
-      file.writer = io::create_part(path, output.format, file.output, file.runs,
-                                    {fingerprint_.text(), part->index, part->count});
+      file.writer = io::create_shard(path, output.format, file.output, file.runs,
+                                     {fingerprint_.text(), part->index, part->count});
     else
       file.writer = create_together(world(), path, output.format, file.output);
   }

@@ -65,13 +65,13 @@ int Explain::run() {
   for (const std::string& id : model->chosen()) {
     const LoadedLayer loaded = load_layer(*model, id, common);
     std::vector<Stage> per_head{Stage::weights};
-    for (const Piece& piece : pieces_of(output.path, loaded, selection, per_head, false)) {
+    for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
       const Stopwatch watch(common.compute_s);
       const Explanation explanation =
-          explain(loaded.layer, request_for(loaded.layer, piece.selection), common.threads);
+          explain(loaded.layer, request_for(loaded.layer, file.selection), common.threads);
       style.layer = id;
-      files[piece.path].push_back(json ? render::explain_json(explanation, id)
-                                       : render::explain_text(explanation, style));
+      files[file.path].push_back(json ? render::explain_json(explanation, id)
+                                      : render::explain_text(explanation, style));
     }
   }
   const Stopwatch watch(common.write_s);

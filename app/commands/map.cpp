@@ -39,7 +39,7 @@ private:
   void compute_layer(const Model& model, const std::string& id);
   Selection batch_chosen(const LoadedLayer& loaded);
   Picture& picture_for(const Model& model, const LoadedLayer& loaded, Stage stage,
-                       const Piece& piece);
+                       const PlannedFile& file);
   Pool::Size size_for(const Picture& picture, const Layer& layer) const;
   void choose_colors();
   void write(const Picture& picture);
@@ -99,17 +99,17 @@ Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
 }
 
 MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLayer& loaded,
-                                             Stage stage, const Piece& piece) {
+                                             Stage stage, const PlannedFile& file) {
   const auto found = std::find_if(pictures_.begin(), pictures_.end(), [&](const Picture& picture) {
-    return picture.path == piece.path;
+    return picture.path == file.path;
   });
   if (found != pictures_.end()) return *found;
 
   const Dims& dims = loaded.layer.dims;
-  const std::size_t heads = resolved(piece.selection.head, dims.H, "heads").indices.size(),
-                    batches = resolved(piece.selection.batch, dims.B, "batch items").indices.size(),
+  const std::size_t heads = resolved(file.selection.head, dims.H, "heads").indices.size(),
+                    batches = resolved(file.selection.batch, dims.B, "batch items").indices.size(),
                     layers = mentions(output.path, "{layer}") ? 1 : model.chosen().size();
-  Picture made{piece.path, {}, {}};
+  Picture made{file.path, {}, {}};
   render::MapPicture& picture = made.picture;
   picture.stage = stage;
   picture.pooling = pooling == "max" ? Pooling::max : Pooling::mean;
@@ -120,7 +120,7 @@ MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLay
   const std::size_t panels = heads * batches * layers;
   picture.columns = render::grid_columns(panels, heads);
   if (form_ == "text") {
-    const render::MapAxes axes = render::axes_of(loaded.layer, stage, piece.selection);
+    const render::MapAxes axes = render::axes_of(loaded.layer, stage, file.selection);
     const std::size_t beside = panels > heads ? picture.columns : panels;
     picture.columns = beside;
     made.text = render::fit_text({panels, beside, axes.rows, axes.cols}, look_);
@@ -160,13 +160,13 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
   };
   std::vector<Share> shares;
   SeveralShareable all;
-  for (const Piece& piece : pieces_of(output.path, loaded, chosen, wanted, true)) {
-    const Picture& picture = picture_for(model, loaded, stage, piece);
-    auto pool = std::make_unique<Pool>(layer, stage, piece.selection, size_for(picture, layer),
+  for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
+    const Picture& picture = picture_for(model, loaded, stage, file);
+    auto pool = std::make_unique<Pool>(layer, stage, file.selection, size_for(picture, layer),
                                        picture.picture.pooling);
     all.add(*pool);
     shares.push_back(
-        {static_cast<std::size_t>(&picture - pictures_.data()), piece.selection, std::move(pool)});
+        {static_cast<std::size_t>(&picture - pictures_.data()), file.selection, std::move(pool)});
   }
   const Stopwatch watch(common.compute_s);
   compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads);

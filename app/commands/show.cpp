@@ -142,21 +142,21 @@ void Show::numbers(const Model& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     std::vector<Stage> wanted = stages_of(layer, stages);
     options.labelled = options.labelled || !layer.tokens.empty() || !layer.key_tokens.empty();
-    for (const Piece& piece : pieces_of(output.path, loaded, selection, wanted, true)) {
+    for (const PlannedFile& file : planned_files(output.path, loaded, selection, wanted, true)) {
       const Trace trace = [&] {
         const Stopwatch watch(common.compute_s);
-        return trace_together(layer, wanted, piece.selection);
+        return trace_together(layer, wanted, file.selection);
       }();
       if (!world().is_first()) continue;
       const Stopwatch watch(common.write_s);
-      std::unique_ptr<Open>& open = files[piece.path];
+      std::unique_ptr<Open>& open = files[file.path];
       if (!open) {
-        open = std::make_unique<Open>(Open{TextFile(piece.path), nullptr});
+        open = std::make_unique<Open>(Open{TextFile(file.path), nullptr});
         open->renderer = chosen_form->make(options, open->file.sink());
       }
       for (Stage stage : wanted)
         open->renderer->add(
-            render::make_value(layer, id, stage, piece.selection, trace.value(stage)));
+            render::make_value(layer, id, stage, file.selection, trace.value(stage)));
     }
   }
   const Stopwatch watch(common.write_s);
@@ -178,10 +178,10 @@ void Show::npy(const Model& model) {
     std::vector<Stage> wanted = stages_of(loaded.layer, stages);
     if (wanted.size() != 1 || stages.empty())
       throw UsageError("--format npy holds one stage; name it with --stage");
-    for (const Piece& piece : pieces_of(output.path, loaded, selection, wanted, true)) {
+    for (const PlannedFile& file : planned_files(output.path, loaded, selection, wanted, true)) {
       const Trace trace = [&] {
         const Stopwatch watch(common.compute_s);
-        return trace_together(loaded.layer, wanted, piece.selection);
+        return trace_together(loaded.layer, wanted, file.selection);
       }();
       if (!world().is_first()) continue;
       const Stopwatch watch(common.write_s);
@@ -189,9 +189,9 @@ void Show::npy(const Model& model) {
       io::Output out;
       out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
       flush();
-      require_other_file(piece.path, request.sources);
+      require_other_file(file.path, request.sources);
       const std::unique_ptr<io::Writer> writer =
-          io::create(piece.path.empty() ? "-" : piece.path, "npy", out);
+          io::create(file.path.empty() ? "-" : file.path, "npy", out);
       writer->write(0, 0, numbers.raw(), numbers.count());
       writer->finish();
     }

@@ -131,13 +131,13 @@ int Stats::run() {
     if (model->chosen().size() == 1 && form == "table")
       above = headline(*model, loaded, look()) + "\n";
     std::vector<Stage> per_head{Stage::weights};
-    for (const Piece& piece :
-         pieces_of(output.path, loaded, measuring.selection, per_head, false)) {
+    for (const PlannedFile& file :
+         planned_files(output.path, loaded, measuring.selection, per_head, false)) {
       MeasureRequest measured = measuring;
-      measured.selection = piece.selection;
+      measured.selection = file.selection;
       const Stopwatch watch(common.compute_s);
       LayerMeasures found = measure_heads(loaded.layer, measured);
-      std::vector<render::StatsRow>& rows = files[piece.path];
+      std::vector<render::StatsRow>& rows = files[file.path];
       for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
       for (const std::string& note : found.notes) tell(note);
     }

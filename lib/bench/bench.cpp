@@ -28,15 +28,15 @@ template <class... Sizes> double product_operations(Sizes... sizes) {
   return 2 * (static_cast<double>(sizes) * ...);
 }
 
-/// The (query, key) pairs of the plan's units that no position hides.
+/// The (query, key) pairs of the plan's blocks that no position hides.
 double visible_pairs(const Layer& layer, const Plan& plan) {
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> pairs; // of a batch item and a block
   std::size_t all = 0;
-  for (const Unit& unit : plan.units) {
-    const auto [entry, added] = pairs.try_emplace({unit.batch, unit.block}, 0);
-    const std::size_t end = std::min((unit.block + 1) * block_queries, layer.dims.T);
-    for (std::size_t t = unit.block * block_queries; added && t < end; ++t) {
-      const Visible visible = visible_keys(layer, unit.batch, t);
+  for (const QueryBlock& block : plan.blocks) {
+    const auto [entry, added] = pairs.try_emplace({block.batch, block.block}, 0);
+    const std::size_t end = std::min((block.block + 1) * block_queries, layer.dims.T);
+    for (std::size_t t = block.block * block_queries; added && t < end; ++t) {
+      const Visible visible = visible_keys(layer, block.batch, t);
       entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
     }
     all += entry->second;
@@ -45,9 +45,9 @@ double visible_pairs(const Layer& layer, const Plan& plan) {
 }
 
 /// The rows of some runs, each counted once a head.
-double rows_of_heads(const std::vector<RowTile>& runs) {
+double rows_of_heads(const std::vector<Tile>& runs) {
   std::size_t rows = 0;
-  for (const RowTile& run : runs) rows += run.count * (run.heads.last - run.heads.first);
+  for (const Tile& run : runs) rows += run.count * (run.heads.last - run.heads.first);
   return static_cast<double>(rows);
 }
 
@@ -80,7 +80,7 @@ private:
     constexpr std::size_t rounds = 20'000;
     alignas(64) T sums[64 / sizeof(T)];
     if constexpr (std::is_same_v<T, float>)
-      if (const SplitKernels* units = split_kernels())
+      if (const Bf16x3Kernels* units = bf16x3_kernels())
         return units->multiply_adds(rounds / 50, sums);
     return kernels<T>().multiply_adds(rounds, sums);
   }
@@ -90,7 +90,7 @@ private:
 };
 
 template <class T> std::string unit_in_use() {
-  if (std::is_same_v<T, float> && split_kernels()) return "amx, bfloat16 × 3";
+  if (std::is_same_v<T, float> && bf16x3_kernels()) return "amx, bfloat16 × 3";
   return kernels<T>().name;
 }
 
@@ -99,7 +99,7 @@ struct Seconds {
   std::vector<double> projections, attention, output, all;
 };
 
-PartSpeed speed_of(std::vector<double> seconds, double operations) {
+PhaseSpeed speed_of(std::vector<double> seconds, double operations) {
   std::sort(seconds.begin(), seconds.end());
   const std::size_t n = seconds.size();
   return {(seconds[(n - 1) / 2] + seconds[n / 2]) / 2, seconds[0], operations};
@@ -119,7 +119,7 @@ private:
   Trace run_once(Seconds& seconds);
   void require_same_bits(const Trace& first, const Trace& run, std::size_t number) const;
   Plan plan_of(const Trace& kept) const {
-    return part_of(layer_, make_plan(layer_, kept.wants()), ranks_.part());
+    return shard_of(layer_, make_plan(layer_, kept.wants()), ranks_.part());
   }
 
   Ranks alone_;
@@ -132,7 +132,7 @@ private:
 /// One run, from the layer to what is kept of it.
 template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   std::optional<Trace> kept;
-  PartTimes parts;
+  PhaseTimes parts;
   ranks_.meet();
   const double all = seconds_of([&] {
     kept.emplace(layer_, request_.kept);
@@ -206,12 +206,12 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
   const auto wants = [&](Stage stage) { return contains(plan.wanted, stage); };
   // Rows of all heads of a query, or of one.
-  double queries = 0, unit_queries = 0;
-  const std::vector<RowTile> rows = query_rows(layer, plan);
-  for (const RowTile& run : rows) queries += static_cast<double>(run.count);
-  for (const Unit& unit : plan.units)
-    unit_queries +=
-        static_cast<double>(std::min(block_queries, dims.T - unit.block * block_queries));
+  double queries = 0, block_rows = 0;
+  const std::vector<Tile> rows = query_rows(layer, plan);
+  for (const Tile& run : rows) queries += static_cast<double>(run.count);
+  for (const QueryBlock& block : plan.blocks)
+    block_rows +=
+        static_cast<double>(std::min(block_queries, dims.T - block.block * block_queries));
   const double head_queries = rows_of_heads(rows),
                head_keys = rows_of_heads(key_rows(layer, plan, dims.S));
 
@@ -230,11 +230,11 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const bool every_score =
       wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
   const double pairs = visible_pairs(layer, plan);
-  const double scored = every_score ? unit_queries * static_cast<double>(dims.S_all) : pairs;
+  const double scored = every_score ? block_rows * static_cast<double>(dims.S_all) : pairs;
   if (computes(Stage::scores)) sum.attention += product_operations(scored, dims.d_k);
   if (computes(Stage::head_out)) sum.attention += product_operations(pairs, dims.d_v);
   if (computes(Stage::head_result) && !layer.W_o.empty())
-    sum.attention += product_operations(unit_queries, dims.d_v, dims.d_out);
+    sum.attention += product_operations(block_rows, dims.d_v, dims.d_out);
 
   if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
   return sum;

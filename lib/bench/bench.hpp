@@ -19,7 +19,7 @@ struct Operations {
 Operations operations_of(const Layer& layer, const Plan& plan);
 
 /// The time of a part, or of all.
-struct PartSpeed {
+struct PhaseSpeed {
   double median_s = 0, best_s = 0;
   double operations = 0;
 
@@ -30,8 +30,8 @@ struct PartSpeed {
 /// What was measured. All of it is in one run of the program: machines are not equally fast all
 /// day.
 struct Speed {
-  PartSpeed projections, attention, output;
-  PartSpeed all; ///< more than the parts: the plan, and the memory of what is kept
+  PhaseSpeed projections, attention, output;
+  PhaseSpeed all; ///< more than the parts: the plan, and the memory of what is kept
   std::size_t runs = 0;
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;

@@ -113,9 +113,9 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   result.source = named.where;
   const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
   result.stored = floating ? tensor.dtype() : layer_.dtype;
-  const Rearranged arranged = named.axes.empty() ? rearrange(layer_, stage, tensor, named.where)
-                                                 : rearrange(layer_, stage, tensor, named.axes,
-                                                             layer_number(), named.where);
+  const InferredAxes arranged = named.axes.empty() ? infer_axes(layer_, stage, tensor, named.where)
+                                                   : infer_axes(layer_, stage, tensor, named.axes,
+                                                                layer_number(), named.where);
   result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =

@@ -89,7 +89,7 @@ HeadExplanation explain_head(const Layer& layer, const Trace& kept, const StageS
   const Dims& dims = layer.dims;
   HeadExplanation result;
   result.head = head;
-  result.kv_head = dims.H_kv == 0 ? 0 : kv_head_of(dims, head);
+  result.kv_head = dims.H_kv == 0 ? 0 : kv_head_of(layer, head);
   for (Stage stage : head_stages)
     if (contains(traced, stage))
       result.values[stage] =

@@ -9,21 +9,21 @@
 namespace mha::io {
 
 /// A run of an item's bytes and its checksum, for formats that have one.
-struct Piece {
+struct Extent {
   std::uint64_t offset = 0, size = 0;
   std::uint32_t crc = 0;
 };
 
-class PieceList {
+class WrittenExtents {
 public:
-  PieceList(std::string path, const std::vector<Item>& items);
+  WrittenExtents(std::string path, const std::vector<Item>& items);
 
   /// Checks that elements [offset, offset + count) lie in the item.
   void check(std::size_t item, std::size_t offset, std::size_t count) const;
   /// Notes them as written. Thread-safe.
   void add(std::size_t item, std::size_t offset, std::size_t count, std::uint32_t crc = 0);
-  /// The pieces of an item in their order; throws Error where elements are missing or came twice.
-  std::vector<Piece> whole(std::size_t item);
+  /// The extents of an item in their order; throws Error where elements are missing or came twice.
+  std::vector<Extent> whole(std::size_t item);
 
   std::size_t element_size(std::size_t item) const { return rows_[item].element; }
 
@@ -31,7 +31,7 @@ private:
   struct Row {
     std::string name;
     std::size_t count = 0, element = 0;
-    std::vector<Piece> pieces;
+    std::vector<Extent> extents;
   };
   std::string path_;
   std::vector<Row> rows_;

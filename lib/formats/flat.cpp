@@ -32,7 +32,7 @@ public:
 
 private:
   Layout layout_;
-  PieceList pieces_;
+  WrittenExtents pieces_;
   OutputFile file_;
 };
 

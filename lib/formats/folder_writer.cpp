@@ -94,7 +94,7 @@ private:
   }
 
   std::string path_;
-  PieceList pieces_;
+  WrittenExtents pieces_;
   NewFolders folders_; // before the files, so that they are gone when it is removed
   bool parked_ = false;
   std::set<std::string> names_;

@@ -106,7 +106,7 @@ private:
   }
 
   Output output_;
-  PieceList pieces_;
+  WrittenExtents pieces_;
   std::vector<Tensor> tensors_;
   OutputFile file_;
   std::string text_;

@@ -128,7 +128,7 @@ public:
       Member& member = members_[i];
       uLong crc = crc_of(member.start.data(), member.start.size());
       if (i < items_)
-        for (const Piece& piece : pieces_.whole(i))
+        for (const Extent& piece : pieces_.whole(i))
           crc = crc32_combine64(crc, piece.crc, static_cast<off64_t>(piece.size));
       member.crc = static_cast<std::uint32_t>(crc);
       file_.write(member.header, local_header(member));
@@ -155,7 +155,7 @@ private:
     members_.push_back(std::move(member));
   }
 
-  PieceList pieces_;
+  WrittenExtents pieces_;
   std::size_t items_; // the first members are items, the others settings and labels
   OutputFile file_;
   std::set<std::string> names_;

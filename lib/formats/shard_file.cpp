@@ -29,7 +29,7 @@ Tensor numbers(Shape shape, const std::vector<std::int64_t>& values) {
 class PartWriter : public Writer {
 public:
   PartWriter(const std::string& path, std::string_view format, const Output& whole,
-             std::vector<ElementRuns> runs, const PartInfo& info)
+             std::vector<ElementRuns> runs, const ShardInfo& info)
       : runs_(std::move(runs)) {
     Output output;
     output.scalars.emplace_back(part_key, fmt::format("{}/{}", info.index + 1, info.count));
@@ -96,7 +96,7 @@ struct ReadPart {
 }
 
 ReadPart read_part(const Contents& contents) {
-  if (!is_part(contents))
+  if (!is_shard(contents))
     fail("{}: no part of a dump (made by `dump --part I/N`), and so not to be joined with one",
          shown(contents.name));
   ReadPart part{&contents, 0, 0, text_of(contents, run_key), {}};
@@ -199,9 +199,9 @@ void write_part(const ReadPart& part, std::size_t item, const Item& whole, Write
 
 } // namespace
 
-std::unique_ptr<Writer> create_part(const std::string& path, std::string_view format,
-                                    const Output& whole, std::vector<ElementRuns> runs,
-                                    const PartInfo& info) {
+std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view format,
+                                     const Output& whole, std::vector<ElementRuns> runs,
+                                     const ShardInfo& info) {
   const std::string extension = format.empty() ? extension_of(path) : "." + std::string(format);
   if (extension != ".npz" && extension != ".safetensors")
     fail("{}: a part is written as .npz or .safetensors; `convert` joins the parts into any format",
@@ -209,16 +209,16 @@ std::unique_ptr<Writer> create_part(const std::string& path, std::string_view fo
   return std::make_unique<PartWriter>(path, format, whole, std::move(runs), info);
 }
 
-bool is_part(const Contents& contents) {
+bool is_shard(const Contents& contents) {
   return !text_of(contents, part_key).empty() && !text_of(contents, run_key).empty();
 }
 
-std::string part_title(const Contents& contents) {
+std::string shard_title(const Contents& contents) {
   return fmt::format("part {} of a dump", shown(text_of(contents, part_key)));
 }
 
-void join_parts(const std::vector<Contents>& files, const std::string& path,
-                std::string_view format) {
+void join_shards(const std::vector<Contents>& files, const std::string& path,
+                 std::string_view format) {
   const std::vector<ReadPart> parts = sorted(files);
   Output output;
   for (const std::string& name : parts[0].items)

@@ -13,7 +13,7 @@
 
 namespace mha::io {
 
-struct PartInfo {
+struct ShardInfo {
   std::string run;       ///< the same for the parts of one run, and for no other
   std::size_t index = 0; ///< from 0
   std::size_t count = 1;
@@ -25,18 +25,18 @@ using ElementRuns = std::vector<std::pair<std::size_t, std::size_t>>;
 /// A writer that takes the elements of `whole` that lie in `runs` (one entry an item), at their
 /// offsets in the whole. `path` and `format` as for create(). Throws Error for a format that cannot
 /// hold a part.
-std::unique_ptr<Writer> create_part(const std::string& path, std::string_view format,
-                                    const Output& whole, std::vector<ElementRuns> runs,
-                                    const PartInfo& info);
+std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view format,
+                                     const Output& whole, std::vector<ElementRuns> runs,
+                                     const ShardInfo& info);
 
 /// Whether a file is a part of a dump.
-bool is_part(const Contents& contents);
+bool is_shard(const Contents& contents);
 /// "part 2/7 of a dump".
-std::string part_title(const Contents& contents);
+std::string shard_title(const Contents& contents);
 
 /// Writes what all the parts of one run hold as one file, piece by piece. Throws Error where a file
 /// is no part, is of another run, is there twice, or where parts are missing.
-void join_parts(const std::vector<Contents>& parts, const std::string& path,
-                std::string_view format);
+void join_shards(const std::vector<Contents>& parts, const std::string& path,
+                 std::string_view format);
 
 } // namespace mha::io

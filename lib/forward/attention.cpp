@@ -27,8 +27,8 @@ template <class T> class Forward {
 public:
   Forward(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
 
-  PartTimes run() {
-    PartTimes seconds;
+  PhaseTimes run() {
+    PhaseTimes seconds;
     seconds.projections = seconds_of([&] { project(); }); // x, q, k, v
     seconds.attention = seconds_of([&] { attend(); });    // scores, weights, head_out
     seconds.output = seconds_of([&] { merge(); });        // concat W_o + b_o
@@ -39,9 +39,9 @@ private:
   /// What is done with some rows, in tiles.
   struct Rows {
     std::size_t count; ///< rows of a batch item
-    std::vector<RowTile> runs;
+    std::vector<Tile> runs;
     std::size_t head_width; ///< columns of each of the tiles' heads, 0 if they cannot be parted
-    std::function<void(const RowTile&)> work;
+    std::function<void(const Tile&)> work;
   };
 
   bool computes(Stage stage) const { return contains(plan.computed, stage); }
@@ -54,12 +54,12 @@ private:
   }
 
   void project();
-  void project_queries(const Projection<T>& W_q, const RowTile& tile);
-  void project_keys(const Projection<T>& W_k, const RowTile& tile);
-  void project_values(const Projection<T>& W_v, const RowTile& tile);
-  void normalise_input(const RowTile& tile);
+  void project_queries(const Projection<T>& W_q, const Tile& tile);
+  void project_keys(const Projection<T>& W_k, const Tile& tile);
+  void project_values(const Projection<T>& W_v, const Tile& tile);
+  void normalise_input(const Tile& tile);
   void add_other_keys(Stage all, Stage current, const Tensor& past, const Tensor& extra);
-  void let_inputs_go();
+  void release_inputs();
   void attend();
   void attend(std::size_t b, std::size_t h, std::size_t first_query, std::size_t n);
   std::size_t band_queries() const;
@@ -82,8 +82,8 @@ private:
   TokenStages<T> token;
   RotaryTable<T> rotary;
   Routine projecting, scoring, weighing;
-  std::vector<Operand<T>> k_operands, v_operands; ///< k and v of each batch and key/value head
-  std::vector<std::uint8_t> finite_values;        ///< likewise: v has no NaN or infinity
+  std::vector<PackedMatrix<T>> k_packed, v_packed; ///< k and v of each batch and key/value head
+  std::vector<std::uint8_t> finite_values;         ///< likewise: v has no NaN or infinity
 };
 
 template <class T> Forward<T>::Forward(Layer the_layer, const Plan& the_plan,
@@ -109,12 +109,12 @@ template <class T> Forward<T>::Forward(Layer the_layer, const Plan& the_plan,
 /// Works through the tiles of all of these at once. Few rows that are multiplied by splitting are
 /// cut by heads instead, so that no part of W is split twice.
 template <class T> void Forward<T>::for_rows(const std::vector<Rows>& all) const {
-  std::vector<std::pair<const Rows*, RowTile>> tasks;
+  std::vector<std::pair<const Rows*, Tile>> tasks;
   for (const Rows& rows : all) {
     const bool by_heads =
-        rows.head_width > 0 && projecting == Routine::split && rows.count <= split_as_read;
-    for (const RowTile& tile :
-         by_heads ? head_tiles(rows.runs, rows.head_width, Operand<T>::column_step, threads)
+        rows.head_width > 0 && projecting == Routine::bf16x3 && rows.count <= bf16x3_as_read;
+    for (const Tile& tile :
+         by_heads ? head_tiles(rows.runs, rows.head_width, PackedMatrix<T>::column_step, threads)
                   : row_tiles(rows.runs, rows.count))
       tasks.emplace_back(&rows, tile);
   }
@@ -132,13 +132,12 @@ template <class T> void Forward<T>::project() {
                         layer.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
 
   // x: T, d_model. Keys and values may be made of rows that no query block holds.
-  const std::vector<RowTile> queries = query_rows(layer, plan),
-                             keys = key_rows(layer, plan, dims.S);
+  const std::vector<Tile> queries = query_rows(layer, plan), keys = key_rows(layer, plan, dims.S);
   const bool rows_for_keys =
       (computes(Stage::k) && layer.X_k.empty()) || (computes(Stage::v) && layer.X_v.empty());
   if (computes(Stage::x) && layer.settings.input_norm != InputNorm::none)
     for_rows({{dims.T, rows_for_keys ? whole_items(queries, dims.T) : queries, 0,
-               [&](const RowTile& tile) { normalise_input(tile); }}});
+               [&](const Tile& tile) { normalise_input(tile); }}});
   show_tokens(Stage::x);
 
   const Projection<T> W_q = projection(Stage::q, layer.W_q, layer.b_q, dims.T);
@@ -151,13 +150,12 @@ template <class T> void Forward<T>::project() {
   std::vector<Rows> rows;
   if (computes(Stage::q) || computes(Stage::q_norm) || computes(Stage::q_rope))
     rows.push_back({dims.T, queries, parted(layer.q_norm_weight, dims.d_k),
-                    [&](const RowTile& tile) { project_queries(W_q, tile); }});
+                    [&](const Tile& tile) { project_queries(W_q, tile); }});
   if (computes(Stage::k) || computes(Stage::k_norm) || computes(Stage::k_rope))
     rows.push_back({dims.S, keys, parted(layer.k_norm_weight, dims.d_k),
-                    [&](const RowTile& tile) { project_keys(W_k, tile); }});
+                    [&](const Tile& tile) { project_keys(W_k, tile); }});
   if (computes(Stage::v))
-    rows.push_back(
-        {dims.S, keys, dims.d_v, [&](const RowTile& tile) { project_values(W_v, tile); }});
+    rows.push_back({dims.S, keys, dims.d_v, [&](const Tile& tile) { project_values(W_v, tile); }});
   for_rows(rows);
   if (computes(Stage::k_all))
     add_other_keys(Stage::k_all, Stage::k_rope, layer.k_past, layer.k_extra);
@@ -165,11 +163,11 @@ template <class T> void Forward<T>::project() {
   for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope, Stage::k, Stage::k_norm,
                       Stage::k_rope, Stage::k_all, Stage::v, Stage::v_all})
     show_tokens(stage);
-  let_inputs_go();
+  release_inputs();
 }
 
 /// Scores are made of q_rope and k_all, head_out of v_all; X may be added to the output.
-template <class T> void Forward<T>::let_inputs_go() {
+template <class T> void Forward<T>::release_inputs() {
   std::vector<Stage> read{Stage::x,      Stage::q,      Stage::q_norm, Stage::k,
                           Stage::k_norm, Stage::k_rope, Stage::v};
   if (!computes(Stage::scores)) read.insert(read.end(), {Stage::q_rope, Stage::k_all});
@@ -181,7 +179,7 @@ template <class T> void Forward<T>::let_inputs_go() {
   rotary = {};
 }
 
-template <class T> void Forward<T>::normalise_input(const RowTile& tile) {
+template <class T> void Forward<T>::normalise_input(const Tile& tile) {
   const T* weight = layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
   const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
   const Matrix<const T> X = matrix(layer.X, tile.batch);
@@ -194,7 +192,7 @@ template <class T> void Forward<T>::normalise_input(const RowTile& tile) {
       layer_norm(X.row(t), weight, bias, X.cols, eps, x.row(t));
 }
 
-template <class T> void Forward<T>::project_queries(const Projection<T>& W_q, const RowTile& tile) {
+template <class T> void Forward<T>::project_queries(const Projection<T>& W_q, const Tile& tile) {
   const auto& [b, first, n, heads] = tile;
   const auto rows = [&](Stage stage) {
     return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
@@ -208,7 +206,7 @@ template <class T> void Forward<T>::project_queries(const Projection<T>& W_q, co
     rotate_heads<T>(layer, rotary, rows(Stage::q_norm), first, heads, rows(Stage::q_rope));
 }
 
-template <class T> void Forward<T>::project_keys(const Projection<T>& W_k, const RowTile& tile) {
+template <class T> void Forward<T>::project_keys(const Projection<T>& W_k, const Tile& tile) {
   const auto& [b, first, n, heads] = tile;
   const auto rows = [&](Stage stage) {
     return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
@@ -223,7 +221,7 @@ template <class T> void Forward<T>::project_keys(const Projection<T>& W_k, const
     rotate_heads<T>(layer, rotary, rows(Stage::k_norm), first, heads, rows(Stage::k_rope));
 }
 
-template <class T> void Forward<T>::project_values(const Projection<T>& W_v, const RowTile& tile) {
+template <class T> void Forward<T>::project_values(const Projection<T>& W_v, const Tile& tile) {
   const auto& [b, first, n, heads] = tile;
   const Tensor& source = layer.X_v.empty() ? token.tensor(Stage::x) : layer.X_v;
   W_v.multiply(matrix(source, b).rows_from(first, n), dims.d_v, heads,
@@ -233,7 +231,7 @@ template <class T> void Forward<T>::project_values(const Projection<T>& W_v, con
 /// What is attended to: past, current, learned extra, zero.
 template <class T>
 void Forward<T>::add_other_keys(Stage all, Stage current, const Tensor& past, const Tensor& extra) {
-  for (const RowTile& run : key_rows(layer, plan, dims.S)) {
+  for (const Tile& run : key_rows(layer, plan, dims.S)) {
     const std::size_t b = run.batch, d = tokens(all, b).cols / dims.H_kv;
     const std::size_t left = run.heads.first * d, width = (run.heads.last - run.heads.first) * d;
     const Matrix<T> to = tokens_mutable(all, b).cols_from(left, width);
@@ -254,12 +252,12 @@ template <class T> void Forward<T>::attend() {
       });
   if (in_blocks) {
     prepare_keys();
-    parallel_for(plan.units.size(), threads, [&](std::size_t i) {
-      const Unit& unit = plan.units[i];
-      const std::size_t begin = unit.block * block_queries;
+    parallel_for(plan.blocks.size(), threads, [&](std::size_t i) {
+      const QueryBlock& block = plan.blocks[i];
+      const std::size_t begin = block.block * block_queries;
       const std::size_t end = std::min(begin + block_queries, dims.T), band = band_queries();
       for (std::size_t first = begin; first < end; first += band)
-        attend(unit.batch, unit.head, first, std::min(band, end - first));
+        attend(block.batch, block.head, first, std::min(band, end - first));
       meter.queries(begin, end);
     });
   }
@@ -270,7 +268,7 @@ template <class T> void Forward<T>::attend() {
 template <class T> std::size_t Forward<T>::band_queries() const {
   constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
   // A multiple of the rows of every kernel's tile.
-  const std::size_t step = scoring == Routine::split || weighing == Routine::split ? 32 : 12;
+  const std::size_t step = scoring == Routine::bf16x3 || weighing == Routine::bf16x3 ? 32 : 12;
   const std::size_t fit = std::clamp<std::size_t>(
       cache / (std::max<std::size_t>(dims.S_all, 1) * sizeof(T)), 24, block_queries);
   const std::size_t bands = (block_queries + fit - 1) / fit; // equally high
@@ -280,20 +278,21 @@ template <class T> std::size_t Forward<T>::band_queries() const {
 /// One head's keys and values are read by every block of every query head that shares them.
 template <class T> void Forward<T>::prepare_keys() {
   finite_values.assign(dims.B * dims.H_kv, 1);
-  k_operands.resize(dims.B * dims.H_kv), v_operands.resize(dims.B * dims.H_kv);
+  k_packed.resize(dims.B * dims.H_kv), v_packed.resize(dims.B * dims.H_kv);
   const std::size_t rows = dims.T * dims.group();
   std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
-  for (const Unit& unit : plan.units) read.emplace_back(unit.batch, kv_head_of(dims, unit.head));
-  std::sort(read.begin(), read.end()); // heads that share one need not be neighbours (kv_tiled)
+  for (const QueryBlock& block : plan.blocks)
+    read.emplace_back(block.batch, kv_head_of(layer, block.head));
+  std::sort(read.begin(), read.end()); // heads that share one need not be neighbours
   read.erase(std::unique(read.begin(), read.end()), read.end());
   parallel_for(read.size(), threads, [&](std::size_t i) {
     const auto [b, kv] = read[i];
     if (computes(Stage::scores))
-      k_operands[b * dims.H_kv + kv] = Operand<T>(
+      k_packed[b * dims.H_kv + kv] = PackedMatrix<T>(
           scoring, tokens(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
     if (!computes(Stage::head_out)) return;
     const Matrix<const T> v = tokens(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
-    v_operands[b * dims.H_kv + kv] = Operand<T>(weighing, v, false, rows);
+    v_packed[b * dims.H_kv + kv] = PackedMatrix<T>(weighing, v, false, rows);
     finite_values[b * dims.H_kv + kv] = all_finite(v);
   });
 }
@@ -301,16 +300,16 @@ template <class T> void Forward<T>::prepare_keys() {
 /// Queries [first, first + n) of head h of batch b.
 template <class T>
 void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::size_t n) {
-  const std::size_t kv = b * dims.H_kv + kv_head_of(dims, h), d_k = dims.d_k, d_v = dims.d_v;
+  const std::size_t kv = b * dims.H_kv + kv_head_of(layer, h), d_k = dims.d_k, d_v = dims.d_v;
   SoftmaxBlock<T>& block = SoftmaxBlock<T>::of_this_thread();
-  block.start(layer, plan, b, h, first, n, finite_values[kv], Operand<T>::column_step);
+  block.start(layer, plan, b, h, first, n, finite_values[kv], PackedMatrix<T>::column_step);
 
   if (computes(Stage::scores)) {
     // q: n, d_k. k: S, d_k. scores: n, S, in tiles of key_tile keys.
     const Matrix<const T> q = tokens(Stage::q_rope, b).rows_from(first, n).cols_from(h * d_k, d_k);
     for (std::size_t j = block.scored().first; j < block.scored().last; j += key_tile)
-      k_operands[kv].multiply(
-          q, 0, j, block.rows().cols_from(j, std::min(key_tile, block.scored().last - j)));
+      k_packed[kv].multiply(q, 0, j,
+                            block.rows().cols_from(j, std::min(key_tile, block.scored().last - j)));
   }
 
   block.run(); // scaled … weights, row by row
@@ -331,8 +330,8 @@ void Forward<T>::attend(std::size_t b, std::size_t h, std::size_t first, std::si
         tokens_mutable(Stage::head_out, b).rows_from(first, n).cols_from(h * d_v, d_v);
     for (std::size_t i = 0; i < n; ++i) std::fill_n(out.row(i), d_v, T(0));
     for (std::size_t j = block.seen().first; j < block.seen().last; j += key_tile)
-      v_operands[kv].multiply(block.rows().cols_from(j, std::min(key_tile, block.seen().last - j)),
-                              j, 0, out, j != block.seen().first);
+      v_packed[kv].multiply(block.rows().cols_from(j, std::min(key_tile, block.seen().last - j)), j,
+                            0, out, j != block.seen().first);
   }
 
   const auto width = static_cast<std::ptrdiff_t>(dims.d_out), rows = static_cast<std::ptrdiff_t>(n);
@@ -362,12 +361,12 @@ template <class T> void Forward<T>::merge() {
   // concat: T, H · d_v. W_o: H · d_v, d_out.
   const Projection<T> W_o = projection(Stage::output, layer.W_o, layer.b_o, dims.T);
   // The output has no heads, but its columns may be parted likewise; not where a row is added up.
-  const bool parted = !computes(Stage::residual) && dims.d_out % Operand<T>::column_step == 0;
-  const std::size_t width = parted ? Operand<T>::column_step : dims.d_out;
-  std::vector<RowTile> runs = query_rows(layer, plan);
-  for (RowTile& run : runs) run.heads = {0, parted ? dims.d_out / width : 1};
+  const bool parted = !computes(Stage::residual) && dims.d_out % PackedMatrix<T>::column_step == 0;
+  const std::size_t width = parted ? PackedMatrix<T>::column_step : dims.d_out;
+  std::vector<Tile> runs = query_rows(layer, plan);
+  for (Tile& run : runs) run.heads = {0, parted ? dims.d_out / width : 1};
   if (computes(Stage::output) || computes(Stage::residual))
-    for_rows({{dims.T, runs, parted ? width : 0, [&](const RowTile& tile) {
+    for_rows({{dims.T, runs, parted ? width : 0, [&](const Tile& tile) {
                  const auto rows = [&](Stage stage) {
                    return tokens_mutable(stage, tile.batch).rows_from(tile.first, tile.count);
                  };
@@ -386,7 +385,7 @@ template <class T> void Forward<T>::merge() {
 
 } // namespace
 
-PartTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   if (layer.dtype == DType::f64)
     return Forward<double>(std::move(layer), plan, observer, threads).run();
   return Forward<float>(std::move(layer), plan, observer, threads).run();

@@ -8,7 +8,7 @@
 namespace mha {
 
 /// The seconds that the parts of a computation took, the observer's among them.
-struct PartTimes {
+struct PhaseTimes {
   double projections = 0; ///< x, q, k, v, and what is done with them before they meet
   double attention = 0;   ///< scores … weights, head_out, head_result
   double output = 0;      ///< concat W_o + b_o, residual
@@ -19,6 +19,6 @@ struct PartTimes {
 /// A tensor of the layer is let go once nothing more is made of it: whoever moves the layer in has
 /// its memory back then; an observer that looks into that layer (Comparison, Pool) must not be
 /// used.
-PartTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
+PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
 
 } // namespace mha

@@ -11,12 +11,13 @@ namespace mha {
 template <class T> Projection<T>::Projection(Routine routine, const Tensor& W, const Tensor& bias,
                                              std::size_t rows, std::size_t threads)
     : W_(W), bias_(bias) {
-  if (!W.empty() && rows > 0) right_ = Operand<T>(routine, matrix_of<T>(W), false, rows, threads);
+  if (!W.empty() && rows > 0)
+    right_ = PackedMatrix<T>(routine, matrix_of<T>(W), false, rows, threads);
 }
 
-template <class T>
-void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, Matrix<T> y) const {
-  constexpr std::size_t step = Operand<T>::column_step;
+template <class T> void Projection<T>::multiply(Matrix<const T> x, std::size_t width,
+                                                HeadRange heads, Matrix<T> y) const {
+  constexpr std::size_t step = PackedMatrix<T>::column_step;
   const std::size_t begin = heads.first * width / step * step;
   const std::size_t end = std::min((heads.last * width + step - 1) / step * step, y.cols);
   if (begin >= end) return;
@@ -31,12 +32,12 @@ void Projection<T>::multiply(Matrix<const T> x, std::size_t width, Heads heads, 
     row_add(columns.row(i), bias_.as<T>().data() + begin, columns.cols);
 }
 
-Heads projected(Heads heads, std::size_t all, const Tensor& norm, std::size_t width) {
-  return !norm.empty() && norm.count() == all * width ? Heads{0, all} : heads;
+HeadRange projected(HeadRange heads, std::size_t all, const Tensor& norm, std::size_t width) {
+  return !norm.empty() && norm.count() == all * width ? HeadRange{0, all} : heads;
 }
 
 template <class T> void norm_heads(const Layer& layer, Matrix<const T> x, const Tensor& weight,
-                                   Heads heads, Matrix<T> y) {
+                                   HeadRange heads, Matrix<T> y) {
   const std::size_t n = weight.count();
   if (n == x.cols) heads = {0, 1};
   for (std::size_t i = 0; i < x.rows; ++i)
@@ -46,7 +47,7 @@ template <class T> void norm_heads(const Layer& layer, Matrix<const T> x, const 
 }
 
 template <class T> void rotate_heads(const Layer& layer, const RotaryTable<T>& table,
-                                     Matrix<const T> x, std::size_t first, Heads heads,
+                                     Matrix<const T> x, std::size_t first, HeadRange heads,
                                      Matrix<T> y) {
   const std::size_t d_k = layer.dims.d_k, pairs = table.pairs;
   for (std::size_t i = 0; i < x.rows; ++i)
@@ -58,11 +59,13 @@ template <class T> void rotate_heads(const Layer& layer, const RotaryTable<T>& t
 
 template class Projection<float>;
 template class Projection<double>;
-template void norm_heads(const Layer&, Matrix<const float>, const Tensor&, Heads, Matrix<float>);
-template void norm_heads(const Layer&, Matrix<const double>, const Tensor&, Heads, Matrix<double>);
+template void norm_heads(const Layer&, Matrix<const float>, const Tensor&, HeadRange,
+                         Matrix<float>);
+template void norm_heads(const Layer&, Matrix<const double>, const Tensor&, HeadRange,
+                         Matrix<double>);
 template void rotate_heads(const Layer&, const RotaryTable<float>&, Matrix<const float>,
-                           std::size_t, Heads, Matrix<float>);
+                           std::size_t, HeadRange, Matrix<float>);
 template void rotate_heads(const Layer&, const RotaryTable<double>&, Matrix<const double>,
-                           std::size_t, Heads, Matrix<double>);
+                           std::size_t, HeadRange, Matrix<double>);
 
 } // namespace mha

@@ -97,7 +97,7 @@ bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads, s
             std::tuple{&layer.W_v, &HeadMeasures::v, false, false},
             std::tuple{&layer.W_o, &HeadMeasures::o, true, true}}) {
         if (W->empty()) continue;
-        const std::size_t part = of_queries ? head.head : kv_head_of(dims, head.head);
+        const std::size_t part = of_queries ? head.head : kv_head_of(layer, head.head);
         const auto [place, is_new] = known.try_emplace({W, part}, tasks.size());
         if (is_new)
           tasks.push_back({W, projection, part, of_queries ? dims.H : dims.H_kv, rows, {}});

@@ -35,7 +35,7 @@ ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasu
       blocks_((dims_.T + block_queries - 1) / block_queries),
       parts_(dims_.B * dims_.H * blocks_) {
   if (output_.empty()) return;
-  for (const auto& [batch, head, block] : part.units)
+  for (const auto& [batch, head, block] : part.blocks)
     if (head == 0 && block < blocks_)
       parts_[batch * dims_.H * blocks_ + block].squares =
           layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
@@ -44,7 +44,7 @@ ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasu
 
 std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
   std::vector<std::size_t> places;
-  for (const auto& [batch, head, block] : plan.units)
+  for (const auto& [batch, head, block] : plan.blocks)
     if (head < dims_.H && block < blocks_)
       places.push_back((batch * dims_.H + head) * blocks_ + block);
   return places;
@@ -58,7 +58,7 @@ std::string ResultMeasures::packed(const Layer&, const Plan& part) const {
 
 void ResultMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
   ShareReader reader(bytes);
-  for (const std::size_t place : places_of(part)) parts_[place] = reader.take<Part>();
+  for (const std::size_t place : places_of(part)) parts_[place] = reader.take<BlockSums>();
   reader.end();
 }
 
@@ -100,7 +100,7 @@ void ResultMeasures::observe(const Block& block) {
 // The bands of a block arrive one after the other, in one thread.
 template <class T> void ResultMeasures::observe_as(const Block& block) {
   const std::size_t b = block.batch;
-  Part& part = parts_[(b * dims_.H + block.head) * blocks_ + block.token / block_queries];
+  BlockSums& part = parts_[(b * dims_.H + block.head) * blocks_ + block.token / block_queries];
   std::vector<double> sum;
   for (std::size_t i = 0; i < block.values.shape[1]; ++i) {
     const std::size_t t = block.token + i;
@@ -121,11 +121,11 @@ template <class T> void ResultMeasures::observe_as(const Block& block) {
 }
 
 void ResultMeasures::fill(HeadMeasures& head) const {
-  Part all;
+  BlockSums all;
   double squares = 0;
   for (std::size_t b = 0; b < dims_.B; ++b)
     for (std::size_t block = 0; block < blocks_; ++block) {
-      const Part& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
+      const BlockSums& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
       all.norm.add(part.norm);
       all.along_output += part.along_output;
       squares += parts_[b * dims_.H * blocks_ + block].squares;

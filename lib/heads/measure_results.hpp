@@ -35,7 +35,7 @@ public:
   void fill(HeadMeasures& head) const;
 
 private:
-  struct Part {
+  struct BlockSums {
     RowMean norm;
     double along_output = 0; ///< Σ ⟨head_result, output − b_o⟩
     double squares = 0;      ///< Σ ‖output − b_o‖²; the first head has those of all
@@ -55,7 +55,7 @@ private:
   Tensor output_;
   const RowMeasures& rows_;
   std::size_t blocks_;
-  std::vector<Part> parts_; ///< B, H, blocks
+  std::vector<BlockSums> parts_; ///< B, H, blocks
 };
 
 } // namespace mha

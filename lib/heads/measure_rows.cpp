@@ -1,9 +1,9 @@
 #include <mha/heads/measure_rows.hpp>
 
+#include <mha/forward/mask.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/share_bytes.hpp>
-#include <mha/forward/mask.hpp>
 #include <mha/schedule/visible.hpp>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void RowMeasures::observe(const Block& block) {
 // A block's stages arrive in the order of the computation, its bands one after the other, in one
 // thread.
 template <class T> void RowMeasures::observe_as(const Block& block) {
-  Part& part = part_of(block);
+  BlockSums& part = sums_of(block);
   const std::size_t n = block.values.shape[1];
   switch (block.stage) {
   case Stage::masked:
@@ -136,7 +136,7 @@ RowMeasures::Seen RowMeasures::seen_in(const T* logits, std::size_t b, std::size
   return {count(0, dims_.S_all), count(first, last)};
 }
 
-template <class T> void RowMeasures::count_seen(const Block& block, Part& part) const {
+template <class T> void RowMeasures::count_seen(const Block& block, BlockSums& part) const {
   part.seen.clear();
   for (std::size_t i = 0; i < block.values.shape[1]; ++i)
     part.seen.push_back(seen_in(values_of<T>(block, i), block.batch, block.token + i));
@@ -187,7 +187,7 @@ template <class T> void RowMeasures::add_if_causal(const T* row, std::size_t key
 }
 
 template <class T>
-void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, Part& part) {
+void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part) {
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
   std::uint8_t& attends = attends_[(b * dims_.H + h) * dims_.T + t];
   RowTotals& totals = part.totals;
@@ -265,7 +265,7 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, P
   if (repeats_.known()) add_repeats(block, t, row, totals);
 }
 
-template <class T> std::vector<T>& RowMeasures::column_sums(Part& part) {
+template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
   if constexpr (std::is_same_v<T, double>)
     return part.column_sums_f64;
   else
@@ -274,7 +274,7 @@ template <class T> std::vector<T>& RowMeasures::column_sums(Part& part) {
 
 /// Adds a row (none: it is left out) to its row of cells, which is complete with its last query.
 template <class T>
-void RowMeasures::add_to_cells(const Block& block, std::size_t t, const T* row, Part& part) {
+void RowMeasures::add_to_cells(const Block& block, std::size_t t, const T* row, BlockSums& part) {
   std::vector<T>& sums = column_sums<T>(part);
   const std::size_t S = dims_.S_all, place = t % row_step_;
   if (sums.empty()) sums.assign(S, T(0));
@@ -297,7 +297,7 @@ void RowMeasures::add_to_cells(const Block& block, std::size_t t, const T* row, 
 std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
   std::vector<Filled> list;
   const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_; // of cells, in a block
-  for (const auto& [batch, head, block] : plan.units) {
+  for (const auto& [batch, head, block] : plan.blocks) {
     if (head >= dims_.H || block >= blocks_) continue; // there is nothing to compute
     const std::size_t map = batch * dims_.H + head, first = std::min(block * rows, cell_rows_),
                       last = std::min(first + rows, cell_rows_);
@@ -349,7 +349,7 @@ void RowMeasures::fill(HeadMeasures& head) const {
   head.effective_keys = totals.effective_keys.value();
   const bool causal =
       may_be_causal_ && std::none_of(parts_.begin(), parts_.end(),
-                                     [](const Part& p) { return p.totals.looks_ahead; });
+                                     [](const BlockSums& p) { return p.totals.looks_ahead; });
   const auto either = [&](const RowMean& if_causal, const RowMean& if_not) {
     return (causal ? if_causal : if_not).value();
   };

@@ -35,25 +35,27 @@ private:
     std::size_t keys = 0, in_window = 0;
   };
   /// A block of queries of one head, while and after it is computed.
-  struct Part {
+  struct BlockSums {
     RowTotals totals;
     std::vector<Seen> seen;              ///< of a band's rows, where `masked` tells
     std::vector<float> column_sums;      ///< S_all: the rows of a cell so far
     std::vector<double> column_sums_f64; ///< the same in a layer of float64
   };
   template <class T> void observe_as(const Block& block);
-  template <class T> void count_seen(const Block& block, Part& part) const;
-  template <class T> void measure_row(const Block& block, std::size_t i, const T* row, Part& part);
+  template <class T> void count_seen(const Block& block, BlockSums& part) const;
+  template <class T>
+  void measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part);
   template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
                                         std::size_t b, std::size_t t, RowTotals& totals) const;
-  template <class T> void add_to_cells(const Block& block, std::size_t t, const T* row, Part& part);
+  template <class T>
+  void add_to_cells(const Block& block, std::size_t t, const T* row, BlockSums& part);
   template <class T> Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
   template <class T> Seen seen_in(const T* logits, std::size_t b, std::size_t t) const;
-  template <class T> static std::vector<T>& column_sums(Part& part);
+  template <class T> static std::vector<T>& column_sums(BlockSums& part);
   /// Keys [first, last) that stand within the window of query t.
   std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
   void add_repeats(const Block& block, std::size_t t, const auto* row, RowTotals& totals) const;
-  Part& part_of(const Block& block) {
+  BlockSums& sums_of(const Block& block) {
     return parts_[(block.batch * dims_.H + block.head) * blocks_ + block.token / block_rows_];
   }
   /// The units of a plan that have queries: where their totals and their cells lie. No row of
@@ -77,7 +79,7 @@ private:
   Repeats repeats_;
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T
-  std::vector<Part> parts_;           ///< B, H, blocks
+  std::vector<BlockSums> parts_;      ///< B, H, blocks
   std::size_t row_step_ = 1, col_step_ = 1, cell_rows_ = 0, cell_cols_ = 0;
   std::vector<float> cells_; ///< B, H, cell_rows, cell_cols
 };

@@ -28,7 +28,7 @@ void require_something(const Layer& layer, const StageSet& available) {
 }
 
 /// Weights first, with concat and output. Then head_result starts at them: nothing is computed
-/// twice. Each rank measures both of its units, so that no row travels.
+/// twice. Each rank measures both of its blocks, so that no row travels.
 void measure_stages(const Layer& layer, const StageSet& available, const MeasureRequest& request,
                     Ranks& ranks, std::vector<HeadMeasures>& heads) {
   RowMeasures rows(layer, request, available);
@@ -47,7 +47,7 @@ void measure_stages(const Layer& layer, const StageSet& available, const Measure
   both.add(tokens);
   const StageSet result = StageSet().set(index_of(Stage::head_result));
   const Plan plan = make_plan(layer, both.wants().any() ? both.wants() : result, selection),
-             mine = part_of(layer, plan, ranks.part());
+             mine = shard_of(layer, plan, ranks.part());
   if (both.wants().any()) compute(layer, mine, both, request.threads);
 
   Layer rest = layer;
@@ -59,7 +59,7 @@ void measure_stages(const Layer& layer, const StageSet& available, const Measure
       layer, contains(kept, Stage::output) ? tokens.tensor(Stage::output) : Tensor(), rows, mine);
   if (has_result) {
     Plan second = make_plan(rest, results.wants(), selection);
-    second.units = mine.units;
+    second.blocks = mine.blocks;
     compute(rest, second, results, request.threads);
   }
   SeveralShareable measured;

@@ -27,31 +27,31 @@ std::size_t blocks_in(std::size_t depth) {
 /// The tile registers of this thread, while it lives.
 class Tiles {
 public:
-  explicit Tiles(const SplitKernels& kernels) : kernels_(kernels) { kernels_.begin(); }
+  explicit Tiles(const Bf16x3Kernels& kernels) : kernels_(kernels) { kernels_.begin(); }
   ~Tiles() { kernels_.end(); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
 
 private:
-  const SplitKernels& kernels_;
+  const Bf16x3Kernels& kernels_;
 };
 
 } // namespace
 
-bool split_available() {
-  return split_kernels() != nullptr;
+bool bf16x3_available() {
+  return bf16x3_kernels() != nullptr;
 }
 
-bool split_pays(std::size_t rows, std::size_t cols, std::size_t depth) {
+bool bf16x3_pays(std::size_t rows, std::size_t cols, std::size_t depth) {
   constexpr std::size_t fewest_rows = 64;
   const auto filled = [](std::size_t n) { return 3 * cells_in(n) * cell_side <= 4 * n; };
-  return rows >= fewest_rows && filled(cols) && filled(depth) && split_available();
+  return rows >= fewest_rows && filled(cols) && filled(depth) && bf16x3_available();
 }
 
-SplitOperand::SplitOperand(Matrix<const float> b, bool transposed, std::size_t rows,
+Bf16x3Matrix::Bf16x3Matrix(Matrix<const float> b, bool transposed, std::size_t rows,
                            std::size_t threads)
     : b_(b), transposed_(transposed) {
-  if (rows <= split_as_read) return;
+  if (rows <= bf16x3_as_read) return;
   const std::size_t cols = transposed ? b.rows : b.cols, strips = cells_in(cols);
   const std::size_t strip_size = cells_in(depth()) * cell_size, blocks = blocks_in(depth());
   std::uint16_t* const cells = cells_.room_for(strips * strip_size);
@@ -66,31 +66,31 @@ SplitOperand::SplitOperand(Matrix<const float> b, bool transposed, std::size_t r
   });
 }
 
-bool SplitOperand::splits(std::size_t strip, std::size_t first_row, std::size_t rows) const {
+bool Bf16x3Matrix::splits(std::size_t strip, std::size_t first_row, std::size_t rows) const {
   const std::uint8_t* const blocks = splits_.data() + strip * blocks_in(depth());
   return std::all_of(blocks + first_row / block_depth, blocks + blocks_in(first_row + rows),
                      [](std::uint8_t splits) { return splits != 0; });
 }
 
-bool SplitOperand::pack(std::size_t first_row, std::size_t rows, std::size_t first_col,
+bool Bf16x3Matrix::pack(std::size_t first_row, std::size_t rows, std::size_t first_col,
                         std::size_t cols, std::uint16_t* cells) const {
-  const SplitKernels& set = *split_kernels();
+  const Bf16x3Kernels& set = *bf16x3_kernels();
   const auto pack = transposed_ ? set.pack_right_transposed : set.pack_right;
   return pack(part(first_row, rows, first_col, cols).data, b_.stride, rows, cols, cells);
 }
 
-Matrix<const float> SplitOperand::part(std::size_t first_row, std::size_t rows,
+Matrix<const float> Bf16x3Matrix::part(std::size_t first_row, std::size_t rows,
                                        std::size_t first_col, std::size_t cols) const {
   return transposed_ ? b_.rows_from(first_col, cols).cols_from(first_row, rows)
                      : b_.rows_from(first_row, rows).cols_from(first_col, cols);
 }
 
-void SplitOperand::multiply(Matrix<const float> a, std::size_t first_row, std::size_t first_col,
+void Bf16x3Matrix::multiply(Matrix<const float> a, std::size_t first_row, std::size_t first_col,
                             Matrix<float> c, bool accumulate) const {
   if (a.cols == 0)
     return multiply_tiled(kernels<float>(), a, part(first_row, 0, first_col, c.cols), transposed_,
                           c, accumulate);
-  const Tiles tiles(*split_kernels());
+  const Tiles tiles(*bf16x3_kernels());
   for (std::size_t i = 0; i < c.rows; i += block_rows)
     for (std::size_t k = 0; k < a.cols; k += block_depth) {
       const std::size_t rows = std::min(block_rows, c.rows - i);
@@ -100,9 +100,9 @@ void SplitOperand::multiply(Matrix<const float> a, std::size_t first_row, std::s
     }
 }
 
-void SplitOperand::multiply_block(Matrix<const float> a, std::size_t first_row,
+void Bf16x3Matrix::multiply_block(Matrix<const float> a, std::size_t first_row,
                                   std::size_t first_col, Matrix<float> c, bool accumulate) const {
-  const SplitKernels& set = *split_kernels();
+  const Bf16x3Kernels& set = *bf16x3_kernels();
   thread_local Buffer<std::uint16_t> scratch; // a, split, and a strip of op(b)
   const std::size_t group_size = cells_in(a.cols) * cell_size, groups = cells_in(a.rows);
   std::uint16_t* const left = scratch.room_for((groups + 1) * group_size);

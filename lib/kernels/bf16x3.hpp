@@ -14,24 +14,24 @@
 namespace mha {
 
 /// Whether this machine has such units (AMX), and the system lends them.
-bool split_available();
+bool bf16x3_available();
 
 /// Whether to split for a product of such sizes: they fill cells, and there are rows enough to
 /// repay the splitting of op(b).
-bool split_pays(std::size_t rows, std::size_t cols, std::size_t depth);
+bool bf16x3_pays(std::size_t rows, std::size_t cols, std::size_t depth);
 
 /// Up to this many rows op(b) is split while it is read.
-inline constexpr std::size_t split_as_read = 256;
+inline constexpr std::size_t bf16x3_as_read = 256;
 
 /// op(b), k × n, split and packed for many products; op is the transposition or nothing. What does
 /// not split well (infinities, NaN, extreme sizes) is left to the kernels of dispatch.hpp: whole
 /// strips of 32 columns here, 32 rows of a left operand at a time. b must live as long as this.
-class SplitOperand {
+class Bf16x3Matrix {
 public:
-  SplitOperand() = default;
-  /// For products of `rows` rows in all: few (split_as_read) do not repay packing all of b ahead,
+  Bf16x3Matrix() = default;
+  /// For products of `rows` rows in all: few (bf16x3_as_read) do not repay packing all of b ahead,
   /// then each product splits what it reads.
-  SplitOperand(Matrix<const float> b, bool transposed, std::size_t rows, std::size_t threads);
+  Bf16x3Matrix(Matrix<const float> b, bool transposed, std::size_t rows, std::size_t threads);
 
   /// c = a · op(b)[first_row …, first_col …], or c += it. first_row and first_col are multiples of
   /// 32. An element's bits depend on its row of a, its column of op(b) and first_row alone, as long

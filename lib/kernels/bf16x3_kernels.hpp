@@ -16,10 +16,10 @@ inline constexpr std::size_t cell_size = cell_parts * cell_side * cell_side;
 /// Numbers beyond these would lose bits, or become infinite, when they are split and multiplied:
 /// the largest of each row of the left operand, and of each column of the right one, must lie
 /// between (or be 0).
-inline constexpr float split_least_left = 0x1p-60F, split_least_right = 0x1p-40F;
-inline constexpr float split_most = 0x1p50F;
+inline constexpr float bf16x3_least_left = 0x1p-60F, bf16x3_least_right = 0x1p-40F;
+inline constexpr float bf16x3_most = 0x1p50F;
 
-struct SplitKernels {
+struct Bf16x3Kernels {
   /// Up to 32 rows of a, `depth` deep, as cells one after another, filled up with zeros (a second
   /// half without rows is left alone). Whether they can be split.
   bool (*pack_left)(const float* a, std::size_t stride, std::size_t rows, std::size_t depth,
@@ -41,7 +41,7 @@ struct SplitKernels {
 };
 
 #if defined(__x86_64__)
-extern const SplitKernels amx_split;
+extern const Bf16x3Kernels amx_bf16x3;
 #endif
 
 } // namespace mha

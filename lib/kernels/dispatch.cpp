@@ -37,9 +37,9 @@ template <class T> std::span<const Kernels<T>* const> available_kernels() {
   return {available.tables.data(), available.count};
 }
 
-const SplitKernels* split_kernels() {
+const Bf16x3Kernels* bf16x3_kernels() {
 #if defined(__x86_64__)
-  static const SplitKernels* const found = runs_amx() ? &amx_split : nullptr;
+  static const Bf16x3Kernels* const found = runs_amx() ? &amx_bf16x3 : nullptr;
   return found;
 #else
   return nullptr;

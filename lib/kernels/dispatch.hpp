@@ -8,14 +8,14 @@
 
 namespace mha {
 
-struct SplitKernels;
+struct Bf16x3Kernels;
 
 /// The kernels of every instruction set that this machine can run, the portable ones first, the
 /// ones in use last.
 template <class T> std::span<const Kernels<T>* const> available_kernels();
 
 /// What multiplies split numbers (split.hpp) on this machine, null if nothing does.
-const SplitKernels* split_kernels();
+const Bf16x3Kernels* bf16x3_kernels();
 
 /// The kernels in use: the last of the available ones.
 template <class T> const Kernels<T>& kernels();

@@ -17,11 +17,12 @@ std::size_t fewest_rows(bool transposed) {
 
 } // namespace
 
-template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool transposed,
-                                       std::size_t rows, std::size_t threads)
+template <class T>
+PackedMatrix<T>::PackedMatrix(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
+                              std::size_t threads)
     : routine_(routine), b_(b), transposed_(transposed) {
   if constexpr (std::is_same_v<T, float>)
-    if (routine == Routine::split) split_ = SplitOperand(b, transposed, rows, threads);
+    if (routine == Routine::bf16x3) split_ = Bf16x3Matrix(b, transposed, rows, threads);
   if (routine != Routine::ours || rows < fewest_rows(transposed)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
@@ -32,11 +33,11 @@ template <class T> Operand<T>::Operand(Routine routine, Matrix<const T> b, bool 
   });
 }
 
-template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t first_row,
-                                             std::size_t first_col, Matrix<T> c,
-                                             bool accumulate) const {
+template <class T> void PackedMatrix<T>::multiply(Matrix<const T> a, std::size_t first_row,
+                                                  std::size_t first_col, Matrix<T> c,
+                                                  bool accumulate) const {
   if constexpr (std::is_same_v<T, float>)
-    if (routine_ == Routine::split) return split_.multiply(a, first_row, first_col, c, accumulate);
+    if (routine_ == Routine::bf16x3) return split_.multiply(a, first_row, first_col, c, accumulate);
   if (packed_.data())
     multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
                     first_col, c, accumulate);
@@ -48,7 +49,7 @@ template <class T> void Operand<T>::multiply(Matrix<const T> a, std::size_t firs
                      accumulate);
 }
 
-template class Operand<float>;
-template class Operand<double>;
+template class PackedMatrix<float>;
+template class PackedMatrix<double>;
 
 } // namespace mha

@@ -9,12 +9,12 @@ namespace mha {
 
 /// op(b), k × n, for products a · op(b) that are `rows` rows in all. Ours reads it packed where the
 /// rows repay that. b must live as long as this does.
-template <class T> class Operand {
+template <class T> class PackedMatrix {
 public:
-  Operand() = default;
+  PackedMatrix() = default;
   /// Prepares b (k × n), or its transpose (b is n × k), on up to `threads` threads.
-  Operand(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
-          std::size_t threads = 1);
+  PackedMatrix(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
+               std::size_t threads = 1);
 
   /// c = a · op(b)[first_row …, first_col …], or c += it: as many rows as a has columns, as many
   /// columns as c has. first_col is a multiple of column_step.
@@ -29,7 +29,7 @@ private:
   Matrix<const T> b_;
   bool transposed_ = false;
   Buffer<T> packed_;
-  SplitOperand split_;
+  Bf16x3Matrix split_;
 };
 
 } // namespace mha

@@ -20,8 +20,8 @@ template <class T> void multiply_any(Routine routine, Matrix<const T> a, Matrix<
     fail("cannot multiply {} × {} by {} × {} into {} × {}", a.rows, a.cols, b_depth, b_cols, c.rows,
          c.cols);
   if constexpr (std::is_same_v<T, float>)
-    if (routine == Routine::split)
-      return SplitOperand(b, transposed, c.rows, 1).multiply(a, 0, 0, c, accumulate);
+    if (routine == Routine::bf16x3)
+      return Bf16x3Matrix(b, transposed, c.rows, 1).multiply(a, 0, 0, c, accumulate);
   multiply_tiled(kernels<T>(), a, b, transposed, c, accumulate);
 }
 
@@ -33,7 +33,7 @@ void set_routine(std::optional<Routine> routine) {
 
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
   if (one_for_all) return *one_for_all;
-  return split_pays(rows, cols, depth) ? Routine::split : Routine::ours;
+  return bf16x3_pays(rows, cols, depth) ? Routine::bf16x3 : Routine::ours;
 }
 
 template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t) {

@@ -16,8 +16,8 @@ enum class Routine {
   /// processor with AVX2 and FMA, or more.
   ours,
   /// float32 only, on processors with AMX: 1.5 to 1.9 times as fast, and nearer to
-  /// the exact sums (split.hpp). Its bits depend on no cut as long as the numbers split well.
-  split,
+  /// the exact sums (bf16x3.hpp). Its bits depend on no cut as long as the numbers split well.
+  bf16x3,
 };
 
 /// The routine for a layer's products, each `rows` × `depth` by `depth` × `cols` at least.

@@ -39,8 +39,8 @@ std::size_t layers_of(const std::string& name, const Shape& shape, std::string_v
   return at == std::string::npos || at >= shape.size() ? 0 : shape[at];
 }
 
-Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes,
-                 std::size_t layer, const std::string& where) {
+AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::string_view axes,
+                       std::size_t layer, const std::string& where) {
   std::string letters = understood(name, axes, tensor.shape());
   if (letters.empty()) {
     // Q, K and V of four axes are per head, as in ONNX.

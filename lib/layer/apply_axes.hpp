@@ -7,7 +7,7 @@
 
 namespace mha {
 
-struct Arranged {
+struct AppliedAxes {
   std::string name; ///< canonical; q becomes Q where the axes say that the heads are packed
   Tensor tensor;
 };
@@ -16,8 +16,8 @@ struct Arranged {
 /// tensor or stage `name`. An L axis is entered at `layer`. Axes that the table does not have are
 /// merged (heads and widths into all widths) or made (a mask without H gets one of size 1).
 /// Throws Error "WHERE: …" where letters do not fit the name or their number the array.
-Arranged arrange(const std::string& name, const Tensor& tensor, std::string_view axes,
-                 std::size_t layer, const std::string& where);
+AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::string_view axes,
+                       std::size_t layer, const std::string& where);
 
 /// The number of layers on the L axis of such a tensor (five axes of weights are LBHTS); 0 if it
 /// has none.

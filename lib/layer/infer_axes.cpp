@@ -211,8 +211,8 @@ bool fits(const Layer& layer, Stage stage, const Shape& shape) {
   return !matches_of(layer, stage, shape).empty();
 }
 
-Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
-                     const std::string& where) {
+InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                        const std::string& where) {
   const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
   if (matches.empty())
     fail("{} is {}: {} is {} in this layer; give its axes if they are in another order: "
@@ -227,13 +227,14 @@ Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
           matches[0].repeated, own && fits_tokens_first(layer, stage, matches)};
 }
 
-Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor, const std::string& axes,
-                     std::size_t layer_number, const std::string& where) {
+InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                        const std::string& axes, std::size_t layer_number,
+                        const std::string& where) {
   const std::string table = table_axes(stage);
   const bool packed = has_packed_form(stage) && axes.find('C') != std::string::npos;
   const bool keys = table.find('S') != std::string::npos;
   const std::string name = packed ? (keys ? "K" : "Q") : std::string(name_of(stage));
-  const Arranged arranged = arrange(name, tensor, axes, layer_number, where);
+  const AppliedAxes arranged = apply_axes(name, tensor, axes, layer_number, where);
   const std::string order = packed ? (keys ? "BSC" : "BTC") : table;
   const bool row = info_of(stage).kind == Kind::row;
   for (bool repeated : {false, true}) {

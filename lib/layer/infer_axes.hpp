@@ -7,7 +7,7 @@
 
 namespace mha {
 
-struct Rearranged {
+struct InferredAxes {
   Tensor value;          ///< of the shape layer.shape_of(stage)
   std::string axes;      ///< "BTHD" where they are not the table's; "" where they are
   bool repeated = false; ///< key/value heads came once per query head
@@ -18,13 +18,14 @@ struct Rearranged {
 /// one, row values with or without a last axis of one), else tokens first, heads packed, or
 /// transposed, where exactly one of these fits. `where` begins messages. Throws Error for a shape
 /// that fits nothing, or several of these.
-Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor,
-                     const std::string& where);
+InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                        const std::string& where);
 
 /// The same, with the axes that the user named (letters of bindings; an L axis is entered at
 /// `layer_number`).
-Rearranged rearrange(const Layer& layer, Stage stage, const Tensor& tensor, const std::string& axes,
-                     std::size_t layer_number, const std::string& where);
+InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                        const std::string& axes, std::size_t layer_number,
+                        const std::string& where);
 
 /// Whether the shape fits the stage in some order.
 bool fits(const Layer& layer, Stage stage, const Shape& shape);

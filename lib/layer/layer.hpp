@@ -21,7 +21,6 @@ struct Dims {
   std::size_t S = 0;                                    ///< current keys
   std::size_t past = 0, extra = 0, zero = 0, S_all = 0; ///< S_all = past + S + extra + zero
   std::size_t H = 0, H_kv = 0;
-  bool kv_tiled = false;   ///< heads share as 0, 1, …, 0, 1, …: a mistake that `diagnose` knows
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
   std::size_t d_out = 0; ///< width of the output
@@ -70,6 +69,8 @@ struct Layer {
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
+  std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups
+
   /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
   /// packed as B, T, H · d; the others as their shape says, with B in front.
   std::array<Tensor, stage_count> given;
@@ -89,9 +90,10 @@ struct Layer {
   Shape shape_of(Stage stage) const;
 };
 
-/// Query head h reads key/value head floor(h · H_kv / H); tiled, h mod H_kv.
-inline std::size_t kv_head_of(const Dims& dims, std::size_t h) {
-  return dims.kv_tiled ? h % dims.H_kv : h * dims.H_kv / dims.H;
+/// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer says
+/// otherwise.
+inline std::size_t kv_head_of(const Layer& layer, std::size_t h) {
+  return layer.kv_heads.empty() ? h * layer.dims.H_kv / layer.dims.H : layer.kv_heads[h];
 }
 
 } // namespace mha

@@ -128,12 +128,12 @@ Pick everything(std::size_t count) {
 }
 
 /// The key/value heads that the chosen query heads read, once each, in the order of these.
-Pick kv_heads(const Dims& dims, const std::optional<IndexList>& heads) {
-  if (!heads) return everything(dims.H_kv);
-  Pick pick = heads->resolve(dims.H, "heads");
+Pick kv_heads(const Layer& layer, const std::optional<IndexList>& heads) {
+  if (!heads) return everything(layer.dims.H_kv);
+  Pick pick = heads->resolve(layer.dims.H, "heads");
   std::vector<std::size_t> read;
   for (std::size_t h : pick.indices)
-    if (const std::size_t kv = kv_head_of(dims, h); std::ranges::find(read, kv) == read.end())
+    if (const std::size_t kv = kv_head_of(layer, h); std::ranges::find(read, kv) == read.end())
       read.push_back(kv);
   pick.indices = std::move(read);
   return pick;
@@ -159,7 +159,7 @@ std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
       axes.push_back({axis, count, resolved(selection.head, count, "heads")});
       break;
     case Axis::kv_head:
-      axes.push_back({axis, count, kv_heads(dims, selection.head)});
+      axes.push_back({axis, count, kv_heads(layer, selection.head)});
       break;
     case Axis::query:
       axes.push_back({axis, count, resolved(selection.query, count, "queries")});

@@ -1,7 +1,7 @@
 #include <mha/lint/lint_masks.hpp>
 
-#include <mha/layer/graph.hpp>
 #include <mha/forward/mask.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/schedule/visible.hpp>
 
 #include <algorithm>

@@ -26,7 +26,7 @@ std::optional<Stage> given_by(const std::string& name) {
 
 class Assembler {
 public:
-  Assembler(Parts parts, Settings settings, std::optional<DType> dtype,
+  Assembler(NamedTensors parts, Settings settings, std::optional<DType> dtype,
             std::vector<std::string>& notes)
       : parts_(std::move(parts)), notes_(notes) {
     layer_.settings = std::move(settings);
@@ -37,7 +37,7 @@ public:
   Layer assemble(Labels labels) {
     turn_columns();
     choose_given();
-    const Heads heads = find_heads(parts_, given_, layer_.settings);
+    const HeadCounts heads = find_heads(parts_, given_, layer_.settings);
     unfuse(heads);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
     require_plausible(layer_.dims);
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  const Part* find(const char* name) const {
+  const NamedTensor* find(const char* name) const {
     const auto part = parts_.find(name);
     return part == parts_.end() ? nullptr : &part->second;
   }
@@ -73,7 +73,7 @@ private:
   /// Where the first of these tensors comes from, for messages.
   std::string first_of(std::initializer_list<const char*> names) const {
     for (const char* name : names)
-      if (const Part* part = find(name)) return part->source;
+      if (const NamedTensor* part = find(name)) return part->source;
     return "the layer";
   }
 
@@ -152,11 +152,11 @@ private:
   }
 
   /// W_qkv and b_qkv become W_q … b_v.
-  void unfuse(Heads heads) {
+  void unfuse(HeadCounts heads) {
     for (const char* letter : {"W_", "b_"}) {
       const auto fused = parts_.find(std::string(letter) + "qkv");
       if (fused == parts_.end()) continue;
-      const Part part = fused->second;
+      const NamedTensor part = fused->second;
       const bool bias = *letter == 'b';
       if (part.tensor.rank() != (bias ? 1u : 2u))
         fail("{} is {}: expected {}", part.source, to_string(part.tensor.shape()),
@@ -204,7 +204,7 @@ private:
 
   /// Weights as (in, out), heads side by side; one matrix per head is put together.
   Tensor take_projection(const char* name) {
-    const Part* part = find(name);
+    const NamedTensor* part = find(name);
     if (!part) return {};
     const Shape s = part->tensor.shape(); // a copy: take() lets the part go
     if (s.size() == 2) return take(name, s);
@@ -226,17 +226,17 @@ private:
     layer_.sinks = take("sinks", {d.H});
     // Without X nothing says d_model but these.
     const auto input_norm = [&](const char* name) {
-      const Part* part = find(name);
+      const NamedTensor* part = find(name);
       return take(name, {part && layer_.X.empty() ? part->tensor.count() : d.d_model});
     };
     layer_.norm_weight = input_norm("norm.weight"), layer_.norm_bias = input_norm("norm.bias");
     const auto norm = [&](const char* name, std::size_t packed) {
-      const Part* part = find(name);
+      const NamedTensor* part = find(name);
       return take(name, {part && part->tensor.count() == packed ? packed : d.d_k});
     };
     layer_.q_norm_weight = norm("q_norm.weight", q),
     layer_.k_norm_weight = norm("k_norm.weight", k);
-    if (const Part* part = find("positions")) {
+    if (const NamedTensor* part = find("positions")) {
       if (part->tensor.count() != d.T || d.S != d.T)
         fail("{} is {}, but the layer has {} and {}: one position a token expected, for "
              "self-attention",
@@ -255,7 +255,7 @@ private:
   }
 
   void take_relative_bias() {
-    const Part* part = find("relative_bias");
+    const NamedTensor* part = find("relative_bias");
     if (!part) return;
     const Settings& s = layer_.settings;
     const std::string source = part->source;
@@ -321,8 +321,8 @@ private:
     layer_.key_tokens = std::move(labels.key_tokens);
   }
 
-  Parts parts_;
-  GivenParts given_;
+  NamedTensors parts_;
+  GivenNames given_;
   Layer layer_;
   std::size_t numbers_ = 0; ///< of all tensors together
   std::vector<std::string>& notes_;
@@ -337,23 +337,23 @@ bool turns_in_columns(const std::string& name, const Tensor& tensor) {
   return stage && info_of(*stage).kind != Kind::row;
 }
 
-DType compute_dtype(const Parts& parts, std::optional<DType> wanted) {
+DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
   if (wanted) return *wanted;
   // X, then its siblings, then the stages in their order, then the rest.
-  std::vector<const Part*> order;
+  std::vector<const NamedTensor*> order;
   const auto add = [&](const std::string& name) {
     if (const auto part = parts.find(name); part != parts.end()) order.push_back(&part->second);
   };
   for (const char* name : {"X", "X_kv", "X_k", "X_v", "Q", "K", "V"}) add(name);
   for (const StageInfo& info : stages()) add(std::string(info.name));
   for (const auto& [name, part] : parts) order.push_back(&part);
-  for (const Part* part : order)
+  for (const NamedTensor* part : order)
     if (!part->weak && is_floating(part->tensor.dtype()))
       return part->tensor.dtype() == DType::f64 ? DType::f64 : DType::f32;
   return order.empty() || !order.front()->weak ? DType::f32 : DType::f64;
 }
 
-Layer make_layer(Parts parts, Settings settings, std::optional<DType> dtype, Labels labels,
+Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype, Labels labels,
                  std::vector<std::string>* notes) {
   std::vector<std::string> unheard;
   return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard)

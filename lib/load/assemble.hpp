@@ -11,7 +11,7 @@
 namespace mha {
 
 /// A tensor by its canonical name (tensor_names.hpp) or a stage's name, as it was read.
-struct Part {
+struct NamedTensor {
   Tensor tensor;
   std::string
       source; ///< where it is, for messages: "weights.npz: W_q", "data/llama: …q_proj.weight"
@@ -20,7 +20,7 @@ struct Part {
   bool loose = false; ///< bound without @AXES to a tensor of another name
   bool rows = false;  ///< applied to rows, X W, even where the files' tokens are columns
 };
-using Parts = std::map<std::string, Part>;
+using NamedTensors = std::map<std::string, NamedTensor>;
 
 struct Labels {
   std::vector<std::string> tokens, key_tokens;
@@ -32,12 +32,12 @@ bool turns_in_columns(const std::string& name, const Tensor& tensor);
 
 /// The precision a layer is computed in: `wanted`, else that of X or the earliest stage given: f64
 /// for f64, and for numbers without a dtype where nothing else brings one; f32 for the rest.
-DType compute_dtype(const Parts& parts, std::optional<DType> wanted);
+DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted);
 
 /// Checks and converts everything. `notes` gets a line for every default that was taken silently
 /// and every result that was passed over. Throws Error "weights.npz: W_q is (64, 60): 60 columns do
 /// not split into 8 heads; give --num-heads or fix W_q".
-Layer make_layer(Parts parts, Settings settings, std::optional<DType> dtype = std::nullopt,
+Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype = std::nullopt,
                  Labels labels = {}, std::vector<std::string>* notes = nullptr);
 
 } // namespace mha

@@ -62,9 +62,9 @@ void Model::State::open_sources() {
       bindings.push_back(std::move(source));
   }
   for (const io::Contents& file : contents) {
-    if (io::is_part(file))
+    if (io::is_shard(file))
       fail("{}: this is {}, which only `convert` reads: mha-inspect convert PART... -o FILE",
-           file.name, io::part_title(file));
+           file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   }
   if (!request.config.empty())

@@ -43,7 +43,7 @@ std::vector<std::string> labels_of(const Tensor& numbers) {
 }
 
 /// Whether nothing of a layer is there but inputs and stages.
-bool holds_results_only(const Parts& parts) {
+bool holds_results_only(const NamedTensors& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
     const TensorInfo* info = find_tensor_name(entry.first);
     return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
@@ -75,7 +75,7 @@ Tensor one_plus(const Tensor& weight) {
 
 } // namespace
 
-void Model::State::add(Parts& parts, const std::string& name, mha::Part part) const {
+void Model::State::add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const {
   const auto [at, added] = parts.emplace(name, part);
   if (added) return;
   if (at->second.bound && part.bound)
@@ -87,7 +87,7 @@ void Model::State::add(Parts& parts, const std::string& name, mha::Part part) co
   at->second = std::move(part);
 }
 
-naming::InputNormalisation Model::State::add_found(const naming::Found& layer, Parts& parts,
+naming::InputNormalisation Model::State::add_found(const naming::Found& layer, NamedTensors& parts,
                                                    Settings& settings, LoadedLayer& to) const {
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
@@ -104,7 +104,7 @@ naming::InputNormalisation Model::State::add_found(const naming::Found& layer, P
 
 /// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
 /// that normalises before attention gets a note.
-void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts,
+void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
                             Settings& settings, LoadedLayer& to) const {
   const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
   if (settings.input_norm != InputNorm::checkpoint) {
@@ -139,7 +139,7 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, Parts& parts
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
-void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels,
+void Model::State::add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
                              LoadedLayer& to) const {
   const std::string numbered = fmt::format("layers.{}.", id);
   const auto belongs = [&](const std::string& name, bool checkpoint) {
@@ -179,7 +179,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
         continue;
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
-      Arranged arranged = arrange(name, entry.read(), "", number_of(id), source);
+      AppliedAxes arranged = apply_axes(name, entry.read(), "", number_of(id), source);
       add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype});
     }
@@ -195,7 +195,7 @@ void Model::State::add_loose(const std::string& id, Parts& parts, Labels& labels
   }
 }
 
-void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& labels,
+void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                                 LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
@@ -223,7 +223,7 @@ void Model::State::add_bindings(const std::string& id, Parts& parts, Labels& lab
            did_you_mean(binding.name, names));
     }
     const io::Entry entry = io::bound_entry(source);
-    Arranged arranged = arrange(name, entry.read(), source.axes, number_of(id), source.text);
+    AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
          entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
@@ -289,8 +289,8 @@ void Model::State::add_tokens(const std::string& text, const char* option,
   }
 }
 
-void Model::State::collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels,
-                           LoadedLayer& to) const {
+void Model::State::collect(const std::string& id, NamedTensors& parts, Settings& settings,
+                           Labels& labels, LoadedLayer& to) const {
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
@@ -333,7 +333,7 @@ std::string Model::title() const {
 
 LoadedLayer Model::load(const std::string& id) const {
   LoadedLayer loaded;
-  Parts parts;
+  NamedTensors parts;
   Settings settings;
   Labels labels;
   state_->collect(id, parts, settings, labels, loaded);
@@ -342,13 +342,13 @@ LoadedLayer Model::load(const std::string& id) const {
   return loaded;
 }
 
-std::vector<Model::Part> Model::parts(const std::string& id) const {
+std::vector<Model::SourceTensor> Model::parts(const std::string& id) const {
   LoadedLayer loaded;
-  Parts parts;
+  NamedTensors parts;
   Settings settings;
   Labels labels;
   state_->collect(id, parts, settings, labels, loaded);
-  std::vector<Part> list;
+  std::vector<SourceTensor> list;
   for (auto& [name, part] : parts) {
     // As the setting `columns` says that they are.
     const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);

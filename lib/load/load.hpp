@@ -71,12 +71,12 @@ public:
   /// Reads, checks and assembles one layer. Throws Error.
   LoadedLayer load(const std::string& id) const;
   /// The tensors of a layer by canonical name, as read (for `convert`): no precision chosen.
-  struct Part {
+  struct SourceTensor {
     std::string name;
     Tensor tensor;
     std::string source;
   };
-  std::vector<Part> parts(const std::string& id) const;
+  std::vector<SourceTensor> parts(const std::string& id) const;
 
 private:
   struct State;

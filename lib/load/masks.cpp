@@ -17,7 +17,7 @@ bool only_zeros_and_ones(const Tensor& tensor, bool* any_one = nullptr) {
 }
 
 /// A tensor that says yes or no, as bool.
-Tensor as_boolean(const Part& part, bool inverted = false) {
+Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
   if (part.tensor.dtype() != DType::boolean && !only_zeros_and_ones(part.tensor))
     fail("{} is {} with values other than 0 and 1; expected true and false", part.source,
          name_of(part.tensor.dtype()));
@@ -99,7 +99,7 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string
                               mask.origin, mask.keys, keys));
 }
 
-void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) {
+void take_mask(const NamedTensor& part, Layer& layer, std::vector<std::string>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
     layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
     block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
@@ -118,7 +118,7 @@ void take_mask(const Part& part, Layer& layer, std::vector<std::string>& notes) 
 
 } // namespace
 
-void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
+void take_masks(NamedTensors& parts, Layer& layer, std::vector<std::string>& notes) {
   const Dims& dims = layer.dims;
   const auto with = [&](const char* name, const auto& use) {
     if (const auto part = parts.find(name); part != parts.end()) {
@@ -126,11 +126,11 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
       parts.erase(part);
     }
   };
-  with("mask", [&](const Part& part) { take_mask(part, layer, notes); });
-  with("block_mask", [&](const Part& part) {
+  with("mask", [&](const NamedTensor& part) { take_mask(part, layer, notes); });
+  with("block_mask", [&](const NamedTensor& part) {
     layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
   });
-  with("key_padding_mask", [&](const Part& part) {
+  with("key_padding_mask", [&](const NamedTensor& part) {
     if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
       layer.added.push_back(over_keys(convert(part.tensor, layer.dtype), part.source, dims));
       notes.push_back(fmt::format("{} holds numbers: they are added to the scores", part.source));
@@ -138,10 +138,10 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
       layer.blocked.push_back(over_keys(as_boolean(part), part.source, dims));
     }
   });
-  with("attention_mask", [&](const Part& part) {
+  with("attention_mask", [&](const NamedTensor& part) {
     layer.blocked.push_back(over_keys(as_boolean(part, true), part.source, dims));
   });
-  with("kv_lengths", [&](const Part& part) {
+  with("kv_lengths", [&](const NamedTensor& part) {
     if (part.tensor.count() != dims.B)
       fail("{} is {}: one length per batch item expected, {}", part.source,
            to_string(part.tensor.shape()), dims.B);
@@ -154,7 +154,7 @@ void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes) {
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
   });
-  with("bias", [&](const Part& part) {
+  with("bias", [&](const NamedTensor& part) {
     layer.bias.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, dims));
   });
 }

@@ -8,6 +8,6 @@ namespace mha {
 /// Moves mask, block_mask, key_padding_mask, attention_mask, kv_lengths and bias from `parts` into
 /// the layer, whose sizes are known. Throws Error for shapes that do not broadcast, for a float
 /// mask of only zeros and ones, and for lengths out of range.
-void take_masks(Parts& parts, Layer& layer, std::vector<std::string>& notes);
+void take_masks(NamedTensors& parts, Layer& layer, std::vector<std::string>& notes);
 
 } // namespace mha

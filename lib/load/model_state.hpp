@@ -31,17 +31,18 @@ struct Model::State {
   void find_layers();
   void choose_layers();
   std::vector<std::string> numbered_by_bindings() const;
-  void add(Parts& parts, const std::string& name, mha::Part part) const;
-  naming::InputNormalisation add_found(const naming::Found& layer, Parts& parts, Settings& settings,
-                                       LoadedLayer& to) const;
-  void add_norm(const naming::InputNormalisation& norm, Parts& parts, Settings& settings,
+  void add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const;
+  naming::InputNormalisation add_found(const naming::Found& layer, NamedTensors& parts,
+                                       Settings& settings, LoadedLayer& to) const;
+  void add_norm(const naming::InputNormalisation& norm, NamedTensors& parts, Settings& settings,
                 LoadedLayer& to) const;
-  void add_loose(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
-  void add_bindings(const std::string& id, Parts& parts, Labels& labels, LoadedLayer& to) const;
+  void add_loose(const std::string& id, NamedTensors& parts, Labels& labels, LoadedLayer& to) const;
+  void add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
+                    LoadedLayer& to) const;
   void add_settings(Settings& settings, std::vector<std::string>& notes) const;
   void add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens,
                   std::string& source) const;
-  void collect(const std::string& id, Parts& parts, Settings& settings, Labels& labels,
+  void collect(const std::string& id, NamedTensors& parts, Settings& settings, Labels& labels,
                LoadedLayer& to) const;
 };
 

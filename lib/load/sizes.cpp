@@ -24,18 +24,18 @@ struct Size {
 
 class Sizes {
 public:
-  Sizes(const Parts& parts, const GivenParts& given, const Settings& settings,
+  Sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
         std::vector<std::string>& notes)
       : parts_(parts), given_(given), settings_(settings), notes_(notes) {}
 
-  Heads heads() {
+  HeadCounts heads() {
     learn_heads();
     if (!H.known && needs_heads())
       fail("{}: the number of heads is not known; give --num-heads (1 for a single head)", where());
     return {H.value, H_kv.value};
   }
 
-  Dims find(Heads heads) {
+  Dims find(HeadCounts heads) {
     if (heads.H > 0) H.learn(heads.H, "num_heads");
     if (heads.H_kv > 0) H_kv.learn(heads.H_kv, "num_kv_heads");
     learn_inputs();
@@ -47,12 +47,12 @@ public:
   }
 
 private:
-  const Part* part(const std::string& name) const {
+  const NamedTensor* part(const std::string& name) const {
     const auto found = parts_.find(name);
     return found == parts_.end() ? nullptr : &found->second;
   }
   /// What is projected: x that is given, or X.
-  const Part* input() const {
+  const NamedTensor* input() const {
     const auto x = given_.find(Stage::x);
     return part(x == given_.end() ? "X" : x->second);
   }
@@ -79,7 +79,7 @@ private:
       return at->second.starts_with("--") ? at->second : fmt::format("{}: {}", at->second, name);
     };
     const auto first_axis = [&](const char* name, std::size_t rank, Size& size) {
-      if (const Part* p = part(name); p && p->tensor.rank() == rank)
+      if (const NamedTensor* p = part(name); p && p->tensor.rank() == rank)
         size.learn(p->tensor.shape()[0], p->source, &p->tensor.shape());
     };
     if (settings_.num_heads > 0) H.learn(settings_.num_heads, origin("num_heads"));
@@ -89,11 +89,11 @@ private:
     for (const char* name : {"W_k", "W_v"}) first_axis(name, 3, H_kv);
     for (const char* name : {"b_k", "b_v", "k_extra", "v_extra"}) first_axis(name, 2, H_kv);
     for (const char* name : {"k_past", "v_past"})
-      if (const Part* p = part(name); p && p->tensor.rank() >= 3)
+      if (const NamedTensor* p = part(name); p && p->tensor.rank() >= 3)
         H_kv.learn(p->tensor.shape()[p->tensor.rank() - 3], p->source, &p->tensor.shape());
     for (const auto& [stage, name] : given_) {
       if (is_packed(name)) continue;
-      const Part& p = parts_.at(name);
+      const NamedTensor& p = parts_.at(name);
       const std::vector<Letter>& letters = info_of(stage).letters;
       const Shape& shape = p.tensor.shape();
       if (shape.size() < letters.size()) continue;
@@ -110,7 +110,7 @@ private:
   }
 
   /// Learns `letters` of a tensor whose batch axis may be there or not.
-  void learn_axes(const Part& p, std::vector<Size*> sizes, std::string_view expected) {
+  void learn_axes(const NamedTensor& p, std::vector<Size*> sizes, std::string_view expected) {
     const Shape& shape = p.tensor.shape();
     const bool has_batch = shape.size() == sizes.size() + 1;
     if (!has_batch && shape.size() != sizes.size())
@@ -126,26 +126,26 @@ private:
   }
 
   void learn_inputs() {
-    if (const Part* p = part("X")) {
+    if (const NamedTensor* p = part("X")) {
       if (p->tensor.rank() == 1)
         T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
       else
         learn_axes(*p, {&T, &d_model}, "T, d_model");
     }
     Size in_k{"columns"}, in_v{"columns"};
-    if (const Part* p = part("X_kv")) {
-      if (const Part* other = part("X_k") ? part("X_k") : part("X_v"))
+    if (const NamedTensor* p = part("X_kv")) {
+      if (const NamedTensor* other = part("X_k") ? part("X_k") : part("X_v"))
         fail("{} and {} are both given: X_kv stands for X_k and X_v", p->source, other->source);
       learn_axes(*p, {&S, &in_k}, "S, d_in");
       source_k_ = source_v_ = p;
     }
-    if (const Part* p = part("X_k")) learn_axes(*p, {&S, &in_k}, "S, d_in"), source_k_ = p;
-    if (const Part* p = part("X_v")) learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
+    if (const NamedTensor* p = part("X_k")) learn_axes(*p, {&S, &in_k}, "S, d_in"), source_k_ = p;
+    if (const NamedTensor* p = part("X_v")) learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
   }
 
   void learn_given() {
     for (const auto& [stage, name] : given_) {
-      const Part& p = parts_.at(name);
+      const NamedTensor& p = parts_.at(name);
       std::vector<Size*> sizes;
       std::string expected;
       if (is_packed(name)) {
@@ -165,7 +165,7 @@ private:
 
   void learn_keys() {
     for (const char* name : {"k_past", "v_past"})
-      if (const Part* p = part(name))
+      if (const NamedTensor* p = part(name))
         learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v},
                    "H_kv, P, d");
     for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
@@ -204,10 +204,11 @@ private:
   }
 
   /// Columns that come out of a projection, its input's if there is none; checks its rows.
-  std::optional<std::size_t> projected(const char* W, const Part* source, const Part** says) {
-    const Part* p = part(W);
+  std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
+                                       const NamedTensor** says) {
+    const NamedTensor* p = part(W);
     *says = p ? p : source;
-    const Part* multiplied = source == part("X") ? input() : source;
+    const NamedTensor* multiplied = source == part("X") ? input() : source;
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
     if (shape.size() != 2 && shape.size() != 3)
@@ -226,7 +227,7 @@ private:
   /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
   /// projection; one that is absent is the identity, and its input to blame for what it is taken
   /// as.
-  void learn_width(Size& d, std::size_t columns, const Size& heads, const Part& says,
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& says,
                    const char* W = nullptr) {
     const std::size_t width = split(columns, heads, says);
     if (d.known && d.value != width) {
@@ -251,7 +252,7 @@ private:
   }
 
   /// Splits `columns` into `heads`, or throws.
-  std::size_t split(std::size_t columns, const Size& heads, const Part& says) {
+  std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& says) {
     if (heads.value == 0 || columns % heads.value != 0)
       fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
            to_string(says.tensor.shape()), counted(columns, "columns"),
@@ -260,7 +261,7 @@ private:
   }
 
   /// Whether a width comes from an input itself.
-  bool is_input(const Part& says) const {
+  bool is_input(const NamedTensor& says) const {
     return &says == part("X") || &says == source_k_ || &says == source_v_;
   }
 
@@ -272,11 +273,11 @@ private:
       return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
     };
     // Nor need X have as many tokens as there are keys.
-    const auto from_others = [&](const Part* source) {
+    const auto from_others = [&](const NamedTensor* source) {
       return !source && S.known && T.known && S.value != T.value;
     };
-    const Part* says = nullptr;
-    const Part* packed_q =
+    const NamedTensor* says = nullptr;
+    const NamedTensor* packed_q =
         given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q)
       learn_width(d_k, width_q.value, H, *packed_q);
@@ -285,7 +286,7 @@ private:
       learn_width(d_k, *columns, H, *says, "W_q");
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
-                          const Part* source, Size& d) {
+                          const NamedTensor* source, Size& d) {
       std::size_t columns = 0;
       if (given_.count(stage)) {
         if (given_.at(stage) != packed) return; // per head: learned already
@@ -304,7 +305,7 @@ private:
   }
 
   /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
-  void infer_kv_heads(std::size_t columns, const Part& says) {
+  void infer_kv_heads(std::size_t columns, const NamedTensor& says) {
     const std::size_t n =
         d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
     if (n == 0 || n == H.value || H.value % n != 0) {
@@ -317,7 +318,7 @@ private:
   }
 
   void learn_output() {
-    if (const Part* p = part("W_o")) {
+    if (const NamedTensor* p = part("W_o")) {
       const Shape& shape = p->tensor.shape();
       if (shape.size() != 2 && shape.size() != 3)
         fail("{} is {}: expected (H·d_v, d_model) or (H, d_v, d_model)", p->source,
@@ -336,7 +337,8 @@ private:
     }
     if (H.known && d_v.known && !d_out.known) d_out.learn(H.value * d_v.value, d_v.source);
     if (!d_out.known && concat_width() > 0) d_out.learn(concat_width(), H_d_v.source);
-    if (const Part* p = part("b_o")) d_out.learn(p->tensor.count(), p->source, &p->tensor.shape());
+    if (const NamedTensor* p = part("b_o"))
+      d_out.learn(p->tensor.count(), p->source, &p->tensor.shape());
     if (H_d_v.known && H.known) {
       if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);
       if (!d_v.known)
@@ -388,8 +390,8 @@ private:
     return T;
   }
 
-  const Parts& parts_;
-  const GivenParts& given_;
+  const NamedTensors& parts_;
+  const GivenNames& given_;
   const Settings& settings_;
   std::vector<std::string>& notes_;
   Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
@@ -397,7 +399,7 @@ private:
       d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
       d_out{"output columns"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
       width_v{"columns"};
-  const Part *source_k_ = nullptr, *source_v_ = nullptr;
+  const NamedTensor *source_k_ = nullptr, *source_v_ = nullptr;
   bool batched_ = false, batch_known_ = false;
   std::string batch_source_;
 };
@@ -408,13 +410,14 @@ bool is_packed(const std::string& name) {
   return name == "Q" || name == "K" || name == "V";
 }
 
-Heads find_heads(const Parts& parts, const GivenParts& given, const Settings& settings) {
+HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given,
+                      const Settings& settings) {
   std::vector<std::string> unheard;
   return Sizes(parts, given, settings, unheard).heads();
 }
 
-Dims find_sizes(const Parts& parts, const GivenParts& given, const Settings& settings, Heads heads,
-                std::vector<std::string>& notes) {
+Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+                HeadCounts heads, std::vector<std::string>& notes) {
   return Sizes(parts, given, settings, notes).find(heads);
 }
 

@@ -6,20 +6,20 @@
 namespace mha {
 
 /// The part by which each given stage is given: its own name, or Q, K, V for the packed q, k, v.
-using GivenParts = std::map<Stage, std::string>;
+using GivenNames = std::map<Stage, std::string>;
 
 /// Whether a given stage comes packed, heads side by side: as Q, K or V.
 bool is_packed(const std::string& name);
 
-struct Heads {
+struct HeadCounts {
   std::size_t H = 0, H_kv = 0; ///< 0 = nothing says
 };
 /// The numbers of heads that settings, weights per head and given stages name. Throws Error where
 /// two of them differ, or where nothing says how many heads there are.
-Heads find_heads(const Parts& parts, const GivenParts& given, const Settings& settings);
+HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings);
 
 /// Every size. Throws Error that names the tensor, its shape, what was expected and who says so.
-Dims find_sizes(const Parts& parts, const GivenParts& given, const Settings& settings, Heads heads,
-                std::vector<std::string>& notes);
+Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+                HeadCounts heads, std::vector<std::string>& notes);
 
 } // namespace mha

@@ -82,13 +82,13 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
 
   // The same runs in every row: looked for once.
   const Chosen& along = chosen[inner];
-  struct Piece {
+  struct AxisRun {
     std::size_t first = 0, count = 0;
     bool contiguous = true;
   };
-  std::vector<Piece> pieces;
+  std::vector<AxisRun> pieces;
   for (std::size_t i = 0; i < along.to.size(); i += pieces.back().count) {
-    Piece& piece = pieces.emplace_back(Piece{i, 1, true});
+    AxisRun& piece = pieces.emplace_back(AxisRun{i, 1, true});
     for (std::size_t& n = piece.count; i + n < along.to.size(); ++n) {
       if (along.to[i + n] != along.to[i] + n) break;
       piece.contiguous = piece.contiguous && along.from[i + n] == along.from[i] + n;
@@ -136,7 +136,7 @@ std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Laye
   const std::vector<Letter>& letters = info_of(stage_).letters;
   const bool with_heads = axis_of(letters[0]) == Axis::head || axis_of(letters[0]) == Axis::kv_head;
   std::vector<std::pair<std::size_t, std::size_t>> runs;
-  for (const Place& place : handed_out(layer, plan, stage_)) {
+  for (const Place& place : places_of(layer, plan, stage_)) {
     Shape shape{place.count};
     if (with_heads) shape.insert(shape.begin(), 1);
     if (letters.size() == shape.size() + 1) shape.push_back(layer.dims.size_of(letters.back()));

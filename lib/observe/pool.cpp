@@ -66,7 +66,8 @@ Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size mos
   heads_ = side_of(resolved(selection.head, dims.H, "heads"), dims.H, dims.H);
   queries_ = side_of(resolved(selection.query, dims.T, "queries"), dims.T, most.rows);
   keys_ = side_of(resolved(selection.key, dims.S_all, "keys"), dims.S_all, most.cols);
-  whole_.resize(batches_.chosen.size() * heads_.chosen.size(), std::vector<Part>(queries_.cells));
+  whole_.resize(batches_.chosen.size() * heads_.chosen.size(),
+                std::vector<BlockSums>(queries_.cells));
 
   if (stage == Stage::masked || stage == Stage::shifted) masks_ = Masks::values;
   if (stage == Stage::exp || stage == Stage::weights) {
@@ -96,7 +97,7 @@ void Pool::observe(const Block& block) {
 }
 
 /// The bands of a block arrive in order, in one thread: nobody else has its part.
-Pool::Part& Pool::part_at(const Place& place) {
+Pool::BlockSums& Pool::part_at(const Place& place) {
   const std::lock_guard lock(mutex_);
   return parts_[place];
 }
@@ -113,7 +114,7 @@ template <class T> void Pool::pool(const Block& block, std::size_t map) {
     members.push_back(rows[i].second);
     const std::size_t cell = rows[i].first;
     if (i + 1 < rows.size() && rows[i + 1].first == cell) continue;
-    Part part = pool_rows<T>(block, members);
+    BlockSums part = pool_rows<T>(block, members);
     const std::size_t first = cell * queries_.factor;
     if (members.size() == std::min(queries_.factor, queries_.chosen.size() - first)) {
       whole_[map][cell] = std::move(part);
@@ -140,7 +141,7 @@ template <class T> void Pool::mask_row(const Block& block, std::size_t row, T* m
 }
 
 template <class T>
-Pool::Part Pool::pool_rows(const Block& block, std::span<const std::size_t> rows) const {
+Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t> rows) const {
   const std::size_t n = keys_.chosen.size(), factor = keys_.factor, all = layer_.dims.S_all;
   const bool mean = pooling_ == Pooling::mean;
   const double nothing = mean ? 0 : -std::numeric_limits<double>::infinity();
@@ -171,7 +172,8 @@ Pool::Part Pool::pool_rows(const Block& block, std::span<const std::size_t> rows
       seen[r] = visible_keys(layer_, block.batch, block.token + rows[r]);
   const std::size_t positioned = layer_.dims.past + layer_.dims.S; // extra keys are always seen
 
-  Part part{std::vector<double>(keys_.cells, nothing), std::vector<std::uint32_t>(keys_.cells)};
+  BlockSums part{std::vector<double>(keys_.cells, nothing),
+                 std::vector<std::uint32_t>(keys_.cells)};
   const std::size_t strip = strip_of(factor);
   std::vector<double> sums(std::min(strip, n));
   std::vector<std::uint32_t> counts(sums.size());
@@ -233,7 +235,7 @@ Pool::Part Pool::pool_rows(const Block& block, std::span<const std::size_t> rows
   return part;
 }
 
-void Pool::add(Part& to, const Part& from) const {
+void Pool::add(BlockSums& to, const BlockSums& from) const {
   if (to.sums.empty()) {
     to = from;
     return;
@@ -247,7 +249,7 @@ void Pool::add(Part& to, const Part& from) const {
 
 std::string Pool::packed(const Layer&, const Plan&) const {
   ShareWriter bytes;
-  const auto add = [&](const Place& place, const Part& row) {
+  const auto add = [&](const Place& place, const BlockSums& row) {
     const auto& [map, cell, block] = place;
     bytes.add(map), bytes.add(cell), bytes.add(block);
     bytes.add(std::span(row.sums)), bytes.add(std::span(row.counts));
@@ -267,7 +269,7 @@ void Pool::unpack(const Layer&, const Plan&, std::string_view bytes) {
     if (map >= whole_.size() || cell >= queries_.cells)
       fail("a rank has sent row {} of map {}: there are {} maps of {} rows", cell, map,
            whole_.size(), queries_.cells);
-    Part row{std::vector<double>(keys_.cells), std::vector<std::uint32_t>(keys_.cells)};
+    BlockSums row{std::vector<double>(keys_.cells), std::vector<std::uint32_t>(keys_.cells)};
     reader.take(std::span(row.sums)), reader.take(std::span(row.counts));
     if (block == no_block)
       whole_[map][cell] = std::move(row);
@@ -286,7 +288,7 @@ std::vector<PooledMap> Pool::maps() const {
     map.values.assign(map.rows * map.cols, std::numeric_limits<double>::quiet_NaN());
     map.masked.assign(map.rows * map.cols, 1);
     for (std::size_t r = 0; r < map.rows; ++r) {
-      Part row = whole_[m][r];
+      BlockSums row = whole_[m][r];
       for (auto part = parts_.lower_bound({m, r, 0});
            part != parts_.end() && std::get<0>(part->first) == m && std::get<1>(part->first) == r;
            ++part)

@@ -66,7 +66,7 @@ private:
     bool contiguous = false; ///< a run of positions, in order
   };
   /// A row of cells, or what one block gives to it.
-  struct Part {
+  struct BlockSums {
     std::vector<double> sums; ///< Pooling::max: the largest
     std::vector<std::uint32_t> counts;
   };
@@ -82,20 +82,22 @@ private:
       static_cast<std::size_t>(-1); ///< of a row of cells that one band holds
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
-  Part& part_at(const Place& place);
+  BlockSums& part_at(const Place& place);
   template <class T> void pool(const Block& block, std::size_t map);
-  template <class T> Part pool_rows(const Block& block, std::span<const std::size_t> rows) const;
+  template <class T>
+  BlockSums pool_rows(const Block& block, std::span<const std::size_t> rows) const;
   template <class T> void mask_row(const Block& block, std::size_t row, T* mask) const;
-  void add(Part& to, const Part& from) const;
+  void add(BlockSums& to, const BlockSums& from) const;
 
   const Layer& layer_;
   Stage stage_;
   Pooling pooling_;
   Masks masks_ = Masks::nowhere;
   Side batches_, heads_, queries_, keys_;
-  std::vector<std::vector<Part>> whole_; ///< per map and row of cells, where one band holds it all
+  std::vector<std::vector<BlockSums>>
+      whole_; ///< per map and row of cells, where one band holds it all
   std::mutex mutex_;
-  std::map<Place, Part> parts_; ///< of other rows of cells, what each block gives
+  std::map<Place, BlockSums> parts_; ///< of other rows of cells, what each block gives
 };
 
 } // namespace mha

@@ -4,16 +4,16 @@
 
 namespace mha {
 
-PartTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
-                           std::size_t threads) {
-  const PartTimes seconds = compute(layer, part_of(layer, plan, ranks.part()), observer, threads);
+PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
+                            std::size_t threads) {
+  const PhaseTimes seconds = compute(layer, shard_of(layer, plan, ranks.part()), observer, threads);
   gather(ranks, layer, plan, observer);
   return seconds;
 }
 
 void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer) {
   if (ranks.count() == 1) return;
-  const auto part = [&](std::size_t rank) { return part_of(layer, plan, {rank, ranks.count()}); };
+  const auto part = [&](std::size_t rank) { return shard_of(layer, plan, {rank, ranks.count()}); };
   require_same_input(ranks, Fingerprint().add(layer).text());
   ranks.to_first(
       ranks.is_first() ? "" : observer.packed(layer, part(ranks.rank())),

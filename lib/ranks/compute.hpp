@@ -8,8 +8,8 @@ namespace mha {
 
 /// Together: each rank computes its part of the plan; the first rank's observer gets what all the
 /// others have seen, with the bits that one rank alone would have.
-PartTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
-                           std::size_t threads = 0);
+PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
+                            std::size_t threads = 0);
 
 /// Together: the second half of that. `observer` was shown this rank's part of the plan.
 void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer);

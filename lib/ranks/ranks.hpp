@@ -40,7 +40,7 @@ public:
   std::size_t count() const { return count_; }
   /// The first speaks and has the last word.
   bool is_first() const { return rank_ == 0; }
-  PlanPart part() const { return {rank_, count_}; }
+  Shard part() const { return {rank_, count_}; }
 
   /// Together: a text of every rank, by rank.
   std::vector<std::string> all(const std::string& mine);

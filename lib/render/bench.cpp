@@ -66,7 +66,7 @@ std::string object(const Speed& speed) {
 
 std::string speed_table(const Speed& speed, const Look& look) {
   Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
-  const auto add = [&](const char* name, const PartSpeed& part) {
+  const auto add = [&](const char* name, const PhaseSpeed& part) {
     grid.add({name, duration(part.median_s), duration(part.best_s), rate_text(part.rate()),
               fraction_text(part.rate(), speed.peak_rate)});
   };

@@ -43,13 +43,13 @@ float scale_of(double size) {
 }
 
 /// A piece of a text: a glyph, or the code of a character that the font lacks, in a box.
-struct Piece {
+struct Glyphs {
   int glyph = 0;
   std::string code;
 };
 
-std::vector<Piece> pieces_of(std::string_view text) {
-  std::vector<Piece> pieces;
+std::vector<Glyphs> glyph_runs(std::string_view text) {
+  std::vector<Glyphs> pieces;
   while (!text.empty()) {
     utf8proc_int32_t code = 0;
     const utf8proc_ssize_t bytes =
@@ -120,7 +120,7 @@ void draw_box(TextPixels& to, double from, double until, double top, double bott
 template <class DrawGlyph, class DrawBox>
 double lay_out(std::string_view text, double size, const DrawGlyph& glyph, const DrawBox& box) {
   double x = 0;
-  for (const Piece& piece : pieces_of(text)) {
+  for (const Glyphs& piece : glyph_runs(text)) {
     if (piece.code.empty()) {
       glyph(piece.glyph, x, size);
       x += advance_of(piece.glyph, size);

@@ -246,7 +246,7 @@ std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report
       if (axis.axis != Axis::kv_head) continue;
       const std::vector<std::size_t>& kept = axis.pick.indices;
       for (std::size_t head : report.heads) {
-        const auto place = std::find(kept.begin(), kept.end(), kv_head_of(layer.dims, head));
+        const auto place = std::find(kept.begin(), kept.end(), kv_head_of(layer, head));
         places.push_back(static_cast<std::size_t>(place - kept.begin()));
       }
     }

@@ -15,11 +15,11 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
       2 * product(std::max<std::size_t>(dims.d_model, 1), dims.H, std::max(dims.d_k, dims.d_v));
   per_pair_ = 2 * product(dims.d_k + dims.d_v);
 
-  // As the loops of attention.cpp count: rows of tiles, queries of units.
+  // As the loops of attention.cpp count: rows of tiles, queries of blocks.
   const auto computes = [&](auto... some) { return (contains(plan.computed, some) || ...); };
-  const auto rows_of = [](const std::vector<RowTile>& runs) {
+  const auto rows_of = [](const std::vector<Tile>& runs) {
     std::size_t rows = 0;
-    for (const RowTile& run : runs) rows += run.count;
+    for (const Tile& run : runs) rows += run.count;
     return rows;
   };
   double work = 0;
@@ -28,8 +28,8 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
   for (Stage stage : {Stage::k, Stage::v})
     if (computes(stage)) work += per_row_ * product(rows_of(key_rows(layer, plan, dims.S)));
   if (computes(Stage::scores, Stage::head_out))
-    for (const Unit& unit : plan.units) {
-      const std::size_t begin = std::min(unit.block * block_queries, dims.T);
+    for (const QueryBlock& block : plan.blocks) {
+      const std::size_t begin = std::min(block.block * block_queries, dims.T);
       work += work_of_queries(begin, std::min(begin + block_queries, dims.T));
     }
   told->begin(work);

@@ -6,13 +6,13 @@
 namespace mha {
 
 /// The index-th (from 0) of `count` parts.
-struct PlanPart {
+struct Shard {
   std::size_t index = 0, count = 1;
 };
 
-/// A run of the plan's units, about as much work as every other part has: keys that causal, windows
-/// or kv_lengths hide count nothing, numbers of maps that are handed out as much as keys. A block
-/// of queries stays together where rows of every head are wanted. A part may have no unit.
-Plan part_of(const Layer& layer, Plan plan, PlanPart part);
+/// A run of the plan's blocks, about as much work as every other part has: keys that causal,
+/// windows or kv_lengths hide count nothing, numbers of maps that are handed out as much as keys. A
+/// block of queries stays together where rows of every head are wanted. A part may have no block.
+Plan shard_of(const Layer& layer, Plan plan, Shard part);
 
 } // namespace mha

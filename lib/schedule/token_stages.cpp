@@ -67,7 +67,7 @@ void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) 
   const std::vector<Letter>& letters = info_of(stage).letters;
   const bool with_heads = letters.size() == 3;
   const std::size_t width = layer_.dims.size_of(letters.back());
-  const std::vector<Place> places = handed_out(layer_, plan_, stage);
+  const std::vector<Place> places = places_of(layer_, plan_, stage);
   parallel_for(places.size(), threads, [&](std::size_t i) {
     const auto& [b, head, first, n] = places[i];
     const Matrix<const T> values =

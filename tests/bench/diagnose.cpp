@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t T = 512, d_model = 768, H = 12;
 
-mha::Part random_part(std::mt19937& bits, const mha::Shape& shape, float size) {
+mha::NamedTensor random_part(std::mt19937& bits, const mha::Shape& shape, float size) {
   std::uniform_real_distribution<float> numbers(-size, size);
   mha::Tensor tensor(mha::DType::f32, shape);
   for (float& value : tensor.as_mutable<float>()) value = numbers(bits);
@@ -26,11 +26,11 @@ mha::Layer layer_of(bool grouped) {
   std::mt19937 bits(1);
   const float size = 2 / std::sqrt(static_cast<float>(d_model));
   const std::size_t kv = grouped ? d_model / 3 : d_model;
-  mha::Parts parts{{"X", random_part(bits, {T, d_model}, 1.7F)},
-                   {"W_q", random_part(bits, {d_model, d_model}, size)},
-                   {"W_k", random_part(bits, {d_model, kv}, size)},
-                   {"W_v", random_part(bits, {d_model, kv}, size)},
-                   {"W_o", random_part(bits, {d_model, d_model}, size)}};
+  mha::NamedTensors parts{{"X", random_part(bits, {T, d_model}, 1.7F)},
+                          {"W_q", random_part(bits, {d_model, d_model}, size)},
+                          {"W_k", random_part(bits, {d_model, kv}, size)},
+                          {"W_v", random_part(bits, {d_model, kv}, size)},
+                          {"W_o", random_part(bits, {d_model, d_model}, size)}};
   mha::Settings settings;
   mha::set(settings, "num_heads", "12", "bench");
   mha::set(settings, "causal", "true", "bench");

@@ -51,10 +51,10 @@ TEST_CASE("install: nothing that is installed knows where it was built") {
   CHECK(found.out.empty());
   // Installed headers include each other by the names that they have there, and nothing else.
   const Result missing =
-      prefix.in_place("grep -rhoE '#include \"[^\"]+\"' include | sort -u | cut -d'\"' -f2 | "
+      prefix.in_place("grep -rhoE '#include <mha/[^>]+>' include | sort -u | sed -E 's/.*<(.*)>/\\1/' | "
                       "while read -r name; do [ -f include/\"$name\" ] || echo \"$name\"; done");
   CHECK(missing.out.empty());
-  CHECK(prefix.has("include/mha/attention.hpp"));
+  CHECK(prefix.has("include/mha/forward/attention.hpp"));
   CHECK_FALSE(prefix.has("include/mha/kernels"));
 }
 

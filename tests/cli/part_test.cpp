@@ -12,7 +12,7 @@ namespace {
 const std::string induction = "data/induction",
                   hidden = "X=data/induction/hidden.npz:layers.{layer}";
 
-struct Parts {
+struct NamedTensors {
   Folder folder;
   std::string path = folder.write("layer.json", small_layer());
 
@@ -53,7 +53,7 @@ struct Parts {
 
 } // namespace
 
-TEST_CASE_METHOD(Parts, "dump --part: the joined parts are the whole, byte for byte") {
+TEST_CASE_METHOD(NamedTensors, "dump --part: the joined parts are the whole, byte for byte") {
   const std::vector<std::string> maps{path, "-s", "weights"}, every{path},
       layers{induction, "--layer", "all", hidden, "-s", "q,k,weights,row_sum,output"};
   require_same(maps, "w.npy", ".npz", 2);
@@ -67,7 +67,7 @@ TEST_CASE_METHOD(Parts, "dump --part: the joined parts are the whole, byte for b
   require_same({"data/columns.json"}, "columns.npz", ".npz", 2);
 }
 
-TEST_CASE_METHOD(Parts, "dump --part: I/N is two numbers, I from 1 to N") {
+TEST_CASE_METHOD(NamedTensors, "dump --part: I/N is two numbers, I from 1 to N") {
   for (const std::string text : {"", "2", "1/", "/2", "a/b", "1/2/3", "-1/2", "1.5/2", "1 /2"}) {
     const Result result = part(text, "p.npz");
     INFO(text);
@@ -80,7 +80,7 @@ TEST_CASE_METHOD(Parts, "dump --part: I/N is two numbers, I from 1 to N") {
   CHECK(folder.names() == std::vector<std::string>{"layer.json"});
 }
 
-TEST_CASE_METHOD(Parts, "dump --part: refuses placeholders, and formats that hold no part") {
+TEST_CASE_METHOD(NamedTensors, "dump --part: refuses placeholders, and formats that hold no part") {
   CHECK_THAT(part("1/2", "p{layer}.npz").err, Contains("--output without {layer}"));
   CHECK_THAT(part("1/2", "p{head}.npz", {"-s", "weights"}).err, Contains("without {head}"));
   for (const std::string name : {"p.npy", "p.json", "p/"})
@@ -90,7 +90,7 @@ TEST_CASE_METHOD(Parts, "dump --part: refuses placeholders, and formats that hol
   CHECK(folder.names() == std::vector<std::string>{"layer.json"});
 }
 
-TEST_CASE_METHOD(Parts, "convert: says what is wrong with parts") {
+TEST_CASE_METHOD(NamedTensors, "convert: says what is wrong with parts") {
   for (const std::string number : {"1", "2", "3", "4"})
     REQUIRE(part(number + "/4", "p" + number + ".npz").code == 0);
   REQUIRE(part("2/3", "q2.npz").code == 0);
@@ -122,7 +122,7 @@ TEST_CASE_METHOD(Parts, "convert: says what is wrong with parts") {
              Contains("p2.npz: this is part 2/4 of a dump, which only `convert` reads"));
 }
 
-TEST_CASE_METHOD(Parts, "convert: refuses parts whose header lies") {
+TEST_CASE_METHOD(NamedTensors, "convert: refuses parts whose header lies") {
   // Metadata, then x, x.runs and x.shape of 4 numbers in one part, as --part 1/1 writes them.
   const auto part = [&](const std::string& runs, const std::string& shape, const std::string& of) {
     const std::string header = R"({"__metadata__":{"part":")" + of +
@@ -154,7 +154,7 @@ TEST_CASE_METHOD(Parts, "convert: refuses parts whose header lies") {
   CHECK_THAT(part(run, shape, "one"), Contains("part is 'one'"));
 }
 
-TEST_CASE_METHOD(Parts, "dump: processes that mpirun started without MPI are told so") {
+TEST_CASE_METHOD(NamedTensors, "dump: processes that mpirun started without MPI are told so") {
   const auto dump = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"dump", path, "-o", folder.path("all.npz")});
     return mha::test::run(more, {.env = {{"OMPI_COMM_WORLD_SIZE", "4"}}});

@@ -57,7 +57,7 @@ Array unbatched(Array array) {
   return array;
 }
 
-/// Part `index` of the first axis: one head of a stage.
+/// NamedTensor `index` of the first axis: one head of a stage.
 Array part(const Array& array, std::size_t index) {
   Array one(reference::Shape(array.shape.begin() + 1, array.shape.end()));
   const std::size_t n = one.values.size();

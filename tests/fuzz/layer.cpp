@@ -76,7 +76,7 @@ void setting_from(FuzzedDataProvider& data, Settings& settings) {
   set(settings, info.name, value, "--option");
 }
 
-void show(const Parts& parts, const Settings& settings) {
+void show(const NamedTensors& parts, const Settings& settings) {
   for (const auto& [name, part] : parts)
     std::fprintf(stderr, "%s %s%s%s%s\n", name.c_str(), to_string(part.tensor.shape()).c_str(),
                  part.bound ? " bound" : "", part.weak ? " weak" : "", part.rows ? " rows" : "");
@@ -107,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   fuzz::expect_error_or_success([&] {
     Settings settings;
     if (data.ConsumeBool()) set(settings, "num_heads", data.ConsumeBool() ? "2" : "1", "file");
-    Parts parts;
+    NamedTensors parts;
     Labels labels;
     if (data.ConsumeBool()) parts["X"] = {tensor_from(data), "file: X", false, false, false};
     for (auto left = data.ConsumeIntegralInRange<int>(0, 12); left > 0; --left) {

@@ -66,7 +66,7 @@ CanonicalLayer& CanonicalLayer::round_to_bf16() {
 }
 
 Layer CanonicalLayer::layer() const {
-  Parts parts;
+  NamedTensors parts;
   for (const auto& [name, tensor] : tensors) parts[name] = {tensor, "canonical: " + name};
   Settings settings;
   for (const auto& [name, value] : settings_) mha::set(settings, name, value, "test");

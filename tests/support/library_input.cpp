@@ -67,9 +67,9 @@ mha::Tensor tensor_of(const Array& array, mha::DType dtype, bool batched) {
   return as_tensor(copy, dtype);
 }
 
-mha::Parts parts_of(const reference::Layer& layer, const Form& form) {
+mha::NamedTensors parts_of(const reference::Layer& layer, const Form& form) {
   const mha::DType dtype = form.single ? mha::DType::f32 : mha::DType::f64;
-  mha::Parts parts;
+  mha::NamedTensors parts;
   const auto put = [&](const char* name, const Array& array, mha::DType as) {
     if (array.empty()) return;
     mha::Tensor tensor = as_tensor(array, as);

@@ -7,6 +7,6 @@
 /// An array as a tensor of the dtype; `batched` false: without its first axis.
 mha::Tensor tensor_of(const reference::Array& array, mha::DType dtype, bool batched = true);
 
-mha::Parts parts_of(const reference::Layer& layer, const Form& form);
+mha::NamedTensors parts_of(const reference::Layer& layer, const Form& form);
 mha::Settings settings_of(const reference::Layer& layer, const Form& form);
 mha::Layer library_layer(const reference::Layer& layer, const Form& form);

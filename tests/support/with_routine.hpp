@@ -15,6 +15,6 @@ struct WithRoutine {
 
 /// Whether products of split numbers can be tested; says so where they cannot.
 inline bool splits_here() {
-  if (!mha::split_available()) WARN("skipped: this machine has no AMX, or MHA_CPU forbids it");
-  return mha::split_available();
+  if (!mha::bf16x3_available()) WARN("skipped: this machine has no AMX, or MHA_CPU forbids it");
+  return mha::bf16x3_available();
 }

@@ -67,7 +67,10 @@ std::vector<Change> changes(const Subject& subject) {
         "lets query head h read key/value head h mod H_kv (the heads are tiled)",
         "repeat each key/value head for its group: query head h reads key/value head "
         "⌊h · H_kv / H⌋",
-        [](Layer& edited) { edited.dims.kv_tiled = true; });
+        [](Layer& edited) {
+          edited.kv_heads.resize(edited.dims.H);
+          for (std::size_t h = 0; h < edited.dims.H; ++h) edited.kv_heads[h] = h % edited.dims.H_kv;
+        });
   return list;
 }
 

@@ -53,7 +53,7 @@ inline __mmask16 reach(__m512i magnitudes, float limit) {
 
 /// Whether a row whose largest magnitudes these are can be split.
 inline bool row_fits(__m512i magnitudes, float least) {
-  return reach(magnitudes, split_most) == 0 &&
+  return reach(magnitudes, bf16x3_most) == 0 &&
          (reach(magnitudes, least) != 0 || _mm512_test_epi32_mask(magnitudes, magnitudes) == 0);
 }
 
@@ -95,7 +95,7 @@ bool pack_rows(const float* m, std::size_t stride, std::size_t rows, std::size_t
 
 bool pack_left(const float* a, std::size_t stride, std::size_t rows, std::size_t depth,
                std::uint16_t* cells) {
-  return pack_rows(a, stride, rows, depth, split_least_left, rows > lanes, cells);
+  return pack_rows(a, stride, rows, depth, bf16x3_least_left, rows > lanes, cells);
 }
 
 /// Lines of 16 × 16 pairs become columns.
@@ -109,7 +109,7 @@ inline void transpose(const std::uint16_t* from, std::uint16_t* to) {
 
 bool pack_right_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t cols,
                            std::uint16_t* cells) {
-  const bool fits = pack_rows(b, stride, cols, depth, split_least_right, true, cells);
+  const bool fits = pack_rows(b, stride, cols, depth, bf16x3_least_right, true, cells);
   alignas(64) std::uint16_t lines[half_size];
   for (std::size_t k = 0; k < depth; k += cell_side)
     for (std::size_t h = 0; h < 2 * cell_parts; ++h) {
@@ -140,8 +140,8 @@ bool pack_right(const float* b, std::size_t stride, std::size_t depth, std::size
                               parts.part[p]);
       }
     const __mmask16 small = static_cast<__mmask16>(_mm512_test_epi32_mask(magnitudes, magnitudes) &
-                                                   ~reach(magnitudes, split_least_right));
-    fits = fits && small == 0 && reach(magnitudes, split_most) == 0;
+                                                   ~reach(magnitudes, bf16x3_least_right));
+    fits = fits && small == 0 && reach(magnitudes, bf16x3_most) == 0;
   }
   return fits;
 }
@@ -271,8 +271,8 @@ std::size_t multiply_adds(std::size_t rounds, float* sums) {
 
 } // namespace
 
-constexpr SplitKernels amx_split{pack_left, pack_right, pack_right_transposed, begin,
-                                 end,       multiply,   multiply_adds};
+constexpr Bf16x3Kernels amx_bf16x3{pack_left, pack_right, pack_right_transposed, begin,
+                                   end,       multiply,   multiply_adds};
 
 } // namespace mha
 

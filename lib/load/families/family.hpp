@@ -134,7 +134,7 @@ public:
   struct FamilySetting {
     std::string name, value, origin;
   };
-  Parts parts;
+  NamedTensors parts;
   std::vector<FamilySetting> settings;
   std::vector<std::string> notes;
   InputNormalisation norm;

@@ -216,7 +216,7 @@ TEST_CASE("two dumps are compared without weights: what lies between given stage
       random_layer(11, std::vector{Variant::causal, Variant::scale_number}, false);
   const Layer whole = library_layer(random.layer, random.form);
   const Values values = reference::compute(random.layer);
-  Parts parts;
+  NamedTensors parts;
   for (const char* name : {"q", "k", "weights", "v", "head_out"})
     parts[name] = {tensor_of(values.at(name), DType::f64, whole.dims.batched), name, true};
   Settings settings;

@@ -18,7 +18,7 @@ namespace {
 /// T 3, S 5, H 4 on H_kv 2, d_k 6, d_v 7, d_model 8, one batch item without a batch axis: no two
 /// alike.
 Layer layer_of(std::size_t B = 1, bool batched = false, bool columns = false, std::size_t T = 3) {
-  Parts parts;
+  NamedTensors parts;
   const auto put = [&](const char* name, Shape shape, bool batch) {
     if (batch && batched) shape.insert(shape.begin(), B);
     if (batch && columns) std::swap(shape.end()[-1], shape.end()[-2]);

@@ -62,7 +62,7 @@ std::string text_of(const Diagnosis& d) {
 /// A base layer with a mistake, as the library and as the other implementation have it.
 struct Case {
   Layer layer;
-  Parts parts; ///< what the layer was made of
+  NamedTensors parts; ///< what the layer was made of
   Settings settings;
   planted::Stages stages;
   std::string name;

@@ -22,8 +22,8 @@ Layer quickstart() {
 }
 
 /// A lone head over tokens given as X, everything else at its default.
-Parts tokens(const Shape& shape, const std::vector<double>& numbers) {
-  Parts parts;
+NamedTensors tokens(const Shape& shape, const std::vector<double>& numbers) {
+  NamedTensors parts;
   parts["X"].tensor = Tensor::of<double>(shape, numbers);
   return parts;
 }
@@ -151,7 +151,7 @@ TEST_CASE("explanations of random layers agree with the reference") {
 }
 
 TEST_CASE("keys beyond the current ones are named") {
-  Parts parts = tokens({2, 2}, {1, 0, 0, 1});
+  NamedTensors parts = tokens({2, 2}, {1, 0, 0, 1});
   parts["k_past"].tensor = Tensor::of<double>({1, 1, 2}, std::vector<double>{1, 1});
   parts["v_past"].tensor = Tensor::of<double>({1, 1, 2}, std::vector<double>{2, 2});
   parts["k_extra"].tensor = Tensor::of<double>({2}, std::vector<double>{3, 3});
@@ -168,7 +168,7 @@ TEST_CASE("keys beyond the current ones are named") {
 }
 
 TEST_CASE("what a sink takes is missing from the weights") {
-  Parts parts = tokens({2, 1}, {0, 0}); // every score is 0
+  NamedTensors parts = tokens({2, 1}, {0, 0}); // every score is 0
   parts["sinks"].tensor = Tensor::of<double>({1}, std::vector<double>{std::log(2.0)});
   const Explanation explanation = explain(make_layer(parts, one_head()), {0, 0, 0});
   const HeadExplanation& head = explanation.heads[0];
@@ -183,7 +183,7 @@ TEST_CASE("an explanation says in words what overflows, and what nothing is left
   Settings settings = one_head();
   settings.softmax = Softmax::naive;
   settings.scale = ScaleKind::none;
-  const auto notes = [&](const Parts& parts) {
+  const auto notes = [&](const NamedTensors& parts) {
     return explain(make_layer(parts, settings), {0, 0, 0}).heads[0].notes;
   };
   SECTION("naive, too large") {
@@ -192,7 +192,7 @@ TEST_CASE("an explanation says in words what overflows, and what nothing is left
     CHECK_THAT(said[0], Contains("overflow: 1 exponential is infinite") && Contains("e^709.8"));
   }
   SECTION("naive, too small") {
-    Parts parts = tokens({2, 1}, {30, 30});
+    NamedTensors parts = tokens({2, 1}, {30, 30});
     parts["W_k"].tensor = Tensor::of<double>({1, 1}, std::vector<double>{-1});
     const std::vector<std::string> said = notes(parts);
     REQUIRE(said.size() == 1);
@@ -203,7 +203,7 @@ TEST_CASE("an explanation says in words what overflows, and what nothing is left
   }
   SECTION("every key masked") {
     settings.softmax = Softmax::stable;
-    Parts parts = tokens({2, 1}, {3, 1});
+    NamedTensors parts = tokens({2, 1}, {3, 1});
     parts["kv_lengths"].tensor = Tensor::of<double>({1}, std::vector<double>{0});
     for (const auto& [rows, word] :
          {std::pair{MaskedRows::zero, "every α 0"}, std::pair{MaskedRows::nan, "every α nan"},
@@ -223,7 +223,7 @@ TEST_CASE("an explanation says in words what overflows, and what nothing is left
 }
 
 TEST_CASE("an explanation starts where the computation starts") {
-  Parts parts;
+  NamedTensors parts;
   parts["weights"].tensor = Tensor::of<double>({1, 1, 3}, std::vector<double>{0.5, 0.125, 0.25});
   SECTION("at the weights alone") {
     const Explanation explanation = explain(make_layer(parts, {}), {0, 0, 0});
@@ -249,7 +249,7 @@ TEST_CASE("an explanation refuses what is not there") {
   CHECK_THROWS_WITH(explain(layer, {0, 3, 0}), "--query 3: there are 3 queries (0 to 2)");
   CHECK_THROWS_WITH(explain(layer, {0, 0, 2}), "--head 2: there are 2 heads (0 to 1)");
   CHECK_THROWS_WITH(explain(layer, {1, 0, 0}), "--batch 1: there are 1 batch items (0 to 0)");
-  Parts parts;
+  NamedTensors parts;
   parts["q"].tensor = Tensor::of<double>({1, 1, 1}, std::vector<double>{1});
   CHECK_THROWS_WITH(explain(make_layer(parts, {}), {0, 0, 0}), Contains("nothing to explain"));
 }

@@ -188,7 +188,7 @@ Subject parts(const std::string& format) {
   Subject subject{"parts of a dump, " + format, {}, {}, nullptr, true};
   for (std::size_t i = 0; i < 2; ++i) {
     const std::string name = fmt::format("part-{}.{}", i + 1, format);
-    const auto writer = io::create_part(
+    const auto writer = io::create_shard(
         folder / name, "", whole,
         {{{i * 6, 6}, {12 + i * 6, 6}}, {{i == 0 ? 0u : 4u, i == 0 ? 4u : 8u}}}, {"a run", i, 2});
     writer->write(0, i * 6, values.raw(), 6), writer->write(0, 12 + i * 6, values.raw(), 6);
@@ -202,7 +202,7 @@ Subject parts(const std::string& format) {
       files.push_back(io::open(entry.path().string()));
     const io::test::Folder out;
     try {
-      io::join_parts(files, out / "whole.npz", "");
+      io::join_shards(files, out / "whole.npz", "");
     } catch (const Error&) {
       CHECK(out.size() == 0); // nothing half-made
       throw;

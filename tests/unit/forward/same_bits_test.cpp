@@ -73,7 +73,7 @@ void require_same_bits(std::size_t tokens, std::uint64_t draws) {
 }
 
 /// Numbers in float32, quickly.
-mha::Part numbers(const mha::Shape& shape, float size) {
+mha::NamedTensor numbers(const mha::Shape& shape, float size) {
   static std::uint32_t state = 1;
   mha::Tensor tensor(mha::DType::f32, shape);
   for (float& value : tensor.as_mutable<float>()) {
@@ -83,7 +83,7 @@ mha::Part numbers(const mha::Shape& shape, float size) {
   return {tensor, "test"};
 }
 
-/// Parts of a layer too large to keep whole, each asked for in two ways.
+/// NamedTensors of a layer too large to keep whole, each asked for in two ways.
 void require_same_parts(const mha::Layer& layer, const std::vector<mha::Stage>& stages,
                         const char* head, const char* other_head, const char* query) {
   Asked few{stages, {}, ""};
@@ -148,7 +148,7 @@ namespace {
 /// A layer of several tiles of everything.
 mha::Layer layer_in_tiles(std::size_t T, std::size_t d) {
   const std::size_t H = 6, d_model = 240;
-  mha::Parts parts;
+  mha::NamedTensors parts;
   parts["X"] = numbers({T, d_model}, 1.5f);
   for (const char* name : {"W_q", "W_k", "W_v"}) parts[name] = numbers({d_model, H * d}, 0.1f);
   parts["W_o"] = numbers({H * d, 320}, 0.1f);
@@ -174,7 +174,7 @@ TEST_CASE("the same bits in a layer of several tiles of everything") {
 
 TEST_CASE("the same bits where numbers are split") {
   if (!splits_here()) return;
-  const WithRoutine path(mha::Routine::split);
+  const WithRoutine path(mha::Routine::bf16x3);
   require_same_bits(60, sanitized ? 4 : 120);
   require_same_bits(700, sanitized ? 1 : 24);
   if (sanitized) return;
@@ -184,11 +184,11 @@ TEST_CASE("the same bits where numbers are split") {
 
 TEST_CASE("the same bits where few rows are cut by heads and columns remain") {
   if (!splits_here()) return;
-  const WithRoutine path(mha::Routine::split);
+  const WithRoutine path(mha::Routine::bf16x3);
   for (const auto& [H, d] : {std::pair<std::size_t, std::size_t>(3, 32), {5, 48}, {7, 32}})
     for (const std::size_t d_model :
          std::initializer_list<std::size_t>{96, 600}) { // one part of the depth, and two
-      mha::Parts parts;
+      mha::NamedTensors parts;
       parts["X"] = numbers({100, d_model}, 1);
       for (const char* name : {"W_q", "W_k", "W_v"}) parts[name] = numbers({d_model, H * d}, 0.1f);
       for (const char* name : {"b_q", "b_k", "b_v"}) parts[name] = numbers({H * d}, 1);
@@ -208,7 +208,7 @@ TEST_CASE("the same bits where few rows are cut by heads and columns remain") {
 }
 
 TEST_CASE("the same bits where shifted is given and scaled is there, too") {
-  mha::Parts parts;
+  mha::NamedTensors parts;
   parts["q"] = numbers({2, 5, 4}, 1), parts["k"] = numbers({2, 5, 4}, 1);
   parts["shifted"] = numbers({2, 5, 5}, 1);
   parts["shifted"].bound = true;

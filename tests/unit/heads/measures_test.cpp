@@ -98,7 +98,7 @@ LoadedLayer induction(const std::string& id) {
 
 /// Attention maps alone, (B, H, T, S).
 Layer maps(const Shape& shape, const std::vector<double>& weights) {
-  Parts parts;
+  NamedTensors parts;
   parts["weights"].tensor = Tensor::of<double>(shape, weights);
   return make_layer(parts, Settings{});
 }
@@ -323,7 +323,7 @@ TEST_CASE("rows of zeros and of NaN in saved maps count as fully masked", "[meas
 }
 
 TEST_CASE("large logits overflow a naive softmax, in half precision first", "[measures]") {
-  Parts parts;
+  NamedTensors parts;
   Settings settings;
   settings.scale = ScaleKind::none;
   const auto with_logit = [&](double logit) {
@@ -356,7 +356,7 @@ TEST_CASE("projections are measured where there is no input", "[measures]") {
 }
 
 TEST_CASE("a layer without anything to measure is refused", "[measures]") {
-  Parts parts;
+  NamedTensors parts;
   parts["v"].tensor = Tensor::of<double>({2, 3, 4}, std::vector<double>(24, 1.0));
   Settings settings;
   settings.num_heads = 2;

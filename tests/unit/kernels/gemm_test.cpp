@@ -116,7 +116,7 @@ TEMPLATE_TEST_CASE("a product agrees with the sums in long double", "", float, d
 }
 
 TEST_CASE("a product of split numbers agrees with the sums in long double") {
-  if (splits_here()) check_products<float>(Routine::split, 5); // six products of parts, added up
+  if (splits_here()) check_products<float>(Routine::bf16x3, 5); // six products of parts, added up
 }
 
 TEMPLATE_TEST_CASE("every instruction set's product agrees with the sums", "", float, double) {
@@ -218,7 +218,7 @@ TEMPLATE_TEST_CASE("a product carries NaN and infinity to the elements they belo
 }
 
 TEST_CASE("the routine depends on the layer's sizes") {
-  const Routine large = mha::split_available() ? Routine::split : Routine::ours;
+  const Routine large = mha::bf16x3_available() ? Routine::bf16x3 : Routine::ours;
   CHECK(mha::routine_for<float>(4, 4, 4) == Routine::ours);
   CHECK(mha::routine_for<float>(1u << 16, 1u << 12, 1u << 12) == large);
   CHECK(mha::routine_for<float>(1, 1u << 12, 1u << 12) == Routine::ours);

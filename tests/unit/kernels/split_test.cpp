@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
+using mha::Bf16x3Matrix;
 using mha::Matrix;
-using mha::SplitOperand;
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Numbers {
 
 Numbers split_product(const Numbers& a, const Numbers& b) {
   Numbers c(a.rows, b.cols);
-  SplitOperand(b.view(), false, a.rows, 1).multiply(a.view(), 0, 0, c.view(), false);
+  Bf16x3Matrix(b.view(), false, a.rows, 1).multiply(a.view(), 0, 0, c.view(), false);
   return c;
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("split: the same bits however rows and columns are cut, op(b) turned o
   const Numbers whole = split_product(a, b);
   for (const bool transposed : {false, true})
     for (const std::size_t in_all : {10u, 1000u}) { // split as read, and ahead
-      const SplitOperand operand(transposed ? turned.view() : b.view(), transposed, in_all, 2);
+      const Bf16x3Matrix operand(transposed ? turned.view() : b.view(), transposed, in_all, 2);
       for (const std::size_t rows : {1u, 7u, 16u, 40u, 300u})
         for (const std::size_t cols : {32u, 64u, 192u}) {
           CAPTURE(transposed, rows, cols);

@@ -31,7 +31,7 @@ Words findings(const Words& sources,
   } catch (const Error&) {
     // what remains can be looked at
   }
-  for (Model::Part& part : model.parts(model.chosen()[0]))
+  for (Model::SourceTensor& part : model.parts(model.chosen()[0]))
     subject.parts.push_back({part.name, part.source, part.tensor, summary_of(part.tensor)});
   Words list;
   for (const Finding& finding : lint(subject))

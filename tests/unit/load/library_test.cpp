@@ -131,6 +131,6 @@ TEST_CASE("parts of a layer of columns are columns, as its settings say") {
   Request request;
   request.sources = {file.path()};
   const Model model(request);
-  for (const Model::Part& part : model.parts(""))
+  for (const Model::SourceTensor& part : model.parts(""))
     CHECK(part.tensor.shape() == Shape{3, 4, 12}); // (H, d_h, dim): applied from the left
 }

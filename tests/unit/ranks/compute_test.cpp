@@ -113,7 +113,7 @@ TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
   for (std::size_t which = 0; which < 4; ++which) {
     INFO("observer " << which);
     const std::unique_ptr<Shareable> from = made(which), to = made(which);
-    const Plan part = part_of(layer, make_plan(layer, from->wants()), {1, 2});
+    const Plan part = shard_of(layer, make_plan(layer, from->wants()), {1, 2});
     compute(layer, part, *from, 1);
     const std::string bytes = from->packed(layer, part);
     REQUIRE(bytes.size() > 100);

@@ -102,7 +102,7 @@ TEST_CASE("report: what does not fit is rounded, then left out; weights last", "
 }
 
 TEST_CASE("report: given weights and a given concatenation are a layer, too", "[report]") {
-  Parts parts;
+  NamedTensors parts;
   parts["weights"].tensor =
       Tensor::of<double>({2, 2, 2}, std::vector<double>{1, 0, .5, .5, 1, 0, 0, 1});
   parts["concat"].tensor = Tensor::of<double>({2, 2}, std::vector<double>{3, 0, 1, 4});

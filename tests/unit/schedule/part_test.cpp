@@ -33,7 +33,7 @@ void require_parts_join(const mha::Layer& layer, const Asked& asked, std::size_t
   for (std::size_t i = 0; i < count; ++i) {
     mha::Dump dump(layer, targets, asked.selection, layer.dtype, writer);
     const Plan plan = mha::make_plan(layer, dump.wants(), asked.selection);
-    mha::compute(layer, mha::part_of(layer, plan, {i, count}), dump, threads);
+    mha::compute(layer, mha::shard_of(layer, plan, {i, count}), dump, threads);
   }
   writer.finish();
   for (const mha::Dump::Target& target : targets) {
@@ -63,7 +63,7 @@ void require_parts_join(std::size_t tokens, std::uint64_t draws) {
 }
 
 mha::Layer causal_layer(std::size_t tokens, std::size_t heads) {
-  mha::Parts parts;
+  mha::NamedTensors parts;
   for (const char* name : {"q", "k", "v"})
     parts[name] = {mha::Tensor(mha::DType::f32, {heads, tokens, 2}), "test"};
   mha::Settings settings;
@@ -81,22 +81,22 @@ TEST_CASE("parts write every element once, with the bits of the whole") {
 
 TEST_CASE("parts have the bits of the whole where numbers are split") {
   if (!splits_here()) return;
-  const WithRoutine path(mha::Routine::split);
+  const WithRoutine path(mha::Routine::bf16x3);
   require_parts_join(60, sanitized ? 4 : 40);
   require_parts_join(700, sanitized ? 1 : 6);
 }
 
-TEST_CASE("a part is a run of units, and every unit is in one") {
+TEST_CASE("a part is a run of blocks, and every block is in one") {
   const mha::Layer layer = causal_layer(1100, 3); // 5 blocks
   mha::StageSet wanted;
   wanted.set(index_of(Stage::weights));
   const Plan whole = mha::make_plan(layer, wanted);
-  REQUIRE(whole.units.size() == 15);
+  REQUIRE(whole.blocks.size() == 15);
   for (const std::size_t count : {1u, 2u, 3u, 7u, 15u, 16u, 40u}) {
     std::vector<std::size_t> together;
     for (std::size_t i = 0; i < count; ++i)
-      for (const mha::Unit& unit : mha::part_of(layer, whole, {i, count}).units)
-        together.push_back(unit.head * 5 + unit.block);
+      for (const mha::QueryBlock& block : mha::shard_of(layer, whole, {i, count}).blocks)
+        together.push_back(block.head * 5 + block.block);
     INFO(count);
     CHECK(together.size() == 15);
     CHECK(std::is_sorted(together.begin(), together.end()));
@@ -109,7 +109,7 @@ TEST_CASE("parts are balanced by the keys that are seen") {
   wanted.set(index_of(Stage::head_out));
   const Plan whole = mha::make_plan(layer, wanted);
   // Half of the triangle under the diagonal ends at 1/√2 of its height.
-  const std::size_t first = mha::part_of(layer, whole, {0, 2}).units.size();
+  const std::size_t first = mha::shard_of(layer, whole, {0, 2}).blocks.size();
   CHECK(first >= 27);
   CHECK(first <= 29);
 }
@@ -120,8 +120,8 @@ TEST_CASE("a block of queries stays together where rows of every head are wanted
   wanted.set(index_of(Stage::concat));
   const Plan whole = mha::make_plan(layer, wanted);
   for (std::size_t i = 0; i < 3; ++i) {
-    const Plan part = mha::part_of(layer, whole, {i, 3});
-    CHECK(part.units.size() % 4 == 0);
-    CHECK(mha::query_rows(layer, part).size() * 4 == part.units.size());
+    const Plan part = mha::shard_of(layer, whole, {i, 3});
+    CHECK(part.blocks.size() % 4 == 0);
+    CHECK(mha::query_rows(layer, part).size() * 4 == part.blocks.size());
   }
 }

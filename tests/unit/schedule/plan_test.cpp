@@ -24,7 +24,7 @@ mha::Layer layer_with(std::vector<Variant> variants, const Limits& limits = {}) 
 }
 
 /// Numbers 1, 2, 3 … of some shape.
-mha::Part counting(const mha::Shape& shape, bool bound = false) {
+mha::NamedTensor counting(const mha::Shape& shape, bool bound = false) {
   std::vector<double> values(mha::count_of(shape));
   std::iota(values.begin(), values.end(), 1.0);
   return {mha::Tensor::of<double>(shape, values), "test", bound};
@@ -86,12 +86,12 @@ TEST_CASE("a selection plans the blocks and heads that hold it") {
 
   selection.query = mha::IndexList(fmt::format("{},0", layer.dims.T - 1), "--query");
   const std::size_t last = (layer.dims.T - 1) / mha::block_queries;
-  CHECK(mha::make_plan(layer, set_of({Stage::weights}), selection).blocks ==
+  CHECK(mha::make_plan(layer, set_of({Stage::weights}), selection).block_numbers ==
         (last == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, last}));
 }
 
 TEST_CASE("a layer may start at the weights alone") {
-  mha::Parts parts;
+  mha::NamedTensors parts;
   parts["weights"] = counting({2, 3, 5});
   const mha::Layer layer = mha::make_layer(parts, {});
   CHECK(layer.dims.H == 2);
@@ -103,7 +103,7 @@ TEST_CASE("a layer may start at the weights alone") {
 }
 
 TEST_CASE("q, k and v alone, per head or packed, run the attention without projections") {
-  mha::Parts per_head, packed;
+  mha::NamedTensors per_head, packed;
   per_head["q"] = counting({2, 3, 4}), per_head["k"] = counting({2, 5, 4}),
   per_head["v"] = counting({2, 5, 1});
   const mha::Layer layer = mha::make_layer(per_head, {});
@@ -121,7 +121,7 @@ TEST_CASE("q, k and v alone, per head or packed, run the attention without proje
 }
 
 TEST_CASE("a result merely found is passed over where its inputs are there; a bound one is not") {
-  mha::Parts parts;
+  mha::NamedTensors parts;
   parts["X"] = counting({3, 4});
   parts["W_q"] = counting({4, 4}), parts["W_k"] = counting({4, 4}), parts["W_v"] = counting({4, 4});
   parts["weights"] = counting({2, 3, 3});

@@ -1,6 +1,6 @@
-#include "unit/formats/support.hpp"
 #include "support/library_input.hpp"
 #include "support/sanitizers.hpp"
+#include "unit/formats/support.hpp"
 #include <mha/formats/formats.hpp>
 #include <mha/forward/attention.hpp>
 
