@@ -3,6 +3,7 @@
 #include <mha/kernels/bf16x3_kernels.hpp>
 #include <mha/kernels/dispatch.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/schedule/tiles.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/system/parallel.hpp>

@@ -19,6 +19,25 @@ template <class T> void add_bias(const Layer& layer, std::size_t b, std::size_t 
 template <class T> void add_alibi(const Layer& layer, T slope, std::size_t b, std::size_t t,
                                   std::size_t first, std::size_t last, T* row);
 
+/// All of them together, for the steps of many rows.
+template <class T> class PositionBias {
+public:
+  explicit PositionBias(const Layer& layer) : layer_(layer) {
+    if (layer.settings.alibi != Alibi::none)
+      slopes_ = alibi_slopes(layer.dims.H, layer.settings.alibi);
+  }
+  /// Adds what keys [first, last) of the row of query t get.
+  void add(std::size_t b, std::size_t h, std::size_t t, std::size_t first, std::size_t last,
+           T* row) const {
+    add_bias(layer_, b, h, t, first, last, row);
+    if (!slopes_.empty()) add_alibi(layer_, static_cast<T>(slopes_[h]), b, t, first, last, row);
+  }
+
+private:
+  const Layer& layer_;
+  std::vector<double> slopes_;
+};
+
 /// row += the broadcast values, where they cover keys [first, last).
 template <class T> void add_broadcast(const Broadcast& from, std::size_t b, std::size_t h,
                                       std::size_t t, std::size_t first, std::size_t last, T* row);

@@ -57,11 +57,32 @@ template <class T> void rotate(const T* x, const T* cosines, const T* sines, std
   std::copy(x + 2 * pairs, x + n, out + 2 * pairs);
 }
 
+template <class T> void Rotary<T>::prepare(std::size_t, std::size_t) {
+  const Dims& dims = layer_.dims;
+  if (table_.cosines.empty())
+    table_ =
+        rotary_table<T>(layer_, std::max(dims.T, dims.S),
+                        layer_.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
+}
+
+template <class T> void Rotary<T>::operator()(Matrix<const T> x, std::size_t first, HeadRange heads,
+                                              Matrix<T> y) const {
+  const std::size_t d_k = layer_.dims.d_k, pairs = table_.pairs;
+  for (std::size_t i = 0; i < x.rows; ++i)
+    for (std::size_t h = heads.first; h < heads.last; ++h)
+      rotate(x.row(i) + h * d_k, table_.cosines.data() + (first + i) * pairs,
+             table_.sines.data() + (first + i) * pairs, d_k, 2 * pairs,
+             layer_.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
+}
+
 template RotaryTable<float> rotary_table(const Layer&, std::size_t, std::int64_t);
 template RotaryTable<double> rotary_table(const Layer&, std::size_t, std::int64_t);
 template void rotate(const float*, const float*, const float*, std::size_t, std::size_t, bool,
                      float*);
 template void rotate(const double*, const double*, const double*, std::size_t, std::size_t, bool,
                      double*);
+
+template class Rotary<float>;
+template class Rotary<double>;
 
 } // namespace mha

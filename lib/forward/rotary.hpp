@@ -2,6 +2,7 @@
 // Rotary position embedding (Su et al. 2021).
 
 #include <mha/layer/layer.hpp>
+#include <mha/schedule/tokens.hpp>
 
 namespace mha {
 
@@ -22,5 +23,21 @@ RotaryTable<T> rotary_table(const Layer& layer, std::size_t rows, std::int64_t f
 /// interleaved: pairs (2i, 2i + 1), as GPT-J and the paper.
 template <class T> void rotate(const T* x, const T* cosines, const T* sines, std::size_t n,
                                std::size_t dims, bool interleaved, T* out);
+
+/// Rotary embedding as a step: the table is made before the first tokens, and dropped after.
+template <class T> class Rotary : public Prepared {
+public:
+  explicit Rotary(const Layer& layer) : layer_(layer) {}
+
+  void prepare(std::size_t rows, std::size_t threads) override;
+  void release() override { table_ = {}; }
+
+  /// y = rotate(x) of some heads, for tokens from `first` on.
+  void operator()(Matrix<const T> x, std::size_t first, HeadRange heads, Matrix<T> y) const;
+
+private:
+  const Layer& layer_;
+  RotaryTable<T> table_;
+};
 
 } // namespace mha

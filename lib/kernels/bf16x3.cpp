@@ -103,7 +103,7 @@ void Bf16x3Matrix::multiply(Matrix<const float> a, std::size_t first_row, std::s
 void Bf16x3Matrix::multiply_block(Matrix<const float> a, std::size_t first_row,
                                   std::size_t first_col, Matrix<float> c, bool accumulate) const {
   const Bf16x3Kernels& set = *bf16x3_kernels();
-  thread_local Buffer<std::uint16_t> scratch; // a, split, and a strip of op(b)
+  Buffer<std::uint16_t> scratch; // a, split, and a strip of op(b)
   const std::size_t group_size = cells_in(a.cols) * cell_size, groups = cells_in(a.rows);
   std::uint16_t* const left = scratch.room_for((groups + 1) * group_size);
   std::array<bool, block_rows / cell_side> group_splits{};

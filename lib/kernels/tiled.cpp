@@ -68,7 +68,7 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
   const std::size_t strips =
       std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / strip_cols);
   const std::size_t width = pack ? std::min(n, strips * strip_cols) : n;
-  thread_local Buffer<T> scratch; // packed strips
+  Buffer<T> scratch; // packed strips
   T* const packed = pack ? scratch.room_for((width + strip_cols) * depth) : nullptr;
 
   for (std::size_t j0 = 0; j0 < n; j0 += width)

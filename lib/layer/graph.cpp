@@ -6,28 +6,8 @@
 namespace mha {
 
 bool has_step(const Layer& layer, Stage stage) {
-  if (layer.has_given(stage)) return true;
-  const Settings& s = layer.settings;
-  switch (stage) {
-  case Stage::q_norm:
-    return !layer.q_norm_weight.empty();
-  case Stage::k_norm:
-    return !layer.k_norm_weight.empty();
-  case Stage::q_rope:
-  case Stage::k_rope:
-    return s.rope != Rope::none;
-  case Stage::k_all:
-  case Stage::v_all:
-    return layer.dims.S_all != layer.dims.S;
-  case Stage::capped:
-    return s.softcap != 0;
-  case Stage::biased:
-    return !layer.bias.empty() || !layer.relative_bias.empty() || s.alibi != Alibi::none;
-  case Stage::residual:
-    return s.residual;
-  default:
-    return true;
-  }
+  const auto is_step = info_of(stage).is_step;
+  return layer.has_given(stage) || !is_step || is_step(layer);
 }
 
 std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {

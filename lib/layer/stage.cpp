@@ -1,5 +1,7 @@
 #include <mha/layer/stage.hpp>
 
+#include <mha/layer/layer.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -9,22 +11,34 @@ namespace {
 using enum Stage;
 using enum Letter;
 
+// When a layer has a step.
+bool has_q_norm(const Layer& layer) { return !layer.q_norm_weight.empty(); }
+bool has_k_norm(const Layer& layer) { return !layer.k_norm_weight.empty(); }
+bool has_rope(const Layer& layer) { return layer.settings.rope != Rope::none; }
+bool has_other_keys(const Layer& layer) { return layer.dims.S_all != layer.dims.S; }
+bool has_softcap(const Layer& layer) { return layer.settings.softcap != 0; }
+bool has_bias(const Layer& layer) {
+  return !layer.bias.empty() || !layer.relative_bias.empty() ||
+         layer.settings.alibi != Alibi::none;
+}
+bool has_residual(const Layer& layer) { return layer.settings.residual; }
+
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
-  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {}, ""},
-  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q"},
-  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k"},
-  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur"},
-  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, ""},
-  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, ""},
-  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q"},
-  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k"},
-  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, ""},
-  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, ""},
+  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {}, "", nullptr, {&Layer::X, &Layer::norm_weight, &Layer::norm_bias}},
+  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q", nullptr, {&Layer::W_q, &Layer::b_q}},
+  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k", nullptr, {&Layer::X_k, &Layer::W_k, &Layer::b_k}},
+  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur", nullptr, {&Layer::X_v, &Layer::W_v, &Layer::b_v}},
+  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm, {&Layer::q_norm_weight}},
+  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm, {&Layer::k_norm_weight}},
+  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope, {&Layer::positions}},
+  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope, {&Layer::positions}},
+  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys, {&Layer::k_past, &Layer::k_extra}},
+  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys, {&Layer::v_past, &Layer::v_extra}},
   {scores, "scores", Kind::map, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
   {scaled, "scaled", Kind::map, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
-  {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, ""},
-  {biased, "biased", Kind::map, {H, T, S_all}, "+ position bias", "plus the position bias: ALiBi, relative or explicit", "if there is a bias or alibi", {capped}, ""},
+  {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, "", has_softcap},
+  {biased, "biased", Kind::map, {H, T, S_all}, "+ position bias", "plus the position bias: ALiBi, relative or explicit", "if there is a bias or alibi", {capped}, "", has_bias},
   {masked, "masked", Kind::map, {H, T, S_all}, "+ mask", "plus the mask; −inf where a query may not attend", "always", {biased}, "attn_masked attn_logits hook_attn_scores"},
   {row_max, "row_max", Kind::row, {H, T}, "max(masked)", "the row's maximum, sinks included", "always", {masked}, ""},
   {shifted, "shifted", Kind::map, {H, T, S_all}, "masked − row_max", "what the exponential sees", "always", {masked, row_max}, ""},
@@ -34,10 +48,10 @@ const std::array<StageInfo, stage_count> table{{
   {weights, "weights", Kind::map, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
    "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
   {head_out, "head_out", Kind::token, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
-  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
+  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result", nullptr, {&Layer::W_o}},
   {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
-  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out"},
-  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back", "if residual is set", {output}, "hook_resid_mid"},
+  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out", nullptr, {&Layer::W_o, &Layer::b_o}},
+  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back", "if residual is set", {output}, "hook_resid_mid", has_residual, {&Layer::X}},
 }};
 // clang-format on
 

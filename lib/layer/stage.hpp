@@ -14,6 +14,9 @@
 
 namespace mha {
 
+struct Layer;
+class Tensor;
+
 /// The stages, in the order of the computation.
 enum class Stage : std::uint8_t {
   x,
@@ -74,6 +77,8 @@ struct StageInfo {
   std::vector<Stage>
       inputs; ///< computed from; one that a layer does not have stands for its own inputs
   std::string_view aliases; ///< other tools' names, separated by spaces
+  bool (*is_step)(const Layer&) = nullptr; ///< whether a layer has it at all; nullptr: always
+  std::vector<Tensor Layer::*> reads = {}; ///< the layer's tensors that its formula reads
 };
 
 std::span<const StageInfo> stages();

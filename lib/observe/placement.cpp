@@ -1,5 +1,7 @@
 #include <mha/observe/placement.hpp>
 
+#include <mha/schedule/tiles.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>

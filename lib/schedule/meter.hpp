@@ -1,7 +1,7 @@
 #pragma once
 // How far a computation is, for those who wait for it.
 
-#include <mha/schedule/plan.hpp>
+#include <mha/schedule/tiles.hpp>
 
 namespace mha {
 

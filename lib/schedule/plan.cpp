@@ -3,7 +3,6 @@
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
-#include <map>
 
 namespace mha {
 
@@ -59,111 +58,6 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
       for (std::size_t block : plan.block_numbers.empty() ? only_first : plan.block_numbers)
         plan.blocks.push_back({batch, head, block});
   return plan;
-}
-
-namespace {
-
-Tile block_rows(const Dims& dims, const QueryBlock& block) {
-  const std::size_t first = std::min(block.block * block_queries, dims.T);
-  return {
-      block.batch, first, std::min(block_queries, dims.T - first), {block.head, block.head + 1}};
-}
-
-/// Whether keys and values are not only handed out.
-bool attends(const Plan& plan) {
-  return contains(plan.computed, Stage::scores) || contains(plan.computed, Stage::head_out);
-}
-
-/// The blocks that are the first of their batch item to read a key/value head.
-bool first_to_read(const Layer& layer, const Plan& plan, const QueryBlock& block) {
-  if (plan.heads.empty() ||
-      (!plan.block_numbers.empty() && block.block != plan.block_numbers.front()))
-    return false;
-  const std::size_t kv = kv_head_of(layer, block.head);
-  return block.head == *std::find_if(plan.heads.begin(), plan.heads.end(), [&](std::size_t head) {
-           return kv_head_of(layer, head) == kv;
-         });
-}
-
-} // namespace
-
-std::vector<Tile> query_rows(const Layer& layer, const Plan& plan) {
-  std::map<std::pair<std::size_t, std::size_t>, Tile> runs; // by batch and block
-  for (const QueryBlock& block : plan.blocks) {
-    Tile& run =
-        runs.try_emplace({block.batch, block.block}, block_rows(layer.dims, block)).first->second;
-    run.heads.last = block.head + 1; // heads rise
-  }
-  std::vector<Tile> list;
-  for (const auto& [place, run] : runs) list.push_back(run);
-  return list;
-}
-
-std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows) {
-  std::vector<Tile> list;
-  if (layer.dims.H_kv == 0) return list;
-  for (const QueryBlock& block : plan.blocks) {
-    if (!attends(plan) && !first_to_read(layer, plan, block)) continue;
-    const std::size_t kv = kv_head_of(layer, block.head);
-    if (list.empty() || list.back().batch != block.batch)
-      list.push_back({block.batch, 0, rows, {kv, kv + 1}});
-    auto& heads = list.back().heads;
-    heads = {std::min(heads.first, kv), std::max(heads.last, kv + 1)};
-  }
-  return list;
-}
-
-std::vector<Tile> whole_items(const std::vector<Tile>& some, std::size_t rows) {
-  std::vector<Tile> all;
-  for (const Tile& run : some)
-    if (all.empty() || all.back().batch != run.batch) all.push_back({run.batch, 0, rows, {}});
-  return all;
-}
-
-std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows) {
-  const std::size_t height = rows <= 512 ? 64 : 256; // enough tiles for the cores
-  std::vector<Tile> tiles;
-  for (const Tile& run : runs)
-    for (std::size_t i = 0; i < run.count; i += height)
-      tiles.push_back({run.batch, run.first + i, std::min(height, run.count - i), run.heads});
-  return tiles;
-}
-
-std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, std::size_t step,
-                             std::size_t pieces) {
-  std::vector<Tile> tiles;
-  for (const Tile& run : runs) {
-    const std::size_t least = (run.heads.last - run.heads.first + pieces - 1) / pieces;
-    Tile tile = run;
-    for (std::size_t h = run.heads.first; h < run.heads.last; ++h) {
-      if (h - tile.heads.first < least || h * width % step != 0) continue;
-      tile.heads.last = h;
-      tiles.push_back(tile);
-      tile.heads = {h, run.heads.last};
-    }
-    tiles.push_back(tile);
-  }
-  return tiles;
-}
-
-std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage) {
-  const std::vector<Letter>& letters = info_of(stage).letters;
-  const Axis axis = axis_of(letters[0]);
-  const bool of_keys = axis == Axis::kv_head, of_heads = axis == Axis::head;
-  const std::size_t first_head = plan.heads.empty() ? 0 : plan.heads.front();
-  std::vector<Place> list;
-  for (const QueryBlock& block : plan.blocks) {
-    if (of_keys) {
-      if (first_to_read(layer, plan, block))
-        list.push_back({block.batch, kv_head_of(layer, block.head), 0,
-                        layer.dims.size_of(letters[letters.size() - 2])});
-    } else if (of_heads || block.head == first_head) {
-      const Tile rows = block_rows(layer.dims, block);
-      if (rows.count > 0)
-        list.push_back({block.batch, of_heads ? block.head : 0, rows.first, rows.count});
-    }
-  }
-  return list;
 }
 
 std::size_t threads_for(const Layer& layer) {

@@ -114,25 +114,35 @@ std::size_t core_count() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+std::size_t workers_for(std::size_t count, std::size_t threads) {
+  return std::min(threads == 0 ? core_count() : threads, count);
+}
+
 void parallel_for(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t)>& work) {
+  parallel_for(count, threads, [&](std::size_t i, std::size_t) { work(i); });
+}
+
+void parallel_for(std::size_t count, std::size_t threads,
+                  const std::function<void(std::size_t, std::size_t)>& work) {
   if (count == 0) return;
-  const std::size_t workers = std::min(threads == 0 ? core_count() : threads, count);
+  const std::size_t workers = workers_for(count, threads);
   if (workers == 1) {
-    for (std::size_t i = 0; i < count; ++i) work(i);
+    for (std::size_t i = 0; i < count; ++i) work(i, 0);
     return;
   }
 
-  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> next = 0, joined = 0;
   std::atomic<bool> stopped = false;
   std::exception_ptr first_error;
   std::mutex error_lock;
   const auto run = [&]() noexcept {
+    const std::size_t worker = joined++;
     while (!stopped) {
       const std::size_t i = next++;
       if (i >= count) return;
       try {
-        work(i);
+        work(i, worker);
       } catch (...) {
         const std::lock_guard hold(error_lock);
         if (!first_error) first_error = std::current_exception();

@@ -11,6 +11,12 @@ namespace mha {
 /// on the caller. `threads` 1 or count 1 starts no thread.
 void parallel_for(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t)>& work);
+/// The same, and tells the work which worker does it, below workers_for(count, threads): what a
+/// worker uses again and again is its own.
+void parallel_for(std::size_t count, std::size_t threads,
+                  const std::function<void(std::size_t, std::size_t)>& work);
+/// How many workers a loop has at most.
+std::size_t workers_for(std::size_t count, std::size_t threads);
 
 /// The number of cores this process may use.
 std::size_t core_count();

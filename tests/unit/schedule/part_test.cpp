@@ -8,6 +8,7 @@
 #include <mha/observe/dump.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/shards.hpp>
+#include <mha/schedule/tiles.hpp>
 
 #include <catch2/catch.hpp>
 

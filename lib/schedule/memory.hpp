@@ -3,7 +3,7 @@
 
 #include <mha/kernels/matrix.hpp>
 #include <mha/schedule/observer.hpp>
-#include <mha/schedule/plan.hpp>
+#include <mha/schedule/tiles.hpp>
 
 #include <array>
 
@@ -22,23 +22,23 @@ public:
   /// The rows of batch b: tokens × (heads · width).
   Matrix<const T> rows(Stage stage, std::size_t b) const { return matrix_of<T>(tensor(stage), b); }
   /// The same, for who computes the stage.
-  Matrix<T> rows_mutable(Stage stage, std::size_t b);
+  Matrix<T> rows_mutable(Stage stage, std::size_t b) const;
 
   /// Forgets a stage that nobody reads any more; its memory goes when no other step shares it.
-  void let_go(Stage stage) { tensors_[index_of(stage)] = {}; }
+  void release(Stage stage) { tensors_[index_of(stage)] = {}; }
 
-  /// Shows an observer the pieces of a stage that the plan hands out.
+  /// Shows an observer the blocks of a stage that the plan hands out.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
 
 private:
-  void place(Stage stage, Stage before, Letter rows, std::size_t width);
+  void place(Stage stage);
 
   const Layer& layer_;
   const Plan& plan_;
   std::array<Tensor, stage_count> tensors_; ///< B, tokens, width
 };
 
-/// `values`, of the layer's precision, as an observer sees a piece of a stage.
+/// `values`, of the layer's precision, as an observer sees a block of a stage.
 template <class T> Block block_of(const Layer& layer, Stage stage, std::size_t b, std::size_t head,
                                   std::size_t token, const T* values, Shape shape,
                                   std::vector<std::ptrdiff_t> strides);

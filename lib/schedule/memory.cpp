@@ -1,4 +1,4 @@
-#include <mha/schedule/token_stages.hpp>
+#include <mha/schedule/memory.hpp>
 
 #include <mha/system/parallel.hpp>
 
@@ -14,49 +14,36 @@ template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b
 
 template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& plan)
     : layer_(layer), plan_(plan) {
-  const Dims& dims = layer.dims;
-  place(Stage::x, Stage::x, Letter::T, dims.d_model);
-  if (layer.settings.input_norm == InputNorm::none && !layer.has_given(Stage::x))
-    tensors_[index_of(Stage::x)] = layer.X;
-  place(Stage::q, Stage::x, Letter::T, dims.H * dims.d_k);
-  place(Stage::k, Stage::x, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::v, Stage::x, Letter::S, dims.H_kv * dims.d_v);
-  place(Stage::q_norm, Stage::q, Letter::T, dims.H * dims.d_k);
-  place(Stage::k_norm, Stage::k, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::q_rope, Stage::q_norm, Letter::T, dims.H * dims.d_k);
-  place(Stage::k_rope, Stage::k_norm, Letter::S, dims.H_kv * dims.d_k);
-  place(Stage::k_all, Stage::k_rope, Letter::S_all, dims.H_kv * dims.d_k);
-  place(Stage::v_all, Stage::v, Letter::S_all, dims.H_kv * dims.d_v);
-  // The heads lie side by side: head_out is its own concatenation, unless one is given.
-  place(Stage::head_out, Stage::head_out, Letter::T, dims.H * dims.d_v);
-  Tensor& concat = tensors_[index_of(Stage::concat)];
+  for (const StageInfo& info : stages())
+    if (info.kind == Kind::token) place(info.stage);
+  // A given concatenation can be split again.
   Tensor& head_out = tensors_[index_of(Stage::head_out)];
-  if (layer.has_given(Stage::concat))
-    place(Stage::concat, Stage::concat, Letter::T, dims.H * dims.d_v);
-  else
-    concat = head_out;
-  if (head_out.empty()) head_out = concat;
-  place(Stage::output, Stage::output, Letter::T, dims.d_out);
-  place(Stage::residual, Stage::residual, Letter::T, dims.d_out);
+  if (head_out.empty()) head_out = tensor(Stage::concat);
 }
 
-/// Gives a token stage its memory: new if it is computed, the given tensor, or that of the step
-/// before.
-template <class T>
-void TokenStages<T>::place(Stage stage, Stage before, Letter rows, std::size_t width) {
+/// Gives a token stage its memory: the given tensor, that of the step before where the two are the
+/// same, or new.
+template <class T> void TokenStages<T>::place(Stage stage) {
+  const StageInfo& info = info_of(stage);
+  const std::vector<Letter>& letters = info.letters;
   Tensor& tensor = tensors_[index_of(stage)];
-  if (layer_.has_given(stage)) {
-    tensor = layer_.given[index_of(stage)];
-    if (info_of(stage).kind == Kind::token)
-      tensor = tensor.reshaped({layer_.dims.B, layer_.dims.size_of(rows), width});
-  } else if (contains(plan_.computed, stage)) {
-    tensor = Tensor::uninitialised(layer_.dtype, {layer_.dims.B, layer_.dims.size_of(rows), width});
-  } else if (before != stage) {
-    tensor = tensors_[index_of(before)];
-  }
+  const bool heads = letters.size() == 3;
+  const Dims& dims = layer_.dims;
+  const Shape shape{dims.B, dims.size_of(letters[heads ? 1 : 0]),
+                    (heads ? dims.size_of(letters[0]) : 1) * dims.size_of(letters.back())};
+  const bool is_input = stage == Stage::x && layer_.settings.input_norm == InputNorm::none;
+  const bool is_step_before = stage == Stage::concat || !contains(plan_.computed, stage);
+  if (layer_.has_given(stage))
+    tensor = layer_.given[index_of(stage)].reshaped(shape);
+  else if (is_input)
+    tensor = layer_.X;
+  else if (!is_step_before)
+    tensor = Tensor::uninitialised(layer_.dtype, shape);
+  else if (info.inputs.size() == 1)
+    tensor = tensors_[index_of(info.inputs[0])];
 }
 
-template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size_t b) {
+template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size_t b) const {
   const Matrix<const T> m = rows(stage, b);
   return {const_cast<T*>(m.data), m.rows, m.cols, m.stride};
 }

@@ -1,0 +1,75 @@
+#include <mha/forward/softmax.hpp>
+
+#include <mha/forward/mask.hpp>
+#include <mha/kernels/rows.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// The larger one; NaN if either is.
+template <class T> T larger(T max, T sink) {
+  return std::isnan(sink) || sink > max ? sink : max;
+}
+
+/// What a key of a row without any allowed key weighs.
+template <class T> T weight_of_masked(MaskedRows policy, std::size_t keys) {
+  return policy == MaskedRows::zero  ? T(0)
+         : policy == MaskedRows::nan ? std::numeric_limits<T>::quiet_NaN()
+                                     : T(1) / static_cast<T>(keys);
+}
+
+} // namespace
+
+template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias, Row<T>& row) {
+  using enum Stage;
+  using K = Keys<T>;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const auto [b, h, t] = row.place();
+  const T sink = layer.sinks.empty() ? -infinity : layer.sinks.template as<T>()[h];
+  const bool naive = layer.settings.softmax == Softmax::naive;
+  const auto max_of = [&](K keys) {
+    return larger(mha::row_max(keys.begin(), keys.size()) * row.factor(), sink);
+  };
+
+  row.step(scores, [](K) {});               // q kᵀ, a product of the band's
+  row.scale(static_cast<T>(layer.scale())); // scores · scale
+  row.step(capped, [&](K keys) {            // softcap · tanh(scaled / softcap)
+    row_softcap(keys.begin(), keys.size(), static_cast<T>(layer.settings.softcap));
+  });
+  row.step(biased, [&](K keys) { bias.add(b, h, t, keys.first, keys.last, keys.row); });
+  row.step(masked, -infinity, // −∞ where a query may not attend
+           [&](K keys) { add_masks(layer, b, h, t, keys.first, keys.last, keys.row); });
+
+  const T max = row.value(row_max, max_of);
+  // A row without any allowed key stays at −∞: its exponentials are zeros, not NaN.
+  const T shift = naive || max == -infinity ? T(0) : max;
+  // The naive softmax can divide zeros by zero; only where the mask made them all is that a masked
+  // row.
+  bool sums_naively = false, all_hidden = false;
+  row.before(exp, [&](K keys) {
+    if (naive) sums_naively = true, all_hidden = max_of(keys) == -infinity;
+  });
+  const T exp_sum = row.exp_sum(shift); // Σ exp(masked − shift)
+  const T sum = row.value(
+      row_sum, [&](K) { return layer.sinks.empty() ? exp_sum : exp_sum + std::exp(sink - shift); });
+  row.value(logsumexp, [&](K) { return (naive ? T(0) : max) + std::log(sum); });
+
+  const bool masked_row = sums_naively ? all_hidden : sum == 0;
+  row.step(weights, std::isnan(sum) ? sum : T(0), [&](K keys) { // exp / row_sum
+    if (masked_row)
+      std::fill(keys.begin(), keys.end(),
+                weight_of_masked<T>(layer.settings.masked_rows, row.all_keys()));
+    else
+      row_divide(keys.begin(), keys.size(), sum);
+  });
+}
+
+template void softmax(const Layer&, const PositionBias<float>&, Row<float>&);
+template void softmax(const Layer&, const PositionBias<double>&, Row<double>&);
+
+} // namespace mha

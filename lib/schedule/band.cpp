@@ -1,0 +1,152 @@
+#include <mha/schedule/band.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace mha {
+
+MapSteps::MapSteps(const Layer& layer, const Plan& plan)
+    : wanted(plan.wanted), computed(plan.computed), given(layer.given_set & plan.needed) {
+  using enum Stage;
+  const auto any_of = [](const StageSet& set, std::initializer_list<Stage> stages) {
+    return std::ranges::any_of(stages, [&](Stage stage) { return contains(set, stage); });
+  };
+  const auto all_of = [](const StageSet& set, std::initializer_list<Stage> stages) {
+    return std::ranges::all_of(stages, [&](Stage stage) { return contains(set, stage); });
+  };
+  every_score = any_of(wanted, {scores, scaled, capped, biased});
+  may_skip = !any_of(layer.given_set, {masked, shifted, exp, weights}) &&
+             layer.settings.masked_rows == MaskedRows::zero;
+  scales_in_exp =
+      layer.scale() > 0 && layer.settings.softmax == Softmax::stable && layer.added.empty() &&
+      all_of(computed, {scaled, masked, row_max, shifted, exp}) &&
+      !any_of(computed, {capped, biased}) && !any_of(wanted, {scaled, masked, row_max, shifted});
+}
+
+template <class T> Band<T>::Band(const Layer& layer, const MapSteps& steps,
+                                 const TokenStages<T>& tokens, const HeadKeys<T>& keys,
+                                 BandMemory<T>& memory, Observer& observer, const Place& place)
+    : layer_(layer),
+      steps_(steps),
+      tokens_(tokens),
+      keys_(keys),
+      memory_(memory),
+      observer_(observer),
+      place_(place),
+      all_keys_(layer.dims.S_all) {
+  const Visible all{0, all_keys_};
+  visible_keys_ = steps.may_skip && keys.finite
+                      ? visible_tiles(layer, place.batch, place.token, place.count,
+                                      PackedMatrix<T>::column_step)
+                      : all;
+  computed_keys_ = steps.every_score ? all : visible_keys_;
+  make_room();
+}
+
+template <class T> void Band<T>::make_room() {
+  const std::size_t n = place_.count;
+  memory_.map.room_for(n * all_keys_);
+  for (const StageInfo& info : stages()) {
+    if (!contains(steps_.wanted, info.stage)) continue;
+    Buffer<T>& wanted = memory_.wanted[index_of(info.stage)];
+    if (info.kind == Kind::map && info.stage != Stage::weights) wanted.room_for(n * all_keys_);
+    if (info.kind == Kind::row) wanted.room_for(n);
+  }
+  if (contains(steps_.computed, Stage::head_result))
+    memory_.head_result.room_for(n * layer_.dims.d_out);
+}
+
+template <class T> Matrix<T> Band<T>::operator[](Stage stage) const {
+  const StageInfo& info = info_of(stage);
+  if (info.kind == Kind::map) return {memory_.map.data(), place_.count, all_keys_, all_keys_};
+  const std::size_t width = layer_.dims.size_of(info.letters.back());
+  if (info.kind == Kind::head_result)
+    return {memory_.head_result.data(), place_.count, width, width};
+  return tokens_.rows_mutable(stage, place_.batch)
+      .rows_from(place_.token, place_.count)
+      .cols_from(place_.head * width, width);
+}
+
+template <class T> void Band<T>::product_with_keys(Matrix<const T> q, Matrix<T> s) const {
+  for (std::size_t j = computed_keys_.first; j < computed_keys_.last; j += key_tile)
+    keys_.k.multiply(q, 0, j, s.cols_from(j, std::min(key_tile, computed_keys_.last - j)));
+}
+
+template <class T> void Band<T>::product_with_values(Matrix<const T> weights, Matrix<T> z) const {
+  for (std::size_t i = 0; i < z.rows; ++i) std::fill_n(z.row(i), z.cols, T(0));
+  for (std::size_t j = visible_keys_.first; j < visible_keys_.last; j += key_tile)
+    keys_.v.multiply(weights.cols_from(j, std::min(key_tile, visible_keys_.last - j)), j, 0, z,
+                     j != visible_keys_.first);
+}
+
+template <class T> void Band<T>::show_rows() const {
+  const auto S = static_cast<std::ptrdiff_t>(all_keys_);
+  const auto n = static_cast<std::ptrdiff_t>(place_.count);
+  for (const StageInfo& info : stages()) {
+    const Stage stage = info.stage;
+    if (!contains(steps_.wanted, stage)) continue;
+    const T* values =
+        stage == Stage::weights ? memory_.map.data() : memory_.wanted[index_of(stage)].data();
+    if (info.kind == Kind::map)
+      observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
+                                 {1, place_.count, all_keys_}, {n * S, S, 1}));
+    if (info.kind == Kind::row)
+      observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
+                                 {1, place_.count}, {n, 1}));
+  }
+}
+
+template <class T> void Band<T>::show_head_result() const {
+  constexpr Stage stage = Stage::head_result;
+  const std::size_t d_out = layer_.dims.d_out;
+  const auto width = static_cast<std::ptrdiff_t>(d_out),
+             n = static_cast<std::ptrdiff_t>(place_.count);
+  const T* values =
+      contains(steps_.given, stage)
+          ? layer_.given[index_of(stage)].template as<T>().data() + given_at(0) * d_out
+          : memory_.head_result.data();
+  observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
+                             {1, place_.count, d_out}, {n * width, width, 1}));
+}
+
+template <class T> void Row<T>::load(Stage stage) {
+  const T* given = band_.layer_.given[index_of(stage)].template as<T>().data();
+  std::copy_n(given + band_.given_at(i_) * band_.all_keys_, band_.all_keys_, row_);
+}
+
+/// weights stay where they are; of another stage a copy is kept.
+template <class T> void Row<T>::keep(Stage stage, T hidden) {
+  const Keys<T> seen = keys(stage);
+  T* to = row_;
+  if (stage != Stage::weights) {
+    to = band_.memory_.wanted[index_of(stage)].data() + i_ * band_.all_keys_;
+    std::copy(seen.begin(), seen.end(), to + seen.first);
+  }
+  std::fill(to, to + seen.first, hidden);
+  std::fill(to + seen.last, to + band_.all_keys_, hidden);
+}
+
+template <class T> T Row<T>::exp_sum(T shift) {
+  using enum Stage;
+  const T hidden = -std::numeric_limits<T>::infinity() - shift; // in a row of NaN, NaN
+  const bool one_pass = computes(shifted) && computes(exp) && !wants(shifted);
+  step(shifted, hidden, [&](Keys<T> keys) {
+    if (!one_pass) row_subtract(keys.begin(), keys.size(), shift);
+  });
+  T sum = 0;
+  step(exp, std::exp(hidden), [&](Keys<T> keys) {
+    sum = row_exp_sum(keys.begin(), keys.size(), one_pass ? shift : T(0), factor_);
+  });
+  if (is_given(exp) && computes(Stage::row_sum))
+    sum = mha::row_sum(keys(exp).begin(), keys(exp).size());
+  return sum;
+}
+
+template struct HeadKeys<float>;
+template struct HeadKeys<double>;
+template class Band<float>;
+template class Band<double>;
+template class Row<float>;
+template class Row<double>;
+
+} // namespace mha

@@ -1,0 +1,188 @@
+#pragma once
+// A band: the queries of one head whose scores stay in the cache, from scores to what the head
+// adds. Everything T × S exists for one band at a time. What is given, wanted, visible or fused is
+// known here; the formulas are forward/'s.
+
+#include <mha/kernels/packed.hpp>
+#include <mha/kernels/rows.hpp>
+#include <mha/schedule/memory.hpp>
+#include <mha/schedule/times.hpp>
+#include <mha/schedule/visible.hpp>
+#include <mha/system/clock.hpp>
+#include <mha/system/memory.hpp>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+/// How a layer's T × S stages come about under a plan.
+struct MapSteps {
+  MapSteps(const Layer& layer, const Plan& plan);
+
+  StageSet wanted, computed, given; ///< given: where the computation starts
+  /// Scores of keys that nobody sees are computed too: somebody looks at them.
+  bool every_score = false;
+  /// Keys that no query sees may be left out: their weights are zeros made by the mask.
+  bool may_skip = false;
+  /// Nobody looks between scaled and exp, and the steps between keep the order of a row: it is
+  /// scaled where it is exponentiated, to the same bits, in one pass less.
+  bool scales_in_exp = false;
+};
+
+/// One head's keys and values, which every block of every query head that shares them reads.
+template <class T> struct HeadKeys {
+  PackedMatrix<T> k, v;
+  bool finite = true; ///< no value is NaN or infinite, so a weight of zero really adds nothing
+};
+
+/// The memory of a worker's band, used again by its next.
+template <class T> struct BandMemory {
+  Buffer<T> map;                             ///< queries × S: scores … weights, in place
+  std::array<Buffer<T>, stage_count> wanted; ///< what an observer is shown of other stages
+  Buffer<T> head_result;                     ///< queries × d_model
+  StageSeconds seconds{};
+};
+
+/// Some keys [first, last) of the row of one query.
+template <class T> struct Keys {
+  T* row;
+  std::size_t first, last;
+
+  T* begin() const { return row + first; }
+  T* end() const { return row + last; }
+  std::size_t size() const { return last - first; }
+};
+
+/// Where a row stands.
+struct RowPlace {
+  std::size_t batch, head, query;
+};
+
+template <class T> class Row;
+
+template <class T> class Band {
+public:
+  Band(const Layer& layer, const MapSteps& steps, const TokenStages<T>& tokens,
+       const HeadKeys<T>& keys, BandMemory<T>& memory, Observer& observer, const Place& place);
+
+  /// The head's rows of a token stage; scores and weights, the map itself.
+  Matrix<T> operator[](Stage stage) const;
+  std::size_t head() const { return place_.head; }
+
+  /// s = q kᵀ over the keys whose scores are computed.
+  void product_with_keys(Matrix<const T> q, Matrix<T> s) const;
+  /// z = α v over the keys that the band sees.
+  void product_with_values(Matrix<const T> weights, Matrix<T> z) const;
+
+  /// Runs the formula where the stage is computed; shows what an observer wants of it.
+  template <class F> void step(Stage stage, const F& formula) {
+    if (contains(steps_.computed, stage))
+      memory_.seconds[index_of(stage)] += seconds_of([&] { formula((*this)[stage]); });
+    if (stage == Stage::head_result && contains(steps_.wanted, stage)) show_head_result();
+  }
+  /// Runs the softmax of every row, and shows the maps and row values that are wanted.
+  template <class F> void each_row(const F& softmax) {
+    memory_.seconds[index_of(Stage::weights)] += seconds_of([&] {
+      for (std::size_t i = 0; i < place_.count; ++i) {
+        Row<T> row(*this, i);
+        softmax(row);
+      }
+    });
+    show_rows();
+  }
+
+private:
+  friend class Row<T>;
+  static bool before_mask(Stage stage) { return stage < Stage::masked; }
+  Visible range(Stage stage) const { return before_mask(stage) ? computed_keys_ : visible_keys_; }
+  std::size_t given_at(std::size_t i) const {
+    return (place_.batch * layer_.dims.H + place_.head) * layer_.dims.T + place_.token + i;
+  }
+  void make_room();
+  void show_rows() const;
+  void show_head_result() const;
+
+  const Layer& layer_;
+  const MapSteps& steps_;
+  const TokenStages<T>& tokens_;
+  const HeadKeys<T>& keys_;
+  BandMemory<T>& memory_;
+  Observer& observer_;
+  Place place_;
+  std::size_t all_keys_;
+  Visible computed_keys_, visible_keys_;
+};
+
+/// The row of one query, from scores to weights: one step after the other while it is in the cache.
+/// A row that somebody wants is copied aside at its step, so what is shown is what was used.
+template <class T> class Row {
+public:
+  Row(Band<T>& band, std::size_t i)
+      : band_(band),
+        steps_(band.steps_),
+        i_(i),
+        row_(band.memory_.map.data() + i * band.all_keys_) {}
+
+  RowPlace place() const {
+    return {band_.place_.batch, band_.place_.head, band_.place_.token + i_};
+  }
+  std::size_t all_keys() const { return band_.all_keys_; }
+
+  /// A step before the mask: `formula` turns the keys of the stage before it into its own.
+  template <class F> void step(Stage stage, const F& formula) { step(stage, T(0), formula); }
+  /// A step from the mask on; keys that no query of the band sees hold `hidden`.
+  template <class F> void step(Stage stage, T hidden, const F& formula) {
+    if (is_given(stage))
+      load(stage);
+    else if (computes(stage))
+      formula(keys(stage));
+    if (wants(stage)) keep(stage, hidden);
+  }
+  /// scaled: as a step, or left to factor() where nobody looks before the exponential.
+  void scale(T scale) {
+    if (steps_.scales_in_exp) factor_ = scale;
+    step(Stage::scaled, [&](Keys<T> keys) {
+      if (!steps_.scales_in_exp) row_scale(keys.begin(), keys.size(), scale);
+    });
+  }
+  /// What the row is still to be multiplied by.
+  T factor() const { return factor_; }
+
+  /// A number of the row, made of the keys seen.
+  template <class F> T value(Stage stage, const F& formula) {
+    T value = 0;
+    if (is_given(stage))
+      value = band_.layer_.given[index_of(stage)].template as<T>()[band_.given_at(i_)];
+    else if (computes(stage))
+      value = formula(keys(stage));
+    if (wants(stage)) band_.memory_.wanted[index_of(stage)].data()[i_] = value;
+    return value;
+  }
+  /// Looks at the keys before a stage is computed of them.
+  template <class F> void before(Stage stage, const F& look) const {
+    if (computes(stage)) look(keys(stage));
+  }
+  /// shifted, exp and their sum: in one pass where nobody looks between, to the same bits.
+  T exp_sum(T shift);
+
+private:
+  bool computes(Stage stage) const { return contains(steps_.computed, stage); }
+  bool wants(Stage stage) const { return contains(steps_.wanted, stage); }
+  bool is_given(Stage stage) const { return contains(steps_.given, stage); }
+  Keys<T> keys(Stage stage) const {
+    const Visible range = band_.range(stage);
+    return {row_, range.first, range.last};
+  }
+  void load(Stage stage);
+  void keep(Stage stage, T hidden);
+
+  Band<T>& band_;
+  const MapSteps& steps_;
+  std::size_t i_;
+  T* row_;
+  T factor_ = 1;
+};
+
+} // namespace mha

@@ -1,0 +1,45 @@
+#include <mha/schedule/linear.hpp>
+
+#include <mha/kernels/rows.hpp>
+#include <mha/schedule/memory.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+template <class T> void Linear<T>::prepare(std::size_t rows, std::size_t threads) {
+  if (!W_.empty() && rows > 0)
+    packed_ = PackedMatrix<T>(routine_, matrix_of<T>(W_), false, rows, threads);
+}
+
+template <class T>
+void Linear<T>::operator()(Matrix<const T> x, ColumnRange columns, Matrix<T> y) const {
+  constexpr std::size_t step = PackedMatrix<T>::column_step;
+  const std::size_t first = columns.first / step * step;
+  const std::size_t last = std::min((columns.last + step - 1) / step * step, y.cols);
+  if (first >= last) return;
+  const Matrix<T> part = y.cols_from(first, last - first);
+  if (W_.empty())
+    for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i) + first, part.cols, part.row(i));
+  else
+    packed_.multiply(x, 0, first, part);
+  if (bias_.empty()) return;
+  for (std::size_t i = 0; i < y.rows; ++i)
+    row_add(part.row(i), bias_.as<T>().data() + first, part.cols);
+}
+
+template <class T>
+void Linear<T>::rows_of_head(Matrix<const T> x, std::size_t head, Matrix<T> y) const {
+  const std::size_t width = x.cols;
+  if (!W_.empty())
+    return multiply<T>(routine_, x, matrix_of<T>(W_).rows_from(head * width, width), y);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    std::fill_n(y.row(i), y.cols, T(0));
+    std::copy_n(x.row(i), width, y.row(i) + head * width);
+  }
+}
+
+template class Linear<float>;
+template class Linear<double>;
+
+} // namespace mha

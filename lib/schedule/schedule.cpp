@@ -1,0 +1,262 @@
+#include <mha/schedule/schedule.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/system/clock.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Which routine multiplies follows from the layer's shape alone, never from a tile's.
+template <class T> Routine routine_of_projections(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  std::size_t narrowest = dims.d_out;
+  for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
+    if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
+  return routine_for<T>(std::max(dims.T, dims.S), narrowest, dims.d_model);
+}
+
+} // namespace
+
+template <class T>
+Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads)
+    : layer_(std::move(layer)),
+      plan_(plan),
+      observer_(observer),
+      threads_(threads == 0 ? threads_for(layer_) : threads),
+      meter_(layer_, plan),
+      tokens_(layer_, plan),
+      map_steps_(layer_, plan),
+      to_compute_(plan.computed),
+      to_show_(plan.wanted),
+      projecting_(routine_of_projections<T>(layer_)),
+      scoring_(routine_for<T>(layer_.dims.T, layer_.dims.S_all, layer_.dims.d_k)),
+      weighing_(routine_for<T>(layer_.dims.T, layer_.dims.d_v, layer_.dims.S_all)) {
+  if (layer_.settings.input_norm == InputNorm::none) to_compute_.reset(index_of(Stage::x));
+  release_inputs();
+}
+
+template <class T> void Schedule<T>::add_seconds(const StageSeconds& seconds) {
+  for (std::size_t i = 0; i < stage_count; ++i) times_.stages[i] += seconds[i];
+}
+
+template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
+  return first < Stage::scores   ? times_.projections
+         : first < Stage::concat ? times_.attention
+                                 : times_.output;
+}
+
+template <class T> void Schedule<T>::together(const std::vector<Tokens<T>>& phase) {
+  std::vector<Stage> stages;
+  for (const Tokens<T>& tokens : phase)
+    for (const TokenStep<T>& step : tokens.steps) stages.push_back(step.stage);
+  seconds_of_phase(stages.front()) += seconds_of([&] {
+    prepare(phase);
+    std::vector<Task> tasks;
+    for (const Tokens<T>& tokens : phase)
+      for (const Task& task : tasks_of(tokens)) tasks.push_back(task);
+    std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads_));
+    parallel_for(tasks.size(), threads_,
+                 [&](std::size_t i, std::size_t worker) { run(tasks[i], seconds[worker]); });
+    for (const StageSeconds& worker : seconds) add_seconds(worker);
+    for (const Tokens<T>& tokens : phase)
+      for (const TokenStep<T>& step : tokens.steps)
+        if (step.prepared) step.prepared->release();
+    finish(stages);
+  });
+}
+
+template <class T> void Schedule<T>::prepare(const std::vector<Tokens<T>>& phase) const {
+  for (const Tokens<T>& tokens : phase) {
+    const std::size_t rows = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
+    for (const TokenStep<T>& step : tokens.steps)
+      if (step.prepared && computes(step.stage))
+        step.prepared->prepare(rows * plan_.batches.size(), threads_);
+  }
+}
+
+/// The rows of a batch item that its tokens need, and their heads.
+template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) const {
+  if (sequence == Sequence::key) return key_rows(layer_, plan_, layer_.dims.S);
+  const std::vector<Tile> queries = query_rows(layer_, plan_);
+  // Keys and values may be made of rows that no block of queries holds.
+  const bool made_of_x =
+      (computes(Stage::k) && layer_.X_k.empty()) || (computes(Stage::v) && layer_.X_v.empty());
+  return sequence == Sequence::input && made_of_x ? whole_items(queries, layer_.dims.T) : queries;
+}
+
+/// Tokens are cut by rows. Few rows that are multiplied in bfloat16 × 3 are cut by heads instead,
+/// so that no part of W is split twice; not where a step needs the whole row.
+template <class T>
+std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& tokens) const {
+  std::vector<Task> tasks;
+  const TokenStep<T>* first = nullptr;
+  bool whole_rows = false;
+  for (const TokenStep<T>& step : tokens.steps) {
+    if (!computes(step.stage)) continue;
+    if (!first) first = &step;
+    whole_rows = whole_rows || step.needs == Needs::row;
+  }
+  if (!first) return tasks;
+  const std::vector<Letter>& letters = info_of(first->stage).letters;
+  std::size_t heads = 1, width = layer_.dims.size_of(letters.back());
+  constexpr std::size_t step = PackedMatrix<T>::column_step;
+  if (letters.size() == 3)
+    heads = layer_.dims.size_of(letters[0]);
+  else if (!whole_rows && width % step == 0) // without heads: cut where strips of W begin
+    heads = width / step, width = step;
+  std::vector<Tile> rows = rows_of(tokens.sequence);
+  if (letters.size() != 3 || whole_rows)
+    for (Tile& tile : rows) tile.heads = {0, heads};
+  const std::size_t count = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
+  const bool by_heads = !whole_rows && (letters.size() == 3 || width == step) && width > 0 &&
+                        projecting_ == Routine::bf16x3 && count <= bf16x3_as_read;
+  for (const Tile& tile :
+       by_heads ? head_tiles(rows, width, step, threads_) : row_tiles(rows, count))
+    tasks.push_back(
+        {&tokens, tile, width, first->prepared && tile.heads.first == rows.front().heads.first});
+  return tasks;
+}
+
+template <class T> void Schedule<T>::run(const Task& task, StageSeconds& seconds) const {
+  const TokenRows<T> rows(tokens_, task.tile, task.head_width);
+  for (const TokenStep<T>& step : task.tokens->steps)
+    if (computes(step.stage))
+      seconds[index_of(step.stage)] += seconds_of([&] { step.formula(rows); });
+  if (task.counts) meter_.rows(task.tile.count);
+}
+
+template <class T>
+void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Tensor& extra) {
+  const Dims& dims = layer_.dims;
+  seconds_of_phase(all) += seconds_of([&] {
+    if (computes(all))
+      for (const Tile& item : key_rows(layer_, plan_, dims.S)) {
+        const std::size_t d = tokens_.rows(all, item.batch).cols / dims.H_kv;
+        const std::size_t left = item.heads.first * d;
+        const std::size_t width = (item.heads.last - item.heads.first) * d;
+        const Matrix<T> to = tokens_.rows_mutable(all, item.batch).cols_from(left, width);
+        const Matrix<const T> from = tokens_.rows(current, item.batch).cols_from(left, width);
+        for (std::size_t j = 0; j < dims.past; ++j)
+          std::copy_n(matrix_of<T>(past, item.batch).row(j) + left, width, to.row(j));
+        for (std::size_t j = 0; j < dims.S; ++j)
+          std::copy_n(from.row(j), width, to.row(dims.past + j));
+        if (dims.extra > 0)
+          std::copy_n(extra.as<T>().data() + left, width, to.row(dims.past + dims.S));
+        if (dims.zero > 0) std::fill_n(to.row(dims.S_all - 1), width, T(0));
+      }
+    finish({all});
+  });
+}
+
+template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& formulas) {
+  // Bands hand on head_out, or maps, rows and head_result that somebody wants.
+  const bool needed =
+      computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
+        return info.kind != Kind::token && contains(plan_.needed, info.stage);
+      });
+  times_.attention += seconds_of([&] {
+    if (needed) {
+      const std::vector<HeadKeys<T>> keys = prepare_keys();
+      band_memory_.resize(workers_for(plan_.blocks.size(), threads_));
+      parallel_for(plan_.blocks.size(), threads_, [&](std::size_t i, std::size_t worker) {
+        run_block(plan_.blocks[i], keys, worker, formulas);
+      });
+      for (const BandMemory<T>& memory : band_memory_) add_seconds(memory.seconds);
+      band_memory_.clear();
+    }
+    bands_done_ = true;
+    std::vector<Stage> done{Stage::head_out, Stage::concat}; // one memory
+    for (const StageInfo& info : stages())
+      if (info.kind != Kind::token) done.push_back(info.stage);
+    finish(done);
+  });
+}
+
+/// Packs the keys and values that the plan's heads read.
+template <class T> std::vector<HeadKeys<T>> Schedule<T>::prepare_keys() {
+  const Dims& dims = layer_.dims;
+  std::vector<HeadKeys<T>> keys(dims.B * std::max<std::size_t>(1, dims.H_kv));
+  const std::size_t rows = dims.T * dims.group();
+  std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
+  for (const QueryBlock& block : plan_.blocks)
+    read.emplace_back(block.batch, kv_head_of(layer_, block.head));
+  std::sort(read.begin(), read.end()); // heads that share one need not be neighbours
+  read.erase(std::unique(read.begin(), read.end()), read.end());
+  parallel_for(read.size(), threads_, [&](std::size_t i) {
+    const auto [b, kv] = read[i];
+    HeadKeys<T>& head = keys[b * dims.H_kv + kv];
+    if (computes(Stage::scores))
+      head.k = PackedMatrix<T>(
+          scoring_, tokens_.rows(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
+    if (!computes(Stage::head_out)) return;
+    const Matrix<const T> v = tokens_.rows(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
+    head.v = PackedMatrix<T>(weighing_, v, false, rows);
+    head.finite = all_finite(v);
+  });
+  return keys;
+}
+
+/// The queries whose scores are in the cache at once; they follow from the length of a row.
+template <class T> std::size_t Schedule<T>::band_queries() const {
+  constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
+  // A multiple of the rows of every kernel's tile.
+  const std::size_t step = scoring_ == Routine::bf16x3 || weighing_ == Routine::bf16x3 ? 32 : 12;
+  const std::size_t fit = std::clamp<std::size_t>(
+      cache / (std::max<std::size_t>(layer_.dims.S_all, 1) * sizeof(T)), 24, block_queries);
+  const std::size_t bands = (block_queries + fit - 1) / fit; // equally high
+  return std::min((block_queries / bands + step - 1) / step * step, block_queries);
+}
+
+template <class T>
+void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys,
+                            std::size_t worker, const std::function<void(Band<T>&)>& formulas) {
+  const std::size_t begin = block.block * block_queries;
+  const std::size_t end = std::min(begin + block_queries, layer_.dims.T), most = band_queries();
+  const std::size_t kv = layer_.dims.H_kv == 0 ? 0 : kv_head_of(layer_, block.head);
+  for (std::size_t first = begin; first < end; first += most) {
+    Band<T> band(layer_, map_steps_, tokens_, keys[block.batch * layer_.dims.H_kv + kv],
+                 band_memory_[worker], observer_,
+                 {block.batch, block.head, first, std::min(most, end - first)});
+    formulas(band);
+  }
+  meter_.queries(begin, end);
+}
+
+/// These stages are through: they are shown, and what only they needed is let go.
+template <class T> void Schedule<T>::finish(const std::vector<Stage>& stages) {
+  for (Stage stage : stages) {
+    if (info_of(stage).kind == Kind::token) tokens_.show(stage, observer_, threads_);
+    to_compute_.reset(index_of(stage));
+    to_show_.reset(index_of(stage));
+  }
+  release_inputs();
+}
+
+/// Lets go of the stages and tensors that no stage still to be computed reads.
+template <class T> void Schedule<T>::release_inputs() {
+  StageSet read = to_compute_ | to_show_;
+  std::vector<Tensor Layer::*> tensors_read, tensors;
+  for (const StageInfo& info : stages()) {
+    for (Tensor Layer::*tensor : info.reads) tensors.push_back(tensor);
+    if (!computes(info.stage)) continue;
+    for (Stage input : info.inputs) read.set(index_of(input));
+    for (Tensor Layer::*tensor : info.reads) tensors_read.push_back(tensor);
+  }
+  for (const StageInfo& info : stages()) {
+    // What bands start from is read through steps that the layer does not have.
+    if (contains(read, info.stage) || (info.kind != Kind::token && !bands_done_)) continue;
+    tokens_.release(info.stage);
+    layer_.given[index_of(info.stage)] = {};
+  }
+  for (Tensor Layer::*tensor : tensors)
+    if (std::ranges::find(tensors_read, tensor) == tensors_read.end()) layer_.*tensor = {};
+}
+
+template class Schedule<float>;
+template class Schedule<double>;
+
+} // namespace mha

@@ -1,0 +1,71 @@
+#pragma once
+// When and where a layer is computed, and whose memory it takes: tasks, threads, bands, what is
+// given and wanted, when a tensor is let go. The formulas are forward/'s.
+
+#include <mha/schedule/band.hpp>
+#include <mha/schedule/meter.hpp>
+#include <mha/schedule/times.hpp>
+#include <mha/schedule/tokens.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace mha {
+
+template <class T> class Schedule {
+public:
+  /// `threads` 0 = threads_for(layer). The schedule owns the layer: a tensor of it is let go once
+  /// nothing more is made of it.
+  Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
+
+  const Layer& layer() const { return layer_; }
+  /// y = x W + b, for steps of tokens.
+  Linear<T> linear(const Tensor& W, const Tensor& bias) const { return {projecting_, W, bias}; }
+
+  /// A phase: the steps of all these tokens, as one list of tasks.
+  void together(const std::vector<Tokens<T>>& phase);
+  /// A step of its own: the keys or values attended to, past, current, learned extra and zero.
+  void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
+  /// Tokens meet: runs `formulas` on every band.
+  void bands(const std::function<void(Band<T>&)>& formulas);
+
+  PhaseTimes times() const { return times_; }
+
+private:
+  struct Task {
+    const Tokens<T>* tokens;
+    Tile tile;
+    std::size_t head_width;
+    bool counts; ///< for the meter: it is the first of its rows
+  };
+
+  bool computes(Stage stage) const { return contains(to_compute_, stage); }
+  double& seconds_of_phase(Stage first);
+  void prepare(const std::vector<Tokens<T>>& phase) const;
+  std::vector<Task> tasks_of(const Tokens<T>& tokens) const;
+  std::vector<Tile> rows_of(Sequence sequence) const;
+  void run(const Task& task, StageSeconds& seconds) const;
+  void add_seconds(const StageSeconds& seconds);
+  std::vector<HeadKeys<T>> prepare_keys();
+  std::size_t band_queries() const;
+  void run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys, std::size_t worker,
+                 const std::function<void(Band<T>&)>& formulas);
+  void finish(const std::vector<Stage>& stages);
+  void release_inputs();
+
+  Layer layer_;
+  const Plan& plan_;
+  Observer& observer_;
+  std::size_t threads_;
+  Meter meter_;
+  TokenStages<T> tokens_;
+  MapSteps map_steps_;
+  StageSet to_compute_; ///< what is still to be computed
+  bool bands_done_ = false;
+  StageSet to_show_; ///< token stages that are still to be shown
+  Routine projecting_, scoring_, weighing_;
+  std::vector<BandMemory<T>> band_memory_; ///< one a worker
+  PhaseTimes times_;
+};
+
+} // namespace mha

@@ -1,0 +1,47 @@
+#pragma once
+// Tiles: the rows of token stages that one task computes, and who shows what.
+
+#include <mha/schedule/plan.hpp>
+
+namespace mha {
+
+/// Heads side by side: [first, last).
+struct HeadRange {
+  std::size_t first = 0, last = 0;
+};
+
+/// Columns [first, last).
+struct ColumnRange {
+  std::size_t first = 0, last = 0;
+};
+
+/// Some rows of a token stage, of some of its heads: what one task computes.
+struct Tile {
+  std::size_t batch = 0, first = 0, count = 0;
+  HeadRange heads;
+};
+/// The blocks of queries of the plan's blocks, and the heads that they span.
+std::vector<Tile> query_rows(const Layer& layer, const Plan& plan);
+/// All `rows` rows of each batch item of the blocks, and the key/value heads that they read; where
+/// nothing attends to them, those that places_of() shows.
+std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows);
+/// All `rows` rows of the batch items of some rows.
+std::vector<Tile> whole_items(const std::vector<Tile>& some, std::size_t rows);
+/// The same rows in tiles, whose height follows from the number of a batch item's rows alone.
+std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows);
+/// The same rows, each run cut by its heads into at most `pieces`, which begin where a multiple of
+/// `step` columns does; a head has `width` columns.
+std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, std::size_t step,
+                             std::size_t pieces);
+
+/// A piece of a stage that is handed out at once: one head (key/value head of k and v; 0 of a stage
+/// without heads) and some tokens.
+struct Place {
+  std::size_t batch = 0, head = 0, token = 0, count = 0;
+};
+/// The pieces of a wanted stage that the plan's blocks hand out. What has no heads belongs to the
+/// first head of the selection; keys and values to the block that is the first to read them. So
+/// each belongs to one part.
+std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage);
+
+} // namespace mha
