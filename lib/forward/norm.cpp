@@ -27,40 +27,38 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, doubl
     out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
 }
 
-template <class T> void norm_input(const Layer& layer, Matrix<const T> X, Matrix<T> x) {
-  const T* weight = layer.norm_weight.empty() ? nullptr : layer.norm_weight.as<T>().data();
-  const T* bias = layer.norm_bias.empty() ? nullptr : layer.norm_bias.as<T>().data();
-  const double eps = layer.settings.input_norm_eps;
+template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, Stage to) const {
+  const Tensor &w = layer_.norm_weight, &b = layer_.norm_bias;
+  const T* weight = w.empty() ? nullptr : w.as<T>().data();
+  const T* bias = b.empty() ? nullptr : b.as<T>().data();
+  const double eps = layer_.settings.input_norm_eps;
+  const Matrix<const T> X = rows.of(layer_.X);
+  const Matrix<T> x = rows[to];
   for (std::size_t t = 0; t < x.rows; ++t)
-    if (layer.settings.input_norm == InputNorm::rms)
+    if (layer_.settings.input_norm == InputNorm::rms)
       rms_norm(X.row(t), weight, X.cols, eps, false, x.row(t));
     else
       layer_norm(X.row(t), weight, bias, X.cols, eps, x.row(t));
 }
 
-template <class T> void norm_heads(const Layer& layer, Matrix<const T> x, const Tensor& weight,
-                                   HeadRange heads, Matrix<T> y) {
-  const std::size_t n = weight.count();
-  if (n == x.cols) heads = {0, 1};
+template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
+  const std::size_t n = weight_.count();
+  const Matrix<const T> x = rows[from];
+  const Matrix<T> y = rows[to];
+  const HeadRange heads = n == x.cols ? HeadRange{0, 1} : rows.heads();
   for (std::size_t i = 0; i < x.rows; ++i)
     for (std::size_t head = heads.first; head < heads.last; ++head)
-      rms_norm(x.row(i) + head * n, weight.as<T>().data(), n, layer.settings.qk_norm_eps,
-               layer.settings.qk_norm_one_plus, y.row(i) + head * n);
-}
-
-Needs needs_of_norm(const Tensor& weight, std::size_t d_k) {
-  return weight.empty() || weight.count() == d_k ? Needs::head : Needs::row;
+      rms_norm(x.row(i) + head * n, weight_.as<T>().data(), n, layer_.settings.qk_norm_eps,
+               layer_.settings.qk_norm_one_plus, y.row(i) + head * n);
 }
 
 template void rms_norm(const float*, const float*, std::size_t, double, bool, float*);
 template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
 template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
 template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
-template void norm_input(const Layer&, Matrix<const float>, Matrix<float>);
-template void norm_input(const Layer&, Matrix<const double>, Matrix<double>);
-template void norm_heads(const Layer&, Matrix<const float>, const Tensor&, HeadRange,
-                         Matrix<float>);
-template void norm_heads(const Layer&, Matrix<const double>, const Tensor&, HeadRange,
-                         Matrix<double>);
+template class InputNormOf<float>;
+template class InputNormOf<double>;
+template class HeadNorm<float>;
+template class HeadNorm<double>;
 
 } // namespace mha

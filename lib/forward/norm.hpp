@@ -15,14 +15,30 @@ void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_p
 template <class T>
 void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out);
 
-/// x = norm(X), row by row.
-template <class T> void norm_input(const Layer& layer, Matrix<const T> X, Matrix<T> x);
+/// x = norm(X): the input norm, layer or RMS.
+template <class T> class InputNormOf : public RowOperator<T> {
+public:
+  explicit InputNormOf(const Layer& layer) : layer_(layer) {}
+  Needs needs() const override { return Needs::row; }
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
-/// RMS norm of heads. The weight is d_k long, one for every head, or as long as the projection:
-/// then the whole row is one.
-template <class T> void norm_heads(const Layer& layer, Matrix<const T> x, const Tensor& weight,
-                                   HeadRange heads, Matrix<T> y);
-/// What such a norm needs of a row.
-Needs needs_of_norm(const Tensor& weight, std::size_t d_k);
+private:
+  const Layer& layer_;
+};
+
+/// RMS norm of queries or keys. The weight is d_k long, one for every head, or as long as the
+/// projection: then the whole row is one.
+template <class T> class HeadNorm : public RowOperator<T> {
+public:
+  HeadNorm(const Layer& layer, const Tensor& weight) : layer_(layer), weight_(weight) {}
+  Needs needs() const override {
+    return weight_.count() == layer_.dims.d_k ? Needs::head : Needs::row;
+  }
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
+
+private:
+  const Layer& layer_;
+  const Tensor& weight_;
+};
 
 } // namespace mha

@@ -65,13 +65,14 @@ template <class T> void Rotary<T>::prepare(std::size_t, std::size_t) {
                         layer_.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
 }
 
-template <class T> void Rotary<T>::operator()(Matrix<const T> x, std::size_t first, HeadRange heads,
-                                              Matrix<T> y) const {
+template <class T> void Rotary<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
   const std::size_t d_k = layer_.dims.d_k, pairs = table_.pairs;
+  const Matrix<const T> x = rows[from];
+  const Matrix<T> y = rows[to];
   for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t h = heads.first; h < heads.last; ++h)
-      rotate(x.row(i) + h * d_k, table_.cosines.data() + (first + i) * pairs,
-             table_.sines.data() + (first + i) * pairs, d_k, 2 * pairs,
+    for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h)
+      rotate(x.row(i) + h * d_k, table_.cosines.data() + (rows.first() + i) * pairs,
+             table_.sines.data() + (rows.first() + i) * pairs, d_k, 2 * pairs,
              layer_.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
 }
 

@@ -25,15 +25,14 @@ template <class T> void rotate(const T* x, const T* cosines, const T* sines, std
                                std::size_t dims, bool interleaved, T* out);
 
 /// Rotary embedding as a step: the table is made before the first tokens, and dropped after.
-template <class T> class Rotary : public Prepared {
+template <class T> class Rotary : public RowOperator<T> {
 public:
   explicit Rotary(const Layer& layer) : layer_(layer) {}
 
   void prepare(std::size_t rows, std::size_t threads) override;
   void release() override { table_ = {}; }
 
-  /// y = rotate(x) of some heads, for tokens from `first` on.
-  void operator()(Matrix<const T> x, std::size_t first, HeadRange heads, Matrix<T> y) const;
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   const Layer& layer_;

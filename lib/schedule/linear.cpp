@@ -12,11 +12,12 @@ template <class T> void Linear<T>::prepare(std::size_t rows, std::size_t threads
     packed_ = PackedMatrix<T>(routine_, matrix_of<T>(W_), false, rows, threads);
 }
 
-template <class T>
-void Linear<T>::operator()(Matrix<const T> x, ColumnRange columns, Matrix<T> y) const {
+template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
   constexpr std::size_t step = PackedMatrix<T>::column_step;
-  const std::size_t first = columns.first / step * step;
-  const std::size_t last = std::min((columns.last + step - 1) / step * step, y.cols);
+  const Matrix<const T> x = X_ && !X_->empty() ? rows.of(*X_) : Matrix<const T>(rows[from]);
+  const Matrix<T> y = rows[to];
+  const std::size_t first = rows.columns().first / step * step;
+  const std::size_t last = std::min((rows.columns().last + step - 1) / step * step, y.cols);
   if (first >= last) return;
   const Matrix<T> part = y.cols_from(first, last - first);
   if (W_.empty())
@@ -28,8 +29,7 @@ void Linear<T>::operator()(Matrix<const T> x, ColumnRange columns, Matrix<T> y) 
     row_add(part.row(i), bias_.as<T>().data() + first, part.cols);
 }
 
-template <class T>
-void Linear<T>::rows_of_head(Matrix<const T> x, std::size_t head, Matrix<T> y) const {
+template <class T> void Linear<T>::of_head(std::size_t head, Matrix<const T> x, Matrix<T> y) const {
   const std::size_t width = x.cols;
   if (!W_.empty())
     return multiply<T>(routine_, x, matrix_of<T>(W_).rows_from(head * width, width), y);

@@ -63,8 +63,7 @@ template <class T> void Schedule<T>::together(const std::vector<Tokens<T>>& phas
                  [&](std::size_t i, std::size_t worker) { run(tasks[i], seconds[worker]); });
     for (const StageSeconds& worker : seconds) add_seconds(worker);
     for (const Tokens<T>& tokens : phase)
-      for (const TokenStep<T>& step : tokens.steps)
-        if (step.prepared) step.prepared->release();
+      for (const TokenStep<T>& step : tokens.steps) step.op.release();
     finish(stages);
   });
 }
@@ -73,8 +72,7 @@ template <class T> void Schedule<T>::prepare(const std::vector<Tokens<T>>& phase
   for (const Tokens<T>& tokens : phase) {
     const std::size_t rows = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
     for (const TokenStep<T>& step : tokens.steps)
-      if (step.prepared && computes(step.stage))
-        step.prepared->prepare(rows * plan_.batches.size(), threads_);
+      if (computes(step.stage)) step.op.prepare(rows * plan_.batches.size(), threads_);
   }
 }
 
@@ -98,7 +96,7 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
   for (const TokenStep<T>& step : tokens.steps) {
     if (!computes(step.stage)) continue;
     if (!first) first = &step;
-    whole_rows = whole_rows || step.needs == Needs::row;
+    whole_rows = whole_rows || step.op.needs() == Needs::row;
   }
   if (!first) return tasks;
   const std::vector<Letter>& letters = info_of(first->stage).letters;
@@ -116,8 +114,8 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
                         projecting_ == Routine::bf16x3 && count <= bf16x3_as_read;
   for (const Tile& tile :
        by_heads ? head_tiles(rows, width, step, threads_) : row_tiles(rows, count))
-    tasks.push_back(
-        {&tokens, tile, width, first->prepared && tile.heads.first == rows.front().heads.first});
+    tasks.push_back({&tokens, tile, width,
+                     first->stage != Stage::x && tile.heads.first == rows.front().heads.first});
   return tasks;
 }
 
@@ -125,7 +123,8 @@ template <class T> void Schedule<T>::run(const Task& task, StageSeconds& seconds
   const TokenRows<T> rows(tokens_, task.tile, task.head_width);
   for (const TokenStep<T>& step : task.tokens->steps)
     if (computes(step.stage))
-      seconds[index_of(step.stage)] += seconds_of([&] { step.formula(rows); });
+      seconds[index_of(step.stage)] +=
+          seconds_of([&] { step.op.apply(rows, step.from, step.stage); });
   if (task.counts) meter_.rows(task.tile.count);
 }
 

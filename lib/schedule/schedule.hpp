@@ -3,6 +3,7 @@
 // given and wanted, when a tensor is let go. The formulas are forward/'s.
 
 #include <mha/schedule/band.hpp>
+#include <mha/schedule/linear.hpp>
 #include <mha/schedule/meter.hpp>
 #include <mha/schedule/times.hpp>
 #include <mha/schedule/tokens.hpp>
@@ -19,8 +20,8 @@ public:
   Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
 
   const Layer& layer() const { return layer_; }
-  /// y = x W + b, for steps of tokens.
-  Linear<T> linear(const Tensor& W, const Tensor& bias) const { return {projecting_, W, bias}; }
+  /// Which routine multiplies in projections.
+  Routine projecting() const { return projecting_; }
 
   /// A phase: the steps of all these tokens, as one list of tasks.
   void together(const std::vector<Tokens<T>>& phase);

@@ -1,10 +1,8 @@
 #pragma once
 // Steps of tokens: what happens to each token by itself, before and after tokens meet.
 
-#include <mha/schedule/linear.hpp>
 #include <mha/schedule/memory.hpp>
 
-#include <functional>
 #include <vector>
 
 namespace mha {
@@ -18,10 +16,6 @@ public:
   /// The rows of a stage: heads side by side, of which a formula fills its own.
   Matrix<T> operator[](Stage stage) const {
     return stages_.rows_mutable(stage, tile_.batch).rows_from(tile_.first, tile_.count);
-  }
-  /// The rows of the input that keys or values are made of; of x, where that is empty.
-  Matrix<const T> input(const Tensor& X) const {
-    return X.empty() ? Matrix<const T>((*this)[Stage::x]) : of(X);
   }
   /// The same rows of a tensor of the layer.
   Matrix<const T> of(const Tensor& tensor) const {
@@ -45,12 +39,28 @@ private:
 /// before a formula runs.
 enum class Needs : std::uint8_t { head, row };
 
-/// One step of tokens.
+/// What a step does to rows: a projection, a norm, a rotation.
+template <class T> class RowOperator {
+public:
+  RowOperator() = default;
+  virtual ~RowOperator() = default;
+  RowOperator(const RowOperator&) = delete;
+  RowOperator& operator=(const RowOperator&) = delete;
+
+  virtual Needs needs() const { return Needs::head; }
+  /// Ready for `rows` rows in all, made by up to `threads` threads; and dropped again. A phase
+  /// prepares before its tasks and drops after them.
+  virtual void prepare(std::size_t rows, std::size_t threads) { (void)rows, (void)threads; }
+  virtual void release() {}
+  /// rows[to] = this(rows[from]), of the rows' heads.
+  virtual void apply(const TokenRows<T>& rows, Stage from, Stage to) const = 0;
+};
+
+/// One step of tokens: stage = op(from).
 template <class T> struct TokenStep {
   Stage stage;
-  Needs needs;
-  Prepared* prepared; ///< what it applies; nullptr: nothing
-  std::function<void(const TokenRows<T>&)> formula;
+  RowOperator<T>& op;
+  Stage from;
 };
 
 /// Which tokens: those that x holds, queries, or keys and values.
