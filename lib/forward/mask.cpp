@@ -26,9 +26,36 @@ template <class T> void add_masks(const Layer& layer, std::size_t b, std::size_t
             minus_infinity);
 }
 
+template <class T>
+bool masks_every_key(const Layer& layer, std::size_t b, std::size_t h, std::size_t t) {
+  for (Stage stage : {Stage::masked, Stage::shifted, Stage::exp, Stage::row_sum})
+    if (layer.has_given(stage)) return true;
+  const Visible visible = visible_keys(layer, b, t);
+  const std::size_t positioned = layer.dims.past + layer.dims.S;
+  const auto covers = [](const Broadcast& mask, std::size_t j) {
+    return j >= mask.first_key && j < mask.first_key + mask.keys;
+  };
+  const auto is_masked = [&](std::size_t j) {
+    if (j < positioned && (j < visible.first || j >= visible.last)) return true;
+    for (const Broadcast& mask : layer.blocked)
+      if (covers(mask, j) &&
+          mask.row<std::uint8_t>(b, h, t)[(j - mask.first_key) * mask.strides[3]] != 0)
+        return true;
+    return std::ranges::any_of(layer.added, [&](const Broadcast& mask) {
+      return covers(mask, j) && mask.row<T>(b, h, t)[(j - mask.first_key) * mask.strides[3]] ==
+                                    -std::numeric_limits<T>::infinity();
+    });
+  };
+  for (std::size_t j = 0; j < layer.dims.S_all; ++j)
+    if (!is_masked(j)) return false;
+  return true;
+}
+
 template void add_masks(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
                         std::size_t, float*);
 template void add_masks(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
                         std::size_t, double*);
+template bool masks_every_key<float>(const Layer&, std::size_t, std::size_t, std::size_t);
+template bool masks_every_key<double>(const Layer&, std::size_t, std::size_t, std::size_t);
 
 } // namespace mha

@@ -46,20 +46,15 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
            [&](K keys) { add_masks(layer, b, h, t, keys.first, keys.last, keys.row); });
 
   const T max = row.value(row_max, max_of);
-  // A row without any allowed key stays at −∞: its exponentials are zeros, not NaN.
-  const T shift = naive || max == -infinity ? T(0) : max;
-  // The naive softmax can divide zeros by zero; only where the mask made them all is that a masked
-  // row.
-  bool sums_naively = false, all_hidden = false;
-  row.before(exp, [&](K keys) {
-    if (naive) sums_naively = true, all_hidden = max_of(keys) == -infinity;
-  });
+  // A masked row stays at −∞: its exponentials are zeros. Scores that all overflow to −∞ make none:
+  // IEEE's NaN tells them.
+  const T shift = naive || (max == -infinity && masks_every_key<T>(layer, b, h, t)) ? T(0) : max;
   const T exp_sum = row.exp_sum(shift); // Σ exp(masked − shift)
   const T sum = row.value(
       row_sum, [&](K) { return layer.sinks.empty() ? exp_sum : exp_sum + std::exp(sink - shift); });
   row.value(logsumexp, [&](K) { return (naive ? T(0) : max) + std::log(sum); });
 
-  const bool masked_row = sums_naively ? all_hidden : sum == 0;
+  const bool masked_row = sum == 0 && masks_every_key<T>(layer, b, h, t);
   row.step(weights, std::isnan(sum) ? sum : T(0), [&](K keys) { // exp / row_sum
     if (masked_row)
       std::fill(keys.begin(), keys.end(),

@@ -160,10 +160,6 @@ public:
     if (wants(stage)) band_.memory_.wanted[index_of(stage)].data()[i_] = value;
     return value;
   }
-  /// Looks at the keys before a stage is computed of them.
-  template <class F> void before(Stage stage, const F& look) const {
-    if (computes(stage)) look(keys(stage));
-  }
   /// shifted, exp and their sum: in one pass where nobody looks between, to the same bits.
   T exp_sum(T shift);
 
