@@ -55,29 +55,29 @@ bool shows_masks(Stage stage) {
          stage == Stage::logsumexp;
 }
 
-/// The largest error of some elements, and where.
-struct Worst {
-  double abs = 0, rel = 0, ours = 0, theirs = 0;
-  std::size_t index = 0; ///< in the reference's memory
-  bool any = false;
-
-  void add(double error, double relative, double a, double r, std::size_t at) {
-    if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
-    rel = std::max(rel, relative);
-    any = true;
-  }
-  void add(const Worst& other) {
-    if (!other.any) return;
-    if (!any || other.abs > abs)
-      abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
-    rel = std::max(rel, other.rel);
-    any = true;
-  }
-};
-
 } // namespace
 
 struct Comparison::Partial {
+  /// The largest error of some elements, and where.
+  struct Worst {
+    double abs = 0, rel = 0, ours = 0, theirs = 0;
+    std::size_t index = 0; ///< in the reference's memory
+    bool any = false;
+
+    void add(double error, double relative, double a, double r, std::size_t at) {
+      if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
+      rel = std::max(rel, relative);
+      any = true;
+    }
+    void add(const Worst& other) {
+      if (!other.any) return;
+      if (!any || other.abs > abs)
+        abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
+      rel = std::max(rel, other.rel);
+      any = true;
+    }
+  };
+
   bool same_bits = true;
   std::size_t count = 0, mismatched = 0;
   Worst all, wrong; ///< of every element, of those that disagree
@@ -277,7 +277,7 @@ Difference Comparison::of(Stage stage) const {
   const auto of_interest = [](const Partial& part) {
     return part.mismatched > 0 ? part.wrong : part.all;
   };
-  const Worst worst = of_interest(total);
+  const Partial::Worst worst = of_interest(total);
   result.max_abs = worst.abs, result.max_rel = worst.rel;
   result.ours = worst.ours, result.theirs = worst.theirs;
   const Shape& shape = target->value.shape();

@@ -4,6 +4,8 @@
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_scanner.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -3,6 +3,8 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>

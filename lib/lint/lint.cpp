@@ -3,6 +3,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/lint/lint_masks.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +10,7 @@ namespace mha::render {
 namespace {
 
 /// One column of numbers: a stage at the query.
-struct Column {
+struct LogitColumn {
   Stage stage;
   std::string title;
 };
@@ -26,8 +26,9 @@ bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
 }
 
 /// The logits from q·k to what the exponentials see; a step that changed nothing is left out.
-std::vector<Column> logit_columns(const Explanation& explanation, const HeadExplanation& head) {
-  std::vector<Column> columns;
+std::vector<LogitColumn> logit_columns(const Explanation& explanation,
+                                       const HeadExplanation& head) {
+  std::vector<LogitColumn> columns;
   for (Stage stage : {Stage::scores, Stage::scaled, Stage::capped, Stage::biased, Stage::masked}) {
     if (!head.has(stage)) continue;
     if (!columns.empty() && !contains(explanation.given, stage) &&
@@ -76,7 +77,8 @@ public:
         head(the_head),
         style(the_style),
         shown(shown_keys(the_head, the_style.top)) {
-    for (const Column& column : logit_columns(explanation, head)) add(column.stage, column.title);
+    for (const LogitColumn& column : logit_columns(explanation, head))
+      add(column.stage, column.title);
     if (head.has(Stage::exp)) add(Stage::exp, "exp");
     if (head.has(Stage::weights)) add(Stage::weights, "α");
     for (std::size_t j : shown.keys) names.push_back(name(j));
@@ -140,7 +142,7 @@ private:
   }
 
   bool is_last_logit_column(Stage stage) const {
-    const std::vector<Column> logits = logit_columns(explanation, head);
+    const std::vector<LogitColumn> logits = logit_columns(explanation, head);
     return !logits.empty() && logits.back().stage == stage;
   }
 
@@ -231,7 +233,7 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
   std::vector<std::string> formulas;
   const Settings& s = explanation.settings;
   std::string before;
-  for (const Column& column : logit_columns(explanation, head)) {
+  for (const LogitColumn& column : logit_columns(explanation, head)) {
     const bool is_given = contains(explanation.given, column.stage);
     if (!before.empty() && !is_given) {
       if (column.stage == Stage::scaled) {
