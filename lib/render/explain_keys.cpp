@@ -52,7 +52,7 @@ std::string cyan(const Look& look, const std::string& text) {
 }
 
 /// The cells of one column: its keys, the others', the sink's and the summary's.
-struct Cells {
+struct KeyColumn {
   std::string title;
   std::vector<std::string> keys;
   std::string others, sink, summary;
@@ -90,15 +90,18 @@ public:
   }
 
   std::string text() const {
-    std::string lines = style.look.dim(row("key", [](const Cells& c) { return c.title; })) + "\n";
+    std::string lines =
+        style.look.dim(row("key", [](const KeyColumn& c) { return c.title; })) + "\n";
     for (std::size_t i = 0; i < names.size(); ++i)
-      lines += row(names[i], [i](const Cells& c) { return c.keys[i]; }) + weight_bar(i) + "\n";
-    if (head.sink) lines += row(sink_name(), [](const Cells& c) { return c.sink; }) + "\n";
+      lines += row(names[i], [i](const KeyColumn& c) { return c.keys[i]; }) + weight_bar(i) + "\n";
+    if (head.sink) lines += row(sink_name(), [](const KeyColumn& c) { return c.sink; }) + "\n";
     if (!shown.others.empty())
-      lines += style.look.dim(row(others_name(), [](const Cells& c) { return c.others; })) + "\n";
+      lines +=
+          style.look.dim(row(others_name(), [](const KeyColumn& c) { return c.others; })) + "\n";
     if (!shown.masked.empty()) lines += style.look.dim(trimmed("  " + masked_name())) + "\n";
     if (!summary_name.empty())
-      lines += style.look.dim(row(summary_name, [](const Cells& c) { return c.summary; })) + "\n";
+      lines +=
+          style.look.dim(row(summary_name, [](const KeyColumn& c) { return c.summary; })) + "\n";
     return lines;
   }
 
@@ -107,7 +110,7 @@ private:
     const std::vector<double>& values = head.values.at(stage);
     std::vector<double> listed;
     for (std::size_t j : shown.keys) listed.push_back(values[j]);
-    Cells cells;
+    KeyColumn cells;
     cells.title = std::move(title);
     const bool is_exp = stage == Stage::exp, is_alpha = stage == Stage::weights;
     const bool naive = explanation.settings.softmax == Softmax::naive;
@@ -170,7 +173,7 @@ private:
 
   template <class Cell> std::string row(const std::string& first, const Cell& cell) const {
     std::string text = "  " + pad_right(first, labels_width);
-    for (const Cells& column : columns) text += pad_left(cell(column), column.width + 2);
+    for (const KeyColumn& column : columns) text += pad_left(cell(column), column.width + 2);
     return trimmed(text);
   }
 
@@ -178,7 +181,7 @@ private:
   std::string weight_bar(std::size_t i) const {
     if (!head.has(Stage::weights)) return "";
     std::size_t used = 2 + labels_width + 2;
-    for (const Cells& column : columns) used += column.width + 2;
+    for (const KeyColumn& column : columns) used += column.width + 2;
     if (used + 4 > style.look.width) return "";
     const std::size_t room = std::min<std::size_t>(style.look.width - used, 24);
     const std::string blocks = bar(head.values.at(Stage::weights)[shown.keys[i]], room);
@@ -189,7 +192,7 @@ private:
   const HeadExplanation& head;
   const ExplainStyle& style;
   ShownKeys shown;
-  std::vector<Cells> columns;
+  std::vector<KeyColumn> columns;
   std::vector<std::string> names;
   std::string summary_name;
   std::size_t labels_width = 0;

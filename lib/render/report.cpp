@@ -70,7 +70,7 @@ std::string_view name_of(RowForm form) {
 }
 
 /// Collects the chunks of all layers; JSON names them by number.
-class Chunks {
+class PageData {
 public:
   PageJson add(const PackedStage& stage) {
     PageJson heads = PageJson::array();
@@ -107,7 +107,7 @@ PageJson measures_of(const LayerReport& layer) {
   return list;
 }
 
-PageJson object_of(const LayerReport& layer, Chunks& chunks) {
+PageJson object_of(const LayerReport& layer, PageData& chunks) {
   PageJson stages = PageJson::object();
   for (const auto& [name, packed] : layer.stages) {
     stages[name] = chunks.add(packed);
@@ -138,7 +138,7 @@ PageJson object_of(const LayerReport& layer, Chunks& chunks) {
                   {"contributions", std::move(contributions)},
                   {"outputNorm", numbers(layer.output_norm)},
                   {"measures", measures_of(layer)}};
-  for (const VisibleKeys::Run& run : layer.visible) {
+  for (const VisibleKeys::KeyRange& run : layer.visible) {
     object["visible"].push_back(run.first);
     object["visible"].push_back(run.end);
   }
@@ -151,7 +151,7 @@ PageJson object_of(const LayerReport& layer, Chunks& chunks) {
 
 void report_page(const std::vector<LayerReport>& layers, const ReportTitle& title,
                  const Sink& sink) {
-  Chunks chunks;
+  PageData chunks;
   PageJson data{{"title", title.title}, {"program", title.program}, {"layers", PageJson::array()}};
   for (const char* name : {"viridis", "diverging"})
     for (std::uint32_t point : color_map_named(name).points)

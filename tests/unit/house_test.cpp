@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -201,6 +202,30 @@ TEST_CASE("the forward pass never sees columns, and arrays of others stay out of
       CHECK(source.mentions("#pragma once"));
     }
   }
+}
+
+TEST_CASE("what is computed at once is a batch, head, block, band or tile: no type says it in "
+          "another word",
+          "[house]") {
+  // The last word of a type's name, in the singular or plural.
+  const std::regex type(
+      R"(\b(?:struct|class|enum(?: class| struct)?|using) +(\w+)\b(?= *[{:;=]| final))");
+  const std::regex subdivision(
+      R"(\w*(Unit|Piece|Part|Strip|Cell|Chunk|Segment|Stretch|Span|Run|Slice|Panel|Portion|Section|Fragment|Slab|Stripe)s?)");
+  const std::map<std::string, std::string> reasons{
+      {"MapPanel", "a picture's panel, as in figures"}};
+  std::size_t types = 0;
+  for (const Source& source : sources_in("lib")) {
+    if (source.folder().starts_with("kernels")) continue; // the machine's own words
+    for (std::sregex_iterator it(source.code.begin(), source.code.end(), type), end; it != end;
+         ++it) {
+      const std::string name = (*it)[1];
+      ++types;
+      INFO(source.path << ": " << name);
+      CHECK((!std::regex_match(name, subdivision) || reasons.count(name) == 1));
+    }
+  }
+  CHECK(types > 200);
 }
 
 TEST_CASE("no file is longer than one wants to read", "[house]") {
