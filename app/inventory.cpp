@@ -125,7 +125,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   if (ranges) {
     const LintSubject subject = looked_at(model, loaded.id, &loaded, threads);
     inventory.findings = lint(subject);
-    for (const LintPart& part : subject.parts)
+    for (const LintTensor& part : subject.parts)
       inventory.parts.push_back(
           {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
   } else {

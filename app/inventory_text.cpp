@@ -1,6 +1,6 @@
 #include "inventory.hpp"
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 #include <algorithm>
 
@@ -9,6 +9,7 @@ namespace mha::app {
 namespace {
 
 using render::Grid;
+using render::JsonText;
 using render::Look;
 using render::visible;
 
@@ -131,30 +132,50 @@ std::string layer_text(const Inventory& inventory, const Look& look) {
   return out;
 }
 
-std::string item_json(const Inventory::Item& item) {
-  const render::NumberWriter numbers(render::Dialect::json, std::nullopt);
-  std::string shape;
-  for (std::size_t size : item.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-  std::string out = fmt::format("\"name\": {}, \"dtype\": \"{}\", \"shape\": [{}]",
-                                render::json_quoted(item.name), name_of(item.dtype), shape);
-  if (!item.range) return out;
-  out += ", \"min\": ";
-  if (item.range->finite > 0) {
-    numbers.append(out, item.range->min);
-    out += ", \"max\": ";
-    numbers.append(out, item.range->max);
-  } else {
-    out += "null, \"max\": null";
-  }
-  return out +
-         fmt::format(", \"nan\": {}, \"infinite\": {}", item.range->nan, item.range->infinite);
+void put_members(JsonText& json, const Inventory::Item& item) {
+  json.member("name", item.name).member("dtype", name_of(item.dtype));
+  json.key("shape").list(item.shape);
+  if (!item.range) return;
+  const bool any = item.range->finite > 0;
+  for (const auto& [name, number] : {std::pair("min", item.range->min), {"max", item.range->max}})
+    json.key(name), any ? json.value(number) : json.null();
+  json.member("nan", item.range->nan).member("infinite", item.range->infinite);
 }
 
-/// A list with one element a line.
-template <class List, class Text> std::string json_list(const List& list, const Text& text) {
-  std::string out;
-  for (const auto& element : list) out += (out.empty() ? "\n    " : ",\n    ") + text(element);
-  return "[" + out + (out.empty() ? "]" : "\n  ]");
+void put(JsonText& json, const Inventory::File& file) {
+  json.object([&] {
+    json.member("name", file.name).member("format", file.format);
+    json.key("scalars").object([&] {
+      for (const auto& [name, value] : file.scalars) json.member(name, value);
+    });
+    const auto add = [&](const Inventory::Item& item) {
+      json.object([&] { put_members(json, item); });
+    };
+    json.key("tensors").list(file.tensors, add, {"\n      ", "\n      ", ""});
+  });
+}
+
+void put(JsonText& json, const Inventory::Line& line) {
+  json.object([&] {
+    json.member("id", line.listing.id)
+        .member("naming", line.listing.naming)
+        .member("prefix", line.listing.prefix);
+    if (line.dims)
+      json.member("heads", line.dims->H)
+          .member("kv_heads", line.dims->H_kv)
+          .member("d_k", line.dims->d_k)
+          .member("d_v", line.dims->d_v)
+          .member("d_model", line.dims->d_out)
+          .member("dtype", name_of(line.dtype));
+  });
+}
+
+void put(JsonText& json, const Inventory::Setting& setting) {
+  json.object([&] {
+    json.member("name", setting.name)
+        .member("value", setting.value)
+        .member("from", setting.origin.empty() ? "default" : setting.origin);
+  });
 }
 
 } // namespace
@@ -186,64 +207,37 @@ std::string inventory_text(const Inventory& inventory, const Look& look) {
 }
 
 std::string inventory_json(const Inventory& inventory) {
-  using render::json_quoted;
-  const auto scalars = [](const Inventory::File& file) {
-    std::string out;
-    for (const auto& [name, value] : file.scalars)
-      out +=
-          fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_quoted(name), json_quoted(value));
-    return out;
+  JsonText json;
+  // One element a line.
+  const auto list = [&](std::string_view name, const auto& elements, const auto& add) {
+    json.key(name).list(elements, add, {"\n    ", "\n    ", "\n  "});
   };
-  std::string out =
-      "{\n  \"files\": " + json_list(inventory.files, [&](const Inventory::File& file) {
-        std::string tensors;
-        for (const Inventory::Item& item : file.tensors)
-          tensors += fmt::format("{}      {{{}}}", tensors.empty() ? "\n" : ",\n", item_json(item));
-        return fmt::format(
-            "{{\"name\": {}, \"format\": {}, \"scalars\": {{{}}}, \"tensors\": [{}]}}",
-            json_quoted(file.name), json_quoted(file.format), scalars(file), tensors);
-      });
-  out += ",\n  \"layers\": " + json_list(inventory.layers, [](const Inventory::Line& line) {
-           std::string sizes;
-           if (line.dims)
-             sizes = fmt::format(", \"heads\": {}, \"kv_heads\": {}, \"d_k\": {}, \"d_v\": {}, "
-                                 "\"d_model\": {}, \"dtype\": \"{}\"",
-                                 line.dims->H, line.dims->H_kv, line.dims->d_k, line.dims->d_v,
-                                 line.dims->d_out, name_of(line.dtype));
-           return fmt::format("{{\"id\": {}, \"naming\": {}, \"prefix\": {}{}}}",
-                              json_quoted(line.listing.id), json_quoted(line.listing.naming),
-                              json_quoted(line.listing.prefix), sizes);
-         });
-  if (inventory.headline.empty()) {
-    out += ",\n  \"layer\": null,\n  \"reason\": " + json_quoted(inventory.reason);
-  } else {
-    out += fmt::format(",\n  \"layer\": {{\"id\": {}, \"naming\": {}}}", json_quoted(inventory.id),
-                       json_quoted(inventory.naming));
-    out += ",\n  \"parts\": " + json_list(inventory.parts, [](const Inventory::SourceTensor& part) {
-             return fmt::format("{{{}, \"from\": {}}}", item_json(part.item),
-                                json_quoted(part.source));
-           });
-    out += ",\n  \"settings\": " +
-           json_list(inventory.settings, [](const Inventory::Setting& setting) {
-             return fmt::format("{{\"name\": {}, \"value\": {}, \"from\": {}}}",
-                                json_quoted(setting.name), json_quoted(setting.value),
-                                json_quoted(setting.origin.empty() ? "default" : setting.origin));
-           });
-    out +=
-        ",\n  \"stages\": " + json_list(inventory.stages, [](const auto& stage) {
-          std::string shape;
-          for (std::size_t size : stage.second)
-            shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-          return fmt::format("{{\"name\": {}, \"shape\": [{}]}}", json_quoted(stage.first), shape);
+  const auto add = [&](const auto& element) { put(json, element); };
+  json.object(
+      [&] {
+        list("files", inventory.files, add);
+        list("layers", inventory.layers, add);
+        if (inventory.headline.empty()) {
+          json.key("layer").null();
+          json.member("reason", inventory.reason);
+        } else {
+          json.key("layer").object(
+              [&] { json.member("id", inventory.id).member("naming", inventory.naming); });
+          list("parts", inventory.parts, [&](const Inventory::SourceTensor& part) {
+            json.object([&] { put_members(json, part.item), json.member("from", part.source); });
+          });
+          list("settings", inventory.settings, add);
+          list("stages", inventory.stages, [&](const auto& stage) {
+            json.object([&] { json.member("name", stage.first).key("shape").list(stage.second); });
+          });
+        }
+        list("notes", inventory.notes, [&](const std::string& note) { json.value(note); });
+        list("checks", inventory.findings, [&](const Finding& finding) {
+          json.object([&] { json.member("check", finding.check).member("text", finding.text); });
         });
-  }
-  out += ",\n  \"notes\": " +
-         json_list(inventory.notes, [](const std::string& note) { return json_quoted(note); });
-  out += ",\n  \"checks\": " + json_list(inventory.findings, [](const Finding& finding) {
-           return fmt::format("{{\"check\": {}, \"text\": {}}}", json_quoted(finding.check),
-                              json_quoted(finding.text));
-         });
-  return out + "\n}\n";
+      },
+      {"\n  ", "\n  ", "\n"});
+  return json.take() + "\n";
 }
 
 } // namespace mha::app

@@ -5,7 +5,7 @@ namespace mha::app {
 namespace {
 
 // clang-format off
-constexpr Command list[] = {
+constexpr Command every_command[] = {
   {"info", "what is in the files, which layers were recognised, the settings in force", declare_info},
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
   {"show", "an overview of all steps, or the numbers of some", declare_show, true},
@@ -25,12 +25,12 @@ constexpr Command list[] = {
 } // namespace
 
 std::span<const Command> commands() {
-  return list;
+  return every_command;
 }
 
 const Command& command_named(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Command& command : list) {
+  for (const Command& command : every_command) {
     if (command.name == name) return command;
     names.push_back(command.name);
   }
@@ -39,7 +39,7 @@ const Command& command_named(std::string_view name) {
 
 std::vector<Declared> declared_commands() {
   std::vector<Declared> all;
-  for (const Command& command : list) {
+  for (const Command& command : every_command) {
     Cli cli{std::string(command.name)};
     Run run = command.declare(cli);
     all.push_back({&command, std::move(cli), std::move(run)});

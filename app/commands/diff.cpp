@@ -8,6 +8,8 @@
 #include <mha/layer/graph.hpp>
 #include <mha/render/diff.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>

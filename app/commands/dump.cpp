@@ -40,7 +40,7 @@ private:
   struct File {
     std::vector<Share> shares;
     io::Output output;
-    std::vector<io::ElementRuns> runs; ///< of each item: what this part has of it
+    std::vector<io::ElementRanges> runs; ///< of each item: what this part has of it
     std::unique_ptr<io::Writer> writer;
   };
   using Files = std::vector<std::pair<std::string, File>>;
@@ -173,7 +173,8 @@ Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) con
 void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   require_axes(loaded.layer, wanted, selection);
-  for (PlannedFile& planned : planned_files(output.path, loaded, selection, wanted, !stages.empty())) {
+  for (PlannedFile& planned :
+       planned_files(output.path, loaded, selection, wanted, !stages.empty())) {
     auto file = std::find_if(files.begin(), files.end(),
                              [&](const auto& entry) { return entry.first == planned.path; });
     if (file == files.end()) file = files.emplace(files.end(), planned.path, File{});

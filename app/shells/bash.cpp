@@ -10,7 +10,7 @@ namespace mha::app {
 namespace {
 
 /// Where the cursor stands, and how words are offered.
-constexpr std::string_view start =
+constexpr std::string_view bash_start =
     R"(# bash completion of mha-inspect: made by `mha-inspect completion bash`.
 
 _mha_inspect() {
@@ -36,7 +36,7 @@ _mha_inspect() {
   local options= offer=files words=
 )";
 
-constexpr std::string_view finish = R"(
+constexpr std::string_view bash_finish = R"(
   if [[ $word == -* && $offer != words && $offer != nothing && -z $kept ]]; then
     offer=words words=$options
   fi
@@ -116,7 +116,7 @@ std::string bash_script(const std::vector<Declared>& commands) {
   std::vector<std::string> names;
   names.reserve(commands.size());
   for (const Declared& declared : commands) names.push_back(declared.cli.command());
-  std::string out(start);
+  std::string out(bash_start);
   out += fmt::format("  local stages={}\n", quoted(joined(stage_words())));
   out += fmt::format("  local commands={}\n", quoted(joined(names)));
   out += "  case $command in\n";
@@ -124,7 +124,7 @@ std::string bash_script(const std::vector<Declared>& commands) {
   out += "    help) offer=words words=$commands ;;\n";
   for (const Declared& declared : commands) out += command_branch(declared);
   out += "  esac\n";
-  return out + std::string(finish);
+  return out + std::string(bash_finish);
 }
 
 } // namespace mha::app

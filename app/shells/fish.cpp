@@ -23,7 +23,7 @@ std::string option_names(const Option& option) {
 }
 
 /// What completes the value: -x takes nothing but these words, -r files.
-std::string action(const Option& option) {
+std::string fish_action(const Option& option) {
   if (option.is_flag()) return "";
   switch (option.completes) {
   case Completes::files:
@@ -66,7 +66,7 @@ std::string fish_script(const std::vector<Declared>& commands) {
     if (!cli.positional_choices().empty())
       line(inside, " -f -a " + literal(joined(cli.positional_choices())), cli.positional_name());
     for (const Option& option : cli.options()) {
-      line(inside, option_names(option) + action(option), brief(option.help));
+      line(inside, option_names(option) + fish_action(option), brief(option.help));
       if (!option.off.empty())
         line(inside, " -l " + option.off.substr(2), "the opposite of " + option.name);
     }

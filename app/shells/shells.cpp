@@ -8,7 +8,7 @@ namespace mha::app {
 
 namespace {
 
-constexpr Shell list[] = {
+constexpr Shell every_shell[] = {
     {"bash", "bash-completion/completions/mha-inspect", bash_script},
     {"zsh", "zsh/site-functions/_mha-inspect", zsh_script},
     {"fish", "fish/vendor_completions.d/mha-inspect.fish", fish_script},
@@ -17,13 +17,13 @@ constexpr Shell list[] = {
 } // namespace
 
 std::span<const Shell> shells() {
-  return list;
+  return every_shell;
 }
 
 const Shell& shell_named(std::string_view name) {
-  const auto found = std::find_if(std::begin(list), std::end(list),
+  const auto found = std::find_if(std::begin(every_shell), std::end(every_shell),
                                   [&](const Shell& shell) { return shell.name == name; });
-  if (found == std::end(list)) fail("no shell is called '{}'", name);
+  if (found == std::end(every_shell)) fail("no shell is called '{}'", name);
   return *found;
 }
 

@@ -27,7 +27,7 @@ std::string named(std::string_view name) {
 }
 
 /// What completes the value of an option.
-std::string action(const Option& option) {
+std::string zsh_action(const Option& option) {
   switch (option.completes) {
   case Completes::nothing:
     return " ";
@@ -49,7 +49,7 @@ void specify(std::string& out, const Option& option) {
           : fmt::format("({}{}{})", option.name, option.letter.empty() ? "" : " ", option.letter);
   const auto line = [&](const std::string& name, std::string_view ending, bool takes_value) {
     std::string spec = others + name + std::string(ending) + "[" + described(option.help) + "]";
-    if (takes_value) spec += ":" + named(option.value_name) + ":" + action(option);
+    if (takes_value) spec += ":" + named(option.value_name) + ":" + zsh_action(option);
     out += "        " + quoted(spec) + "\n";
   };
   const bool value = !option.is_flag();
@@ -74,7 +74,7 @@ void add_command(std::string& out, const Declared& declared) {
   out += "      )\n      ;;\n";
 }
 
-constexpr std::string_view start = R"(#compdef mha-inspect
+constexpr std::string_view zsh_start = R"(#compdef mha-inspect
 # zsh completion of mha-inspect: made by `mha-inspect completion zsh`.
 
 _mha_inspect_source() { # a file, or NAME=FILE
@@ -84,7 +84,7 @@ _mha_inspect_source() { # a file, or NAME=FILE
 
 )";
 
-constexpr std::string_view finish = R"(  esac
+constexpr std::string_view zsh_finish = R"(  esac
   _arguments -s -S $specs
 }
 
@@ -98,7 +98,7 @@ fi
 } // namespace
 
 std::string zsh_script(const std::vector<Declared>& commands) {
-  std::string out(start);
+  std::string out(zsh_start);
   out += "_mha_inspect_stages() {\n  _sequence compadd - " + joined(stage_words()) + "\n}\n\n";
   out += "_mha_inspect_commands() {\n  local -a commands\n  commands=(\n";
   for (const Declared& declared : commands)
@@ -120,7 +120,7 @@ std::string zsh_script(const std::vector<Declared>& commands) {
     help) specs=('1:command:_mha_inspect_commands') ;;
 )";
   for (const Declared& declared : commands) add_command(out, declared);
-  return out + std::string(finish);
+  return out + std::string(zsh_finish);
 }
 
 } // namespace mha::app

@@ -55,29 +55,29 @@ bool shows_masks(Stage stage) {
          stage == Stage::logsumexp;
 }
 
-/// The largest error of some elements, and where.
-struct Worst {
-  double abs = 0, rel = 0, ours = 0, theirs = 0;
-  std::size_t index = 0; ///< in the reference's memory
-  bool any = false;
-
-  void add(double error, double relative, double a, double r, std::size_t at) {
-    if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
-    rel = std::max(rel, relative);
-    any = true;
-  }
-  void add(const Worst& other) {
-    if (!other.any) return;
-    if (!any || other.abs > abs)
-      abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
-    rel = std::max(rel, other.rel);
-    any = true;
-  }
-};
-
 } // namespace
 
 struct Comparison::Partial {
+  /// The largest error of some elements, and where.
+  struct Worst {
+    double abs = 0, rel = 0, ours = 0, theirs = 0;
+    std::size_t index = 0; ///< in the reference's memory
+    bool any = false;
+
+    void add(double error, double relative, double a, double r, std::size_t at) {
+      if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
+      rel = std::max(rel, relative);
+      any = true;
+    }
+    void add(const Worst& other) {
+      if (!other.any) return;
+      if (!any || other.abs > abs)
+        abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
+      rel = std::max(rel, other.rel);
+      any = true;
+    }
+  };
+
   bool same_bits = true;
   std::size_t count = 0, mismatched = 0;
   Worst all, wrong; ///< of every element, of those that disagree
@@ -167,22 +167,22 @@ double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t 
   return sum;
 }
 
-/// A run of elements of both sides.
-template <class A, class R> struct Run {
+/// Elements of both sides.
+template <class A, class R> struct Elements {
   const A* ours;
   std::ptrdiff_t our_step;
   const R* theirs; ///< the whole tensor
   std::size_t first, step, count;
 };
 
-/// Compares a run; both_masked(i) says whether the layer masks element i.
+/// Compares them; both_masked(i) says whether the layer masks element i.
 template <class A, class R, class Partial, class Masked>
-void compare_run(const Run<A, R>& run, Tolerance tolerance, DType bits, bool masks,
-                 const Masked& both_masked, Partial& to) {
-  for (std::size_t i = 0; i < run.count; ++i) {
-    const std::size_t at = run.first + i * run.step;
-    const double a = static_cast<double>(run.ours[static_cast<std::ptrdiff_t>(i) * run.our_step]),
-                 r = static_cast<double>(run.theirs[at]);
+void compare_elements(const Elements<A, R>& some, Tolerance tolerance, DType bits, bool masks,
+                      const Masked& both_masked, Partial& to) {
+  for (std::size_t i = 0; i < some.count; ++i) {
+    const std::size_t at = some.first + i * some.step;
+    const double a = static_cast<double>(some.ours[static_cast<std::ptrdiff_t>(i) * some.our_step]),
+                 r = static_cast<double>(some.theirs[at]);
     if (to.same_bits && !same_bits(a, r, bits)) to.same_bits = false;
     const bool finite = std::isfinite(a) && std::isfinite(r);
     if (masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
@@ -199,7 +199,7 @@ void compare_run(const Run<A, R>& run, Tolerance tolerance, DType bits, bool mas
     ++to.mismatched;
     to.wrong.add(error, r == 0.0 ? infinity : relative, a, r, at);
   }
-  to.count += run.count;
+  to.count += some.count;
 }
 
 } // namespace
@@ -227,19 +227,20 @@ void Comparison::observe(const Block& block) {
         const std::size_t head = block.head + h, columns = width / head_parts;
         for (std::size_t i = 0; i < n; ++i) {
           const std::size_t token = block.token + i;
-          Run<A, R> run{};
-          run.ours = reinterpret_cast<const A*>(block.values.data) +
-                     (with_heads ? static_cast<std::ptrdiff_t>(h) * strides(0) : 0) +
-                     static_cast<std::ptrdiff_t>(i) * strides(tokens) +
-                     (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(tokens + 1));
-          run.our_step = rows ? 1 : strides(tokens + 1);
-          run.theirs = theirs;
-          run.step = rows ? 1 : stride(tokens + 1);
-          run.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
-                      token * stride(tokens) + part * columns * run.step;
-          run.count = columns;
-          compare_run(
-              run, target->tolerance, target->bits, masks,
+          Elements<A, R> some{};
+          some.ours =
+              reinterpret_cast<const A*>(block.values.data) +
+              (with_heads ? static_cast<std::ptrdiff_t>(h) * strides(0) : 0) +
+              static_cast<std::ptrdiff_t>(i) * strides(tokens) +
+              (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(tokens + 1));
+          some.our_step = rows ? 1 : strides(tokens + 1);
+          some.theirs = theirs;
+          some.step = rows ? 1 : stride(tokens + 1);
+          some.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
+                       token * stride(tokens) + part * columns * some.step;
+          some.count = columns;
+          compare_elements(
+              some, target->tolerance, target->bits, masks,
               [&](std::size_t j) {
                 return !rows && is_mask(added_mask(layer_, block.batch, head, token, j));
               },
@@ -277,7 +278,7 @@ Difference Comparison::of(Stage stage) const {
   const auto of_interest = [](const Partial& part) {
     return part.mismatched > 0 ? part.wrong : part.all;
   };
-  const Worst worst = of_interest(total);
+  const Partial::Worst worst = of_interest(total);
   result.max_abs = worst.abs, result.max_rel = worst.rel;
   result.ours = worst.ours, result.theirs = worst.theirs;
   const Shape& shape = target->value.shape();

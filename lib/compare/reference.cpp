@@ -8,6 +8,8 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

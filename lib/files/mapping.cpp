@@ -10,7 +10,7 @@ namespace mha::io {
 
 namespace {
 
-SignalList<Mapping::Range>& list() {
+SignalList<Mapping::Range>& mapped_ranges() {
   static auto* all = new SignalList<Mapping::Range>; // a handler may run when statics are gone
   return *all;
 }
@@ -18,7 +18,7 @@ SignalList<Mapping::Range>& list() {
 } // namespace
 
 Mapping::Mapping(const std::byte* start, std::size_t size, const std::string& name)
-    : place_(list().add(
+    : place_(mapped_ranges().add(
           std::make_unique<Range>(
               Range{start, size, fmt::format("{}: became shorter while it was read", shown(name))})
               .release())) {}
@@ -30,7 +30,7 @@ Mapping::~Mapping() {
 const char* shortened_file_at(const void* address) noexcept {
   const char* message = nullptr;
   const auto* at = static_cast<const std::byte*>(address);
-  list().for_each([&](SignalList<Mapping::Range>::Place& place) {
+  mapped_ranges().for_each([&](SignalList<Mapping::Range>::Place& place) {
     const Mapping::Range* range = place.thing.load();
     if (range && !std::less<>()(at, range->start) && at < range->start + range->size)
       message = range->message.c_str();

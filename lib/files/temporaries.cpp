@@ -12,7 +12,7 @@ namespace {
 
 using Name = Temporary::Name;
 
-SignalList<Name>& list() {
+SignalList<Name>& unfinished() {
   static auto* all = new SignalList<Name>; // a handler may run when statics are gone
   return *all;
 }
@@ -31,7 +31,7 @@ void remove(const Name& name) noexcept {
 } // namespace
 
 Temporary::Temporary(const std::string& path, Kind kind)
-    : place_(&list().add(std::make_unique<Name>(Name{path, kind}).release())) {}
+    : place_(&unfinished().add(std::make_unique<Name>(Name{path, kind}).release())) {}
 
 Temporary& Temporary::operator=(Temporary&& other) noexcept {
   std::swap(place_, other.place_);
@@ -73,7 +73,7 @@ void remove_temporaries() noexcept {
     bool more = true; // folders within folders go from the inside out
     while (more) {
       more = false;
-      list().for_each([&](SignalList<Name>::Place& place) {
+      unfinished().for_each([&](SignalList<Name>::Place& place) {
         const Name* name = place.thing.load();
         if (!name || name->kind != kind) return;
         if (kind == Temporary::Kind::folder && ::rmdir(name->path.c_str()) != 0) return;

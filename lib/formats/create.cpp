@@ -3,6 +3,8 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include <sys/stat.h>

@@ -10,6 +10,8 @@
 #include <mha/formats/open.hpp>
 #include <mha/formats/safetensors.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>

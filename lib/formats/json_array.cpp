@@ -17,7 +17,7 @@ constexpr std::size_t unknown = std::numeric_limits<std::size_t>::max();
 
 /// Numbers of 8 bytes whose count nobody knows yet: pieces of up to 1 MiB, gathered at the end one
 /// after the other, so that they never take twice their memory.
-class Pieces {
+class GrowingNumbers {
 public:
   void add(std::uint64_t bits) {
     if (used_ == pieces_size_) grow();
@@ -171,7 +171,7 @@ private:
 
   JsonScanner& scanner_;
   JsonNumbers kind_;
-  Pieces pieces_;
+  GrowingNumbers pieces_;
   std::array<std::size_t, most_axes> lengths_{}; // of the axes, as far as they are known
   std::uint32_t axes_ = 0;
   std::size_t rank_ = unknown; // known from the first number on

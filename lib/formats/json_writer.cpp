@@ -6,6 +6,8 @@
 #include <mha/formats/json.hpp>
 #include <mha/system/limits.hpp>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <set>

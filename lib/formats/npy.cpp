@@ -13,10 +13,10 @@ namespace mha::io {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t most_header = std::size_t{1} << 16;
+constexpr std::size_t most_npy_header = std::size_t{1} << 16;
 constexpr std::size_t most_texts = std::size_t{1} << 22;
 constexpr std::size_t most_empty_texts = 1 << 16; // which no byte of the file stands behind
-constexpr std::size_t most_axes = 32;
+constexpr std::size_t most_npy_axes = 32;
 constexpr bool little_machine = std::endian::native == std::endian::little;
 
 [[noreturn]] void fail_void(const NpyPlace& place) {
@@ -37,13 +37,13 @@ std::optional<DType> dtype_of_code(std::string_view code) {
 
 /// Element type from a descr such as "<f4"; sets dtype or text fields. Returns an element's bytes.
 std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& header) {
-  const auto unknown = [&]() -> std::size_t {
+  const auto refuse = [&]() -> std::size_t {
     fail("{}: dtype '{}' is not read: save it as float32, float64, an integer or bool", place.where,
          shown(descr));
   };
-  if (descr.size() < 2) return unknown();
+  if (descr.size() < 2) return refuse();
   const char order = descr[0];
-  if (std::string_view("<>|=").find(order) == std::string_view::npos) return unknown();
+  if (std::string_view("<>|=").find(order) == std::string_view::npos) return refuse();
   header.swapped = (order == '<' && !little_machine) || (order == '>' && little_machine);
   const std::string_view code = descr.substr(1);
 
@@ -68,14 +68,14 @@ std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& h
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), width);
     if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size() ||
         width > (1u << 28))
-      return unknown();
+      return refuse();
     header.is_text = true;
     header.wide_text = code[0] == 'U';
     header.text_width = width;
     return header.wide_text ? std::size_t{width} * 4 : width;
   }
   const std::optional<DType> dtype = dtype_of_code(code);
-  if (!dtype) return unknown();
+  if (!dtype) return refuse();
   header.dtype = *dtype;
   return size_of(*dtype);
 }
@@ -156,8 +156,9 @@ std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::
   if (length > size - start)
     fail("{}: cut short: the NPY header claims {} bytes, {} are left", place.where, length,
          size - start);
-  if (length > most_header)
-    fail("{}: an NPY header of {} bytes; at most {} are read", place.where, length, most_header);
+  if (length > most_npy_header)
+    fail("{}: an NPY header of {} bytes; at most {} are read", place.where, length,
+         most_npy_header);
   return start + length;
 }
 
@@ -172,8 +173,8 @@ NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t
   const std::size_t element = set_type(place, literal.descr, header);
   header.fortran = literal.fortran;
   header.shape = literal.shape;
-  if (header.shape.size() > most_axes)
-    fail("{}: {} axes; at most {} are read", place.where, header.shape.size(), most_axes);
+  if (header.shape.size() > most_npy_axes)
+    fail("{}: {} axes; at most {} are read", place.where, header.shape.size(), most_npy_axes);
 
   const std::optional<std::uint64_t> bytes = bytes_of(header.shape, element);
   const std::uint64_t left = size - header.offset;

@@ -4,6 +4,8 @@
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_scanner.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors are mapped as they lie");
 
 constexpr std::uint64_t most_header = 100'000'000; // as the reference implementation
-constexpr std::size_t most_axes = 32;
+constexpr std::size_t most_safetensors_axes = 32;
 
 constexpr std::pair<std::string_view, DType> dtypes[] = {
     {"F64", DType::f64},     {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},
@@ -119,7 +121,8 @@ private:
     scanner_.expect('[', "a list of numbers");
     if (scanner_.accept(']')) return list;
     do {
-      if (list.size() == most_axes) scanner_.refuse(fmt::format("more than {} axes", most_axes));
+      if (list.size() == most_safetensors_axes)
+        scanner_.refuse(fmt::format("more than {} axes", most_safetensors_axes));
       list.push_back(scanner_.integer<std::uint64_t>(what));
     } while (scanner_.accept(','));
     scanner_.expect(']', "',' or ']'");

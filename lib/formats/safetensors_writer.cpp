@@ -4,6 +4,8 @@
 #include <mha/formats/json.hpp>
 #include <mha/formats/safetensors.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>

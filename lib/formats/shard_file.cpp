@@ -3,6 +3,8 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -26,10 +28,10 @@ Tensor numbers(Shape shape, const std::vector<std::int64_t>& values) {
   return tensor;
 }
 
-class PartWriter : public Writer {
+class ShardWriter : public Writer {
 public:
-  PartWriter(const std::string& path, std::string_view format, const Output& whole,
-             std::vector<ElementRuns> runs, const ShardInfo& info)
+  ShardWriter(const std::string& path, std::string_view format, const Output& whole,
+              std::vector<ElementRanges> runs, const ShardInfo& info)
       : runs_(std::move(runs)) {
     Output output;
     output.scalars.emplace_back(part_key, fmt::format("{}/{}", info.index + 1, info.count));
@@ -66,7 +68,7 @@ public:
   void write(std::size_t item, std::size_t offset, const std::byte* data,
              std::size_t count) override {
     if (count == 0) return;
-    const ElementRuns& runs = runs_.at(item);
+    const ElementRanges& runs = runs_.at(item);
     const auto after = std::upper_bound(runs.begin(), runs.end(),
                                         std::pair(offset, std::numeric_limits<std::size_t>::max()));
     const std::size_t run = static_cast<std::size_t>(after - runs.begin()) - 1;
@@ -78,13 +80,13 @@ public:
   void finish() override { writer_->finish(); }
 
 private:
-  std::vector<ElementRuns> runs_;
+  std::vector<ElementRanges> runs_;
   std::vector<std::vector<std::size_t>> starts_; ///< of the runs, in the part
   std::unique_ptr<Writer> writer_;
 };
 
 /// A part file that was read.
-struct ReadPart {
+struct ReadShard {
   const Contents* contents = nullptr;
   std::size_t index = 0, count = 0;
   std::string run;
@@ -95,11 +97,11 @@ struct ReadPart {
   fail("{}: damaged part of a dump: {}; make it again", shown(contents.name), what);
 }
 
-ReadPart read_part(const Contents& contents) {
+ReadShard read_part(const Contents& contents) {
   if (!is_shard(contents))
     fail("{}: no part of a dump (made by `dump --part I/N`), and so not to be joined with one",
          shown(contents.name));
-  ReadPart part{&contents, 0, 0, text_of(contents, run_key), {}};
+  ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
   const std::string text = text_of(contents, part_key);
   const char* end = text.data() + text.size();
   const auto first = std::from_chars(text.data(), end, part.index);
@@ -146,13 +148,13 @@ Item item_of(const Contents& contents, const std::string& name) {
 }
 
 /// In their order, one of each, all of one run.
-std::vector<ReadPart> sorted(const std::vector<Contents>& files) {
-  std::vector<ReadPart> parts;
+std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
+  std::vector<ReadShard> parts;
   for (const Contents& contents : files) parts.push_back(read_part(contents));
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const ReadPart& a, const ReadPart& b) { return a.index < b.index; });
-  const ReadPart& first = parts[0];
-  for (const ReadPart& part : parts) {
+                   [](const ReadShard& a, const ReadShard& b) { return a.index < b.index; });
+  const ReadShard& first = parts[0];
+  for (const ReadShard& part : parts) {
     if (part.count != first.count)
       fail("{} is one of {} parts, {} one of {}: these do not belong together",
            shown(part.contents->name), part.count, shown(first.contents->name), first.count);
@@ -180,7 +182,7 @@ std::vector<ReadPart> sorted(const std::vector<Contents>& files) {
   return parts;
 }
 
-void write_part(const ReadPart& part, std::size_t item, const Item& whole, Writer& writer) {
+void write_part(const ReadShard& part, std::size_t item, const Item& whole, Writer& writer) {
   const Contents& contents = *part.contents;
   const std::vector<std::size_t> runs = sizes_in(contents, whole.name + ".runs", 2);
   const Tensor values = entry_of(contents, whole.name).read();
@@ -200,13 +202,13 @@ void write_part(const ReadPart& part, std::size_t item, const Item& whole, Write
 } // namespace
 
 std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view format,
-                                     const Output& whole, std::vector<ElementRuns> runs,
+                                     const Output& whole, std::vector<ElementRanges> runs,
                                      const ShardInfo& info) {
   const std::string extension = format.empty() ? extension_of(path) : "." + std::string(format);
   if (extension != ".npz" && extension != ".safetensors")
     fail("{}: a part is written as .npz or .safetensors; `convert` joins the parts into any format",
          path == "-" ? "standard output" : shown(path));
-  return std::make_unique<PartWriter>(path, format, whole, std::move(runs), info);
+  return std::make_unique<ShardWriter>(path, format, whole, std::move(runs), info);
 }
 
 bool is_shard(const Contents& contents) {
@@ -219,11 +221,11 @@ std::string shard_title(const Contents& contents) {
 
 void join_shards(const std::vector<Contents>& files, const std::string& path,
                  std::string_view format) {
-  const std::vector<ReadPart> parts = sorted(files);
+  const std::vector<ReadShard> parts = sorted(files);
   Output output;
   for (const std::string& name : parts[0].items)
     output.items.push_back(item_of(*parts[0].contents, name));
-  for (const ReadPart& part : parts)
+  for (const ReadShard& part : parts)
     for (const Item& item : output.items) {
       const Item other = item_of(*part.contents, item.name);
       if (other.dtype != item.dtype || other.shape != item.shape)
@@ -235,14 +237,14 @@ void join_shards(const std::vector<Contents>& files, const std::string& path,
   // Nothing is made for a size that a header merely claims.
   for (const Item& item : output.items) {
     std::size_t held = 0;
-    for (const ReadPart& part : parts) held += count_of(entry_of(*part.contents, item.name).shape);
+    for (const ReadShard& part : parts) held += count_of(entry_of(*part.contents, item.name).shape);
     if (held != count_of(item.shape))
       fail("{} has {} elements, and its parts hold {}: a part is damaged; make the parts again",
            shown(item.name), count_of(item.shape), held);
   }
   const std::unique_ptr<Writer> writer = create(path, format, output);
   for (std::size_t i = 0; i < output.items.size(); ++i)
-    for (const ReadPart& part : parts) write_part(part, i, output.items[i], *writer);
+    for (const ReadShard& part : parts) write_part(part, i, output.items[i], *writer);
   writer->finish();
 }
 

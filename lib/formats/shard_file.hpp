@@ -20,13 +20,13 @@ struct ShardInfo {
 };
 
 /// Elements of a whole: (offset, count), in order, none touching the next.
-using ElementRuns = std::vector<std::pair<std::size_t, std::size_t>>;
+using ElementRanges = std::vector<std::pair<std::size_t, std::size_t>>;
 
 /// A writer that takes the elements of `whole` that lie in `runs` (one entry an item), at their
 /// offsets in the whole. `path` and `format` as for create(). Throws Error for a format that cannot
 /// hold a part.
 std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view format,
-                                     const Output& whole, std::vector<ElementRuns> runs,
+                                     const Output& whole, std::vector<ElementRanges> runs,
                                      const ShardInfo& info);
 
 /// Whether a file is a part of a dump.

@@ -9,6 +9,8 @@
 namespace mha {
 namespace {
 
+const Bf16x3Kernels* kernels_for_tests = nullptr;
+
 template <class T> struct Available {
   std::array<const Kernels<T>*, 3> tables{};
   std::size_t count = 0;
@@ -37,7 +39,12 @@ template <class T> std::span<const Kernels<T>* const> available_kernels() {
   return {available.tables.data(), available.count};
 }
 
+void set_bf16x3_kernels(const Bf16x3Kernels* kernels) {
+  kernels_for_tests = kernels;
+}
+
 const Bf16x3Kernels* bf16x3_kernels() {
+  if (kernels_for_tests) return kernels_for_tests;
 #if defined(__x86_64__)
   static const Bf16x3Kernels* const found = runs_amx() ? &amx_bf16x3 : nullptr;
   return found;

@@ -16,7 +16,9 @@ inline constexpr const char* lapack_package = "liblapack3";
 bool has_lapack();
 
 /// The singular values of a matrix, largest first: min(rows, columns) of them. Nothing if an
-/// element is not finite, or where LAPACK is missing. Safe to call from several threads.
+/// element is not finite, or where LAPACK is missing. Safe to call from several threads. While it
+/// runs, an OpenBLAS in LAPACK's place uses one thread a call; afterwards the host's setting is as
+/// it was.
 std::optional<std::vector<double>> singular_values(Matrix<const double> matrix);
 
 } // namespace mha

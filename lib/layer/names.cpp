@@ -7,7 +7,7 @@ namespace mha {
 namespace {
 
 // clang-format off
-const TensorInfo table[] = {
+const TensorInfo tensor_table[] = {
   {"X", "BTC", "(B,) T, d_model", "the input; queries come from it", "hidden_states", true},
   {"X_kv", "BSC", "(B,) S, d_in", "the source of keys and values where it is not X", "encoder_hidden_states", true},
   {"X_k", "BSC", "(B,) S, d_in", "the source of keys alone", "", true},
@@ -48,11 +48,11 @@ const TensorInfo table[] = {
 } // namespace
 
 std::span<const TensorInfo> tensor_names() {
-  return table;
+  return tensor_table;
 }
 
 const TensorInfo* find_tensor_name(std::string_view name) {
-  for (const TensorInfo& info : table)
+  for (const TensorInfo& info : tensor_table)
     if (info.name == name || (!info.aliases.empty() && info.aliases == name)) return &info;
   return nullptr;
 }

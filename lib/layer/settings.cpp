@@ -163,7 +163,7 @@ template <auto Member> std::string load_word(const Settings& s) {
 
 using S = Settings;
 // clang-format off
-const SettingInfo table[] = {
+const SettingInfo setting_table[] = {
   {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
   {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
@@ -202,11 +202,11 @@ const SettingInfo table[] = {
 } // namespace
 
 std::span<const SettingInfo> settings_table() {
-  return table;
+  return setting_table;
 }
 
 const SettingInfo* find_setting(std::string_view name) {
-  for (const SettingInfo& info : table)
+  for (const SettingInfo& info : setting_table)
     if (info.name == name || (!info.alias.empty() && info.alias == name)) return &info;
   return nullptr;
 }
@@ -216,7 +216,7 @@ void set(Settings& settings, std::string_view name, std::string_view text,
   const SettingInfo* info = find_setting(name);
   if (!info) {
     std::vector<std::string_view> names;
-    for (const SettingInfo& candidate : table) names.push_back(candidate.name);
+    for (const SettingInfo& candidate : setting_table) names.push_back(candidate.name);
     fail("{}: no setting is called '{}'{}", origin, name, did_you_mean(name, names));
   }
   try {

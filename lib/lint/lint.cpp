@@ -3,6 +3,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/lint/lint_masks.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,15 +13,15 @@ namespace mha {
 
 namespace {
 
-const LintPart* find(const LintSubject& subject, std::string_view name) {
+const LintTensor* find(const LintSubject& subject, std::string_view name) {
   const auto at = std::find_if(subject.parts.begin(), subject.parts.end(),
-                               [&](const LintPart& part) { return part.name == name; });
+                               [&](const LintTensor& part) { return part.name == name; });
   return at == subject.parts.end() ? nullptr : &*at;
 }
 
 /// W_qkv holds queries', keys' and values' columns: three equal parts only where H_kv = H.
 void find_thirds(const LintSubject& subject, Texts& texts) {
-  const LintPart* fused = find(subject, "W_qkv");
+  const LintTensor* fused = find(subject, "W_qkv");
   if (!fused || fused->tensor.rank() != 2) return;
   const bool columns = subject.loaded && subject.loaded->layer.settings.columns;
   const std::size_t width = fused->tensor.shape()[columns ? 0 : 1];
@@ -65,7 +67,7 @@ bool may_be_infinite(std::string_view name) {
 }
 
 void find_not_finite(const LintSubject& subject, Texts& texts) {
-  for (const LintPart& part : subject.parts) {
+  for (const LintTensor& part : subject.parts) {
     const Summary& s = part.summary;
     const std::size_t infinite = may_be_infinite(part.name) ? 0 : s.infinite;
     if (s.nan + infinite == 0) continue;
@@ -93,7 +95,7 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
   const Layer& layer = subject.loaded->layer;
   if (!layer.has_given(Stage::weights) || !layer.sinks.empty()) return;
   const Tensor& weights = layer.given[index_of(Stage::weights)]; // B, H, T, S
-  const LintPart* part = find(subject, name_of(Stage::weights));
+  const LintTensor* part = find(subject, name_of(Stage::weights));
   const bool half = part && size_of(part->tensor.dtype()) == 2;
   const double bound = half ? 2e-2 : 1e-3; // S roundings
   const std::size_t S = layer.dims.S_all, rows = S == 0 ? 0 : weights.count() / S;

@@ -9,7 +9,7 @@
 namespace mha {
 
 /// A tensor of the layer under its canonical name, as it was read.
-struct LintPart {
+struct LintTensor {
   std::string name;   ///< "W_q"
   std::string source; ///< "data/layer.npz: W_q"
   Tensor tensor;
@@ -18,7 +18,7 @@ struct LintPart {
 
 /// What the checks look at.
 struct LintSubject {
-  std::vector<LintPart> parts;
+  std::vector<LintTensor> parts;
   const LoadedLayer* loaded = nullptr; ///< nullptr where the layer could not be made
   std::size_t threads = 0;
 };

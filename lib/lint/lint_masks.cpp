@@ -91,7 +91,7 @@ std::vector<std::size_t> masked_rows(const Layer& layer, std::size_t b, std::siz
 
 /// GPT-2's `attn.bias` is a buffer: the lower triangle of ones that its causal mask is made of.
 void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
-  for (const LintPart& part : subject.parts) {
+  for (const LintTensor& part : subject.parts) {
     if (part.name != "bias" || !is_square_map(part.tensor)) continue;
     if (!only_zeros_and_ones(part.tensor)) continue;
     if (has_pattern(part.tensor, [](std::size_t i, std::size_t j) { return j <= i; }))

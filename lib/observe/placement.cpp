@@ -84,13 +84,13 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
 
   // The same runs in every row: looked for once.
   const Chosen& along = chosen[inner];
-  struct AxisRun {
+  struct IndexRange {
     std::size_t first = 0, count = 0;
     bool contiguous = true;
   };
-  std::vector<AxisRun> pieces;
+  std::vector<IndexRange> pieces;
   for (std::size_t i = 0; i < along.to.size(); i += pieces.back().count) {
-    AxisRun& piece = pieces.emplace_back(AxisRun{i, 1, true});
+    IndexRange& piece = pieces.emplace_back(IndexRange{i, 1, true});
     for (std::size_t& n = piece.count; i + n < along.to.size(); ++n) {
       if (along.to[i + n] != along.to[i] + n) break;
       piece.contiguous = piece.contiguous && along.from[i + n] == along.from[i] + n;
@@ -119,17 +119,17 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
   }
 }
 
-void Placement::scatter(const Block& block, const Run& run) const {
+void Placement::scatter(const Block& block, const Put& put) const {
   const std::size_t element = size_of(block.values.dtype);
   std::vector<std::byte> gathered;
   cut(block, [&](std::size_t to, std::size_t begin, const std::size_t* from, std::size_t n,
                  bool contiguous) {
     const std::byte* source = block.values.data + begin * element;
-    if (contiguous) return run(to, source + from[0] * element, n);
+    if (contiguous) return put(to, source + from[0] * element, n);
     gathered.resize(n * element);
     for (std::size_t j = 0; j < n; ++j)
       std::memcpy(gathered.data() + j * element, source + from[j] * element, element);
-    run(to, gathered.data(), n);
+    put(to, gathered.data(), n);
   });
 }
 

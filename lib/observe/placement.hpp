@@ -22,9 +22,9 @@ public:
 
   /// Called with a contiguous run of the result: its offset in elements, its elements (of the
   /// layer's dtype), their number.
-  using Run = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
+  using Put = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
   /// Cuts the selected part of a block into runs. Thread-safe.
-  void scatter(const Block& block, const Run& run) const;
+  void scatter(const Block& block, const Put& put) const;
   /// The runs of the result that the pieces of a plan fill, in order and joined where they touch:
   /// (offset, count) in elements. Before anything is computed.
   std::vector<std::pair<std::size_t, std::size_t>> filled_by(const Layer& layer,

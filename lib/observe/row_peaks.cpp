@@ -117,7 +117,7 @@ std::optional<PackedStage> RowPeaks::largest(std::size_t limit) const {
 VisibleKeys::VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch)
     : numbers_(std::move(heads)),
       batch_(batch),
-      heads_(numbers_.size(), std::vector<Run>(layer.dims.T)) {}
+      heads_(numbers_.size(), std::vector<KeyRange>(layer.dims.T)) {}
 
 void VisibleKeys::observe(const Block& block) {
   const std::size_t place = place_of(block, numbers_);
@@ -128,11 +128,11 @@ void VisibleKeys::observe(const Block& block) {
     constexpr T hidden = -std::numeric_limits<T>::infinity();
     std::size_t visible = 0, first = 0, end = keys;
     for (std::size_t k = 0; k < keys; ++k) visible += row[k] != hidden;
-    if (visible == 0) return Run{};
+    if (visible == 0) return KeyRange{};
     while (row[first] == hidden) ++first;
     while (row[end - 1] == hidden) --end;
     if (visible != end - first) gaps_ = true;
-    return Run{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
+    return KeyRange{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
   };
   for (std::size_t r = 0; r < block.values.shape[1]; ++r)
     heads_[place][block.token + r] = block.values.dtype == DType::f64
@@ -140,9 +140,9 @@ void VisibleKeys::observe(const Block& block) {
                                          : scan(row_of<float>(block, r));
 }
 
-std::vector<VisibleKeys::Run> VisibleKeys::runs() const {
+std::vector<VisibleKeys::KeyRange> VisibleKeys::runs() const {
   if (gaps_ || heads_.empty()) return {};
-  for (const std::vector<Run>& head : heads_)
+  for (const std::vector<KeyRange>& head : heads_)
     for (std::size_t t = 0; t < head.size(); ++t)
       if (head[t].first != heads_[0][t].first || head[t].end != heads_[0][t].end) return {};
   return heads_[0];

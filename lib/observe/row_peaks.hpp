@@ -37,7 +37,7 @@ private:
 /// Which keys each query may attend to, where these are one run and the same for every head.
 class VisibleKeys : public Observer {
 public:
-  struct Run {
+  struct KeyRange {
     std::uint32_t first = 0, end = 0;
   };
   VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch);
@@ -46,13 +46,13 @@ public:
   void observe(const Block& block) override;
 
   /// One a query; empty where heads differ or there are gaps.
-  std::vector<Run> runs() const;
+  std::vector<KeyRange> runs() const;
 
 private:
   std::vector<std::size_t> numbers_;
   std::size_t batch_;
   std::atomic<bool> gaps_{false};
-  std::vector<std::vector<Run>> heads_; ///< T each
+  std::vector<std::vector<KeyRange>> heads_; ///< T each
 };
 
 } // namespace mha

@@ -1,7 +1,7 @@
 #include <mha/render/bench.hpp>
 
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 namespace mha::render {
 
@@ -27,7 +27,7 @@ std::string fraction_text(double rate, double peak_rate) {
 }
 
 /// What the numbers above it mean.
-std::string legend(const Speed& speed, std::string_view runs) {
+std::string speed_legend(const Speed& speed, std::string_view runs) {
   std::string kept;
   for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
   return fmt::format("{} · {} thread{} · kept: {}\n"
@@ -40,26 +40,24 @@ std::string runs_text(std::size_t runs) {
   return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
 }
 
-std::string json_number(double value) {
-  std::string text;
-  NumberWriter(Dialect::json, std::nullopt).append(text, value);
-  return text;
-}
-
-std::string object(const Speed& speed) {
-  std::string kept;
-  for (Stage stage : speed.kept)
-    kept += (kept.empty() ? "" : ", ") + json_quoted(mha::name_of(stage));
-  return fmt::format(
-      "{{\"median_s\": {}, \"best_s\": {}, \"runs\": {}, \"threads\": {}, \"operations\": {}, "
-      "\"gflops\": {}, \"peak_gflops\": {}, \"peak_fraction\": {}, "
-      "\"unit\": {}, \"parts\": {{\"projections\": {}, \"attention\": {}, \"output\": {}}}, "
-      "\"stages\": [{}]}}",
-      json_number(speed.all.median_s), json_number(speed.all.best_s), speed.runs, speed.threads,
-      json_number(speed.all.operations), json_number(speed.all.rate() * 1e-9),
-      json_number(speed.peak_rate * 1e-9), json_number(speed.all.rate() / speed.peak_rate),
-      json_quoted(speed.unit), json_number(speed.projections.median_s),
-      json_number(speed.attention.median_s), json_number(speed.output.median_s), kept);
+void put(JsonText& json, const Speed& speed) {
+  json.object([&] {
+    json.member("median_s", speed.all.median_s)
+        .member("best_s", speed.all.best_s)
+        .member("runs", speed.runs)
+        .member("threads", speed.threads)
+        .member("operations", speed.all.operations)
+        .member("gflops", speed.all.rate() * 1e-9)
+        .member("peak_gflops", speed.peak_rate * 1e-9)
+        .member("peak_fraction", speed.all.rate() / speed.peak_rate)
+        .member("unit", speed.unit);
+    json.key("parts").object([&] {
+      json.member("projections", speed.projections.median_s)
+          .member("attention", speed.attention.median_s)
+          .member("output", speed.output.median_s);
+    });
+    json.key("stages").list(speed.kept, [&](Stage stage) { json.value(mha::name_of(stage)); });
+  });
 }
 
 } // namespace
@@ -74,7 +72,7 @@ std::string speed_table(const Speed& speed, const Look& look) {
   add("attention", speed.attention);
   add("output", speed.output);
   add("all", speed.all);
-  return grid.text(look) + "\n" + legend(speed, runs_text(speed.runs));
+  return grid.text(look) + "\n" + speed_legend(speed, runs_text(speed.runs));
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
@@ -98,12 +96,16 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
 }
 
 std::string speed_json(const std::vector<SpeedRow>& rows) {
-  if (rows.size() == 1) return object(rows[0].speed) + "\n";
-  std::string out = "{\n";
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    out += fmt::format("{}: {}{}\n", json_quoted("layers." + rows[i].layer), object(rows[i].speed),
-                       i + 1 < rows.size() ? "," : "");
-  return out + "}\n";
+  JsonText json;
+  if (rows.size() == 1)
+    put(json, rows[0].speed);
+  else
+    json.object(
+        [&] {
+          for (const SpeedRow& row : rows) json.key("layers." + row.layer), put(json, row.speed);
+        },
+        on_lines);
+  return json.take() + "\n";
 }
 
 } // namespace mha::render

@@ -2,7 +2,7 @@
 
 #include <mha/system/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ constexpr std::array<std::uint32_t, 11> red_blue{0x053061, 0x2166ac, 0x4393c3, 0
                                                  0xd1e5f0, 0xf7f7f7, 0xfddbc7, 0xf4a582,
                                                  0xd6604d, 0xb2182b, 0x67001f};
 
-constexpr ColorMap list[] = {
+constexpr ColorMap every_color_map[] = {
     {"viridis", "dark blue to yellow", false, viridis},
     {"magma", "black over red to cream", false, magma},
     {"greys", "white to black, for print", false, greys},
@@ -62,12 +62,12 @@ Rgb ColorMap::at(double t) const {
 }
 
 std::span<const ColorMap> color_maps() {
-  return list;
+  return every_color_map;
 }
 
 const ColorMap& color_map_named(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const ColorMap& map : list) {
+  for (const ColorMap& map : every_color_map) {
     if (map.name == name) return map;
     names.push_back(map.name);
   }

@@ -11,8 +11,6 @@ namespace mha::render {
 namespace {
 
 /// Text is handed on in pieces of about this size.
-constexpr std::size_t piece = std::size_t{1} << 16;
-
 class Csv : public Renderer {
 public:
   Csv(const Options& options, Sink sink, char separator)
@@ -55,7 +53,7 @@ private:
               text_ += field(label(value.col, c));
             }
             text_ += '\n';
-            if (text_.size() > piece) flush();
+            if (text_.size() > enough_text) flush();
           }
         }
     flush();
@@ -77,7 +75,7 @@ private:
           numbers_.append(text_, *number++);
         }
         text_ += '\n';
-        if (text_.size() > piece) flush();
+        if (text_.size() > enough_text) flush();
       }
     }
     flush();

@@ -2,7 +2,7 @@
 
 #include <mha/render/diff.hpp>
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace mha::render {
 
 namespace {
 
-std::string error_text(double error) {
+std::string share_of_stage(double error) {
   return error == 0 ? "0" : std::isfinite(error) ? fmt::format("{:.2g}", error) : "∞";
 }
 
@@ -81,8 +81,8 @@ std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
       d.changes.empty() ? "" : " all",
       last.empty() ? "" : fmt::format("the reference agrees up to {}{}; ", last, found),
       mha::name_of(*d.unexplained), d.changes.empty() ? "" : "still ",
-      error_text(worst->after.error), place_text(layer, *d.unexplained, d.at), rounded(d.ours, 6),
-      rounded(d.theirs, 6),
+      share_of_stage(worst->after.error), place_text(layer, *d.unexplained, d.at),
+      rounded(d.ours, 6), rounded(d.theirs, 6),
       d.changes.empty() && d.stages.back().after.agrees
           ? fmt::format(" {} agrees again: the step may be right, and what was saved "
                         "as {} is from another place, or was overwritten.",
@@ -100,59 +100,47 @@ std::string stage_table(const Diagnosis& d, const Look& look) {
   Grid grid(columns);
   for (const Diagnosis::Compared& one : d.stages) {
     std::vector<std::string> cells{std::string(mha::name_of(one.stage)),
-                                   error_text(one.before.error)};
-    if (changed) cells.push_back(error_text(one.after.error));
+                                   share_of_stage(one.before.error)};
+    if (changed) cells.push_back(share_of_stage(one.after.error));
     if (remarks) cells.push_back(one.harmless.empty() ? "" : "no effect: " + one.harmless);
     grid.add(std::move(cells));
   }
   return grid.text(look);
 }
 
-std::string json_number(double value) {
-  std::string text;
-  NumberWriter(Dialect::json, std::nullopt).append(text, value);
-  return text;
+void put(JsonText& json, const Change& change) {
+  json.object([&] {
+    json.member("id", change.id).member("stage", mha::name_of(stage_of(change)));
+    json.key("option").words_or_null(change.option);
+    json.member("change", "the reference " + change.did).member("cure", change.cure);
+  });
 }
 
-template <class List, class F> std::string json_list(const List& list, F f) {
-  std::string text;
-  for (const auto& element : list) text += (text.empty() ? "" : ", ") + f(element);
-  return "[" + text + "]";
-}
-
-std::string json_or_null(const std::string& option) {
-  return option.empty() ? "null" : json_quoted(option);
-}
-
-std::string change_json(const Change& change) {
-  return fmt::format("{{\"id\": {}, \"stage\": {}, \"option\": {}, \"change\": {}, \"cure\": {}}}",
-                     json_quoted(change.id), json_quoted(mha::name_of(stage_of(change))),
-                     json_or_null(change.option), json_quoted("the reference " + change.did),
-                     json_quoted(change.cure));
-}
-
-std::string object(const Diagnosis& d) {
-  const auto quoted = [](const std::string& word) { return json_quoted(word); };
-  return fmt::format(
-      "{{\"explained\": {}, \"equal\": {}, \"changes\": {}, \"error_before\": {}, \"error_after\": "
-      "{}, \"same_numbers\": {}, \"runners_up\": {}, \"unexplained\": {}, \"at\": {}, \"reading\": "
-      "{}, \"stages\": {}}}",
-      d.explained, d.equal, json_list(d.changes, change_json), json_number(d.error_before),
-      json_number(d.error_after), json_list(d.same_numbers, quoted),
-      json_list(d.runners_up,
-                [&](const Diagnosis::RunnerUp& one) {
-                  return fmt::format("{{\"changes\": {}, \"option\": {}, \"error\": {}}}",
-                                     json_list(one.ids, quoted), json_or_null(one.option),
-                                     json_number(one.error));
-                }),
-      d.unexplained ? json_quoted(mha::name_of(*d.unexplained)) : "null",
-      json_list(d.at, [](std::size_t i) { return std::to_string(i); }), json_or_null(d.reading),
-      json_list(d.stages, [](const Diagnosis::Compared& one) {
-        return fmt::format("{{\"stage\": {}, \"before\": {}, \"after\": {}, \"harmless\": {}}}",
-                           json_quoted(mha::name_of(one.stage)), json_number(one.before.error),
-                           json_number(one.after.error),
-                           one.harmless.empty() ? "null" : json_quoted(one.harmless));
-      }));
+void put(JsonText& json, const Diagnosis& d) {
+  json.object([&] {
+    json.member("explained", d.explained).member("equal", d.equal);
+    json.key("changes").list(d.changes, [&](const Change& change) { put(json, change); });
+    json.member("error_before", d.error_before).member("error_after", d.error_after);
+    json.key("same_numbers").list(d.same_numbers);
+    json.key("runners_up").list(d.runners_up, [&](const Diagnosis::RunnerUp& one) {
+      json.object([&] {
+        json.key("changes").list(one.ids);
+        json.key("option").words_or_null(one.option);
+        json.member("error", one.error);
+      });
+    });
+    json.key("unexplained").words_or_null(d.unexplained ? mha::name_of(*d.unexplained) : "");
+    json.key("at").list(d.at);
+    json.key("reading").words_or_null(d.reading);
+    json.key("stages").list(d.stages, [&](const Diagnosis::Compared& one) {
+      json.object([&] {
+        json.member("stage", mha::name_of(one.stage))
+            .member("before", one.before.error)
+            .member("after", one.after.error);
+        json.key("harmless").words_or_null(one.harmless);
+      });
+    });
+  });
 }
 
 } // namespace
@@ -172,7 +160,7 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& l
                                d.changes.size() == 1
                                    ? "One change explains"
                                    : fmt::format("{} changes together explain", d.changes.size()),
-                               error_text(d.error_before), error_text(d.error_after)));
+                               share_of_stage(d.error_before), share_of_stage(d.error_after)));
   else if (!d.changes.empty())
     text.paragraph("Part of the difference is explained.");
   if (!d.equal && !d.changes.empty()) text.gap();
@@ -187,7 +175,7 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& l
   if (!d.runners_up.empty()) {
     std::vector<std::string> list;
     for (const Diagnosis::RunnerUp& one : d.runners_up)
-      list.push_back(fmt::format("{} ({})", joined(one.ids, " with "), error_text(one.error)));
+      list.push_back(fmt::format("{} ({})", joined(one.ids, " with "), share_of_stage(one.error)));
     text.gap();
     for (const std::string& line :
          wrapped_list(d.explained ? "next best, with the error that they leave"
@@ -199,12 +187,17 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& l
 }
 
 std::string diagnosis_json(const std::vector<LayerDiagnosis>& layers) {
-  if (layers.size() == 1) return object(layers[0].diagnosis) + "\n";
-  std::string out = "{\n";
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    out += fmt::format("{}: {}{}\n", json_quoted("layers." + layers[i].layer),
-                       object(layers[i].diagnosis), i + 1 < layers.size() ? "," : "");
-  return out + "}\n";
+  JsonText json;
+  if (layers.size() == 1)
+    put(json, layers[0].diagnosis);
+  else
+    json.object(
+        [&] {
+          for (const LayerDiagnosis& one : layers)
+            json.key("layers." + one.layer), put(json, one.diagnosis);
+        },
+        on_lines);
+  return json.take() + "\n";
 }
 
 } // namespace mha::render

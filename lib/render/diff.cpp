@@ -1,7 +1,7 @@
 #include <mha/render/diff.hpp>
 
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -213,44 +213,28 @@ std::string verdict(const Layer& layer, const Diff& diff, const Reference& refer
   return text;
 }
 
-std::string json_number(double value) {
-  std::string text;
-  NumberWriter(Dialect::json, std::nullopt).append(text, value);
-  return text;
-}
-
-template <class List> std::string json_list(const List& list) {
-  std::string text;
-  for (const auto& element : list) text += (text.empty() ? "" : ", ") + element;
-  return "[" + text + "]";
-}
-
-std::string json_words(const std::vector<std::string>& words) {
-  std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(json_quoted(word));
-  return json_list(quoted);
-}
-
-std::string row_json(const StageDiff& row) {
+void put(JsonText& json, const StageDiff& row) {
   const Difference& d = row.difference;
-  std::vector<std::string> at;
-  for (std::size_t i : d.at) at.push_back(std::to_string(i));
-  const auto optional = [](const auto& value, auto text) {
-    return value ? text(*value) : std::string("null");
-  };
-  return fmt::format(
-      "{{\"stage\": {}, \"status\": {}, \"max_abs\": {}, \"max_rel\": {}, \"at\": {}, "
-      "\"mismatched\": {}, \"cosine\": {}, \"count\": {}, \"ours\": {}, \"reference\": {}, "
-      "\"worst_head\": {}, \"own\": {}, \"from\": {}, \"atol\": {}, \"rtol\": {}, \"dtype\": {}, "
-      "\"source\": {}, \"rearranged\": {}}}",
-      json_quoted(mha::name_of(row.stage)), json_quoted(mha::name_of(row.status)),
-      json_number(d.max_abs), json_number(d.max_rel), json_list(at), d.mismatched,
-      json_number(d.cosine), d.count, json_number(d.ours), json_number(d.theirs),
-      optional(d.worst_head, [](std::size_t head) { return std::to_string(head); }),
-      optional(row.own, [](bool own) { return std::string(own ? "true" : "false"); }),
-      json_words(names_of(row.from)), json_number(row.tolerance.absolute),
-      json_number(row.tolerance.relative), json_quoted(mha::name_of(row.reference->stored)),
-      json_quoted(row.reference->source), json_quoted(row.reference->rearranged));
+  json.object([&] {
+    json.member("stage", mha::name_of(row.stage))
+        .member("status", mha::name_of(row.status))
+        .member("max_abs", d.max_abs)
+        .member("max_rel", d.max_rel);
+    json.key("at").list(d.at);
+    json.member("mismatched", d.mismatched)
+        .member("cosine", d.cosine)
+        .member("count", d.count)
+        .member("ours", d.ours)
+        .member("reference", d.theirs);
+    json.key("worst_head").value_or_null(d.worst_head);
+    json.key("own").value_or_null(row.own);
+    json.key("from").list(names_of(row.from));
+    json.member("atol", row.tolerance.absolute)
+        .member("rtol", row.tolerance.relative)
+        .member("dtype", mha::name_of(row.reference->stored))
+        .member("source", row.reference->source)
+        .member("rearranged", row.reference->rearranged);
+  });
 }
 
 } // namespace
@@ -327,24 +311,29 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
 }
 
 std::string diff_json(const Diff& diff, const Reference& reference) {
-  std::string rows;
-  for (const StageDiff& row : diff.stages)
-    rows += (rows.empty() ? "\n    " : ",\n    ") + row_json(row);
-  return fmt::format("{{\"equal\": {}, \"first\": {}, \"stages\": [{}{}],\n  \"not_compared\": {}, "
-                     "\"passed_over\": {}, \"notes\": {}}}",
-                     diff.equal(),
-                     diff.first ? json_quoted(mha::name_of(*diff.first)) : std::string("null"),
-                     rows, rows.empty() ? "" : "\n  ", json_words(diff.not_compared),
-                     json_words(reference.passed_over), json_words(reference.notes));
+  JsonText json;
+  json.object([&] {
+    json.member("equal", diff.equal());
+    json.key("first").words_or_null(diff.first ? mha::name_of(*diff.first) : "");
+    json.key("stages").list(diff.stages, [&](const StageDiff& row) { put(json, row); },
+                            {"\n    ", "\n    ", "\n  "});
+    json.begin_next_after("\n  ");
+    json.key("not_compared").list(diff.not_compared);
+    json.key("passed_over").list(reference.passed_over);
+    json.key("notes").list(reference.notes);
+  });
+  return json.take();
 }
 
 std::string diff_json(const std::vector<LayerDiff>& layers) {
   if (layers.size() == 1) return layers[0].json + "\n";
-  std::string out = "{\n";
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    out += fmt::format("{}: {}{}\n", json_quoted("layers." + layers[i].layer), layers[i].json,
-                       i + 1 < layers.size() ? "," : "");
-  return out + "}\n";
+  JsonText json;
+  json.object(
+      [&] {
+        for (const LayerDiff& one : layers) json.key("layers." + one.layer).as_it_is(one.json);
+      },
+      on_lines);
+  return json.take() + "\n";
 }
 
 } // namespace mha::render

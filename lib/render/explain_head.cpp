@@ -1,6 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

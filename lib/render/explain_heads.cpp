@@ -1,6 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -47,26 +47,26 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
       columns.back().cells.push_back(std::to_string(head.kv_head));
     if (bias) columns.back().cells.emplace_back("");
   }
-  using Cell = std::optional<double>;
-  const auto add = [&](std::string title, Cell of_bias, auto value) {
-    std::vector<Cell> values;
+  using Number = std::optional<double>;
+  const auto add = [&](std::string title, Number of_bias, auto value) {
+    std::vector<Number> values;
     for (const HeadExplanation& head : heads) values.push_back(value(head));
     if (std::none_of(values.begin(), values.end(),
-                     [](const Cell& cell) { return cell.has_value(); }))
+                     [](const Number& cell) { return cell.has_value(); }))
       return;
     if (bias) values.push_back(of_bias);
     columns.push_back(numbers(std::move(title), values, style.digits));
   };
   const auto norm = [](const HeadExplanation& head, Stage stage) {
-    return head.has(stage) ? Cell(norm_of(head.values.at(stage))) : Cell();
+    return head.has(stage) ? Number(norm_of(head.values.at(stage))) : Number();
   };
   add("‖head_out‖", {}, [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
   if (explanation.has_W_o)
-    add("‖result‖", bias ? Cell(norm_of(explanation.b_o)) : Cell(),
+    add("‖result‖", bias ? Number(norm_of(explanation.b_o)) : Number(),
         [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });
   add("share", explanation.b_o_share, [](const HeadExplanation& head) { return head.share; });
   add("sink", {},
-      [](const HeadExplanation& head) { return head.sink ? head.sink->share : Cell(); });
+      [](const HeadExplanation& head) { return head.sink ? head.sink->share : Number(); });
   return columns;
 }
 

@@ -9,10 +9,10 @@ namespace mha::render {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// JSON has no word for what is not finite: a string stands for it.
-Json number(double value) {
+OrderedJson number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
   return value;
@@ -23,12 +23,12 @@ class Numbers {
 public:
   explicit Numbers(DType dtype) : single_(dtype == DType::f32) {}
 
-  Json operator()(double value) const {
+  OrderedJson operator()(double value) const {
     if (!single_ || !std::isfinite(value)) return number(value);
     return std::stod(fmt::format("{}", static_cast<float>(value)));
   }
-  Json list(const std::vector<double>& values) const {
-    Json json = Json::array();
+  OrderedJson list(const std::vector<double>& values) const {
+    OrderedJson json = OrderedJson::array();
     for (double value : values) json.push_back((*this)(value));
     return json;
   }
@@ -43,16 +43,16 @@ constexpr std::array map_stages{
     std::pair{Stage::masked, "logit"},  std::pair{Stage::shifted, "shifted"},
     std::pair{Stage::exp, "exp"},       std::pair{Stage::weights, "weight"}};
 
-Json label_of(const std::string& label) {
-  return label.empty() ? Json(nullptr) : Json(label);
+OrderedJson label_of(const std::string& label) {
+  return label.empty() ? OrderedJson(nullptr) : OrderedJson(label);
 }
 
-Json keys_json(const Explanation& explanation, const HeadExplanation& head,
-               const Numbers& numbers) {
-  Json keys = Json::array();
+OrderedJson keys_json(const Explanation& explanation, const HeadExplanation& head,
+                      const Numbers& numbers) {
+  OrderedJson keys = OrderedJson::array();
   const bool any_map = head.has(Stage::weights) || logits_stage(head).has_value();
   for (std::size_t j = 0; any_map && j < explanation.key_labels.size(); ++j) {
-    Json key{{"key", j}, {"label", label_of(explanation.key_labels[j])}};
+    OrderedJson key{{"key", j}, {"label", label_of(explanation.key_labels[j])}};
     if (!head.masked.empty()) key["masked"] = head.is_masked(j);
     for (const auto& [stage, name] : map_stages)
       if (head.has(stage)) key[name] = numbers(head.values.at(stage)[j]);
@@ -61,10 +61,10 @@ Json keys_json(const Explanation& explanation, const HeadExplanation& head,
   return keys;
 }
 
-Json head_json(const Explanation& explanation, const HeadExplanation& head,
-               const Numbers& numbers) {
+OrderedJson head_json(const Explanation& explanation, const HeadExplanation& head,
+                      const Numbers& numbers) {
   const Dims& dims = explanation.dims;
-  Json json{{"head", head.head}};
+  OrderedJson json{{"head", head.head}};
   if (dims.H_kv != 0) json["kv_head"] = head.kv_head;
   for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope})
     if (head.has(stage)) json[std::string(name_of(stage))] = numbers.list(head.values.at(stage));
@@ -89,19 +89,19 @@ Json head_json(const Explanation& explanation, const HeadExplanation& head,
 }
 
 /// A line for each member of the outer objects; lists of numbers and keys stay on one line each.
-std::string written(const Json& json, std::size_t depth) {
-  const auto is_flat = [](const Json& value) {
+std::string written(const OrderedJson& json, std::size_t depth) {
+  const auto is_flat = [](const OrderedJson& value) {
     return std::none_of(value.begin(), value.end(),
-                        [](const Json& item) { return item.is_structured(); });
+                        [](const OrderedJson& item) { return item.is_structured(); });
   };
   // A label may hold bytes that are no UTF-8.
   if (!json.is_structured() || json.empty() || is_flat(json))
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   const std::string indent(2 * depth + 2, ' ');
   std::string text;
   for (const auto& [name, value] : json.items()) {
     text += (text.empty() ? "\n" : ",\n") + indent;
-    if (json.is_object()) text += Json(name).dump() + ": ";
+    if (json.is_object()) text += OrderedJson(name).dump() + ": ";
     text += written(value, depth + 1);
   }
   text += "\n" + std::string(2 * depth, ' ');
@@ -113,7 +113,7 @@ std::string written(const Json& json, std::size_t depth) {
 std::string explain_json(const Explanation& explanation, const std::string& layer) {
   const Numbers numbers(explanation.dtype);
   const Dims& dims = explanation.dims;
-  Json json;
+  OrderedJson json;
   if (!layer.empty()) json["layer"] = layer;
   if (dims.batched) json["batch"] = explanation.batch;
   json["query"] = explanation.query;
@@ -124,12 +124,12 @@ std::string explain_json(const Explanation& explanation, const std::string& laye
   if (dims.d_k != 0) json["d_k"] = dims.d_k;
   if (dims.d_v != 0) json["d_v"] = dims.d_v;
   if (explanation.heads.front().has(Stage::scores)) json["scale"] = number(explanation.scale);
-  Json given = Json::array();
+  OrderedJson given = OrderedJson::array();
   for (const StageInfo& info : stages())
     if (contains(explanation.given, info.stage)) given.push_back(info.name);
   if (!given.empty()) json["given"] = std::move(given);
   if (explanation.has(Stage::x)) json["x"] = numbers.list(explanation.values.at(Stage::x));
-  json["heads"] = Json::array();
+  json["heads"] = OrderedJson::array();
   for (const HeadExplanation& head : explanation.heads)
     json["heads"].push_back(head_json(explanation, head, numbers));
   if (explanation.has(Stage::concat))

@@ -1,6 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +10,7 @@ namespace mha::render {
 namespace {
 
 /// One column of numbers: a stage at the query.
-struct Column {
+struct LogitColumn {
   Stage stage;
   std::string title;
 };
@@ -26,8 +26,9 @@ bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
 }
 
 /// The logits from q·k to what the exponentials see; a step that changed nothing is left out.
-std::vector<Column> logit_columns(const Explanation& explanation, const HeadExplanation& head) {
-  std::vector<Column> columns;
+std::vector<LogitColumn> logit_columns(const Explanation& explanation,
+                                       const HeadExplanation& head) {
+  std::vector<LogitColumn> columns;
   for (Stage stage : {Stage::scores, Stage::scaled, Stage::capped, Stage::biased, Stage::masked}) {
     if (!head.has(stage)) continue;
     if (!columns.empty() && !contains(explanation.given, stage) &&
@@ -51,7 +52,7 @@ std::string cyan(const Look& look, const std::string& text) {
 }
 
 /// The cells of one column: its keys, the others', the sink's and the summary's.
-struct Cells {
+struct KeyColumn {
   std::string title;
   std::vector<std::string> keys;
   std::string others, sink, summary;
@@ -76,7 +77,8 @@ public:
         head(the_head),
         style(the_style),
         shown(shown_keys(the_head, the_style.top)) {
-    for (const Column& column : logit_columns(explanation, head)) add(column.stage, column.title);
+    for (const LogitColumn& column : logit_columns(explanation, head))
+      add(column.stage, column.title);
     if (head.has(Stage::exp)) add(Stage::exp, "exp");
     if (head.has(Stage::weights)) add(Stage::weights, "α");
     for (std::size_t j : shown.keys) names.push_back(name(j));
@@ -88,15 +90,18 @@ public:
   }
 
   std::string text() const {
-    std::string lines = style.look.dim(row("key", [](const Cells& c) { return c.title; })) + "\n";
+    std::string lines =
+        style.look.dim(row("key", [](const KeyColumn& c) { return c.title; })) + "\n";
     for (std::size_t i = 0; i < names.size(); ++i)
-      lines += row(names[i], [i](const Cells& c) { return c.keys[i]; }) + weight_bar(i) + "\n";
-    if (head.sink) lines += row(sink_name(), [](const Cells& c) { return c.sink; }) + "\n";
+      lines += row(names[i], [i](const KeyColumn& c) { return c.keys[i]; }) + weight_bar(i) + "\n";
+    if (head.sink) lines += row(sink_name(), [](const KeyColumn& c) { return c.sink; }) + "\n";
     if (!shown.others.empty())
-      lines += style.look.dim(row(others_name(), [](const Cells& c) { return c.others; })) + "\n";
+      lines +=
+          style.look.dim(row(others_name(), [](const KeyColumn& c) { return c.others; })) + "\n";
     if (!shown.masked.empty()) lines += style.look.dim(trimmed("  " + masked_name())) + "\n";
     if (!summary_name.empty())
-      lines += style.look.dim(row(summary_name, [](const Cells& c) { return c.summary; })) + "\n";
+      lines +=
+          style.look.dim(row(summary_name, [](const KeyColumn& c) { return c.summary; })) + "\n";
     return lines;
   }
 
@@ -105,7 +110,7 @@ private:
     const std::vector<double>& values = head.values.at(stage);
     std::vector<double> listed;
     for (std::size_t j : shown.keys) listed.push_back(values[j]);
-    Cells cells;
+    KeyColumn cells;
     cells.title = std::move(title);
     const bool is_exp = stage == Stage::exp, is_alpha = stage == Stage::weights;
     const bool naive = explanation.settings.softmax == Softmax::naive;
@@ -140,7 +145,7 @@ private:
   }
 
   bool is_last_logit_column(Stage stage) const {
-    const std::vector<Column> logits = logit_columns(explanation, head);
+    const std::vector<LogitColumn> logits = logit_columns(explanation, head);
     return !logits.empty() && logits.back().stage == stage;
   }
 
@@ -168,7 +173,7 @@ private:
 
   template <class Cell> std::string row(const std::string& first, const Cell& cell) const {
     std::string text = "  " + pad_right(first, labels_width);
-    for (const Cells& column : columns) text += pad_left(cell(column), column.width + 2);
+    for (const KeyColumn& column : columns) text += pad_left(cell(column), column.width + 2);
     return trimmed(text);
   }
 
@@ -176,7 +181,7 @@ private:
   std::string weight_bar(std::size_t i) const {
     if (!head.has(Stage::weights)) return "";
     std::size_t used = 2 + labels_width + 2;
-    for (const Cells& column : columns) used += column.width + 2;
+    for (const KeyColumn& column : columns) used += column.width + 2;
     if (used + 4 > style.look.width) return "";
     const std::size_t room = std::min<std::size_t>(style.look.width - used, 24);
     const std::string blocks = bar(head.values.at(Stage::weights)[shown.keys[i]], room);
@@ -187,7 +192,7 @@ private:
   const HeadExplanation& head;
   const ExplainStyle& style;
   ShownKeys shown;
-  std::vector<Cells> columns;
+  std::vector<KeyColumn> columns;
   std::vector<std::string> names;
   std::string summary_name;
   std::size_t labels_width = 0;
@@ -231,7 +236,7 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
   std::vector<std::string> formulas;
   const Settings& s = explanation.settings;
   std::string before;
-  for (const Column& column : logit_columns(explanation, head)) {
+  for (const LogitColumn& column : logit_columns(explanation, head)) {
     const bool is_given = contains(explanation.given, column.stage);
     if (!before.empty() && !is_given) {
       if (column.stage == Stage::scaled) {

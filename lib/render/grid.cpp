@@ -5,7 +5,7 @@
 namespace mha::render {
 
 namespace {
-constexpr std::size_t gap = 2, narrowest = 8;
+constexpr std::size_t column_gap = 2, narrowest = 8;
 }
 
 std::string Grid::text(const Look& look, std::size_t indent) const {
@@ -18,7 +18,7 @@ std::string Grid::text(const Look& look, std::size_t indent) const {
       width = std::max(width, display_width(row[c]));
     widths.push_back(width);
   }
-  std::size_t total = indent + gap * (columns_.size() - 1);
+  std::size_t total = indent + column_gap * (columns_.size() - 1);
   for (std::size_t width : widths) total += width;
   // What does not fit is taken from the widest of the columns that may shrink.
   while (total > look.width) {
@@ -35,7 +35,7 @@ std::string Grid::text(const Look& look, std::size_t indent) const {
   const auto line = [&](const auto& cell) {
     std::string text(indent, ' ');
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) text.append(gap, ' ');
+      if (c > 0) text.append(column_gap, ' ');
       text += cell(c);
     }
     text.erase(text.find_last_not_of(' ') + 1);

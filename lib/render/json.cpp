@@ -1,74 +1,59 @@
 // One object, {"weights": {"shape": […], "dtype": "float32", "data": […]}}; and one object a row.
 
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 #include <mha/render/renderers.hpp>
-
-#include <iterator>
 
 namespace mha::render {
 
 namespace {
 
-constexpr std::size_t piece = std::size_t{1} << 16;
+/// The elements of axis `axis` and what is inside them, rows on lines of their own; what was
+/// written is handed on when it is enough.
+template <class T> void nest(JsonText& json, const Sink& sink, std::span<const T> numbers,
+                             const Shape& shape, std::size_t axis, std::size_t& next) {
+  if (axis == shape.size()) return json.value(numbers[next++]);
+  const bool row = axis + 1 == shape.size();
+  json.open_list(row ? Spread() : Spread{"", "\n  ", ""});
+  for (std::size_t i = 0; i < shape[axis]; ++i) nest(json, sink, numbers, shape, axis + 1, next);
+  json.close();
+  if (json.size() > enough_text) sink(json.take());
+}
 
 class Json : public Renderer {
 public:
   Json(const Options& options, Sink sink)
-      : options_(options), sink_(std::move(sink)), numbers_(Dialect::json, options.precision) {}
+      : options_(options), sink_(std::move(sink)), json_(options.precision) {
+    json_.open_object(on_lines);
+  }
 
   void add(const Value& value) override {
     const Shape& shape = value.numbers.shape();
-    text_ += started_ ? ",\n" : "{\n";
-    started_ = true;
-    text_ += json_quoted(value.name(options_.several_layers)) + ": {\"shape\": [";
-    for (std::size_t i = 0; i < shape.size(); ++i)
-      fmt::format_to(std::back_inserter(text_), "{}{}", i == 0 ? "" : ", ", shape[i]);
-    text_ += fmt::format("], \"dtype\": \"{}\", \"data\": ", mha::name_of(value.numbers.dtype()));
-    std::size_t next = 0;
-    if (value.numbers.dtype() == DType::f64)
-      nest(value.numbers.as<double>(), shape, 0, next);
-    else
-      nest(value.numbers.as<float>(), shape, 0, next);
-    text_ += '}';
-    flush();
+    json_.key(value.name(options_.several_layers)).object([&] {
+      json_.key("shape").list(shape);
+      json_.member("dtype", mha::name_of(value.numbers.dtype())).key("data");
+      std::size_t next = 0;
+      if (value.numbers.dtype() == DType::f64)
+        nest(json_, sink_, value.numbers.as<double>(), shape, 0, next);
+      else
+        nest(json_, sink_, value.numbers.as<float>(), shape, 0, next);
+    });
+    sink_(json_.take());
   }
 
-  void finish() override { sink_(started_ ? "\n}\n" : "{}\n"); }
+  void finish() override {
+    json_.close();
+    sink_(json_.take() + "\n");
+  }
 
 private:
-  /// The elements of axis `axis` and what is inside them, rows on lines of their own.
-  template <class T>
-  void nest(std::span<const T> numbers, const Shape& shape, std::size_t axis, std::size_t& next) {
-    if (axis == shape.size()) {
-      numbers_.append(text_, numbers[next++]);
-      return;
-    }
-    const bool row = axis + 1 == shape.size();
-    text_ += '[';
-    for (std::size_t i = 0; i < shape[axis]; ++i) {
-      if (i > 0) text_ += row ? ", " : ",\n  ";
-      nest(numbers, shape, axis + 1, next);
-    }
-    text_ += ']';
-    if (text_.size() > piece) flush();
-  }
-
-  void flush() {
-    sink_(text_);
-    text_.clear();
-  }
-
   Options options_;
   Sink sink_;
-  NumberWriter numbers_;
-  std::string text_;
-  bool started_ = false;
+  JsonText json_;
 };
 
 class Ndjson : public Renderer {
 public:
-  Ndjson(const Options& options, Sink sink)
-      : sink_(std::move(sink)), numbers_(Dialect::json, options.precision) {}
+  Ndjson(const Options& options, Sink sink) : sink_(std::move(sink)), json_(options.precision) {}
 
   void add(const Value& value) override {
     if (value.numbers.dtype() == DType::f64)
@@ -84,40 +69,34 @@ private:
     const Side& inside = with_columns ? value.col : value.row;
     const std::size_t lines = with_columns ? value.row.count() : 1;
     const T* number = value.numbers.as<T>().data();
-    std::string text;
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < lines; ++r) {
-          text += '{';
-          if (!value.layer.empty())
-            text += fmt::format("\"layer\": {}, ", json_quoted(value.layer));
-          text += fmt::format("\"stage\": {}", json_quoted(mha::name_of(value.stage)));
-          put(text, "batch", value.batch, b);
-          put(text, "head", value.head, h);
-          if (with_columns) {
-            put(text, "row", value.row, r);
-            if (!value.row.labels.empty())
-              text += ", \"row_label\": " + json_quoted(value.row.labels[r]);
-          }
-          if (inside.dropped) put(text, with_columns ? "col" : "row", inside, 0);
-          text += ", \"values\": [";
-          for (std::size_t c = 0; c < inside.count(); ++c) {
-            if (c > 0) text += ", ";
-            numbers_.append(text, *number++);
-          }
-          text += "]}\n";
-          if (text.size() > piece) sink_(text), text.clear();
+          json_.object([&] {
+            if (!value.layer.empty()) json_.member("layer", value.layer);
+            json_.member("stage", mha::name_of(value.stage));
+            put("batch", value.batch, b);
+            put("head", value.head, h);
+            if (with_columns) {
+              put("row", value.row, r);
+              if (!value.row.labels.empty()) json_.member("row_label", value.row.labels[r]);
+            }
+            if (inside.dropped) put(with_columns ? "col" : "row", inside, 0);
+            json_.key("values").list(std::span(number, inside.count()));
+          });
+          number += inside.count();
+          json_.end_line();
+          if (json_.size() > enough_text) sink_(json_.take());
         }
-    sink_(text);
+    sink_(json_.take());
   }
 
-  static void put(std::string& text, std::string_view name, const Side& side, std::size_t i) {
-    if (side.exists())
-      fmt::format_to(std::back_inserter(text), ", \"{}\": {}", name, side.positions[i]);
+  void put(std::string_view name, const Side& side, std::size_t i) {
+    if (side.exists()) json_.member(name, side.positions[i]);
   }
 
   Sink sink_;
-  NumberWriter numbers_;
+  JsonText json_;
 };
 
 } // namespace

@@ -4,7 +4,7 @@
 #include <mha/render/value.hpp>
 #include <mha/system/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <mha/render/font.hpp>
 #include <mha/system/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <mha/render/map_layout.hpp>
 #include <mha/render/png.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <iterator>
@@ -33,7 +33,7 @@ std::string escaped(std::string_view text) {
 }
 
 /// "12.5", "12".
-std::string number(double value) {
+std::string pixels(double value) {
   return fmt::format("{:g}", std::round(value * 100) / 100);
 }
 
@@ -163,10 +163,10 @@ void Svg::text(const TextMark& mark) {
   std::string more;
   if (mark.anchor == Anchor::middle) more += R"svg( text-anchor="middle")svg";
   if (mark.anchor == Anchor::end) more += R"svg( text-anchor="end")svg";
-  const std::string x = number(mark.x), y = number(mark.y);
+  const std::string x = pixels(mark.x), y = pixels(mark.y);
   if (mark.vertical) more += fmt::format(R"svg( transform="rotate(-90 {} {})")svg", x, y);
   add(R"svg(<text x="{}" y="{}" font-size="{}" fill="{}"{} xml:space="preserve">{}</text>)svg", x,
-      y, number(mark.size), hex(mark.color), more, escaped(mark.text));
+      y, pixels(mark.size), hex(mark.color), more, escaped(mark.text));
 }
 
 } // namespace

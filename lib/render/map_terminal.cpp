@@ -2,7 +2,7 @@
 
 #include <mha/render/numbers.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace mha::render {
 
 namespace {
 
-constexpr std::size_t gap = 2;          ///< columns between panels
-constexpr std::size_t most_letters = 6; ///< of a token below its column
+constexpr std::size_t columns_between = 2; ///< columns between panels
+constexpr std::size_t most_letters = 6;    ///< of a token below its column
 constexpr std::array<std::string_view, 5> shades{" ", "░", "▒", "▓", "█"};
 
 bool has_colors(const Look& look) {
@@ -97,7 +97,8 @@ MapText fit_text(const MapTextNeeds& needs, const Look& look) {
     return look.width > labels + 8 ? look.width - labels : 8;
   };
   const auto across = [&](std::size_t columns, std::size_t width) {
-    return std::clamp<std::size_t>((columns + gap) / (width + border + gap), 1, needs.columns);
+    return std::clamp<std::size_t>((columns + columns_between) / (width + border + columns_between),
+                                   1, needs.columns);
   };
   const auto with_stack = [&](MapText text, std::size_t lines) {
     text.stacked = stack > 0 && text.cols == cols && lines + stack - 1 <= height;
@@ -110,7 +111,7 @@ MapText fit_text(const MapTextNeeds& needs, const Look& look) {
     return with_stack({true, false, wide, rows, cols, false}, rows);
 
   // A column is half as wide as a line is high: one key by two lots of queries.
-  const std::size_t whole = room(2) - border, half = (room(2) - gap) / 2 - border;
+  const std::size_t whole = room(2) - border, half = (room(2) - columns_between) / 2 - border;
   const bool beside = needs.columns > 1 && room(2) >= 44 && (cols <= half || cols > whole);
   std::size_t down = quotient_up(rows, 2 * height),
               along = quotient_up(cols, beside ? half : whole);
@@ -312,7 +313,7 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
     if (p_.styles.size() > 1) title += " · " + range_text(p_.style(i));
     title.insert(0, border(), ' ');
     if (last - first > 1) title = shortened(title, width);
-    out_ += i + 1 < last ? pad_right(title, width + gap) : title;
+    out_ += i + 1 < last ? pad_right(title, width + columns_between) : title;
   }
   out_ += '\n';
   for (std::size_t line = 0; line < lines; ++line) {
@@ -323,7 +324,7 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
         cells(panel, p_.style(i), line);
       else
         out_.append(width_of(panel), ' ');
-      if (i + 1 < last) out_.append(gap, ' ');
+      if (i + 1 < last) out_.append(columns_between, ' ');
     }
     out_ += '\n';
   }
@@ -337,8 +338,8 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
     std::string text(indent, ' ');
     for (std::size_t i = first; i < last; ++i) {
       const auto& own = below[i - first];
-      text +=
-          pad_right(line < own.size() ? own[line] : std::string(), width_of(p_.panels[i]) + gap);
+      text += pad_right(line < own.size() ? own[line] : std::string(),
+                        width_of(p_.panels[i]) + columns_between);
     }
     out_ += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }

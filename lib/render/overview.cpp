@@ -1,15 +1,13 @@
 #include <mha/render/overview.hpp>
 
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 #include <algorithm>
 
 namespace mha::render {
 
 namespace {
-
-constexpr std::size_t default_digits = 4;
 
 std::string joined(const Shape& shape, std::string_view separator) {
   std::string text;
@@ -18,8 +16,8 @@ std::string joined(const Shape& shape, std::string_view separator) {
 }
 
 /// Smallest, largest and mean; of no finite numbers there are none.
-std::array<std::string, 3> measures(const Summary& summary, const NumberWriter& numbers,
-                                    std::string_view none) {
+std::array<std::string, 3> measure_texts(const Summary& summary, const NumberWriter& numbers,
+                                         std::string_view none) {
   if (summary.finite == 0) return {std::string(none), std::string(none), std::string(none)};
   std::array<std::string, 3> text;
   numbers.append(text[0], summary.min);
@@ -64,7 +62,7 @@ std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& op
   std::replace(out.begin(), out.end(), ',', separator);
   const NumberWriter numbers(Dialect::csv, options.precision);
   for (const OverviewRow& row : rows) {
-    const std::array<std::string, 3> m = measures(row.summary, numbers, "");
+    const std::array<std::string, 3> m = measure_texts(row.summary, numbers, "");
     out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}{0}{8}{0}{9}\n", separator,
                        separator == '\t' ? tsv_field(row.layer) : csv_field(row.layer),
                        name_of(row.stage), joined(row.shape, "x"), mha::name_of(row.dtype), m[0],
@@ -75,28 +73,31 @@ std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& op
 
 std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options,
                           bool lines) {
-  const NumberWriter numbers(Dialect::json, options.precision);
-  std::string out = lines || rows.empty() ? "" : "{\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const OverviewRow& row = rows[i];
-    const std::array<std::string, 3> m = measures(row.summary, numbers, "null");
+  JsonText json(options.precision);
+  const auto number = [&](const Summary& summary, double value) {
+    summary.finite == 0 ? json.null() : json.value(value);
+  };
+  const auto put = [&](const OverviewRow& row) {
     const std::string_view stage = name_of(row.stage);
     if (!lines)
-      out += json_quoted(options.several_layers ? fmt::format("layers.{}.{}", row.layer, stage)
-                                                : std::string(stage)) +
-             ": {";
-    else
-      out += '{' +
-             (row.layer.empty() ? "" : fmt::format("\"layer\": {}, ", json_quoted(row.layer))) +
-             fmt::format("\"stage\": {}, ", json_quoted(stage));
-    out += fmt::format(
-        "\"shape\": [{}], \"dtype\": \"{}\", \"min\": {}, \"max\": {}, \"mean\": {}, \"nan\": {}, "
-        "\"infinite\": {}}}{}\n",
-        joined(row.shape, ", "), mha::name_of(row.dtype), m[0], m[1], m[2], row.summary.nan,
-        row.summary.infinite, lines || i + 1 == rows.size() ? "" : ",");
-  }
-  if (!lines) out += rows.empty() ? "{}\n" : "}\n";
-  return out;
+      json.key(options.several_layers ? fmt::format("layers.{}.{}", row.layer, stage)
+                                      : std::string(stage));
+    json.object([&] {
+      if (lines && !row.layer.empty()) json.member("layer", row.layer);
+      if (lines) json.member("stage", stage);
+      json.key("shape").list(row.shape);
+      json.member("dtype", mha::name_of(row.dtype));
+      json.key("min"), number(row.summary, row.summary.min);
+      json.key("max"), number(row.summary, row.summary.max);
+      json.key("mean"), number(row.summary, row.summary.mean());
+      json.member("nan", row.summary.nan).member("infinite", row.summary.infinite);
+    });
+    if (lines) json.end_line();
+  };
+  if (!lines) json.open_object(on_lines);
+  for (const OverviewRow& row : rows) put(row);
+  if (!lines) json.close(), json.end_line();
+  return json.take();
 }
 
 } // namespace mha::render

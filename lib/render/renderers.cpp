@@ -4,7 +4,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr Form list[] = {
+constexpr Form every_form[] = {
     {"table", ".txt", "for eyes: rounded, labelled, as wide as the terminal", make_table},
     {"csv", ".csv", "one number a line, or bare rows with --matrix", make_csv},
     {"tsv", ".tsv", "the same, separated by tabs", make_tsv},
@@ -15,7 +15,7 @@ constexpr Form list[] = {
 } // namespace
 
 std::span<const Form> forms() {
-  return list;
+  return every_form;
 }
 
 } // namespace mha::render

@@ -19,6 +19,11 @@ struct Options {
   bool several_layers = false;          ///< names are layers.N.STAGE
 };
 
+/// Digits of numbers in tables where nobody says how many.
+inline constexpr std::size_t default_digits = 4;
+/// As many bytes are handed on at once.
+inline constexpr std::size_t enough_text = std::size_t{1} << 16;
+
 /// Turns values into text, one after the other; nothing is held back longer than a value.
 class Renderer {
 public:

@@ -13,14 +13,14 @@ namespace mha::render {
 
 namespace {
 
-using nlohmann::json;
+using PageJson = nlohmann::json;
 
 /// JSON as text inside <script>: nothing in it can end the element or open a comment, and no line
 /// separator is there that scripts of old would have stumbled over.
-std::string for_script(const json& value) {
+std::string for_script(const PageJson& value) {
   std::string out;
   for (char c :
-       value.dump(-1, ' ', true, json::error_handler_t::replace)) // ASCII: U+2028 is \u2028
+       value.dump(-1, ' ', true, PageJson::error_handler_t::replace)) // ASCII: U+2028 is \u2028
     switch (c) {
     case '<':
       out += "\\u003c";
@@ -53,15 +53,15 @@ std::string for_html(std::string_view text) {
 }
 
 /// A number, or null where it is none.
-json number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? json(*value) : json(nullptr);
+PageJson number_or_null(std::optional<double> value) {
+  return value && std::isfinite(*value) ? PageJson(*value) : PageJson(nullptr);
 }
 /// Four digits are enough for bars and labels.
-json numbers(const std::vector<float>& values) {
-  json list = json::array();
+PageJson numbers(const std::vector<float>& values) {
+  PageJson list = PageJson::array();
   for (float value : values)
-    list.push_back(std::isfinite(value) ? json::parse(fmt::format("{:.5g}", value))
-                                        : json(nullptr));
+    list.push_back(std::isfinite(value) ? PageJson::parse(fmt::format("{:.5g}", value))
+                                        : PageJson(nullptr));
   return list;
 }
 
@@ -70,10 +70,10 @@ std::string_view name_of(RowForm form) {
 }
 
 /// Collects the chunks of all layers; JSON names them by number.
-class Chunks {
+class PageData {
 public:
-  json add(const PackedStage& stage) {
-    json heads = json::array();
+  PageJson add(const PackedStage& stage) {
+    PageJson heads = PageJson::array();
     for (const std::string& bytes : stage.heads) {
       heads.push_back(chunks_.size());
       chunks_.push_back(&bytes);
@@ -97,18 +97,18 @@ private:
   std::vector<const std::string*> chunks_;
 };
 
-json measures_of(const LayerReport& layer) {
-  json list = json::array();
+PageJson measures_of(const LayerReport& layer) {
+  PageJson list = PageJson::array();
   for (const HeadMeasures& head : layer.measures) {
-    json values = json::array();
-    for (const Measure& measure : measures()) values.push_back(number(measure.of(head)));
+    PageJson values = PageJson::array();
+    for (const Measure& measure : measures()) values.push_back(number_or_null(measure.of(head)));
     list.push_back({{"kind", head.kind}, {"values", std::move(values)}});
   }
   return list;
 }
 
-json object_of(const LayerReport& layer, Chunks& chunks) {
-  json stages = json::object();
+PageJson object_of(const LayerReport& layer, PageData& chunks) {
+  PageJson stages = PageJson::object();
   for (const auto& [name, packed] : layer.stages) {
     stages[name] = chunks.add(packed);
     const auto form = layer.forms.find(name);
@@ -116,29 +116,29 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
     stages[name]["stage"] = mha::name_of(form->second);
     stages[name]["given"] = contains(layer.given, form->second);
   }
-  json contributions = json::array();
+  PageJson contributions = PageJson::array();
   for (const HeadContribution& head : layer.contributions)
     contributions.push_back({{"norm", numbers(head.norm)}, {"share", numbers(head.share)}});
-  json object{{"id", layer.id},
-              {"dtype", mha::name_of(layer.dtype)},
-              {"headline", layer.headline},
-              {"heads", layer.heads},
-              {"kv", layer.kv_of},
-              {"T", layer.dims.T},
-              {"S", layer.dims.S_all},
-              {"d_k", layer.dims.d_k},
-              {"d_v", layer.dims.d_v},
-              {"tokens", layer.tokens},
-              {"scale", layer.scale},
-              {"softcap", layer.settings.softcap},
-              {"biased", layer.has_b_q},
-              {"sinks", layer.has_sinks},
-              {"projects", layer.has_W_o},
-              {"stages", std::move(stages)},
-              {"contributions", std::move(contributions)},
-              {"outputNorm", numbers(layer.output_norm)},
-              {"measures", measures_of(layer)}};
-  for (const VisibleKeys::Run& run : layer.visible) {
+  PageJson object{{"id", layer.id},
+                  {"dtype", mha::name_of(layer.dtype)},
+                  {"headline", layer.headline},
+                  {"heads", layer.heads},
+                  {"kv", layer.kv_of},
+                  {"T", layer.dims.T},
+                  {"S", layer.dims.S_all},
+                  {"d_k", layer.dims.d_k},
+                  {"d_v", layer.dims.d_v},
+                  {"tokens", layer.tokens},
+                  {"scale", layer.scale},
+                  {"softcap", layer.settings.softcap},
+                  {"biased", layer.has_b_q},
+                  {"sinks", layer.has_sinks},
+                  {"projects", layer.has_W_o},
+                  {"stages", std::move(stages)},
+                  {"contributions", std::move(contributions)},
+                  {"outputNorm", numbers(layer.output_norm)},
+                  {"measures", measures_of(layer)}};
+  for (const VisibleKeys::KeyRange& run : layer.visible) {
     object["visible"].push_back(run.first);
     object["visible"].push_back(run.end);
   }
@@ -151,12 +151,12 @@ json object_of(const LayerReport& layer, Chunks& chunks) {
 
 void report_page(const std::vector<LayerReport>& layers, const ReportTitle& title,
                  const Sink& sink) {
-  Chunks chunks;
-  json data{{"title", title.title}, {"program", title.program}, {"layers", json::array()}};
+  PageData chunks;
+  PageJson data{{"title", title.title}, {"program", title.program}, {"layers", PageJson::array()}};
   for (const char* name : {"viridis", "diverging"})
     for (std::uint32_t point : color_map_named(name).points)
       data["colors"][name].push_back(fmt::format("{:06x}", point));
-  data["measures"] = json::array();
+  data["measures"] = PageJson::array();
   for (const LayerReport& layer : layers) data["layers"].push_back(object_of(layer, chunks));
   for (const Measure& measure : measures())
     data["measures"].push_back({{"name", measure.name},

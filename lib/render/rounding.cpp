@@ -1,6 +1,6 @@
 #include <mha/render/rounding.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include <mha/layer/graph.hpp>
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 namespace mha::render {
 
@@ -16,22 +16,14 @@ std::string letters_text(const StageInfo& info, std::string_view separator) {
   return text;
 }
 
-std::string json_words(std::string_view words) {
-  std::string list;
+void put_words(JsonText& json, std::string_view words) {
+  json.open_list();
   while (!words.empty()) {
     const std::size_t space = words.find(' ');
-    list += (list.empty() ? "" : ", ") + json_quoted(words.substr(0, space));
-    if (space == std::string_view::npos) break;
-    words.remove_prefix(space + 1);
+    json.value(words.substr(0, space));
+    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
   }
-  return "[" + list + "]";
-}
-
-std::string json_inputs(const StageInfo& info) {
-  std::string list;
-  for (Stage input : info.inputs)
-    list += (list.empty() ? "" : ", ") + json_quoted(mha::name_of(input));
-  return "[" + list + "]";
+  json.close();
 }
 
 /// The parts of a name as code: "`alpha` `attn`".
@@ -46,13 +38,13 @@ std::string markdown_words(std::string_view words) {
   return text;
 }
 
-constexpr std::string_view legend =
+constexpr std::string_view letters_legend =
     "B batch · T queries · S keys (with past, extra and zero ones in the maps) · H query heads · "
     "H_kv key/value "
     "heads · d_model width of input and output · d_k, d_v widths of one head";
 
 // The page around the tables, in Markdown: one paragraph a line.
-constexpr std::string_view page_start =
+constexpr std::string_view markdown_start =
     R"(# Stages
 
 Every step of multi-head attention, in the order of the computation. This page is what `mha-inspect stages --format markdown` prints; with a layer (`mha-inspect stages layer.npz`) the command also tells each stage's size there.
@@ -66,7 +58,7 @@ A batch axis stands before all others exactly when the input has one. With `colu
 A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
 
 )";
-constexpr std::string_view page_names = R"(
+constexpr std::string_view markdown_names = R"(
 ## Names in other tools
 
 Understood wherever a stage or a tensor is named, also behind a prefix such as `blocks.0.attn.`, and never printed.
@@ -74,7 +66,7 @@ Understood wherever a stage or a tensor is named, also behind a prefix such as `
 | stage | also called |
 |---|---|
 )";
-constexpr std::string_view page_ambiguous = R"(
+constexpr std::string_view markdown_ambiguous = R"(
 ## Words that mean several things
 
 Tools disagree about these. They are refused with the choices named (`'attn_weights' means several things in the field: say scaled or weights`), unless the layer has only one of them and `--stage` asks for it. A tensor of such a name in a file is passed over with a note.
@@ -105,41 +97,36 @@ std::string stages_table(const Layer* layer, const Look& look) {
     if (!info.aliases.empty()) aliases.add({std::string(info.name), std::string(info.aliases)});
   std::string out =
       grid.text(look) + "\n" + look.bold("also called") + "\n" + aliases.text(look, 2) + "\n";
-  for (const std::string& line : wrapped(legend, look.width)) out += look.dim(line) + "\n";
+  for (const std::string& line : wrapped(letters_legend, look.width)) out += look.dim(line) + "\n";
   return out;
 }
 
 std::string stages_json(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  std::string out = "[\n";
-  for (const StageInfo& info : stages()) {
-    std::string letters;
-    for (Letter letter : info.letters)
-      letters += (letters.empty() ? "" : ", ") + json_quoted(mha::name_of(letter));
-    out += fmt::format("  {{\"name\": {}, \"letters\": [{}], ", json_quoted(info.name), letters);
-    if (layer) {
-      std::string shape = "null";
-      if (contains(available, info.stage)) {
-        shape.clear();
-        for (std::size_t size : layer->shape_of(info.stage))
-          shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-        shape = fmt::format("[{}]", shape);
+  JsonText json;
+  const auto named = [&](auto named_one) { json.value(mha::name_of(named_one)); };
+  const auto put = [&](const StageInfo& info) {
+    json.object([&] {
+      json.member("name", info.name).key("letters").list(info.letters, named);
+      if (layer) {
+        json.key("shape");
+        contains(available, info.stage) ? json.list(layer->shape_of(info.stage)) : json.null();
       }
-      out += fmt::format("\"shape\": {}, ", shape);
-    }
-    out += fmt::format(
-        "\"value\": {}, \"text\": {}, \"part\": {}, \"inputs\": {}, \"aliases\": {}}}{}\n",
-        json_quoted(info.value), json_quoted(info.text), json_quoted(info.part), json_inputs(info),
-        json_words(info.aliases), info.stage == stages().back().stage ? "" : ",");
-  }
-  return out + "]\n";
+      json.member("value", info.value).member("text", info.text).member("part", info.part);
+      json.key("inputs").list(info.inputs, named);
+      json.key("aliases");
+      put_words(json, info.aliases);
+    });
+  };
+  json.list(stages(), put, {"\n  ", "\n  ", "\n"});
+  return json.take() + "\n";
 }
 
 std::string stages_markdown(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   const std::string_view here = layer ? " here |" : "", rule = layer ? "---|" : "";
   std::string out =
-      std::string(page_start) +
+      std::string(markdown_start) +
       fmt::format("| stage | shape |{} value | what it is | computed from | part of a layer |\n"
                   "|---|---|{}---|---|---|---|\n",
                   here, rule);
@@ -154,11 +141,11 @@ std::string stages_markdown(const Layer* layer) {
     out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text,
                        inputs.empty() ? "X" : inputs, info.part);
   }
-  out += page_names;
+  out += markdown_names;
   for (const StageInfo& info : stages())
     if (!info.aliases.empty())
       out += fmt::format("| `{}` | {} |\n", info.name, markdown_words(info.aliases));
-  out += page_ambiguous;
+  out += markdown_ambiguous;
   for (std::string_view word : ambiguous_words()) {
     std::string readings;
     for (Stage stage : readings_of(word))

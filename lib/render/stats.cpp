@@ -1,7 +1,7 @@
 #include <mha/render/stats.hpp>
 
 #include <mha/render/grid.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/json_text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -44,11 +44,11 @@ bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {
 }
 
 /// One column, its title above it.
-struct Column {
+struct MeasureColumn {
   std::string title;
   bool right = true;
   std::vector<std::string> cells;
-  explicit Column(std::string_view the_title, bool is_number = true)
+  explicit MeasureColumn(std::string_view the_title, bool is_number = true)
       : title(the_title), right(is_number) {}
   std::size_t width() const {
     std::size_t widest = display_width(title);
@@ -58,13 +58,13 @@ struct Column {
 };
 
 /// A measure of every row, for eyes.
-Column column_of(const std::vector<StatsRow>& rows, const Measure& measure) {
+MeasureColumn column_of(const std::vector<StatsRow>& rows, const Measure& measure) {
   std::vector<double> values;
   for (const StatsRow& row : rows)
     if (const std::optional<double> value = measure.of(row.head)) values.push_back(*value);
   const ColumnFormat format(Tensor::of<double>({values.size()}, std::span<const double>(values)),
                             digits);
-  Column column(measure.name);
+  MeasureColumn column(measure.name);
   for (const StatsRow& row : rows) {
     const std::optional<double> value = measure.of(row.head);
     std::string cell;
@@ -81,15 +81,15 @@ Column column_of(const std::vector<StatsRow>& rows, const Measure& measure) {
   return column;
 }
 
-std::size_t width_of(const std::vector<Column>& columns) {
+std::size_t width_of(const std::vector<MeasureColumn>& columns) {
   std::size_t width = 0;
-  for (const Column& column : columns) width += column.width();
+  for (const MeasureColumn& column : columns) width += column.width();
   return width - 2;
 }
 
 /// layer (where there are some), head, kind (where weights tell).
-std::vector<Column> names_of(const std::vector<StatsRow>& rows) {
-  Column layer("layer", false), head("head"), kind("kind", false);
+std::vector<MeasureColumn> names_of(const std::vector<StatsRow>& rows) {
+  MeasureColumn layer("layer", false), head("head"), kind("kind", false);
   bool has_layer = false, has_kind = false;
   for (const auto& [id, measures] : rows) {
     layer.cells.push_back(visible(id));
@@ -97,35 +97,36 @@ std::vector<Column> names_of(const std::vector<StatsRow>& rows) {
     kind.cells.push_back(measures.kind.empty() ? std::string(missing) : measures.kind);
     has_layer |= !id.empty(), has_kind |= !measures.kind.empty();
   }
-  std::vector<Column> columns;
+  std::vector<MeasureColumn> columns;
   if (has_layer) columns.push_back(std::move(layer));
   columns.push_back(std::move(head));
   if (has_kind) columns.push_back(std::move(kind));
   return columns;
 }
 
-std::string grid_text(const std::vector<Column>& columns, std::size_t rows, const Look& look) {
+std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t rows,
+                      const Look& look) {
   std::vector<Grid::Column> headings;
-  for (const Column& column : columns) headings.push_back({column.title, column.right});
+  for (const MeasureColumn& column : columns) headings.push_back({column.title, column.right});
   Grid grid(std::move(headings));
   for (std::size_t i = 0; i < rows; ++i) {
     std::vector<std::string> cells;
-    for (const Column& column : columns) cells.push_back(column.cells[i]);
+    for (const MeasureColumn& column : columns) cells.push_back(column.cells[i]);
     grid.add(std::move(cells));
   }
   return grid.text(look);
 }
 
 /// Lines as columns: as many heads side by side as fit, the names on the left each time.
-std::string turned(const std::vector<Column>& columns, std::size_t rows, const Look& look) {
-  Column names("", false);
-  for (const Column& column : columns) names.cells.push_back(column.title);
+std::string turned(const std::vector<MeasureColumn>& columns, std::size_t rows, const Look& look) {
+  MeasureColumn names("", false);
+  for (const MeasureColumn& column : columns) names.cells.push_back(column.title);
   std::string text;
   for (std::size_t first = 0; first < rows;) {
-    std::vector<Column> side{names};
+    std::vector<MeasureColumn> side{names};
     for (; first < rows; ++first) {
-      Column head("");
-      for (const Column& column : columns) head.cells.push_back(column.cells[first]);
+      MeasureColumn head("");
+      for (const MeasureColumn& column : columns) head.cells.push_back(column.cells[first]);
       side.push_back(std::move(head));
       if (side.size() > 2 && width_of(side) > look.width) {
         side.pop_back();
@@ -153,31 +154,29 @@ std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& col
   return text;
 }
 
-std::string object(const StatsRow& row, const StatsColumns& columns,
-                   std::optional<std::size_t> precision) {
-  const auto word = [](const std::string& text) {
-    return text.empty() ? "null" : json_quoted(text);
-  };
-  std::string text = fmt::format("{{\"layer\": {}, \"head\": {}, \"kind\": {}",
-                                 is_number(row.layer) ? row.layer : word(row.layer), row.head.head,
-                                 word(row.head.kind));
-  for (const Measure* measure : columns) {
-    const std::string value = exact(*measure, row.head, Dialect::json, precision);
-    text += fmt::format(", {}: {}", json_quoted(measure->name), value.empty() ? "null" : value);
-  }
-  return text + "}";
+void put(JsonText& json, const StatsRow& row, const StatsColumns& columns,
+         std::optional<std::size_t> precision) {
+  json.object([&] {
+    json.key("layer");
+    is_number(row.layer) ? json.as_it_is(row.layer) : json.words_or_null(row.layer);
+    json.member("head", row.head.head).key("kind").words_or_null(row.head.kind);
+    for (const Measure* measure : columns) {
+      const std::string value = exact(*measure, row.head, Dialect::json, precision);
+      json.key(measure->name).as_it_is(value.empty() ? "null" : value);
+    }
+  });
 }
 
 } // namespace
 
 std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
-  std::vector<Column> columns = names_of(rows);
+  std::vector<MeasureColumn> columns = names_of(rows);
   std::size_t width = width_of(columns), shown = 0;
   StatsColumns chosen;
   for (std::string_view name : telling) {
     const Measure& measure = measure_named(name);
     if (!some_have(rows, measure)) continue;
-    const Column column = column_of(rows, measure);
+    const MeasureColumn column = column_of(rows, measure);
     if (width + column.width() > look.width) continue;
     width += column.width();
     chosen.push_back(&measure);
@@ -197,7 +196,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
 
 std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& chosen,
                         const Look& look) {
-  std::vector<Column> columns = names_of(rows);
+  std::vector<MeasureColumn> columns = names_of(rows);
   for (const Measure* measure : chosen) columns.push_back(column_of(rows, *measure));
   return width_of(columns) <= look.width ? grid_text(columns, rows.size(), look)
                                          : turned(columns, rows.size(), look);
@@ -206,12 +205,15 @@ std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& c
 std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,
                        std::string_view form, std::optional<std::size_t> precision) {
   if (form == "csv" || form == "tsv") return delimited(rows, columns, form == "tsv", precision);
-  const bool list = form == "json";
-  std::string text = list ? "[" : "";
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    text += (list ? (i == 0 ? "\n" : ",\n") : "") + object(rows[i], columns, precision) +
-            (list ? "" : "\n");
-  return text + (list ? (rows.empty() ? "]\n" : "\n]\n") : "");
+  JsonText json;
+  const auto add = [&](const StatsRow& row) { put(json, row, columns, precision); };
+  if (form == "json") {
+    json.list(rows, add, on_lines);
+    json.end_line();
+  } else {
+    for (const StatsRow& row : rows) add(row), json.end_line();
+  }
+  return json.take();
 }
 
 } // namespace mha::render

@@ -11,10 +11,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr std::size_t piece = std::size_t{1} << 16;
 constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
-constexpr std::size_t default_digits = 4;
-
 std::string quoted(std::string_view label) {
   return fmt::format("'{}'", visible(label));
 }
@@ -122,7 +119,7 @@ private:
           write_row(numbers.as<double>(), format, at, matrix.col_stride, first, last, width);
         else
           write_row(numbers.as<float>(), format, at, matrix.col_stride, first, last, width);
-        if (text_.size() > piece) flush();
+        if (text_.size() > enough_text) flush();
       }
     }
   }

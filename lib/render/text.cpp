@@ -1,6 +1,6 @@
 #include <mha/render/text.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 namespace mha::render {

@@ -1,6 +1,6 @@
 #include <mha/render/vectors.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr std::size_t indent = 2, gap = 2, widest_label = 30;
+constexpr std::size_t indent = 2, number_gap = 2, widest_label = 30;
 
 double length_of(const std::vector<double>& numbers) {
   double sum = 0;
@@ -37,8 +37,8 @@ void VectorGrid::lay_out() {
   rounding_ = Rounding(all, digits_);
   for (double number : all) number_width_ = std::max(number_width_, rounding_.text(number).size());
 
-  const std::size_t norm = norm_width == 0 ? 0 : gap + 4 + norm_width; // "  ‖·‖ 2.31"
-  const std::size_t used = indent + label_width_ + norm, cell = gap + number_width_;
+  const std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
+  const std::size_t used = indent + label_width_ + norm, cell = number_gap + number_width_;
   const std::size_t room = look_.width > used ? look_.width - used : 0;
   shown_ = std::max<std::size_t>(1, room / cell);
   cut_ = shown_ < longest;
@@ -52,7 +52,7 @@ std::string VectorGrid::line(std::size_t index) const {
   text += pad_right(shortened(line.label, label_width_), label_width_);
   for (std::size_t i = 0; i < shown_; ++i)
     text += pad_left(i < line.numbers.size() ? rounding_.text(line.numbers[i]) : "",
-                     gap + number_width_);
+                     number_gap + number_width_);
   if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
   if (line.with_norm)
     return text + look_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
@@ -62,7 +62,7 @@ std::string VectorGrid::line(std::size_t index) const {
 
 std::string VectorGrid::titles(const std::vector<std::string>& groups,
                                std::size_t per_group) const {
-  const std::size_t cell = gap + number_width_;
+  const std::size_t cell = number_gap + number_width_;
   if (groups.size() < 2 || groups.size() * per_group > shown_) return "";
   std::string text(indent + label_width_, ' ');
   for (const std::string& group : groups) {

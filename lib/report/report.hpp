@@ -47,7 +47,7 @@ struct LayerReport {
   std::map<std::string, PackedStage, std::less<>> stages;
   std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
   /// Which keys each query may attend to; empty where `masked` is there, or they are not one run.
-  std::vector<VisibleKeys::Run> visible;
+  std::vector<VisibleKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head, or none

@@ -2,7 +2,7 @@
 // The one error of the library: a line that says where, what was found, what was expected, the
 // cure.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <span>
 #include <stdexcept>

@@ -2,6 +2,8 @@
 
 #include <mha/system/memory.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,5 +1,7 @@
 #include "support/thread_ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -59,6 +60,39 @@ Source read(const fs::path& file, const fs::path& root) {
     source.includes.push_back(name[0] == '<' ? name.substr(0, end + 1) : name.substr(1, end - 1));
   }
   return source;
+}
+
+/// What a file declares in its unnamed namespace: types and variables by their names, functions
+/// with what they take. The source must be formatted.
+std::vector<std::string> hidden_names(const Source& source) {
+  static const std::regex type(
+      R"((?:template <.*> ?)?(?:(?:struct|class|enum class) (\w+)|using (\w+) =).*)");
+  static const std::regex variable(
+      R"((?:const|constexpr|static|thread_local|std::atomic)\b[^(=]*\b(\w+)(?:\[\])? ?[={;].*)");
+  static const std::regex function(R"([^=]*?[ &*](\w+\(.*\)) (?:const |noexcept )?\{.*)");
+  std::vector<std::string> names;
+  std::istringstream lines(source.code);
+  std::string declaration;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "namespace {") inside = true;
+    if (line == "} ") inside = false; // its comment is gone
+    // Not "private:".
+    const bool begins = declaration.empty() && !line.empty() && line.back() != ':' &&
+                        std::isalpha(static_cast<unsigned char>(line[0]));
+    if (!inside || line == "namespace {" || (declaration.empty() && !begins)) continue;
+    declaration +=
+        (begins ? "" : " ") + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (declaration.find_first_of("{;=") == std::string::npos) continue;
+    std::smatch match;
+    if (std::regex_match(declaration, match, type))
+      names.push_back(match[1].matched ? match[1] : match[2]);
+    else if (std::regex_match(declaration, match, variable) ||
+             std::regex_match(declaration, match, function))
+      names.push_back(match[1]);
+    declaration.clear();
+  }
+  return names;
 }
 
 /// Every .cpp and .hpp below a folder of the project.
@@ -201,6 +235,50 @@ TEST_CASE("the forward pass never sees columns, and arrays of others stay out of
       CHECK(source.mentions("#pragma once"));
     }
   }
+}
+
+TEST_CASE("what is computed at once is a batch, head, block, band or tile: no type says it in "
+          "another word",
+          "[house]") {
+  // The last word of a type's name, in the singular or plural.
+  const std::regex type(
+      R"(\b(?:struct|class|enum(?: class| struct)?|using) +(\w+)\b(?= *[{:;=]| final))");
+  const std::regex subdivision(
+      R"(\w*(Unit|Piece|Part|Strip|Cell|Chunk|Segment|Stretch|Span|Run|Slice|Panel|Portion|Section|Fragment|Slab|Stripe)s?)");
+  const std::map<std::string, std::string> reasons{
+      {"MapPanel", "a picture's panel, as in figures"}};
+  std::size_t types = 0;
+  for (const Source& source : sources_in("lib")) {
+    if (source.folder().starts_with("kernels")) continue; // the machine's own words
+    for (std::sregex_iterator it(source.code.begin(), source.code.end(), type), end; it != end;
+         ++it) {
+      const std::string name = (*it)[1];
+      ++types;
+      INFO(source.path << ": " << name);
+      CHECK((!std::regex_match(name, subdivision) || reasons.count(name) == 1));
+    }
+  }
+  CHECK(types > 200);
+}
+
+TEST_CASE("files of a folder that are compiled together hide different names", "[house]") {
+  // As in lib/CMakeLists.txt.
+  const std::vector<std::string> apart{"forward",      "schedule",      "kernels",
+                                       "kernels/simd", "load/families", "diagnose/hypotheses"};
+  std::size_t names = 0;
+  for (const char* top : {"lib", "app"}) {
+    std::map<std::string, std::map<std::string, std::string>> owners; // folder, name: its file
+    for (const Source& source : sources_in(top)) {
+      if (source.is_header() || one_of(source.folder(), apart)) continue;
+      for (const std::string& name : hidden_names(source)) {
+        ++names;
+        const auto [owner, is_new] = owners[source.folder()].emplace(name, source.path);
+        INFO(name << " in " << source.path << " and " << owner->second);
+        CHECK((is_new || owner->second == source.path));
+      }
+    }
+  }
+  CHECK(names > 500);
 }
 
 TEST_CASE("no file is longer than one wants to read", "[house]") {

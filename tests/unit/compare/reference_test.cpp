@@ -6,6 +6,7 @@
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>

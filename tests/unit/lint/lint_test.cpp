@@ -4,6 +4,7 @@
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <set>

@@ -225,7 +225,7 @@ TEST_CASE("visible keys: one run a query, or nothing where there are gaps", "[pa
     return visible.runs();
   };
   const Layer layer = layer_of(19, {Variant::causal, Variant::window_left}, false);
-  const std::vector<VisibleKeys::Run> runs = runs_of(layer);
+  const std::vector<VisibleKeys::KeyRange> runs = runs_of(layer);
   REQUIRE(runs.size() == layer.dims.T);
   const std::vector<double> masked = traced(layer, Stage::masked, 0, 0);
   for (std::size_t t = 0; t < layer.dims.T; ++t)

@@ -1,4 +1,5 @@
 #include "support/compare.hpp"
+#include "support/emulated_amx.hpp"
 #include "support/library_input.hpp"
 #include "support/requests.hpp"
 #include "support/sanitizers.hpp"
@@ -81,7 +82,7 @@ TEST_CASE("parts write every element once, with the bits of the whole") {
 }
 
 TEST_CASE("parts have the bits of the whole where numbers are split") {
-  if (!splits_here()) return;
+  const WithBf16x3 bf16x3;
   const WithRoutine path(mha::Routine::bf16x3);
   require_parts_join(60, sanitized ? 4 : 40);
   require_parts_join(700, sanitized ? 1 : 6);

@@ -1,0 +1,100 @@
+#pragma once
+// JSON is written in one way: brackets, commas, quotes and numbers.
+
+#include <mha/render/numbers.hpp>
+
+#include <concepts>
+#include <utility>
+#include <vector>
+
+namespace mha::render {
+
+/// What stands between brackets and elements: "" after the opening one, " " after a comma, ""
+/// before the closing one put all on one line. An empty object or list is "{}" or "[]" however it
+/// is spread.
+struct Spread {
+  std::string_view first, between = " ", last;
+};
+/// A line each, none indented.
+inline constexpr Spread on_lines{"\n", "\n", "\n"};
+
+/// A JSON text that grows. Objects and lists may be nested; commas come by themselves.
+class JsonText {
+public:
+  /// Numbers have `precision` significant digits, or as many as read back to the same value.
+  explicit JsonText(std::optional<std::size_t> precision = std::nullopt)
+      : numbers_(Dialect::json, precision) {}
+
+  void open_object(Spread spread = {}) { open('{', '}', spread); }
+  void open_list(Spread spread = {}) { open('[', ']', spread); }
+  /// Closes the innermost object or list.
+  void close();
+  /// Opens an object, lets `members` add to it, and closes it.
+  template <std::invocable Members> void object(const Members& members, Spread spread = {}) {
+    open_object(spread);
+    members();
+    close();
+  }
+  /// A list of what `add` writes for each element; or of the elements.
+  template <class Elements, class Add>
+  void list(const Elements& elements, const Add& add, Spread spread = {}) {
+    open_list(spread);
+    for (const auto& element : elements) add(element);
+    close();
+  }
+  template <class Elements> void list(const Elements& elements) {
+    list(elements, [&](const auto& element) { value(element); });
+  }
+
+  /// The name of a member; its value follows.
+  JsonText& key(std::string_view name);
+  /// The next element begins after this instead of what its object or list is spread by.
+  void begin_next_after(std::string_view between) { next_ = between; }
+
+  void value(std::floating_point auto number) {
+    separate();
+    numbers_.append(text_, number);
+  }
+  void value(std::unsigned_integral auto count) { as_it_is(std::to_string(count)); }
+  void value(bool flag) { as_it_is(flag ? "true" : "false"); }
+  void value(std::string_view words) { as_it_is(json_quoted(words)); }
+  void value(const std::string& words) { value(std::string_view(words)); }
+  void value(const char* words) { value(std::string_view(words)); }
+  void null() { as_it_is("null"); }
+  /// What comes next has a line of its own, outside of every object and list.
+  void end_line() { text_ += '\n'; }
+  /// JSON that is written already.
+  void as_it_is(std::string_view json);
+  /// Null for what is not there, or for no words.
+  template <class T> void value_or_null(const std::optional<T>& value_if_any) {
+    value_if_any ? value(*value_if_any) : null();
+  }
+  void words_or_null(std::string_view words) { words.empty() ? null() : value(words); }
+
+  template <class T> JsonText& member(std::string_view name, const T& its_value) {
+    key(name).value(its_value);
+    return *this;
+  }
+
+  std::size_t size() const { return text_.size(); }
+  /// What has been written since the last call.
+  std::string take() { return std::exchange(text_, std::string()); }
+
+private:
+  struct Level {
+    char closing;
+    Spread spread;
+    bool empty = true;
+  };
+  void open(char opening, char closing, Spread spread);
+  /// What comes before an element: nothing after a key, else the comma and the space.
+  void separate();
+
+  NumberWriter numbers_;
+  std::string text_;
+  std::vector<Level> levels_;
+  std::optional<std::string_view> next_;
+  bool after_key_ = false;
+};
+
+} // namespace mha::render

@@ -1,0 +1,122 @@
+#include "support/compare.hpp"
+#include "support/emulated_amx.hpp"
+#include "support/library_input.hpp"
+#include "support/requests.hpp"
+#include "support/sanitizers.hpp"
+#include <mha/kernels/bf16x3.hpp>
+#include <mha/kernels/product.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <span>
+
+// Layers whose shape lets routine_for choose split products, as a processor with AMX runs them.
+
+namespace {
+
+struct Shape {
+  std::size_t T, S, H, H_kv, d_k, d_v, d_model;
+};
+
+/// Few rows, cut by heads that do not end at 64 columns; many rows; more than a block of the depth;
+/// several tiles of keys.
+constexpr Shape shapes[] = {{100, 100, 5, 5, 48, 48, 96},
+                            {100, 100, 3, 3, 32, 32, 600},
+                            {70, 300, 4, 2, 64, 32, 120},
+                            {300, 300, 4, 1, 32, 60, 160},
+                            {260, 700, 2, 2, 56, 64, 128}};
+
+mha::Layer layer_of(const Shape& s, std::uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::normal_distribution<double> normal;
+  const auto numbers = [&](mha::Shape shape, double size) {
+    std::vector<double> values(mha::count_of(shape));
+    for (double& value : values) value = size * normal(rng);
+    return mha::NamedTensor{mha::convert(mha::Tensor::of<double>(shape, values), mha::DType::f32),
+                            "test"};
+  };
+  mha::NamedTensors parts;
+  parts["X"] = numbers({s.T, s.d_model}, 1);
+  if (s.S != s.T) parts["X_kv"] = numbers({s.S, s.d_model}, 1);
+  const double size = 1 / std::sqrt(static_cast<double>(s.d_model));
+  for (const auto& [name, width] :
+       {std::pair("q", s.H * s.d_k), {"k", s.H_kv * s.d_k}, {"v", s.H_kv * s.d_v}})
+    parts[std::string("W_") + name] = numbers({s.d_model, width}, size),
+                              parts[std::string("b_") + name] = numbers({width}, 1);
+  parts["W_o"] = numbers({s.H * s.d_v, 64}, 0.1);
+  mha::Settings settings;
+  mha::set(settings, "num_heads", std::to_string(s.H), "test");
+  mha::set(settings, "num_kv_heads", std::to_string(s.H_kv), "test");
+  mha::set(settings, "causal", seed % 2 == 0 ? "true" : "false", "test");
+  return mha::make_layer(parts, settings);
+}
+
+std::vector<mha::Stage> stages_of(const mha::Layer& layer) {
+  std::vector<mha::Stage> list;
+  for (const mha::StageInfo& info : mha::stages())
+    if (contains(mha::available_stages(layer), info.stage)) list.push_back(info.stage);
+  return list;
+}
+
+} // namespace
+
+TEST_CASE("AMX: the shape of a layer chooses split products, and they show in its bits") {
+  for (const Shape& shape : shapes) {
+    const mha::Layer layer = layer_of(shape, 1);
+    mha::Tensor plain, split;
+    {
+      plain = mha::trace(layer, {mha::Stage::q}, {}, 1).value(mha::Stage::q);
+      const WithEmulatedBf16x3 amx;
+      CHECK(mha::routine_for<float>(shape.T, 64, shape.d_model) == mha::Routine::bf16x3);
+      split = mha::trace(layer, {mha::Stage::q}, {}, 1).value(mha::Stage::q);
+    }
+    CAPTURE(shape.T, shape.d_model);
+    CHECK(compare_bits(plain, split) != "");
+  }
+}
+
+TEST_CASE("AMX: the same bits on every number of threads, whatever is asked for") {
+  const WithBf16x3 amx;
+  for (const Shape& shape : std::span(shapes).first(sanitized ? 3 : 5))
+    for (std::uint64_t seed = 0; seed < (sanitized ? 1 : 2); ++seed) {
+      const mha::Layer layer = layer_of(shape, seed);
+      const std::vector<mha::Stage> stages = stages_of(layer);
+      const mha::Trace whole = mha::trace(layer, stages, {}, 1);
+      Random random(seed);
+      for (const std::size_t threads : {2u, 3u, 5u}) {
+        const mha::Trace again = mha::trace(layer, stages, {}, threads);
+        for (mha::Stage stage : stages) {
+          INFO(shape.T << " tokens, " << name_of(stage) << " on " << threads << " threads");
+          REQUIRE(compare_bits(again.value(stage), whole.value(stage)) == "");
+        }
+        const Asked asked = random_request(random, layer, stages);
+        const mha::Trace some = mha::trace(layer, asked.stages, asked.selection, threads);
+        for (mha::Stage stage : asked.stages) {
+          INFO(asked.description << " on " << threads << " threads: " << name_of(stage));
+          REQUIRE(compare_bits(some.value(stage),
+                               cut(layer, stage, asked.selection, whole.value(stage))) == "");
+        }
+      }
+    }
+}
+
+TEST_CASE("AMX: a number that does not split gives the same bits on every number of threads") {
+  const WithBf16x3 amx;
+  for (const Shape& shape : std::span(shapes).first(sanitized ? 2 : 5))
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf(""), 1e30F}) {
+      mha::Layer layer = layer_of(shape, 3);
+      layer.X.as_mutable<float>()[shape.T / 2 * shape.d_model + 7] = bad;
+      const std::vector<mha::Stage> stages = stages_of(layer);
+      const mha::Trace whole = mha::trace(layer, stages, {}, 1);
+      for (const std::size_t threads : {2u, 3u, 5u}) {
+        const mha::Trace again = mha::trace(layer, stages, {}, threads);
+        for (mha::Stage stage : stages) {
+          INFO(shape.T << " tokens, " << bad << ", " << name_of(stage));
+          REQUIRE(compare_bits(again.value(stage), whole.value(stage)) == "");
+        }
+      }
+    }
+}
