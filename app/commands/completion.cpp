@@ -4,6 +4,8 @@
 #include "console.hpp"
 #include "shells/shells.hpp"
 
+#include <memory>
+
 namespace mha::app {
 
 Run declare_completion(Cli& cli) {

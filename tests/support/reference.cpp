@@ -227,9 +227,20 @@ std::map<std::string, Array> compute(const Layer& layer) {
         for (double a : row) max = std::isnan(a) || a > max ? a : max;
         return max;
       }));
+  // What the masks hide; where the computation starts behind them, what is given says it.
+  const Array hidden = masked(layer, each(*score, [](double, auto...) { return 0.0; }));
+  bool given_behind = false;
+  for (const char* name : {"masked", "shifted", "exp", "row_sum"})
+    given_behind = given_behind || layer.given.count(name) != 0;
+  const auto all_hidden = [&](std::size_t b, std::size_t h, std::size_t t) {
+    bool all = true;
+    for (std::size_t j = 0; j < layer.S_all(); ++j) all = all && hidden(b, h, t, j) == -infinity;
+    return all || given_behind;
+  };
   // What is subtracted; a row in which nothing is allowed stays at −inf.
   const auto shift = [&](std::size_t b, std::size_t h, std::size_t t) {
-    return layer.naive || row_max(b, h, t) == -infinity ? 0 : row_max(b, h, t);
+    const bool nothing = row_max(b, h, t) == -infinity && all_hidden(b, h, t);
+    return layer.naive || nothing ? 0 : row_max(b, h, t);
   };
   const Array& shifted =
       put("shifted",
@@ -244,14 +255,8 @@ std::map<std::string, Array> compute(const Layer& layer) {
   put("logsumexp", each_row(exp, [&](const auto&, std::size_t b, std::size_t h, std::size_t t) {
         return (layer.naive ? 0 : row_max(b, h, t)) + std::log(row_sum(b, h, t));
       }));
-  // Nothing is allowed: every exponent is −inf. A computation that starts at exp only has the
-  // sum.
   const auto fully_masked = [&](std::size_t b, std::size_t h, std::size_t t) {
-    if (layer.given.count("exp") != 0 || (layer.given.count("row_sum") != 0 && !layer.naive))
-      return row_sum(b, h, t) == 0;
-    bool all = sink(h) == -infinity;
-    for (std::size_t j = 0; j < layer.S_all(); ++j) all = all && shifted(b, h, t, j) == -infinity;
-    return all;
+    return row_sum(b, h, t) == 0 && all_hidden(b, h, t);
   };
   const Array& weights = put("weights", each(exp, [&](double a, auto b, auto h, auto t, auto) {
                                if (!fully_masked(b, h, t)) return a / row_sum(b, h, t);

@@ -81,8 +81,8 @@ std::vector<std::string> hidden_names(const Source& source) {
     const bool begins = declaration.empty() && !line.empty() && line.back() != ':' &&
                         std::isalpha(static_cast<unsigned char>(line[0]));
     if (!inside || line == "namespace {" || (declaration.empty() && !begins)) continue;
-    declaration +=
-        (begins ? "" : " ") + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (!begins) declaration += ' ';
+    declaration.append(line, std::min(line.find_first_not_of(' '), line.size()));
     if (declaration.find_first_of("{;=") == std::string::npos) continue;
     std::smatch match;
     if (std::regex_match(declaration, match, type))
@@ -228,7 +228,7 @@ TEST_CASE("the forward pass never sees columns, and arrays of others stay out of
   for (const Source& source : sources_in("lib")) {
     INFO(source.path);
     for (const char* file :
-         {"lib/forward/attention.cpp", "lib/forward/softmax_block.cpp", "lib/schedule/plan.cpp"})
+         {"lib/forward/attention.cpp", "lib/forward/softmax.cpp", "lib/schedule/plan.cpp"})
       if (source.path == file) CHECK_FALSE(source.mentions("columns"));
     if (source.is_header()) {
       CHECK_FALSE(source.mentions("<xtensor/"));
@@ -279,6 +279,56 @@ TEST_CASE("files of a folder that are compiled together hide different names", "
     }
   }
   CHECK(names > 500);
+}
+
+TEST_CASE("formulas know no threads, files, routines' insides or observers", "[house]") {
+  for (const Source& source : sources_in("lib")) {
+    if (source.folder() != "forward") continue;
+    for (const std::string& name : source.includes) {
+      INFO(source.path << " includes " << name);
+      for (const char* hidden :
+           {"parallel", "<thread>", "<mutex>", "<atomic>", "/tiles.hpp", "/meter.hpp", "/watch.hpp",
+            "/files/", "/formats/", "/simd/", "_kernels.hpp", "dispatch"})
+        CHECK(name.find(hidden) == std::string::npos);
+    }
+  }
+  for (const char* file : {"lib/forward/attention.cpp", "lib/forward/softmax.cpp"}) {
+    const Source source =
+        read(fs::path(mha::test::source_folder()) / file, mha::test::source_folder());
+    INFO(file);
+    for (const char* word : {"thread_", "tile", "Tile", "meter", "has_given", "computes(", "wants(",
+                             "release", "bf16x3", "observe("})
+      CHECK_FALSE(source.mentions(word));
+  }
+}
+
+TEST_CASE("functions of the forward pass and its schedule fit a screen", "[house]") {
+  constexpr std::size_t longest = 60, longest_pass = 120; // attention() is the pass itself
+  std::size_t functions = 0;
+  for (const Source& source : sources_in("lib")) {
+    if (source.folder() != "forward" && source.folder() != "schedule") continue;
+    std::istringstream lines(source.code);
+    std::string first;
+    std::size_t length = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const bool at_start = !line.empty() && line[0] != ' ' && line[0] != '#' && line[0] != '}';
+      const bool is_type = line.starts_with("namespace") || line.starts_with("struct") ||
+                           line.starts_with("class") || line.starts_with("enum");
+      if (length == 0 && at_start && !is_type && line.find("class ") != 9)
+        if (line.find('(') != std::string::npos || line.starts_with("template"))
+          first.assign(line), length = 1;
+      if (length > 0 && line == "}") {
+        INFO(source.path << ": " << first << " has " << length << " lines");
+        CHECK(length <=
+              (first.find("void attention(") != std::string::npos ? longest_pass : longest));
+        ++functions;
+      }
+      if (length > 0) ++length;
+      if (line == "}" || line == "};" || (length > 0 && line.ends_with(';') && line[0] != ' '))
+        length = 0;
+    }
+  }
+  CHECK(functions > 40);
 }
 
 TEST_CASE("no file is longer than one wants to read", "[house]") {
