@@ -140,7 +140,8 @@ std::string readable(std::string_view label) {
   if (!only_blanks && codes.front() == ' ') codes.erase(codes.begin()); // the space before a word
   // Format characters and marks have no width, or need a letter before them.
   const bool no_width = !codes.empty() && std::all_of(codes.begin(), codes.end(), [](auto code) {
-    return utf8proc_charwidth(code) == 0 && !is_blank(code);
+    return !is_blank(code) &&
+           (utf8proc_charwidth(code) == 0 || utf8proc_category(code) == UTF8PROC_CATEGORY_CF);
   });
 
   std::size_t first = 0, last = codes.size();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t no_limit = 1 << 20;
 /// What a panel of many may shrink to: columns and lines; and where not even that fits the window.
-constexpr std::size_t least_columns = 8, least_lines = 4, scrolled_columns = 12;
+constexpr std::size_t least_columns = 8, least_lines = 3, scrolled_columns = 12;
 
 std::size_t quotient_up(std::size_t a, std::size_t b) {
   return (a + b - 1) / b;
@@ -62,7 +62,7 @@ private:
   }
   /// Of the whole picture: each strip has a title and what stands below it.
   std::size_t lines_of_all(const MapText& text) const {
-    const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_ : 1);
+    const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_ : text.positions);
     return strips(text.across) * strip + around_ - 2;
   }
   MapText most_detailed() const;
@@ -116,11 +116,15 @@ MapText Fit::smaller(const MapText& text) const {
     if (columns < least_columns) break;
     if (columns >= scrolled_columns && beside > text.across)
       scrolled = narrow(columns, std::min(height_, columns / 2));
-    if (lines < least_lines + 2) continue;
-    const MapText fitting = narrow(columns, lines - 2);
-    if (lines_of_all(fitting) <= look_.height &&
-        (!best || fitting.rows * fitting.cols > best->rows * best->cols))
-      best = fitting;
+    for (const bool positions : {true, false}) {
+      const std::size_t around = positions ? 2 : 1;
+      if (lines < least_lines + around) continue;
+      MapText fitting = narrow(columns, lines - around);
+      fitting.positions = positions;
+      if (lines_of_all(fitting) <= look_.height &&
+          (!best || fitting.rows * fitting.cols > best->rows * best->cols))
+        best = fitting;
+    }
   }
   return best.value_or(scrolled);
 }

@@ -161,6 +161,7 @@ void TextMaps::cells(const MapPanel& panel, const MapStyle& style, std::size_t l
 
 /// Below the cells: letters of tokens, or positions where they start.
 std::vector<std::string> TextMaps::key_lines(const MapAxis& axis) const {
+  if (!text_.positions) return {};
   const std::size_t cell = text_.wide ? 2 : 1, cells = axis.cells();
   const std::string indent(border(), ' ');
   if (text_.stacked && axis.factor == 1 && !axis.labels.empty()) {

@@ -16,6 +16,7 @@ struct MapText {
   std::size_t across = 1;         ///< panels beside each other
   std::size_t rows = 1, cols = 1; ///< the most cells of a panel
   bool stacked = false;           ///< tokens stand below their columns, letter under letter
+  bool positions = true;          ///< else nothing stands below the cells
 };
 
 /// The sizes of what is to be written, before it is pooled.
@@ -26,7 +27,7 @@ struct MapTextNeeds {
 };
 
 /// The most detailed way that fits the window: all panels together, as long as each of them keeps
-/// 8 columns and 4 lines; else panels of which several stand beside each other. Without a height
+/// 8 columns and 3 lines; else panels of which several stand beside each other. Without a height
 /// (a pipe, a file) only the width counts, and a panel is as large as it may be.
 MapText fit_text(const MapTextNeeds& needs, const Look& look);
 

@@ -402,6 +402,10 @@ test('of several heads in the lines each has its numbers', async () => {
   const places = await page.locator('.tokens.key .token').evaluateAll((rows) => rows.map((row) =>
     [...row.querySelectorAll('.weight')].map((cell) => Math.round(cell.getBoundingClientRect().right)).join()));
   assert.equal(new Set(places).size, 1);
+  // So do their positions.
+  for (const side of ['query', 'key'])
+    assert.equal(new Set(await page.locator(`.tokens.${side} .number`).evaluateAll((cells) =>
+      cells.map((cell) => Math.round(cell.getBoundingClientRect().right)))).size, 1);
   // Four heads: fewer digits. Of a key, those of the queries that look at it.
   for (const head of [2, 3]) await page.locator(`.square[aria-label="Lines of head ${head}"]`).click();
   await page.mouse.move(5, 5);

@@ -67,7 +67,7 @@ function evenly(high) {
   const whole = high >= 1 && high < 1e6 ? Math.floor(Math.log10(high)) + 1 : 1;
   const decimals = Math.max(0, 3 - Math.max(0, whole - 1));
   return high > 0 && (high < 1e-3 || high >= 1e6) ? (value) => rounded(value, 3)
-    : (value) => (Number.isFinite(value) ? minus(value.toFixed(decimals)) : rounded(value));
+    : (value) => (Number.isFinite(value) ? minus(value.toFixed(decimals)).replace(/^−(?=[0.]*$)/, '') : rounded(value));
 }
 
 /// "17 't9'", or "17". Labels come as readers want to see them (lib/render/label.hpp).

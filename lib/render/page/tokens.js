@@ -3,7 +3,8 @@
 /// A weight beside its token: fewer digits where several heads have theirs there.
 const fewHeads = 2;
 function shortWeight(value, heads) {
-  if (heads <= fewHeads) return fixed(value, 3);
+  if (value < (heads <= fewHeads ? 0.0005 : 0.005)) return '';
+  if (heads <= fewHeads || value !== value) return fixed(value, 3);
   return value >= 0.995 ? '1.0' : fixed(value, 2).replace(/^0\./, '.');
 }
 
@@ -62,7 +63,7 @@ class TokenColumn {
       while (weights.children.length < heads.length) weights.append(el('span', { class: 'weight' }));
       heads.forEach((head, h) => {
         const value = mark.values[h], cell = weights.children[h];
-        cell.textContent = value >= 0.0005 || value !== value ? shortWeight(value, heads.length) : '';
+        cell.textContent = value === null ? '' : shortWeight(value, heads.length);
         cell.style.color = several ? head.color : '';
         cell.title = several ? `head ${head.number}` : '';
       });
