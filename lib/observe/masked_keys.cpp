@@ -29,7 +29,7 @@ HiddenKeys::HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::
     : layer_(layer),
       numbers_(std::move(heads)),
       batch_(batch),
-      runs_(numbers_.size(), std::vector<Run>(layer.dims.T)) {
+      runs_(numbers_.size(), std::vector<KeyRange>(layer.dims.T)) {
   const std::size_t row_bytes = (layer.dims.S_all + 7) / 8;
   if (row_bytes * layer.dims.T * numbers_.size() > most_bytes) return;
   row_bytes_ = row_bytes;
@@ -70,8 +70,8 @@ template <class T> void HiddenKeys::scan(const Block& block, std::size_t place, 
   runs_[place][query] = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
 }
 
-std::vector<HiddenKeys::Run> HiddenKeys::runs() const {
-  const auto differs = [&](const std::vector<Run>& head) { return head != runs_[0]; };
+std::vector<HiddenKeys::KeyRange> HiddenKeys::runs() const {
+  const auto differs = [&](const std::vector<KeyRange>& head) { return head != runs_[0]; };
   if (gaps_ || runs_.empty() || std::any_of(runs_.begin(), runs_.end(), differs)) return {};
   return runs_[0];
 }

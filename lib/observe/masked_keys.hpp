@@ -30,9 +30,9 @@ template <class T> bool is_hidden(T mask, T weight) {
 class HiddenKeys : public Observer {
 public:
   /// The keys that a query sees: [first, end).
-  struct Run {
+  struct KeyRange {
     std::uint32_t first = 0, end = 0;
-    bool operator==(const Run&) const = default;
+    bool operator==(const KeyRange&) const = default;
   };
   /// Bits are kept where they take at most `most_bytes`, unpacked.
   HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
@@ -44,7 +44,7 @@ public:
   /// Whether any key is hidden from any query.
   bool any() const { return any_; }
   /// One a query; empty where heads differ or there are gaps.
-  std::vector<Run> runs() const;
+  std::vector<KeyRange> runs() const;
   /// A bit a key, RowForm::bits; nothing where they would be too many.
   std::optional<PackedStage> bits() const;
 
@@ -55,8 +55,8 @@ private:
   std::vector<std::size_t> numbers_;  ///< of the heads
   std::size_t batch_, row_bytes_ = 0; ///< of a row of bits; 0: none are kept
   std::atomic<bool> gaps_{false}, any_{false};
-  std::vector<std::vector<Run>> runs_; ///< T each
-  std::vector<std::string> bits_;      ///< T rows each
+  std::vector<std::vector<KeyRange>> runs_; ///< T each
+  std::vector<std::string> bits_;           ///< T rows each
 };
 
 } // namespace mha

@@ -2,7 +2,7 @@
 
 #include <mha/render/text.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>

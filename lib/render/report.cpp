@@ -155,7 +155,7 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"contributions", std::move(contributions)},
                   {"outputNorm", numbers(layer.output_norm)},
                   {"measures", measures_of(layer)}};
-  for (const HiddenKeys::Run& run : layer.visible) {
+  for (const HiddenKeys::KeyRange& run : layer.visible) {
     object["visible"].push_back(run.first);
     object["visible"].push_back(run.end);
   }

@@ -48,7 +48,7 @@ struct LayerReport {
   std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
   /// Which keys each query may attend to; empty where none is hidden, and where they are not one
   /// run that all heads share: then `stages` has their bits as "hidden", if they fit.
-  std::vector<HiddenKeys::Run> visible;
+  std::vector<HiddenKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head, or none

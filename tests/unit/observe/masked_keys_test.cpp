@@ -49,7 +49,7 @@ std::size_t compared(const Layer& layer) {
   all.add(pool), all.add(hidden);
   compute(layer, make_plan(layer, all.wants()), all);
   const PackedStage stage = hidden.bits().value();
-  const std::vector<HiddenKeys::Run> runs = hidden.runs();
+  const std::vector<HiddenKeys::KeyRange> runs = hidden.runs();
   std::size_t count = 0;
   for (const PooledMap& map : pool.maps()) {
     if (map.batch != 0) continue;
@@ -104,5 +104,5 @@ TEST_CASE("hidden keys: too many bits are not kept, runs are", "[packed]") {
   HiddenKeys hidden(layer, {0}, 0, 2);
   compute(layer, make_plan(layer, hidden.wants()), hidden);
   CHECK_FALSE(hidden.bits().has_value());
-  CHECK(hidden.runs() == std::vector<HiddenKeys::Run>{{0, 1}, {0, 2}, {0, 3}});
+  CHECK(hidden.runs() == std::vector<HiddenKeys::KeyRange>{{0, 1}, {0, 2}, {0, 3}});
 }

@@ -227,7 +227,7 @@ TEST_CASE("hidden keys: one run of visible ones a query, or nothing where there 
     return hidden.runs();
   };
   const Layer layer = layer_of(19, {Variant::causal, Variant::window_left}, false);
-  const std::vector<HiddenKeys::Run> runs = runs_of(layer);
+  const std::vector<HiddenKeys::KeyRange> runs = runs_of(layer);
   REQUIRE(runs.size() == layer.dims.T);
   const std::vector<double> masked = traced(layer, Stage::masked, 0, 0);
   for (std::size_t t = 0; t < layer.dims.T; ++t)
