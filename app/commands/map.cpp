@@ -123,7 +123,13 @@ MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLay
     const render::MapAxes axes = render::axes_of(loaded.layer, stage, file.selection);
     const std::size_t beside = panels > heads ? picture.columns : panels;
     picture.columns = beside;
-    made.text = render::fit_text({panels, beside, axes.rows, axes.cols}, look_);
+    std::size_t title = 1 + std::to_string(dims.H - 1).size();
+    if (batches > 1) title += 2 + std::to_string(dims.B - 1).size();
+    if (layers > 1)
+      for (std::size_t before = title; const std::string& id : model.chosen())
+        title = std::max(title, before + 2 + render::display_width(id));
+    if (per_head_range) title = std::max(title, render::widest_range);
+    made.text = render::fit_text({panels, beside, axes.rows, axes.cols, title}, look_);
   }
   return pictures_.emplace_back(std::move(made));
 }

@@ -13,13 +13,15 @@ enum class RowForm : std::uint8_t {
   exact,   ///< in the layer's dtype, bit for bit
   rounded, ///< 16 bits a number, between the row's smallest and largest finite one
   largest, ///< only the largest numbers of each row, as float32, with their places
+  bits,    ///< a bit a column: set or not
 };
 
 /// The rows of one stage, head by head. `heads[i]` is deflated (zlib's format), and holds
 ///   exact:   rows × cols numbers;
 ///   rounded: rows × (smallest, step) as float32, then rows × cols codes of 16 bits: the number is
 ///            smallest + code · step, or what rounded_nan, rounded_infinity … stand for;
-///   largest: rows × kept places of 32 bits, then rows × kept float32; largest first.
+///   largest: rows × kept places of 32 bits, then rows × kept float32; largest first;
+///   bits:    rows × ⌈cols / 8⌉ bytes, the lowest bit first.
 /// Numbers, codes and places are little-endian and lie in planes: every first byte, every second
 /// byte …, which deflates better.
 struct PackedStage {

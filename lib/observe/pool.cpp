@@ -1,8 +1,7 @@
 #include <mha/observe/pool.hpp>
 
-#include <mha/forward/bias.hpp>
-#include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
 
@@ -13,13 +12,6 @@
 namespace mha {
 
 namespace {
-
-/// What no score reaches, and every mask that is written as a number.
-constexpr double lowest_score = -1e8;
-
-template <class T> bool is_masked(T value) {
-  return value <= static_cast<T>(lowest_score);
-}
 
 /// The columns that are added up at once: whole cells, about as many as fit the first cache.
 std::size_t strip_of(std::size_t factor) {
@@ -125,21 +117,6 @@ template <class T> void Pool::pool(const Block& block, std::size_t map) {
   }
 }
 
-/// −inf, or a very low number, where a key is masked.
-template <class T> void Pool::mask_row(const Block& block, std::size_t row, T* mask) const {
-  const std::size_t keys = layer_.dims.S_all, t = block.token + row;
-  for (Stage stage : {Stage::shifted, Stage::masked})
-    if (layer_.has_given(stage)) {
-      const std::size_t at =
-          ((block.batch * layer_.dims.H + block.head) * layer_.dims.T + t) * keys;
-      std::copy_n(layer_.given[index_of(stage)].template as<T>().data() + at, keys, mask);
-      return;
-    }
-  std::fill_n(mask, keys, T(0));
-  if (!layer_.bias.empty()) add_bias(layer_, block.batch, block.head, t, 0, keys, mask);
-  add_masks(layer_, block.batch, block.head, t, 0, keys, mask);
-}
-
 template <class T>
 Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t> rows) const {
   const std::size_t n = keys_.chosen.size(), factor = keys_.factor, all = layer_.dims.S_all;
@@ -162,7 +139,7 @@ Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t>
     std::vector<T> mask(all);
     masks.resize(rows.size() * n);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      mask_row(block, rows[r], mask.data());
+      mask_row(layer_, block.batch, block.head, block.token + rows[r], mask.data());
       for (std::size_t j = 0; j < n; ++j) masks[r * n + j] = mask[keys_.chosen[j]];
     }
   }
@@ -199,8 +176,7 @@ Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t>
     const auto add_unmasked = [&](const T* row, const T* mask) {
       for (std::size_t j = begin; j < end; ++j) {
         const T value = row[j];
-        const bool hidden =
-            mask ? is_masked(mask[j]) && (value == 0 || is_masked(value)) : is_masked(value);
+        const bool hidden = mask ? is_hidden(mask[j], value) : is_masked(value);
         const double sum = sums[j - begin], number = static_cast<double>(value);
         sums[j - begin] = hidden ? sum : mean ? sum + number : larger(sum, number);
         counts[j - begin] += !hidden;

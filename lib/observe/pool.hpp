@@ -86,7 +86,6 @@ private:
   template <class T> void pool(const Block& block, std::size_t map);
   template <class T>
   BlockSums pool_rows(const Block& block, std::span<const std::size_t> rows) const;
-  template <class T> void mask_row(const Block& block, std::size_t row, T* mask) const;
   void add(BlockSums& to, const BlockSums& from) const;
 
   const Layer& layer_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 namespace mha {
 
@@ -112,40 +111,6 @@ std::optional<PackedStage> RowPeaks::largest(std::size_t limit) const {
     count = std::min(count - 1, count * limit / bytes);
   }
   return std::nullopt;
-}
-
-VisibleKeys::VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch)
-    : numbers_(std::move(heads)),
-      batch_(batch),
-      heads_(numbers_.size(), std::vector<KeyRange>(layer.dims.T)) {}
-
-void VisibleKeys::observe(const Block& block) {
-  const std::size_t place = place_of(block, numbers_);
-  if (block.batch != batch_ || place == numbers_.size()) return;
-  const std::size_t keys = block.values.shape[2];
-  const auto scan = [&](const auto* row) {
-    using T = std::remove_cvref_t<decltype(*row)>;
-    constexpr T hidden = -std::numeric_limits<T>::infinity();
-    std::size_t visible = 0, first = 0, end = keys;
-    for (std::size_t k = 0; k < keys; ++k) visible += row[k] != hidden;
-    if (visible == 0) return KeyRange{};
-    while (row[first] == hidden) ++first;
-    while (row[end - 1] == hidden) --end;
-    if (visible != end - first) gaps_ = true;
-    return KeyRange{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
-  };
-  for (std::size_t r = 0; r < block.values.shape[1]; ++r)
-    heads_[place][block.token + r] = block.values.dtype == DType::f64
-                                         ? scan(row_of<double>(block, r))
-                                         : scan(row_of<float>(block, r));
-}
-
-std::vector<VisibleKeys::KeyRange> VisibleKeys::runs() const {
-  if (gaps_ || heads_.empty()) return {};
-  for (const std::vector<KeyRange>& head : heads_)
-    for (std::size_t t = 0; t < head.size(); ++t)
-      if (head[t].first != heads_[0][t].first || head[t].end != heads_[0][t].end) return {};
-  return heads_[0];
 }
 
 } // namespace mha

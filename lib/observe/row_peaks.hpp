@@ -1,11 +1,10 @@
 #pragma once
-// What fits of a map's rows where the map does not: the largest weights, which keys can be seen.
+// What fits of a map's rows where the map does not: the largest weights.
 
 #include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
 #include <mha/observe/packing.hpp>
 
-#include <atomic>
 #include <optional>
 
 namespace mha {
@@ -32,27 +31,6 @@ private:
   std::vector<std::size_t> numbers_;
   std::size_t batch_, kept_, T_, S_;
   std::vector<Head> heads_;
-};
-
-/// Which keys each query may attend to, where these are one run and the same for every head.
-class VisibleKeys : public Observer {
-public:
-  struct KeyRange {
-    std::uint32_t first = 0, end = 0;
-  };
-  VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch);
-
-  StageSet wants() const override { return StageSet().set(index_of(Stage::masked)); }
-  void observe(const Block& block) override;
-
-  /// One a query; empty where heads differ or there are gaps.
-  std::vector<KeyRange> runs() const;
-
-private:
-  std::vector<std::size_t> numbers_;
-  std::size_t batch_;
-  std::atomic<bool> gaps_{false};
-  std::vector<std::vector<KeyRange>> heads_; ///< T each
 };
 
 } // namespace mha

@@ -2,6 +2,7 @@
 
 #include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/label.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ std::vector<std::string> names_of(const std::vector<Stage>& stages) {
 
 /// " 'cat'" for position i of some labels, or "".
 std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
-  return i < labels.size() ? fmt::format(" '{}'", shortened(visible(labels[i]), 16)) : "";
+  return i < labels.size() ? fmt::format(" '{}'", shortened(readable(labels[i]), 16)) : "";
 }
 
 /// One index of an element, and what it counts.

@@ -1,4 +1,5 @@
 #include <mha/render/explain_parts.hpp>
+#include <mha/render/label.hpp>
 
 #include <fmt/core.h>
 
@@ -106,7 +107,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   const HeadExplanation& first = explanation.heads.front();
   std::string query = fmt::format("query {}", explanation.query);
   if (!explanation.label.empty())
-    query += fmt::format(" '{}'", shortened(visible(explanation.label), 24));
+    query += fmt::format(" '{}'", shortened(readable(explanation.label), 24));
   std::vector<std::string> parts{query};
   if (!style.layer.empty()) parts.emplace_back("layer " + style.layer);
   if (dims.batched && dims.B > 1)

@@ -1,4 +1,5 @@
 #include <mha/render/explain_parts.hpp>
+#include <mha/render/label.hpp>
 
 #include <fmt/core.h>
 
@@ -219,7 +220,7 @@ std::string quoted(const Explanation& explanation, std::size_t key, std::size_t 
   if (label.empty()) return "";
   const Dims& dims = explanation.dims;
   const bool current = key >= dims.past && key < dims.past + dims.S;
-  const std::string text = shortened(visible(label), width);
+  const std::string text = shortened(readable(label), width);
   return current ? fmt::format(" '{}'", text) : " " + text;
 }
 

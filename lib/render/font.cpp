@@ -1,8 +1,8 @@
 #include <mha/render/font.hpp>
 
+#include <mha/render/bidi.hpp>
 #include <mha/system/error.hpp>
 
-#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -42,33 +42,33 @@ float scale_of(double size) {
   return stbtt_ScaleForMappingEmToPixels(&font(), static_cast<float>(size));
 }
 
-/// A piece of a text: a glyph, or the code of a character that the font lacks, in a box.
-struct Glyphs {
-  int glyph = 0;
-  std::string code;
-};
-
-std::vector<Glyphs> glyph_runs(std::string_view text) {
-  std::vector<Glyphs> pieces;
-  while (!text.empty()) {
-    utf8proc_int32_t code = 0;
-    const utf8proc_ssize_t bytes =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                         static_cast<utf8proc_ssize_t>(text.size()), &code);
-    if (bytes <= 0) {
-      text.remove_prefix(1);
-      pieces.push_back({stbtt_FindGlyphIndex(&font(), 0xfffd), {}});
-      continue;
-    }
-    const int glyph = stbtt_FindGlyphIndex(&font(), code);
-    pieces.push_back({glyph, glyph == 0 ? fmt::format("U+{:04X}", code) : std::string()});
-    text.remove_prefix(static_cast<std::size_t>(bytes));
+/// The glyphs of a text from left to right: 0 is a box, for a character that the font lacks with
+/// all that belongs to it (marks, a joined family of emoji, two letters that are a flag).
+std::vector<int> glyphs_of(std::string_view text) {
+  std::vector<int> glyphs;
+  utf8proc_int32_t state = 0;
+  std::uint32_t before = 0;
+  bool boxed = false;
+  for (std::uint32_t code : in_drawing_order(text)) {
+    const auto point = static_cast<utf8proc_int32_t>(code);
+    const bool joined = before != 0 && !utf8proc_grapheme_break_stateful(
+                                           static_cast<utf8proc_int32_t>(before), point, &state);
+    before = code;
+    boxed = joined && boxed;
+    if (boxed) continue;
+    const int glyph = stbtt_FindGlyphIndex(&font(), point);
+    const bool drawn = utf8proc_charwidth(point) > 0;
+    // A mark that the font lacks is left out: its letter is there. So is what nobody would see.
+    if (glyph == 0 && (joined || !drawn)) continue;
+    boxed = glyph == 0;
+    glyphs.push_back(glyph);
   }
-  return pieces;
+  return glyphs;
 }
 
-constexpr double code_size = 0.75; ///< of U+4E2D in its box, of the text around it
-constexpr double box_margin = 0.15;
+/// Of the em square: a box, with what is left free on each side of it. It is as wide as a Chinese
+/// character, so that labels have the room that the fonts of an SVG's reader will take.
+constexpr double box_width = 1, box_margin = 0.1;
 
 double advance_of(int glyph, double size) {
   int advance = 0;
@@ -116,26 +116,18 @@ void draw_box(TextPixels& to, double from, double until, double top, double bott
     to.coverage[y * to.width + left] = to.coverage[y * to.width + right] = 160;
 }
 
-/// Calls glyph(index, x, size) and box(from, until) from left to right; returns the width.
+/// Calls glyph(index, x) and box(from, until) from left to right; returns the width.
 template <class DrawGlyph, class DrawBox>
 double lay_out(std::string_view text, double size, const DrawGlyph& glyph, const DrawBox& box) {
   double x = 0;
-  for (const Glyphs& piece : glyph_runs(text)) {
-    if (piece.code.empty()) {
-      glyph(piece.glyph, x, size);
-      x += advance_of(piece.glyph, size);
+  for (int index : glyphs_of(text)) {
+    if (index == 0) {
+      box(x + box_margin * size, x + (box_width - box_margin) * size);
+      x += box_width * size;
       continue;
     }
-    const double start = x + box_margin * size / 2;
-    x = start + box_margin * size;
-    for (char c : piece.code) {
-      const int digit = stbtt_FindGlyphIndex(&font(), c);
-      glyph(digit, x, size * code_size);
-      x += advance_of(digit, size * code_size);
-    }
-    x += box_margin * size;
-    box(start, x);
-    x += box_margin * size / 2;
+    glyph(index, x);
+    x += advance_of(index, size);
   }
   return x;
 }
@@ -153,7 +145,7 @@ const Font& Font::instance() {
 
 double Font::width(std::string_view text, double size) const {
   return lay_out(
-      text, size, [](int, double, double) {}, [](double, double) {});
+      text, size, [](int, double) {}, [](double, double) {});
 }
 
 double Font::ascent(double size) const {
@@ -175,10 +167,9 @@ TextPixels Font::draw(std::string_view text, double size) const {
   pixels.height = static_cast<std::size_t>(baseline + descent(size));
   pixels.coverage.assign(pixels.width * pixels.height, 0);
   lay_out(
-      text, size,
-      [&](int glyph, double x, double at_size) { draw_glyph(pixels, glyph, x, baseline, at_size); },
+      text, size, [&](int glyph, double x) { draw_glyph(pixels, glyph, x, baseline, size); },
       [&](double from, double until) {
-        draw_box(pixels, from, until, baseline - 0.8 * size, baseline + 0.15 * size);
+        draw_box(pixels, from, until, baseline - 0.73 * size, baseline);
       });
   return pixels;
 }

@@ -14,8 +14,8 @@ struct TextPixels {
   std::vector<std::uint8_t> coverage;
 };
 
-/// The font at sizes in pixels of the em square. Characters that it lacks are a box with their
-/// code, U+4E2D.
+/// The font at sizes in pixels of the em square. Characters that it lacks are boxes, all of one
+/// width; Hebrew and Arabic run from right to left.
 class Font {
 public:
   static const Font& instance();

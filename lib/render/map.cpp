@@ -175,6 +175,13 @@ std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
   return title + fmt::format("head {}", panel.map.head);
 }
 
+std::string short_title(const MapPicture& picture, const MapPanel& panel) {
+  std::string title;
+  if (picture.several_layers && !panel.layer.empty()) title += fmt::format("L{} ", panel.layer);
+  if (picture.several_batches) title += fmt::format("B{} ", panel.map.batch);
+  return title + fmt::format("H{}", panel.map.head);
+}
+
 std::string range_text(const MapStyle& style) {
   const auto text = [](double value) {
     std::string number = value == 0 ? "0" : rounded(value, 3);

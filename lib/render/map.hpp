@@ -93,6 +93,8 @@ std::size_t grid_columns(std::size_t panels, std::size_t heads);
 
 /// "head 3", "layer 1 head 3", "batch 0 head 3".
 std::string panel_title(const MapPicture& picture, const MapPanel& panel);
+/// "H3", "L1 H3", "B0 H3", above panels that are narrower than their title.
+std::string short_title(const MapPicture& picture, const MapPanel& panel);
 /// "−56.0 to 56.0": the ends of a panel's own colours.
 std::string range_text(const MapStyle& style);
 /// "each cell: the mean of 32 queries × 32 keys"; "" where a cell is one number. `rows` and `cols`

@@ -1,6 +1,8 @@
 #include <mha/render/map_layout.hpp>
 
 #include <mha/render/font.hpp>
+#include <mha/render/label.hpp>
+#include <mha/render/map_titles.hpp>
 #include <mha/system/error.hpp>
 
 #include <fmt/core.h>
@@ -12,13 +14,14 @@ namespace mha::render {
 
 namespace {
 
-constexpr double title_size = 15, name_size = 12, panel_size = 12, tick_size = 10;
+constexpr double title_size = 15, name_size = 12, tick_size = 10;
 constexpr double smallest_label = 8.5, largest_label = 11;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
 constexpr std::size_t picture_width = 1120; ///< what the panels share
 constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
 constexpr std::size_t thinnest_panel = 24;
 constexpr std::size_t longest_label = 14; ///< columns of a token
+constexpr double title_line = 1.3; ///< of the letters' size: from one line of a title to the next
 constexpr double most_pixels = 1e8;
 
 double text_width(std::string_view text, double size) {
@@ -53,7 +56,7 @@ Ticks token_ticks(const MapAxis& axis, double cell) {
   ticks.size = std::clamp(cell - 1, smallest_label, largest_label);
   for (std::size_t i = 0; i < axis.labels.size(); ++i)
     ticks.list.push_back(
-        {static_cast<double>(i) + 0.5, shortened(visible(axis.labels[i]), longest_label)});
+        {static_cast<double>(i) + 0.5, shortened(readable(axis.labels[i]), longest_label)});
   ticks.measure();
   return ticks;
 }
@@ -110,10 +113,10 @@ private:
             bool vertical = false, Rgb color = ink) {
     out_.texts.push_back({x, y, size, anchor, vertical, color, std::move(text)});
   }
-  std::string title_of(std::size_t panel) const;
 
   const MapPicture& p_;
   MapLayout out_;
+  MapTitles titles_;
   std::size_t rows_ = 0, cols_ = 0; ///< the most cells of a panel
   std::size_t cell_width_ = 1, cell_height_ = 1, grid_rows_ = 1;
   bool shared_ = true;      ///< the axes of all panels are alike: labels stand outside only
@@ -122,12 +125,6 @@ private:
   std::size_t left_ = 0, top_ = 0, step_x_ = 0, step_y_ = 0;
   std::size_t right_ = 0, bottom_ = 0; ///< of the panels
 };
-
-std::string Layout::title_of(std::size_t panel) const {
-  std::string title = panel_title(p_, p_.panels[panel]);
-  if (p_.styles.size() == 1) return title;
-  return title + " · " + range_text(p_.style(panel));
-}
 
 void Layout::measure() {
   bool labelled = false;
@@ -166,15 +163,15 @@ void Layout::measure() {
                 tick_length + 4;
 
   const std::size_t width = cols_ * cell_width_, height = rows_ * cell_height_;
-  double widest_title = 0;
-  for (std::size_t i = 0; i < p_.panels.size(); ++i)
-    widest_title = std::max(widest_title, text_width(title_of(i), panel_size));
-  const std::size_t heading = whole(panel_size * 1.6);
-  step_x_ = std::max(width, whole(widest_title)) + panel_gap + (shared_ ? 0 : row_labels_);
+  titles_ = fit_titles(p_, static_cast<double>(width));
+  const std::size_t slot = std::max(width, whole(titles_.widest)), lines = titles_.lines[0].size();
+  const std::size_t heading =
+      whole(titles_.size * 1.6) + (lines - 1) * whole(titles_.size * title_line);
+  step_x_ = slot + panel_gap + (shared_ ? 0 : row_labels_);
   step_y_ = height + heading + (shared_ ? panel_gap / 2 : col_labels_ + panel_gap / 2);
   left_ = margin + whole(name_size * 1.5) + row_labels_;
   top_ = margin + whole(title_size * 1.9) + heading;
-  right_ = left_ + (p_.columns - 1) * step_x_ + width;
+  right_ = left_ + (p_.columns - 1) * step_x_ + slot;
   bottom_ = top_ + (grid_rows_ - 1) * step_y_ + height;
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels)
     fail(
@@ -225,8 +222,11 @@ void Layout::place_panels() {
                          cell_width_, cell_height_};
     out_.panels.push_back(mark);
     frame(mark.x, mark.y, panel.map.cols * cell_width_, panel.map.rows * cell_height_);
-    text(static_cast<double>(mark.x), static_cast<double>(mark.y) - panel_size * 0.5, title_of(i),
-         panel_size);
+    double baseline = static_cast<double>(mark.y) - titles_.size * 0.5;
+    for (auto line = titles_.lines[i].rbegin(); line != titles_.lines[i].rend(); ++line) {
+      text(static_cast<double>(mark.x), baseline, *line, titles_.size);
+      baseline -= std::ceil(titles_.size * title_line);
+    }
     if (!shared_ || i % p_.columns == 0) place_rows(mark, panel);
     if (!shared_ || i + p_.columns >= p_.panels.size()) place_cols(mark, panel);
   }

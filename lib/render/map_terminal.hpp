@@ -5,6 +5,10 @@
 
 namespace mha::render {
 
+inline constexpr std::size_t map_gap = 2; ///< columns between panels
+/// Columns that a panel's own range has above it; a longer one is cut.
+inline constexpr std::size_t widest_range = 13;
+
 /// How cells become characters, and how many there is room for.
 struct MapText {
   bool wide = true;               ///< a cell is two columns of one line; else one column
@@ -12,16 +16,19 @@ struct MapText {
   std::size_t across = 1;         ///< panels beside each other
   std::size_t rows = 1, cols = 1; ///< the most cells of a panel
   bool stacked = false;           ///< tokens stand below their columns, letter under letter
+  bool positions = true;          ///< else nothing stands below the cells
 };
 
 /// The sizes of what is to be written, before it is pooled.
 struct MapTextNeeds {
   std::size_t panels = 1, columns = 1; ///< in all; of the picture's grid
   MapAxis rows, cols;                  ///< factor 1: every token
+  std::size_t title = 2;               ///< columns of the longest short_title()
 };
 
-/// The most detailed way that fits the window: a whole panel into its height, at least two beside
-/// each other where there are several. Without a height (a pipe, a file) only the width counts.
+/// The most detailed way that fits the window: all panels together, as long as each of them keeps
+/// 8 columns and 3 lines; else panels of which several stand beside each other. Without a height
+/// (a pipe, a file) only the width counts, and a panel is as large as it may be.
 MapText fit_text(const MapTextNeeds& needs, const Look& look);
 
 /// The picture, pooled to what fit_text() gave, with a legend; ends in a line break.

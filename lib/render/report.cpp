@@ -2,6 +2,7 @@
 
 #include <mha/render/base64.hpp>
 #include <mha/render/colormap.hpp>
+#include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/report_template.hpp>
 
@@ -66,7 +67,17 @@ PageJson numbers(const std::vector<float>& values) {
 }
 
 std::string_view name_of(RowForm form) {
-  return form == RowForm::exact ? "exact" : form == RowForm::rounded ? "rounded" : "largest";
+  switch (form) {
+  case RowForm::exact:
+    return "exact";
+  case RowForm::rounded:
+    return "rounded";
+  case RowForm::largest:
+    return "largest";
+  case RowForm::bits:
+    break;
+  }
+  return "bits";
 }
 
 /// Collects the chunks of all layers; JSON names them by number.
@@ -96,6 +107,12 @@ public:
 private:
   std::vector<const std::string*> chunks_;
 };
+
+std::vector<std::string> readable_all(const std::vector<std::string>& labels) {
+  std::vector<std::string> texts;
+  for (const std::string& label : labels) texts.push_back(readable(label));
+  return texts;
+}
 
 PageJson measures_of(const LayerReport& layer) {
   PageJson list = PageJson::array();
@@ -128,7 +145,7 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"S", layer.dims.S_all},
                   {"d_k", layer.dims.d_k},
                   {"d_v", layer.dims.d_v},
-                  {"tokens", layer.tokens},
+                  {"tokens", readable_all(layer.tokens)},
                   {"scale", layer.scale},
                   {"softcap", layer.settings.softcap},
                   {"biased", layer.has_b_q},
@@ -138,12 +155,12 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"contributions", std::move(contributions)},
                   {"outputNorm", numbers(layer.output_norm)},
                   {"measures", measures_of(layer)}};
-  for (const VisibleKeys::KeyRange& run : layer.visible) {
+  for (const HiddenKeys::KeyRange& run : layer.visible) {
     object["visible"].push_back(run.first);
     object["visible"].push_back(run.end);
   }
   if (layer.batch) object["batch"] = *layer.batch;
-  if (layer.keys != layer.tokens) object["keys"] = layer.keys;
+  if (layer.keys != layer.tokens) object["keys"] = readable_all(layer.keys);
   return object;
 }
 

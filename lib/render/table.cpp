@@ -1,6 +1,7 @@
 // Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
 // number is printed.
 
+#include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
 std::string quoted(std::string_view label) {
-  return fmt::format("'{}'", visible(label));
+  return fmt::format("'{}'", readable(label));
 }
 
 /// The position of a side with its label: "3 't9'".

@@ -3,6 +3,7 @@
 #include <mha/explain/explain.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/pool.hpp>
+#include <mha/observe/row_peaks.hpp>
 #include <mha/observe/several.hpp>
 
 #include <algorithm>
@@ -147,6 +148,17 @@ std::size_t text_bytes(const Dims& dims, std::size_t heads) {
   return (heads + 1) * dims.T * 12;
 }
 
+std::size_t packed_bytes(const PackedStage& stage) {
+  std::size_t bytes = 0;
+  for (const std::string& head : stage.heads) bytes += head.size();
+  return bytes;
+}
+std::size_t packed_bytes(const LayerReport& report) {
+  std::size_t bytes = 0;
+  for (const auto& [name, stage] : report.stages) bytes += packed_bytes(stage);
+  return bytes;
+}
+
 /// The limit without what is there in any case: text and pools.
 std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std::size_t heads) {
   const Dims& dims = layer.dims;
@@ -160,7 +172,6 @@ std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std
 struct Kept {
   std::vector<PackedRows::Target> targets;
   std::size_t limit = 0; ///< bytes that the packed weights may take
-  bool masked = false;   ///< whether the masked scores are among them
 };
 
 /// Everything exactly where it is small; else the weights exactly as long as they fit, then
@@ -191,7 +202,6 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
       continue;
     } else if (map ? exact && 2 * maps <= request.limit : with_vectors) {
       kept.targets.push_back({stage, others});
-      kept.masked = kept.masked || stage == Stage::masked;
     }
   }
   return kept;
@@ -207,14 +217,21 @@ RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
 
 /// As many of them as fit beside what is packed already.
 PackedStage largest_of(const RowPeaks& peaks, const LayerReport& report, std::size_t limit) {
-  std::size_t spent = text_bytes(report.dims, report.heads.size());
-  for (const auto& [name, stage] : report.stages)
-    for (const std::string& head : stage.heads) spent += head.size();
+  const std::size_t spent = text_bytes(report.dims, report.heads.size()) + packed_bytes(report);
   if (std::optional<PackedStage> largest = peaks.largest(limit - std::min(limit, spent)))
     return std::move(*largest);
   fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
        "each; raise --max-size or select with --head",
        report.dims.T, report.heads.size());
+}
+
+/// Which keys are hidden: as runs, or as bits where they are not too many.
+void add_hidden(const HiddenKeys& hidden, LayerReport& report, std::size_t limit) {
+  report.visible = hidden.runs();
+  if (!report.visible.empty()) return;
+  std::optional<PackedStage> bits = hidden.bits();
+  if (bits && packed_bytes(report) + packed_bytes(*bits) <= limit)
+    report.stages.emplace("hidden", std::move(*bits));
 }
 
 /// What a page says about a layer, before anything is computed.
@@ -310,9 +327,8 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   if (is_long(dims))
     all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
                          Pooling::max));
-  std::optional<VisibleKeys> visible;
-  if (!kept.masked && contains(available, Stage::masked))
-    all.add(visible.emplace(layer, report.heads, request.batch));
+  HiddenKeys hidden(layer, report.heads, request.batch, asked.limit);
+  all.add(hidden);
   std::optional<TokenRows> head_out, output;
   const auto keep = [&](std::optional<TokenRows>& stage_rows, Stage stage) {
     if (contains(available, stage)) all.add(stage_rows.emplace(layer, stage, request.batch));
@@ -330,9 +346,9 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
     peaks.emplace(peaks_of(layer, asked, report.heads));
     compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
   }
+  if (hidden.any()) add_hidden(hidden, report, asked.limit);
   if (pool) report.stages.emplace("pooled", packed(*pool));
   if (peaks) report.stages.emplace("weights", largest_of(*peaks, report, asked.limit));
-  if (visible) report.visible = visible->runs();
   report.kv_of = kv_places(layer, report, selection);
   if (results)
     report.contributions = contributions_of(layer, report, request, selection, head_out, output);

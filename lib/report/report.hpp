@@ -2,8 +2,8 @@
 // Everything that a page shows of a layer, gathered while the layer is computed.
 
 #include <mha/heads/measures.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/packing.hpp>
-#include <mha/observe/row_peaks.hpp>
 
 #include <map>
 
@@ -46,8 +46,9 @@ struct LayerReport {
   /// the largest of its pool.
   std::map<std::string, PackedStage, std::less<>> stages;
   std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
-  /// Which keys each query may attend to; empty where `masked` is there, or they are not one run.
-  std::vector<VisibleKeys::KeyRange> visible;
+  /// Which keys each query may attend to; empty where none is hidden, and where they are not one
+  /// run that all heads share: then `stages` has their bits as "hidden", if they fit.
+  std::vector<HiddenKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head, or none

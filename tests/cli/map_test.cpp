@@ -162,8 +162,24 @@ TEST_CASE("map: characters that a font lacks, and those of XML, come through") {
   }
   CHECK(xml_fault(folder.read("t.svg")) == "");
   CHECK_THAT(folder.read("t.svg"), Contains("猫") && Contains("&lt;&amp;&gt;"));
-  // The box of a missing character has its code in it: wider than a letter.
   CHECK(decode_png(folder.read("t.png")).width > 300);
+}
+
+TEST_CASE("map: labels read as text in every picture, and stay as they are in JSON and CSV") {
+  Folder folder;
+  const std::string tokens = folder.write("tokens.json", R"(["Ġcat", "##ing", "שלום"])");
+  const std::vector<std::string> layer{"data/quickstart.json", "--tokens", tokens};
+  const auto out_of = [&](std::vector<std::string> words) { return run(words + layer).out; };
+  for (const std::string& text : {out_of({"map"}), out_of({"show", "-s", "weights", "-f", "table"}),
+                                  out_of({"explain", "--head", "0", "--query", "2"}),
+                                  out_of({"map", "-f", "svg", "-o", "-"})}) {
+    INFO(text);
+    CHECK_THAT(text, Contains("cat") && Contains("ing") && Contains("שלום"));
+    CHECK_THAT(text, !Contains("Ġ") && !Contains("##"));
+  }
+  CHECK_THAT(out_of({"show", "-s", "weights", "-f", "csv"}), Contains("Ġcat") && Contains("##ing"));
+  CHECK_THAT(out_of({"explain", "--query", "2", "-f", "json"}),
+             Contains("Ġcat") && Contains("##ing"));
 }
 
 TEST_CASE("map: long maps are pooled, and say so") {

@@ -65,7 +65,7 @@ TEST_CASE("names: labels of tokens reach no terminal unescaped, in any command")
   const Result table =
       run({"show", "layer.json", "-s", "weights", "--query", "1"}, {.folder = folder.path()});
   CHECK_THAT(table.out,
-             Contains("👩‍🚀 ש") && Contains("a\\tb\"c'") && Contains("\\u001b[2J\\u009b1"));
+             Contains("👩‍🚀 ש") && Contains("a⇥b\"c'") && Contains("\\u001b[2J\\u009b1"));
   // For programs they are what they are: JSON and CSV quote them, and files give them back.
   CHECK(shell("\"$MHA\" show layer.json -s weights -f csv | /usr/bin/python3 -c \"import csv, sys; "
               "print(sorted({row['col_label'] for row in csv.DictReader(sys.stdin)}))\"",

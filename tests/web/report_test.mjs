@@ -336,12 +336,213 @@ test('where not even rounded weights fit, the largest of each query are exact', 
   await page.done();
 });
 
-test('nothing overlaps or is cut off in a window of 800 pixels', async () => {
-  const page = await open(`${model.url}#layer=1&query=17&pin=query`, { width: 800 });
-  const wider = await page.evaluate('document.documentElement.scrollWidth');
-  assert.ok(wider <= 800, `${wider} pixels wide`);
-  await page.screenshot({ path: path.join(out, 'report-narrow.png'), fullPage: true });
+/// Saved maps of many heads: causal, a different peak each.
+function savedMaps(name, heads, tokens, peak = (q, h) => (q * (h + 1)) % (q + 1)) {
+  const numbers = [];
+  for (let h = 0; h < heads; ++h)
+    for (let q = 0; q < tokens; ++q)
+      for (let k = 0; k < tokens; ++k)
+        numbers.push(k > q ? 0 : k === peak(q, h) ? 0.6 + (0.4 / (q + 1)) : 0.4 / (q + 1));
+  return `weights=${write(name, npy([heads, tokens, tokens], numbers))}`;
+}
+/// Whether an element's top is in the window, and how far down.
+const topOf = (page, selector) => page.evaluate(
+  `document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect().top`);
+async function untilStill(page, selector) {
+  let before = NaN, now = await topOf(page, selector);
+  for (let i = 0; i < 60 && before !== now; ++i) {
+    await page.waitForTimeout(80);
+    [before, now] = [now, await topOf(page, selector)];
+  }
+  return now;
+}
+
+test('choosing one of 144 heads goes to its maps, and back to all heads', async () => {
+  const { url } = report('many', savedMaps('many.npy', 144, 12));
+  for (const width of [1400, 390]) {
+    const page = await open(url, { width, height: 900 });
+    await page.screenshot({ path: path.join(out, `report-many-${width}.png`) });
+    assert.ok(await topOf(page, '#head-section') < 900, 'many heads scroll by themselves');
+    await page.locator('.card').nth(100).scrollIntoViewIfNeeded();
+    await page.locator('.card').nth(100).click();
+    await page.settled('0 100');
+    const top = await untilStill(page, '#head-section');
+    assert.ok(top >= -1 && top < 0.4 * 900, `${top}`);
+    assert.equal(await page.locator('#head-title').textContent(), 'Head 100');
+    await page.screenshot({ path: path.join(out, `report-many-chosen-${width}.png`) });
+    // The keyboard goes on from there, and the chosen card is in view when one comes back.
+    await page.keyboard.press('ArrowRight');
+    await page.settled('0 101');
+    assert.ok(Math.abs(await untilStill(page, '#head-section') - top) < 2);
+    await page.locator('#to-heads').click();
+    await untilStill(page, '#heads-section');
+    assert.ok(await page.evaluate(`(() => {
+      const box = document.getElementById('heads').getBoundingClientRect();
+      const card = document.querySelector('.card[aria-pressed="true"]').getBoundingClientRect();
+      return card.top >= box.top - 1 && card.bottom <= box.bottom + 1;
+    })()`));
+    await page.done();
+  }
+});
+
+test('of several heads in the lines each has its numbers', async () => {
+  const page = await open(`${model.url}#layer=1&head=0&query=17&pin=query&also=1`);
+  await page.settled('1 0');
+  await page.mouse.move(5, 5);
+  const numbers = (key) => texts(page.locator(`.tokens.key .token[data-index="${key}"] .weight`));
+  const wanted = (key, digits) => [0, 1].map((head) => {
+    const weight = Number(shown(layer1, head, 17, key));
+    return weight >= 0.0005 ? weight.toFixed(digits) : '';
+  });
+  for (const key of [2, 0, 16, 17]) assert.deepEqual(await numbers(key), wanted(key, 3));
+  const colors = await page.locator('.tokens.key .token[data-index="2"] .weight').evaluateAll(
+    (list) => list.map((cell) => [getComputedStyle(cell).color, cell.title].join()));
+  assert.equal(new Set(colors).size, 2);
+  // They stand in columns: the same places in every row.
+  const places = await page.locator('.tokens.key .token').evaluateAll((rows) => rows.map((row) =>
+    [...row.querySelectorAll('.weight')].map((cell) => Math.round(cell.getBoundingClientRect().right)).join()));
+  assert.equal(new Set(places).size, 1);
+  // So do their positions.
+  for (const side of ['query', 'key'])
+    assert.equal(new Set(await page.locator(`.tokens.${side} .number`).evaluateAll((cells) =>
+      cells.map((cell) => Math.round(cell.getBoundingClientRect().right)))).size, 1);
+  // Four heads: fewer digits. Of a key, those of the queries that look at it.
+  for (const head of [2, 3]) await page.locator(`.square[aria-label="Lines of head ${head}"]`).click();
+  await page.mouse.move(5, 5);
+  await page.locator('.tokens.key .token[data-index="2"] .weight:nth-child(4)').waitFor({ state: 'attached' });
+  await page.screenshot({ path: path.join(out, 'report-several.png') });
+  assert.equal((await numbers(2)).length, 4);
+  assert.match((await numbers(2))[0], /^\.\d\d$/);
+  assert.equal(await page.locator('#lines-note').isVisible(), false);
   await page.done();
+});
+
+test('numbers stay in their columns', async () => {
+  const page = await open(`${model.url}#layer=1&head=0&query=17&key=2&pin=query`);
+  await page.settled('1 0');
+  // Points below each other: what follows them takes the same room.
+  const columns = await page.locator('#steps tbody tr').evaluateAll((rows) => rows.map((row) =>
+    [...row.querySelectorAll('.figure')].map((cell) => {
+      const text = cell.textContent, range = document.createRange();
+      if (!text.includes('.')) return null;
+      const at = text.indexOf('.');
+      range.setStart(cell.firstChild, at);
+      range.setEnd(cell.firstChild, at + 1);
+      return Math.round(range.getBoundingClientRect().left);
+    })));
+  for (let column = 0; column < columns[0].length; ++column) {
+    const places = columns.map((row) => row[column]).filter((place) => place !== null);
+    assert.ok(Math.max(...places) - Math.min(...places) <= 1, `column ${column}: ${places}`);
+  }
+  const cells = await page.locator('.vectors .vector-numbers').evaluateAll((rows) => rows.map((row) =>
+    [...row.querySelectorAll('.cell')].slice(0, 4).map((cell) => Math.round(cell.getBoundingClientRect().right)).join()));
+  assert.equal(new Set(cells).size, 1);
+  // Lengths have three digits, as the numbers beside them.
+  const lengths = await texts(page.locator('.vector-norm'));
+  assert.ok(lengths.length > 2);
+  for (const length of lengths) assert.match(length, /^length (\d\.\d\d|\d\d\.\d|\d{3,}|0\.\d{3}|\d\.\d\de[+-]\d+)$/);
+  await page.done();
+});
+
+test('what a finger touched is let go: by the next touch, by scrolling, after a while', async () => {
+  const page = await open(`${model.url}#layer=1&head=0`, { width: 390, height: 844, touch: true });
+  await page.settled('1 0');
+  const tip = page.locator('#tip');
+  const tapCell = async (query, key) => {
+    const marks = page.locator('#matrix .marks');
+    await marks.scrollIntoViewIfNeeded();
+    const box = await marks.boundingBox();
+    const place = JSON.parse(await marks.getAttribute('data-place'));
+    await page.touchscreen.tap(box.x + place.left + (key + 0.5) * place.cell, box.y + place.top + (query + 0.5) * place.cell);
+  };
+  await tapCell(20, 5);
+  await page.locator('#cell', { hasText: 'query 20' }).waitFor(); // what is pinned is read below
+  await page.locator('#head-title').tap();
+  await tip.waitFor({ state: 'hidden' });
+  await tapCell(9, 3);
+  await page.evaluate('window.scrollBy(0, 60)');
+  await tip.waitFor({ state: 'hidden' });
+  await tapCell(12, 1);
+  await tip.waitFor({ state: 'hidden', timeout: 4000 });
+  // No hover is left either: another pin shows.
+  await page.locator('.tokens.query .token[data-index="3"]').tap();
+  await page.locator('.tokens.query .token.strong[data-index="3"]').waitFor();
+  assert.equal(await page.locator('.token.strong').count(), 1);
+  await page.screenshot({ path: path.join(out, 'report-phone.png'), fullPage: true });
+  const wider = await page.evaluate('document.documentElement.scrollWidth');
+  assert.ok(wider <= 390, `${wider} pixels wide`);
+  await page.done();
+});
+
+test('small maps and the matrix hide the same cells', async () => {
+  const small = 24, long = 300;
+  const bias = Array.from({ length: small }, (_, q) => Array.from({ length: small }, (__, k) => (k > q || (q > 4 && k % 5 === 2) ? -1e9 : 0)));
+  const names = ['q', 'k', 'v'].map((name, i) => `${name}=${write(`${name}24.npy`, npy([2, small, 4], Array.from({ length: 2 * small * 4 }, lcg(i + 5))))}`);
+  const cases = {
+    gaps: [...names, `mask=${write('mask.json', JSON.stringify(bias))}`], // −1e9 with gaps
+    causal: [...names, '--causal'],
+    saved: [savedMaps('saved.npy', 2, small), '--causal'],
+    'saved-long': [savedMaps('saved-long.npy', 2, long), '--causal'], // small maps are pooled
+  };
+  for (const [name, sources] of Object.entries(cases)) {
+    const page = await open(`${report(`hidden-${name}`, ...sources).url}#head=1`, { height: 1600 });
+    await page.settled('0 1');
+    await page.locator('#cell').waitFor({ state: 'attached' });
+    const size = name === 'saved-long' ? long : small;
+    const { thumbnail, matrix } = await page.evaluate(`(() => {
+      const size = ${size}, out = { thumbnail: [], matrix: [] };
+      const small = document.querySelectorAll('.card canvas')[1], big = document.querySelector('#matrix canvas');
+      const place = JSON.parse(document.querySelector('#matrix .marks').dataset.place);
+      const none = getComputedStyle(document.documentElement).getPropertyValue('--hidden').trim();
+      const rgb = [1, 3, 5].map((i) => parseInt(none.slice(i, i + 2), 16)).join();
+      const smallPixels = small.getContext('2d'), bigPixels = big.getContext('2d');
+      for (let i = 0; i < 12; ++i)
+        for (let j = 0; j < 12; ++j) {
+          // Of long maps away from the diagonal: a pool on it is seen by some of its queries.
+          const q = Math.floor(((i + 0.5) * size) / 12), k = Math.floor(((j + 0.5) * size) / 12);
+          if (size > 100 && Math.abs(q - k) < 8) continue;
+          out.thumbnail.push(smallPixels.getImageData(Math.floor(((k + 0.5) * small.width) / size), Math.floor(((q + 0.5) * small.height) / size), 1, 1).data[3] === 0);
+          const x = Math.round((place.left + (k + 0.5) * place.cell) * devicePixelRatio), y = Math.round((place.top + (q + 0.5) * place.cell) * devicePixelRatio);
+          out.matrix.push([...bigPixels.getImageData(x, y, 1, 1).data.slice(0, 3)].join() === rgb);
+        }
+      return out;
+    })()`);
+    assert.deepEqual(thumbnail, matrix, name);
+    assert.ok(thumbnail.includes(true) && thumbnail.includes(false), name);
+    await hoverCell(page, 3, 2); // seen
+    assert.equal(await page.locator('#tip', { hasText: 'hidden' }).count(), 0, name);
+    await hoverCell(page, 3, size - 2);
+    assert.match(await page.locator('#tip').textContent(), /hidden by the mask/, name);
+    if (name === 'gaps') {
+      await hoverCell(page, 20, 7);
+      assert.match(await page.locator('#tip').textContent(), /hidden by the mask/);
+    }
+    await page.done();
+  }
+});
+
+test('labels read as readers want them; JSON keeps them as they are', async () => {
+  const tokens = ['Ġcat', '▁sat', '##ing', 'on</w>', 'Ċ', ' ', 'ĉ', 'ä¸Ń'];
+  const rows = tokens.map((_, q) => tokens.map((__, k) => (k <= q ? 1 / (q + 1) : 0)));
+  const file = write('tokens-marks.json', JSON.stringify({ weights: [rows], tokens }));
+  const page = await open(report('marks', file).url);
+  const wanted = ['cat', 'sat', 'ing', 'on', '⏎', '␣', '⇥', '中'];
+  assert.deepEqual(await texts(page.locator('.tokens.query bdi')), wanted);
+  await hoverCell(page, 7, 0);
+  assert.match(await page.locator('#tip').textContent(), /query 7 '中'key 0 'cat'/);
+  for (const token of tokens)
+    assert.ok(mha('show', file, '--stage', 'weights', '--format', 'csv').includes(token.replace(/"/g, '""')) || /\s/.test(token));
+  await page.done();
+});
+
+test('nothing overlaps or is cut off in windows of 800 and 390 pixels', async () => {
+  for (const [width, theme] of [[800, 'light'], [390, 'dark']]) {
+    const page = await open(`${model.url}#layer=1&query=17&pin=query&also=1,2`, { width, theme });
+    const wider = await page.evaluate('document.documentElement.scrollWidth');
+    assert.ok(wider <= width, `${wider} pixels wide`);
+    await page.screenshot({ path: path.join(out, `report-narrow-${width}.png`), fullPage: true });
+    await page.done();
+  }
 });
 
 /// Numbers between -1 and 1, the same every time.

@@ -51,7 +51,7 @@ let browser;
 export async function startBrowser() {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'],
   });
 }
 export async function stopBrowser() {
@@ -60,8 +60,8 @@ export async function stopBrowser() {
 
 /// A page at an address, in a window of its own; check() after it that nothing complained and that
 /// nothing was asked of a network.
-export async function open(url, { theme = 'light', width = 1400, height = 1000 } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme });
+export async function open(url, { theme = 'light', width = 1400, height = 1000, touch = false } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, hasTouch: touch });
   const page = await context.newPage();
   const complaints = [];
   page.on('console', (message) => {

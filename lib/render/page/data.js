@@ -108,6 +108,21 @@ class LargestOfRows {
   }
 }
 
+/// A bit a key: whether it is hidden from the query.
+class BitRows {
+  constructor(stage, bytes) {
+    this.rowBytes = Math.ceil(stage.cols / 8);
+    this.bytes = bytes;
+  }
+  at(row, col) {
+    return (this.bytes[row * this.rowBytes + (col >> 3)] >> (col & 7)) & 1;
+  }
+}
+
+function rowsOf(stage, dtype, bytes) {
+  if (stage.form === 'largest') return new LargestOfRows(stage, bytes);
+  return stage.form === 'bits' ? new BitRows(stage, bytes) : new Rows(stage, dtype, bytes);
+}
 const unpacked = new Map();
 /// The rows of a stage ("weights", "q" …) of a layer's head; null where the page has none. Heads
 /// are counted by their place in the layer's list; k and v by the one that the head reads.
@@ -117,24 +132,23 @@ function load(layer, name, head) {
   const chunk = stage.heads[name === 'k' || name === 'v' ? layer.kv[head] : head];
   if (!unpacked.has(chunk))
     unpacked.set(chunk, inflated(bytesOf($(`chunk${chunk}`).textContent))
-      .then((bytes) => (stage.form === 'largest' ? new LargestOfRows(stage, bytes)
-        : new Rows(stage, layer.dtype, bytes))));
+      .then((bytes) => rowsOf(stage, layer.dtype, bytes)));
   document.documentElement.dataset.unpacked = unpacked.size; // for tests
   return unpacked.get(chunk);
 }
 
 /// Everything that the views need of a head, ready.
 async function loadHead(layer, head) {
-  const names = ['weights', 'pooled', 'masked', 'scores', 'q', 'k', 'v', 'head_out'];
+  const names = ['weights', 'pooled', 'hidden', 'masked', 'scores', 'q', 'k', 'v', 'head_out'];
   const loaded = await Promise.all(names.map((name) => load(layer, name, head)));
   return Object.fromEntries(names.map((name, i) => [name, loaded[i]]));
 }
 
-/// Whether a query may not attend to a key; false where the page cannot tell.
-function isHidden(layer, masked, query, key) {
-  if (masked) return masked.at(query, key) === -Infinity;
+/// Whether a key is masked for a query: the one rule of thumbnails, matrix and steps. Pooled cells
+/// were told by the same one (lib/observe/masked_keys.hpp).
+function isHidden(layer, hidden, query, key) {
   if (layer.visible) return key < layer.visible[2 * query] || key >= layer.visible[2 * query + 1];
-  return false;
+  return hidden !== null && hidden.at(query, key) === 1;
 }
 
 const queryLabels = (layer) => (layer.tokens.length > 0 ? layer.tokens : null);

@@ -41,3 +41,25 @@ function showTip(event, lines) {
 function hideTip() {
   $('tip').hidden = true;
 }
+
+/// Whether the last pointer was a finger: it leaves nothing, so what it touched is let go by the next
+/// touch, by scrolling, or after a while.
+let touching = false, letGo = 0;
+const tipSeconds = 2.5;
+function watchTouch() {
+  const release = () => {
+    hideTip();
+    setHover({});
+  };
+  const onPointer = (event) => {
+    touching = event.pointerType === 'touch';
+    if (!touching) return;
+    release();
+    clearTimeout(letGo);
+    letGo = setTimeout(release, 1000 * tipSeconds);
+  };
+  document.addEventListener('pointerdown', onPointer, true);
+  document.addEventListener('pointermove', (event) => { touching = event.pointerType === 'touch'; }, true);
+  document.addEventListener('pointercancel', release, true); // the finger scrolls
+  document.addEventListener('scroll', () => { if (touching) release(); }, { capture: true, passive: true });
+}

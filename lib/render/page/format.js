@@ -47,16 +47,31 @@ function percent(value) {
   return `${minus(text)} %`;
 }
 
-/// A label as it can be shown: spaces and control characters made visible.
-function shown(label) {
-  return label
-    .replace(/[\u0000-\u001f\u007f]/g, (c) => (c === '\n' ? '↵' : c === '\t' ? '⇥' : '·'))
-    .replace(/^ | $/g, '␣')
-    // What would turn the order of the text around it.
-    .replace(/[\u202a-\u202e\u2066-\u2069\u2028\u2029]/g, '·');
+/// Numbers below each other: filled with spaces as wide as digits, so that their points are.
+function aligned(texts) {
+  const decimals = (text) => {
+    if (!/^−?\d+(\.\d+)?( %)?$/.test(text)) return -1;
+    const point = text.indexOf('.');
+    return point < 0 ? 0 : text.length - 1 - point;
+  };
+  const most = Math.max(0, ...texts.map(decimals));
+  return texts.map((text) => {
+    const own = decimals(text);
+    if (own < 0 || own >= most) return text;
+    return text + (text.includes('.') ? '' : '\u2008') + '\u2007'.repeat(most - own);
+  });
 }
-/// "17 't9'", or "17".
+/// How numbers up to `high` are written with as many decimals as each other, about three digits of
+/// the largest.
+function evenly(high) {
+  const whole = high >= 1 && high < 1e6 ? Math.floor(Math.log10(high)) + 1 : 1;
+  const decimals = Math.max(0, 3 - Math.max(0, whole - 1));
+  return high > 0 && (high < 1e-3 || high >= 1e6) ? (value) => rounded(value, 3)
+    : (value) => (Number.isFinite(value) ? minus(value.toFixed(decimals)).replace(/^−(?=[0.]*$)/, '') : rounded(value));
+}
+
+/// "17 't9'", or "17". Labels come as readers want to see them (lib/render/label.hpp).
 function named(index, labels) {
   const label = labels && labels[index];
-  return label ? `${index} '${shown(label)}'` : String(index);
+  return label ? `${index} '${label}'` : String(index);
 }

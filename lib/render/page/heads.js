@@ -20,7 +20,7 @@ function sortedHeads() {
 }
 
 /// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
-function drawSmall(canvas, layer, rows, masked, log) {
+function drawSmall(canvas, layer, rows, hidden, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
   const { high } = rows.range();
@@ -36,7 +36,7 @@ function drawSmall(canvas, layer, rows, masked, log) {
     for (let r = Math.floor((y * rows.rows) / height); r < end; ++r) {
       const row = rows.row(r);
       for (let c = 0; c < row.length; ++c) {
-        if (!rows.pooled && isHidden(layer, masked, r, c)) continue;
+        if (!rows.pooled && isHidden(layer, hidden, r, c)) continue;
         const x = Math.floor((c * width) / rows.cols);
         if (row[c] !== row[c]) best[x] = Infinity; // is not a number: must be seen
         if (row[c] > best[x]) best[x] = row[c];
@@ -64,9 +64,9 @@ async function drawCard(card) {
   card.dataset.drawn = state.colors;
   const [l, h] = card.dataset.place.split(' ').map(Number);
   const layer = layers[l];
-  const [weights, masked] = await Promise.all(
-    [layer.stages.pooled ? 'pooled' : 'weights', 'masked'].map((name) => load(layer, name, h)));
-  drawSmall(card.querySelector('canvas'), layer, weights, masked, state.colors === 'log');
+  const [weights, hidden] = await Promise.all(
+    [layer.stages.pooled ? 'pooled' : 'weights', 'hidden'].map((name) => load(layer, name, h)));
+  drawSmall(card.querySelector('canvas'), layer, weights, hidden, state.colors === 'log');
 }
 
 function cardOf(l, h) {
@@ -76,7 +76,7 @@ function cardOf(l, h) {
     const kind = layer.measures[h] ? layer.measures[h].kind : '';
     const card = el('button', {
       class: 'card', 'data-place': key,
-      onclick: () => update({ layer: l, head: h }),
+      onclick: () => { update({ layer: l, head: h }); showHead(); },
     },
     el('canvas', { width: 1, height: 1, role: 'img', 'aria-hidden': 'true' }),
     el('span', { class: 'card-name' }),
@@ -107,13 +107,35 @@ function drawHeads() {
     return card;
   });
   const grid = $('heads');
+  grid.classList.toggle('many', list.length > 24); // they scroll by themselves, beside what is chosen
   if (shown.length !== grid.children.length || shown.some((card, i) => card !== grid.children[i])) {
     const focused = document.activeElement;
     grid.replaceChildren(...shown);
-    if (grid.contains(focused)) focused.focus();
+    if (grid.contains(focused)) focused.focus({ preventScroll: true });
   }
   const chosen = cards.get(`${state.layer} ${state.head}`);
-  if (grid.contains(document.activeElement) && chosen) chosen.focus();
+  if (grid.contains(document.activeElement) && chosen) chosen.focus({ preventScroll: true });
+  if (chosen && chosen !== revealed) revealCard(chosen);
+}
+
+let revealed = null; // the card that was last brought into view
+/// Scrolls the grid alone, so that the card is in it.
+function revealCard(card) {
+  const grid = $('heads'), box = grid.getBoundingClientRect(), own = card.getBoundingClientRect();
+  if (own.height === 0) return; // not laid out yet
+  revealed = card;
+  if (own.top < box.top) grid.scrollTop -= box.top - own.top + 6;
+  else if (own.bottom > box.bottom) grid.scrollTop += own.bottom - box.bottom + 6;
+}
+
+const still = window.matchMedia('(prefers-reduced-motion: reduce)');
+function scrollTo(element) {
+  element.scrollIntoView({ behavior: still.matches ? 'auto' : 'smooth', block: 'start' });
+}
+/// Of many heads the chosen one is far below its card: goes there, unless its maps are in view.
+function showHead() {
+  const { top } = $('head-section').getBoundingClientRect();
+  if (top < 0 || top > window.innerHeight * 0.4) scrollTo($('head-section'));
 }
 
 /// The head before or after in the grid.

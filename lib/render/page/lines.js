@@ -16,14 +16,31 @@ function setupLines() {
   $('lines').addEventListener('scroll', drawLines, { passive: true });
 }
 
-/// Room for numbers, labels and weights beside each other; a third of the view at most.
-function columnWidth(labels, count, height) {
+/// Pixels of the weights of so many heads beside a token.
+function weightsWidth(heads) {
+  return heads * (heads <= fewHeads ? 42 : 26);
+}
+/// Room for numbers, labels and weights beside each other; a third of the view at most, or more for
+/// the weights of several heads.
+function columnWidth(labels, count, height, heads) {
   const measure = lines.measure || (lines.measure = el('canvas').getContext('2d'));
   measure.font = `${Math.min(13, height - 2)}px ${getComputedStyle(document.body).fontFamily}`;
   const widest = labels
-    ? Math.max(...labels.slice(0, 2000).map((label) => measure.measureText(shown(label)).width)) : 0;
+    ? Math.max(...labels.slice(0, 2000).map((label) => measure.measureText(label).width)) : 0;
   const digits = measure.measureText(String(count)).width;
-  return Math.min(Math.ceil(widest + digits) + 74, Math.floor($('lines').clientWidth * 0.36));
+  return Math.min(Math.ceil(widest + digits) + 36 + weightsWidth(heads),
+    Math.floor($('lines').clientWidth * (heads > 1 ? 0.46 : 0.36)));
+}
+/// The heads whose weights there is room for, the chosen one first; a note counts the others.
+function headsWithNumbers() {
+  const all = lines.heads.map(({ number, rows }) => ({ number, rows, color: headColor(number) }));
+  const room = $('lines').clientWidth * 0.46 - 64; // beside the position and some letters
+  let count = all.length;
+  while (count > 1 && weightsWidth(count) > room) --count;
+  const note = $('lines-note'), left = all.length - count;
+  note.hidden = left === 0;
+  note.textContent = left === 0 ? '' : `Numbers of ${count} of ${all.length} heads: there is no room here for more.`;
+  return all.slice(0, count);
 }
 
 /// A coloured square a head: lit where its lines are drawn, a click adds or takes them away.
@@ -50,35 +67,31 @@ function drawSwatches() {
 function drawLines() {
   const layer = layers[state.layer];
   if (lines.heads.length === 0) return;
-  const { rows } = lines.heads[0];
   const count = Math.max(layer.T, layer.S), height = rowHeight(count);
   const box = $('lines');
   lines.inner.style.height = `${count * height}px`;
   const top = box.scrollTop, view = Math.min(box.clientHeight, count * height);
   const first = Math.max(0, Math.floor(top / height)), last = Math.ceil((top + view) / height) + 1;
   const { query, key } = focus();
-  const row = query !== undefined && query < layer.T ? rows.row(query) : null;
   const color = headColor(layer.heads[state.head]);
-
-  const weightOf = (q, k) => rows.at(q, k);
+  const heads = headsWithNumbers();
+  const none = heads.map(() => null);
+  /// A token's weights, and how its background tells that of the chosen head.
+  const weighed = (values) => ({ strength: values[0], values, strong: false, dim: !values.some((value) => value >= 0.01) });
   lines.queries.show(queryLabels(layer), first, Math.min(last, layer.T), height, (q) => {
-    if (key !== undefined) {
-      const weight = weightOf(q, key);
-      return { strength: weight, value: weight >= 0.0005 ? weight : null, strong: false, dim: !(weight >= 0.01) };
-    }
-    return { strength: query === q ? 0.25 : null, value: null, strong: query === q, dim: query !== undefined && query !== q };
-  }, color);
+    if (key !== undefined) return weighed(heads.map((head) => head.rows.at(q, key)));
+    return { strength: query === q ? 0.25 : null, values: none, strong: query === q, dim: query !== undefined && query !== q };
+  }, color, heads);
   lines.keys.show(keyLabels(layer), first, Math.min(last, layer.S), height, (k) => {
-    if (row) {
-      const weight = row[k];
-      return { strength: weight, value: weight >= 0.0005 ? weight : null, strong: false, dim: !(weight >= 0.01) };
-    }
-    return { strength: key === k ? 0.25 : null, value: null, strong: key === k, dim: key !== undefined && key !== k };
-  }, color);
+    if (query !== undefined && query < layer.T) return weighed(heads.map((head) => head.rows.at(query, k)));
+    return { strength: key === k ? 0.25 : null, values: none, strong: key === k, dim: key !== undefined && key !== k };
+  }, color, heads);
 
   // The canvas covers what is in view, between the columns.
-  const left = columnWidth(queryLabels(layer), layer.T, height);
-  const right = columnWidth(keyLabels(layer), layer.S, height);
+  const left = columnWidth(queryLabels(layer), layer.T, height, heads.length);
+  const right = columnWidth(keyLabels(layer), layer.S, height, heads.length);
+  for (const [column, most] of [[lines.queries, layer.T], [lines.keys, layer.S]])
+    column.element.style.setProperty('--digits', String(most - 1).length);
   lines.queries.element.style.width = `${left}px`;
   lines.keys.element.style.width = `${right}px`;
   const width = lines.inner.clientWidth - left - right;

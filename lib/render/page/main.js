@@ -29,6 +29,7 @@ function setupControls() {
   $('order').addEventListener('click', () => update({ order: state.order === 'down' ? 'up' : 'down' }));
   $('theme').addEventListener('click', toggleTheme);
   $('help').addEventListener('click', toggleHelp);
+  $('to-heads').addEventListener('click', () => scrollTo($('heads-section')));
   $('previous').addEventListener('click', () => stepHead(-1));
   $('next').addEventListener('click', () => stepHead(1));
   $('query-up').addEventListener('click', () => stepQuery(state.query - 1));
@@ -36,6 +37,7 @@ function setupControls() {
   for (const { name, text } of page.kinds || [])
     $('kinds').append(el('dt', {}, name), el('dd', {}, text));
   document.addEventListener('keydown', onKey);
+  watchTouch();
 }
 
 function drawControls() {
@@ -44,7 +46,7 @@ function drawControls() {
   for (const name of ['layer', 'scope', 'sort', 'colors', 'zoom']) $(name).value = state[name];
   $('order').textContent = state.order === 'down' ? '↓' : '↑';
   $('order').setAttribute('aria-label', state.order === 'down' ? 'Largest first' : 'Smallest first');
-  const maps = ['weights', 'masked', 'scores'].filter((name) => layer.stages[name]);
+  const maps = mapStages.filter((name) => layer.stages[name]);
   fillSelect($('stage'), maps.map((name) => [name, name]), state.stage);
   $('stage-field').hidden = maps.length < 2;
   const most = Math.max(layer.T, layer.S);

@@ -37,7 +37,7 @@ function isPooled() {
   return state.stage === 'weights' && state.zoom === 0 && matrix.head.weights.kept > 0 && matrix.head.pooled !== null;
 }
 function hidden(query, key) {
-  return isHidden(layers[state.layer], matrix.head.masked, query, key);
+  return isHidden(layers[state.layer], matrix.head.hidden, query, key);
 }
 
 /// The cell under the pointer; where a pixel stands for several, the largest of them.
@@ -130,7 +130,7 @@ function drawMatrix() {
   const measure = sized(matrix.canvas, 1, 1);
   measure.font = `11px ${style.fontFamily}`;
   const widest = (list) => Math.min(76, Math.max(...(list || ['0000'])
-    .slice(0, 2000).map((label) => measure.measureText(shown(label)).width)));
+    .slice(0, 2000).map((label) => measure.measureText(label).width)));
 
   const fits = (margin) => (outer - margin - 8) / view.cols;
   const readable = fits(90) >= 9;
@@ -172,7 +172,7 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
   const best = new Float64Array(w);
   const none = channels(themed('--hidden').slice(1)), alarm = channels(themed('--mark').slice(1));
   const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
-  const { masked } = matrix.head;
+  const { hidden: bits } = matrix.head;
   for (let y = 0; y < h; ++y) {
     best.fill(-Infinity);
     const first = Math.floor((y * view.rows) / h);
@@ -183,7 +183,7 @@ function paintCells(context, rows, paint, view, { left, top, width, height, cell
         const value = row[view.k + c];
         if (value !== value) best[columns[c]] = Infinity; // is not a number: must be seen
         if (!(value > best[columns[c]])) continue;
-        if (rows.pooled || !isHidden(layer, masked, view.q + r, view.k + c)) best[columns[c]] = value;
+        if (rows.pooled || !isHidden(layer, bits, view.q + r, view.k + c)) best[columns[c]] = value;
       }
     }
     for (let x = 0; x < w; ++x) {
@@ -212,7 +212,7 @@ function drawAxes(context, view, labels, readable) {
   context.fillStyle = themed('--quiet');
   context.textBaseline = 'middle';
   const every = cell >= 9 ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * cell >= 30);
-  const text = (list, i) => (readable && list ? shown(list[i]) : String(i));
+  const text = (list, i) => (readable && list ? list[i] : String(i));
   const step = (list) => (readable && list ? 1 : Math.max(every, cell >= 9 && cell < 16 ? 5 : 1));
   const cut = (word) => (context.measureText(word).width <= 76 ? word : `${[...word].slice(0, 9).join('')}…`);
   context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;

@@ -10,6 +10,8 @@ function drawOutputs() {
   const every = values.concat(means).filter((value) => value !== null);
   const high = Math.max(1e-12, ...every), low = Math.min(0, ...every);
   const at = (value) => (100 * (value - low)) / (high - low);
+  const shares = aligned(layer.contributions.map((part, h) => (along ? percent(values[h]) : '')));
+  const lengths = aligned(layer.contributions.map((part) => rounded(part.norm[q], 3)));
   const rows = layer.contributions.map((part, h) => {
     const value = values[h];
     const bar = el('span', { class: 'bar-fill' });
@@ -25,8 +27,8 @@ function drawOutputs() {
     return el('tr', { class: h === state.head ? 'chosen' : '', onclick: () => update({ head: h }) },
       el('td', { class: 'key' }, `head ${layer.heads[h]}`),
       el('td', { class: 'bar-cell wide' }, zero, bar, tick),
-      el('td', { class: 'figure' }, along ? percent(value) : ''),
-      el('td', { class: 'figure' }, rounded(part.norm[q])));
+      el('td', { class: 'figure' }, shares[h]),
+      el('td', { class: 'figure' }, lengths[h]));
   });
   box.replaceChildren(
     el('h3', {}, 'Heads in the output ', el('span', { class: 'quiet' }, along

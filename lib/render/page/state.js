@@ -16,6 +16,7 @@ const state = {
   theme: 'auto',
 };
 const initial = {};
+const mapStages = ['weights', 'masked', 'scores']; // what the matrix can show
 const watchers = [];
 /// Called with what changed, once a frame.
 function watch(watcher) {
@@ -50,7 +51,7 @@ function fit() {
   if (state.key !== null) state.key = clamp(state.key, layer.S);
   if (state.pin === 'key' && state.key === null) state.pin = null;
   state.also = alsoHeads().join(',');
-  if (!(state.stage in layer.stages)) state.stage = 'weights';
+  if (!mapStages.includes(state.stage) || !layer.stages[state.stage]) state.stage = 'weights';
 }
 
 /// The numbers of the other heads whose lines are drawn.
@@ -111,6 +112,7 @@ function watchHover(watcher) {
   hoverWatchers.push(watcher);
 }
 function setHover(next) {
+  if (touching) next = {}; // a finger does not hover
   if (hover.query === next.query && hover.key === next.key) return;
   hover = next;
   for (const watcher of hoverWatchers) watcher();

@@ -5,7 +5,7 @@ let allKeys = false;
 
 /// A vector as a strip of colours, its numbers under the pointer.
 function strip(values, dtype, name, high) {
-  const most = high || values.reduce((large, value) => Math.max(large, Math.abs(value)), 0);
+  const most = high || largestOf(values);
   const paint = painter({ high: most, signed: true });
   const canvas = el('canvas', { class: 'strip', role: 'img',
     'aria-label': `${name}: ${Array.from(values.slice(0, 8), (value) => rounded(value, 3)).join(', ')}${values.length > 8 ? ' …' : ''}` });
@@ -25,10 +25,14 @@ function strip(values, dtype, name, high) {
   canvas.addEventListener('mouseleave', hideTip);
   return canvas;
 }
-function numbersOf(values) {
-  const most = 12;
-  const text = Array.from(values.slice(0, most), (value) => rounded(value, 3)).join('  ');
-  return values.length > most ? `${text}  …` : text;
+/// The first numbers of a vector, each in a column of its own.
+function numbersOf(values, high) {
+  const most = 12, write = evenly(high);
+  const cells = Array.from(values.slice(0, most), (value) => el('span', { class: 'cell' }, write(value)));
+  return values.length > most ? [...cells, '\u2002…'] : cells;
+}
+function largestOf(values) {
+  return values.reduce((large, value) => Math.max(large, Math.abs(value)), 0);
 }
 function norm(values) {
   return Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
@@ -42,14 +46,14 @@ function step(number, title, formula, ...content) {
 function vectorRow(name, values, dtype, high) {
   return el('div', { class: 'vector' }, el('span', { class: 'vector-name' }, name),
     strip(values, dtype, name, high),
-    el('span', { class: 'vector-numbers' }, numbersOf(values)),
-    el('span', { class: 'vector-norm' }, `length ${rounded(norm(values))}`));
+    el('span', { class: 'vector-numbers' }, ...numbersOf(values, high || largestOf(values))),
+    el('span', { class: 'vector-norm' }, `length ${rounded(norm(values), 3)}`));
 }
 const typeOf = (rows) => (rows.exact ? rows.dtype : null);
 
 /// The numbers of one key, as far as the page has them.
 function keyNumbers(layer, head, query, key) {
-  const value = { key, weight: head.weights.at(query, key), hidden: isHidden(layer, head.masked, query, key) };
+  const value = { key, weight: head.weights.at(query, key), hidden: isHidden(layer, head.hidden, query, key) };
   if (head.masked) value.masked = head.masked.at(query, key);
   if (value.hidden) return value;
   if (head.scores) value.score = head.scores.at(query, key);
@@ -98,14 +102,19 @@ function keyColumns(keys) {
   const has = ([name]) => name === 'key' || keys.some((one) => one[name] !== undefined);
   return [['key', 'key'], ['score', 'q·k'], ['scaled', 'scaled'], ['masked', 'masked'], ['weight', 'α']].filter(has);
 }
-function keyRow(one, columns, labels) {
-  const cell = ([name]) => {
-    if (name === 'key')
-      return el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)),
-        labels ? el('bdi', {}, shown(labels[one.key])) : null);
-    const text = name === 'weight' ? fixed(one.weight) : one[name] === undefined ? '' : rounded(one[name]);
-    return el('td', { class: 'figure' }, text);
-  };
+function figureOf(one, name) {
+  return name === 'weight' ? fixed(one.weight) : one[name] === undefined ? '' : rounded(one[name]);
+}
+/// The texts of all rows, column by column: their points stand below each other.
+function figures(list, columns) {
+  const texts = columns.map(([name]) => (name === 'key' ? [] : aligned(list.map((one) => figureOf(one, name)))));
+  return (row, column) => texts[column][row];
+}
+function keyRow(one, columns, labels, figure) {
+  const cell = ([name], column) => (name === 'key'
+    ? el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)),
+      labels ? el('bdi', {}, labels[one.key]) : null)
+    : el('td', { class: 'figure' }, figure(column)));
   return el('tr', {
     class: one.key === state.key ? 'chosen' : one.hidden ? 'quiet' : '',
     onclick: () => update({ pin: 'query', key: state.key === one.key ? null : one.key }),
@@ -142,11 +151,12 @@ function keyTable(head, listed, order, hiddenKeys, absent, labels) {
   if (hiddenKeys.length > 0 && !allKeys)
     notes.push(`${hiddenKeys.length} key${hiddenKeys.length === 1 ? ' is' : 's are'} hidden by the mask.`);
   const product = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
+  const all = listed.concat(allKeys ? hiddenKeys : []), texts = figures(all, columns);
   const title = ([name, text]) => el('th', { class: name === 'key' ? 'key' : 'figure' }, text);
   return el('div', {},
     el('div', { class: 'scroll' }, el('table', { class: 'keys' },
       el('thead', {}, el('tr', {}, ...columns.map(title), el('th', {}))),
-      el('tbody', {}, ...listed.concat(allKeys ? hiddenKeys : []).map((one) => keyRow(one, columns, labels))),
+      el('tbody', {}, ...all.map((one, row) => keyRow(one, columns, labels, (column) => texts(row, column)))),
       el('tfoot', {}, keyFoot(head, rest, columns), absentRow(layers[state.layer], columns, order, absent)))),
     product ? el('p', { class: 'arithmetic' }, product) : null,
     notes.length > 0 ? el('p', { class: 'quiet' }, notes.join(' ')) : null);
@@ -173,7 +183,7 @@ function valueRows(head, listed, order, absent, labels, q) {
   const parts = list.map((one) => ({ one, values: head.v.row(one.key).map((value) => value * one.weight) }));
   const out = head.head_out ? head.head_out.row(q) : summed(head, order);
   const all = parts.map((part) => part.values).concat(out ? [out] : []);
-  const high = Math.max(...all.map((values) => values.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
+  const high = Math.max(...all.map(largestOf));
   const rows = parts.map(({ one, values }) => vectorRow(
     `${fixed(one.weight, 3)} · v of ${named(one.key, labels)}`, values, null, high));
   const more = order.length + absent - list.length;
@@ -201,8 +211,8 @@ function summed(head, order) {
 function contributionSentence(layer, q) {
   const part = layer.contributions[state.head];
   if (!part) return null;
-  const length = `Head ${layer.heads[state.head]} adds a vector of length ${rounded(part.norm[q])}`;
+  const length = `Head ${layer.heads[state.head]} adds a vector of length ${rounded(part.norm[q], 3)}`;
   const whole = layer.outputNorm[q], share = part.share.length > 0 ? part.share[q] : null;
   if (whole === undefined || share === null) return `${length}.`;
-  return `${length} to an output of length ${rounded(whole)}: ${percent(share)} of it, measured along the output.`;
+  return `${length} to an output of length ${rounded(whole, 3)}: ${percent(share)} of it, measured along the output.`;
 }

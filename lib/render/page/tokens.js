@@ -1,5 +1,13 @@
 // A column of tokens that builds only what is in view.
 
+/// A weight beside its token: fewer digits where several heads have theirs there.
+const fewHeads = 2;
+function shortWeight(value, heads) {
+  if (value < (heads <= fewHeads ? 0.0005 : 0.005)) return '';
+  if (heads <= fewHeads || value !== value) return fixed(value, 3);
+  return value >= 0.995 ? '1.0' : fixed(value, 2).replace(/^0\./, '.');
+}
+
 /// How high a row of the lines is: all tokens in one look while they can be read.
 function rowHeight(tokens) {
   return Math.max(12, Math.min(22, Math.floor(780 / tokens)));
@@ -32,23 +40,33 @@ class TokenColumn {
     if (same) setHover({});
     update(same ? { pin: null } : { pin: this.side, [this.side]: index });
   }
-  /// marks(index) → { strength 0 … 1 or null, value or null, strong, dim }.
-  show(labels, first, last, height, marks, color) {
+  /// marks(index) → { strength 0 … 1 or null, values: [], strong, dim }; `heads` are { number,
+  /// color } of the values, one text each.
+  show(labels, first, last, height, marks, color, heads) {
     while (this.pool.length < last - first)
       this.pool.push(el('div', { class: 'token' }, el('span', { class: 'number' }), el('bdi'),
-        el('span', { class: 'weight' })));
+        el('span', { class: 'weights' })));
+    const several = heads.length > 1;
+    this.element.classList.toggle('several', several);
     const rows = [];
     for (let i = first; i < last; ++i) {
       const row = this.pool[i - first];
-      const [number, label, weight] = row.children;
+      const [number, label, weights] = row.children;
       const mark = marks(i);
       row.dataset.index = i;
       row.style.top = `${i * height}px`;
       row.style.height = `${height}px`;
       row.style.fontSize = `${Math.min(13, height - 2)}px`;
       number.textContent = i;
-      label.textContent = labels ? shown(labels[i]) : '';
-      weight.textContent = mark.value === null ? '' : fixed(mark.value, 3);
+      label.textContent = labels ? labels[i] : '';
+      while (weights.children.length > heads.length) weights.lastChild.remove();
+      while (weights.children.length < heads.length) weights.append(el('span', { class: 'weight' }));
+      heads.forEach((head, h) => {
+        const value = mark.values[h], cell = weights.children[h];
+        cell.textContent = value === null ? '' : shortWeight(value, heads.length);
+        cell.style.color = several ? head.color : '';
+        cell.title = several ? `head ${head.number}` : '';
+      });
       row.style.setProperty('--strength', mark.strength === null ? 0 : mark.strength);
       row.style.setProperty('--color', color);
       row.className = `token${mark.strong ? ' strong' : ''}${mark.dim ? ' dim' : ''}`;

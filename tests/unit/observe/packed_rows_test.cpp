@@ -1,3 +1,4 @@
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/trace.hpp>
@@ -216,16 +217,17 @@ TEST_CASE("row peaks: the largest weights of each row and their keys, NaN before
   }
 }
 
-TEST_CASE("visible keys: one run a query, or nothing where there are gaps", "[packed]") {
+TEST_CASE("hidden keys: one run of visible ones a query, or nothing where there are gaps",
+          "[packed]") {
   const auto runs_of = [](const Layer& layer) {
     std::vector<std::size_t> heads(layer.dims.H);
     for (std::size_t h = 0; h < heads.size(); ++h) heads[h] = h;
-    VisibleKeys visible(layer, heads, 0);
-    compute(layer, make_plan(layer, visible.wants()), visible);
-    return visible.runs();
+    HiddenKeys hidden(layer, heads, 0, no_limit);
+    compute(layer, make_plan(layer, hidden.wants()), hidden);
+    return hidden.runs();
   };
   const Layer layer = layer_of(19, {Variant::causal, Variant::window_left}, false);
-  const std::vector<VisibleKeys::KeyRange> runs = runs_of(layer);
+  const std::vector<HiddenKeys::KeyRange> runs = runs_of(layer);
   REQUIRE(runs.size() == layer.dims.T);
   const std::vector<double> masked = traced(layer, Stage::masked, 0, 0);
   for (std::size_t t = 0; t < layer.dims.T; ++t)

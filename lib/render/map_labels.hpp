@@ -1,0 +1,17 @@
+#pragma once
+// What stands beside and below a map in text: tokens, or positions.
+
+#include <mha/render/map.hpp>
+
+namespace mha::render {
+
+/// Letters of a token with their marks, one column each; empty if it has others, or too many.
+std::vector<std::string> letters_of(const std::string& label);
+/// Lines that the tokens of an axis take below each other; 0 where they cannot be written so.
+std::size_t stack_height(const MapAxis& axis);
+/// Before each line its one or two tokens, or now and then a position.
+std::vector<std::string> line_labels(const MapAxis& axis, std::size_t tokens_a_line);
+/// Columns of the widest text.
+std::size_t widest(const std::vector<std::string>& texts);
+
+} // namespace mha::render
