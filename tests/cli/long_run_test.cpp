@@ -76,7 +76,7 @@ TEST_CASE_METHOD(Checkpoint, "dump: memory does not grow with the number of laye
   for (const std::string to : {"all.npz", "layer{layer}.safetensors"}) {
     const std::size_t ten = memory_of("0-9", to), hundred = memory_of("all", to);
     INFO(to << ": " << ten << " KiB for 10 layers, " << hundred << " for 100");
-    if (!sanitized) CHECK(static_cast<double>(hundred) < 1.3 * static_cast<double>(ten));
+    if (!sanitized) CHECK(hundred < ten + 4096); // the names of what was written
   }
   CHECK(folder.has("layer99.safetensors"));
 }
