@@ -13,6 +13,7 @@ import collections
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -359,7 +360,7 @@ def judge(words, place, result, usual):
             except UnicodeDecodeError:
                 yield "standard output is no UTF-8"
     messages = [line for line in lines if line.startswith("mha-inspect: ")]
-    rest = [line for line in lines if not line.startswith(("mha-inspect: ", "note: ", "warning: "))]
+    rest = [line for line in lines if not re.sub("\x1b\\[[0-9;]*m", "", line).startswith(("mha-inspect: ", "note: ", "warning: "))]
     if code == 2 and len(messages) != 1 or code in (0, 1) and messages:
         yield "%d messages: %s" % (len(messages), messages[:2])
     if rest:

@@ -158,10 +158,10 @@ void Model::State::add_loose(const std::string& id, NamedTensors& parts, Labels&
         continue;
       }
       if (index->of_family(entry)) continue;
-      const std::string name = canonical_name(entry.name, false);
+      const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
         if (!checkpoint)
-          unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
+          unknown += (unknown.empty() ? "" : ", ") + index->once(entry, unknown_name);
         continue;
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);

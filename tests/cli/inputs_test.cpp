@@ -60,6 +60,8 @@ struct Inputs : Folder {
       names.push_back(std::string("model.layers.0.self_attn.") + letter + "_proj.weight");
     write("model/model.safetensors", safetensors(names));
     write("model/config.json", R"({"model_type": "llama", "num_attention_heads": 1})");
+    for (int layer = 0; layer <= 10; ++layer)
+      write("x" + std::to_string(layer) + ".json", R"({"X": [[1, 2], [3, 4]]})");
     fs::create_symlink("l.json", path("link.json"));
     fs::create_hard_link(path("l.json"), path("hard.json"));
     fs::create_symlink("folder", path("folder-link"));
@@ -68,8 +70,9 @@ struct Inputs : Folder {
   /// The names and contents of everything.
   std::map<std::string, std::string> all() const {
     std::map<std::string, std::string> found;
+    std::error_code circle;
     for (const auto& entry : fs::recursive_directory_iterator(path()))
-      if (entry.is_regular_file())
+      if (entry.is_regular_file(circle))
         found[fs::relative(entry.path(), path())] = read(fs::relative(entry.path(), path()));
     return found;
   }
@@ -98,7 +101,7 @@ TEST_CASE_METHOD(Inputs, "inputs: no command replaces its source, whatever the n
   refuses("map l.json -f svg -o hard.json", would_replace);
   refuses("show link.json -o l.json", would_replace);
   refuses("show hard.json -f json -o link.json", would_replace);
-  refuses("dump X=l.json W_q=l.npz --num-heads 2 -s q -o l.npz", would_replace);
+  refuses("dump X=l.json W_q=l.npz --num-heads 2 -q -s q -o l.npz", would_replace);
   refuses("show - -f json -o l.json < l.json", would_replace);
   refuses("show l.json >> l.json", would_replace);
 }
@@ -109,22 +112,16 @@ TEST_CASE_METHOD(Inputs, "inputs: labels, configs, references, shards and parts 
   refuses("show l.json --config config.json -o config.json", would_replace);
   refuses("diff l.json --against ref.npz -f json -o ref.npz", would_replace);
   refuses("diagnose l.json --against output=ref.npz:output -f json -o ref.npz", would_replace);
-  refuses("dump model X=l.json -o model/model.safetensors", would_replace);
-  refuses("show model X=l.json -f json -o model/config.json", would_replace);
+  refuses("dump model X=x0.json -o model/model.safetensors", would_replace);
+  refuses("show model X=x0.json -f json -o model/config.json", would_replace);
   refuses("convert part1.npz part2.npz -o part2.npz", would_replace);
-  refuses("dump l.json --part 1/2 -o l.npz l.npz", would_replace);
 }
 
 TEST_CASE_METHOD(Inputs, "inputs: placeholders and folders lead there, too") {
-  write("x0.json", R"({"X": [[1, 2], [3, 4]]})");
-  write("x10.json", R"({"X": [[1, 2], [3, 4]]})");
-  refuses(
-      "dump l.npz -o '{layer}.npz' -s q 0.npz || true; ln -f l.npz 0.npz; \"$MHA\" dump l.npz -o "
-      "'{layer}.npz' -s q",
-      would_replace);
-  refuses("show l.json -s weights -o '{head}.json' --head 0 --tokens 0.json || true; cp t.json "
-          "0.json; \"$MHA\" show l.json -s weights -o '{head}.json' --head 0 --tokens 0.json",
-          would_replace);
+  fs::create_hard_link(path("l.npz"), path("0.npz"));
+  refuses("dump l.npz -o '{layer}.npz' -s q", would_replace);
+  fs::copy(path("t.json"), path("0.json"));
+  refuses("show l.json -s weights -o '{head}.json' --head 0 --tokens 0.json", would_replace);
   // What a later layer reads.
   refuses("dump X='x{layer}.json' --layer 0,10 --num-heads 1 -s q -o 'x1{layer}.json'",
           would_replace);
@@ -186,7 +183,8 @@ TEST_CASE("inputs: a layer's name from a file is one part of a path") {
       "dump evil.safetensors --layer all X=x.json --num-heads 1 -s weights -o "
       "'{layer}.weights.json'",
       "convert evil.safetensors --layer all X=x.json --num-heads 1 -o '{layer}.weights.json'",
-      "show evil.safetensors --layer all X=x.json --num-heads 1 -f json -o '{layer}.weights.json'",
+      "show evil.safetensors --layer all X=x.json --num-heads 1 -s q -f json "
+      "-o '{layer}.weights.json'",
       "stats evil.safetensors --layer all X=x.json --num-heads 1 -f json -o '{layer}.weights.json'",
       "explain evil.safetensors --layer all X=x.json --num-heads 1 --query 0 -f json "
       "-o '{layer}.weights.json'",
@@ -267,6 +265,7 @@ TEST_CASE("inputs: shapes of no numbers and many places are refused in every for
                                         "(65536, 0, 65536)"};
   for (const std::string& shape : shapes) {
     std::string list = shape;
+    std::erase(list, ' ');
     list.front() = '[', list.back() = ']';
     folder.write("weights.npy", empty_npy(shape));
     folder.write("weights.json",
