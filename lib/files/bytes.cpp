@@ -127,7 +127,7 @@ std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first,
 namespace {
 
 /// What is there instead of a regular file; nullptr for one.
-const char* kind_of(const struct stat& status) {
+const char* kind_of_place(const struct stat& status) {
   if (S_ISDIR(status.st_mode)) return "a folder";
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) return "a device";
   if (S_ISFIFO(status.st_mode)) return "a pipe";
@@ -182,11 +182,12 @@ Bytes read_member(const std::string& path) {
   struct stat status {};
   const char* kind = nullptr;
   if (file.fd() >= 0 && ::fstat(file.fd(), &status) == 0) {
-    kind = kind_of(status);
+    kind = kind_of_place(status);
   } else {
     // A socket cannot be opened at all.
     const int code = errno;
-    if (::stat(path.c_str(), &status) != 0 || !(kind = kind_of(status))) fail_to_open(path, code);
+    if (::stat(path.c_str(), &status) != 0 || !(kind = kind_of_place(status)))
+      fail_to_open(path, code);
   }
   if (kind && S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(path));
   if (kind)

@@ -10,7 +10,7 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-std::shared_ptr<const Order> order_of(const std::vector<Entry>& tensors) {
+std::shared_ptr<const Order> names_in_order(const std::vector<Entry>& tensors) {
   auto order = std::make_shared<Order>(tensors.size());
   std::iota(order->begin(), order->end(), std::size_t{0});
   // Of equal names the first is found.
@@ -32,7 +32,7 @@ const Entry* Contents::find(std::string_view tensor) const {
   {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
-    if (!order || order->size() != tensors.size()) order = order_of(tensors);
+    if (!order || order->size() != tensors.size()) order = names_in_order(tensors);
     names = order;
   }
   const auto name_at = [&](std::size_t i) { return std::string_view(tensors[i].name); };

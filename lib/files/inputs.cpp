@@ -37,7 +37,7 @@ struct Known {
   std::set<std::string> missing; ///< resolved paths of what will be read and is not there yet
 };
 
-Known& known() {
+Known& inputs() {
   static Known all;
   return all;
 }
@@ -48,7 +48,7 @@ Identity identity_of(const struct stat& status) {
   return {status.st_dev, status.st_ino};
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& input, bool into) {
+[[noreturn]] void refuse_input(const std::string& path, const std::string& input, bool into) {
   const std::string name = path == "-" ? "standard output" : shown(path);
   const std::string also = input == path ? "" : fmt::format(" (as {})", shown(input));
   if (into)
@@ -62,12 +62,12 @@ Identity identity_of(const struct stat& status) {
 } // namespace
 
 InputGuard::InputGuard() {
-  const std::lock_guard lock(known().mutex);
-  ++known().guards;
+  const std::lock_guard lock(inputs().mutex);
+  ++inputs().guards;
 }
 
 InputGuard::~InputGuard() {
-  Known& all = known();
+  Known& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (--all.guards > 0) return;
   all.files.clear(), all.mapped.clear(), all.missing.clear();
@@ -83,7 +83,7 @@ NotAnInput::~NotAnInput() {
 void note_input(const std::string& path, const struct stat& status, bool mapped) {
   // Pipes and terminals cannot be replaced, and share inodes with nothing.
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
-  Known& all = known();
+  Known& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (all.guards == 0 || unnoted > 0) return;
   all.files.emplace(identity_of(status), path);
@@ -97,14 +97,14 @@ void note_later_input(const std::string& path) {
   if (path == "-") return;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return note_input(path, status, false);
-  Known& all = known();
+  Known& all = inputs();
   const std::string resolved = place_of(path);
   const std::lock_guard lock(all.mutex);
   if (all.guards > 0) all.missing.insert(resolved);
 }
 
 void require_no_input(const std::string& path, bool into) {
-  Known& all = known();
+  Known& all = inputs();
   {
     const std::lock_guard lock(all.mutex);
     if (all.guards == 0) return;
@@ -114,15 +114,15 @@ void require_no_input(const std::string& path, bool into) {
       path == "-" ? ::fstat(STDOUT_FILENO, &status) == 0 : ::stat(path.c_str(), &status) == 0;
   const std::string resolved = there ? "" : place_of(path);
   const std::lock_guard lock(all.mutex);
-  if (!there && all.missing.contains(resolved)) refuse(path, path, into);
+  if (!there && all.missing.contains(resolved)) refuse_input(path, path, into);
   if (!there) return;
   const auto input = all.files.find(identity_of(status));
   if (input != all.files.end() && S_ISDIR(status.st_mode) == into)
-    refuse(path, input->second, into);
+    refuse_input(path, input->second, into);
 }
 
 void require_unchanged_inputs() {
-  Known& all = known();
+  Known& all = inputs();
   const std::lock_guard lock(all.mutex);
   for (const auto& [identity, mapped] : all.mapped) {
     struct stat status {};

@@ -50,7 +50,7 @@ TEST_CASE("short reads: a mapped file that another program changes meanwhile is 
   const Large folder;
   const std::vector<std::vector<std::string>> commands{
       {"dump", "X.npy", "--num-heads", "2", "-s", "q", "-o", "q.npy"},
-      {"dump", "X.npz", "--num-heads", "2", "-s", "q", "-o", "q"},
+      {"dump", "X.safetensors", "--num-heads", "2", "-s", "q", "-o", "q"},
       {"convert", "X.safetensors", "--num-heads", "2", "-o", "q.json"},
       {"show", "X.npy", "--num-heads", "2", "-s", "q", "--query", "0", "--head", "0"}};
   for (const std::vector<std::string>& command : commands) {
