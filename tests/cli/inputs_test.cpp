@@ -268,10 +268,11 @@ TEST_CASE("inputs: shapes of no numbers and many places are refused in every for
     std::erase(list, ' ');
     list.front() = '[', list.back() = ']';
     folder.write("weights.npy", empty_npy(shape));
-    folder.write("weights.json",
-                 R"({"weights": {"shape": )" + list + R"(, "dtype": "float32", "data": []}})");
+    folder.write(
+        "weights.json",
+        fmt::format(R"({{"weights": {{"shape": {}, "dtype": "float32", "data": []}}}})", list));
     const std::string header =
-        R"({"weights":{"dtype":"F32","shape":)" + list + R"(,"data_offsets":[0,0]}})";
+        fmt::format(R"({{"weights":{{"dtype":"F32","shape":{},"data_offsets":[0,0]}}}})", list);
     const std::uint64_t length = header.size();
     folder.write("weights.safetensors",
                  std::string(reinterpret_cast<const char*>(&length), 8) + header);
@@ -282,9 +283,10 @@ TEST_CASE("inputs: shapes of no numbers and many places are refused in every for
                   "z.ZipFile(\"w.npz\", \"w\").write(\"weights.npy\")'",
                   {.folder = folder.path()})
                 .code == 0);
-    for (const std::string& source : {std::string("weights.npy"), std::string("weights.json"),
-                                      std::string("w.npz"), std::string("weights.safetensors"),
-                                      std::string("folder"), "weights=raw.bin:f32" + list}) {
+    for (const std::string& source :
+         {std::string("weights.npy"), std::string("weights.json"), std::string("w.npz"),
+          std::string("weights.safetensors"), std::string("folder"),
+          fmt::format("weights=raw.bin:f32{}", list)}) {
       const Result result = run({"show", source}, {.folder = folder.path()});
       INFO(source << " " << shape << " " << result.err);
       CHECK(result.code == 2);
