@@ -219,15 +219,17 @@ TEST_CASE("inputs: a layer's name from a file is one part of a path") {
 
 TEST_CASE("inputs: of what lies in a folder, only regular files are read") {
   const auto refused = [](const Folder& folder, const std::string& place) {
-    const Result result = shell("timeout 20 \"$MHA\" show " + place, {.folder = folder.path()});
+    const Result result =
+        shell(fmt::format("timeout 20 \"$MHA\" show {}", place), {.folder = folder.path()});
     INFO(result.err);
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
     return result.err;
   };
   const auto only_regular = [](const std::string& name, const std::string& what) {
-    return "mha-inspect: " + name + ": is " + what +
-           "; of what lies in a folder, only regular files are read\n";
+    return fmt::format(
+        "mha-inspect: {}: is {}; of what lies in a folder, only regular files are read\n", name,
+        what);
   };
   const Folder folder;
   for (const char* name : {"device", "pipe", "socket", "config", "index", "folder"})
