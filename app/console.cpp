@@ -1,5 +1,6 @@
 #include "console.hpp"
 
+#include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
 #include <mha/system/error.hpp>
@@ -96,6 +97,9 @@ void be_silent() {
 
 void print(std::string_view text) {
   if (silent) return;
+  static bool looked = false; // `>> layer.json`: what is read would grow by what is made of it
+  if (!looked) io::require_no_input("-");
+  looked = true;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refuse_output();
 }
 

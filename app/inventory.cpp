@@ -6,6 +6,7 @@
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace mha::app {
 
@@ -63,12 +64,12 @@ std::vector<Finding> findings_without(const Model& model, const std::string& id,
 /// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
 void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
-  std::erase_if(inventory.layers, [&](const Inventory::Line& line) {
-    return std::find(chosen.begin(), chosen.end(), line.listing.id) == chosen.end();
-  });
+  const std::set<std::string> shown(chosen.begin(), chosen.end());
+  std::erase_if(inventory.layers,
+                [&](const Inventory::Line& line) { return !shown.contains(line.listing.id); });
+  std::set<std::string> noted;
   const auto note = [&](const std::string& text) {
-    if (std::find(inventory.notes.begin(), inventory.notes.end(), text) == inventory.notes.end())
-      inventory.notes.push_back(text);
+    if (noted.insert(text).second) inventory.notes.push_back(text);
   };
   if (!sizes) return;
   for (Inventory::Line& line : inventory.layers) {

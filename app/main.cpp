@@ -5,6 +5,7 @@
 #include "help.hpp"
 #include "manual.hpp"
 #include "signals.hpp"
+#include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
 
@@ -71,7 +72,9 @@ int run(std::vector<std::string> arguments) {
       print(help_of(command, cli, look));
       return 0;
     }
-    return command.together || world().is_first() ? work() : 0;
+    const int code = command.together || world().is_first() ? work() : 0;
+    io::require_unchanged_inputs();
+    return code;
   } catch (const UsageError& error) {
     throw Error(error.what() + usage_hint(hint));
   }
@@ -97,6 +100,7 @@ void occupy_standard_streams() {
 int main(int count, char** words) {
   occupy_standard_streams();
   mha::app::handle_signals();
+  const mha::io::InputGuard inputs; // of the whole run
   mha::Ranks& ranks = mha::world();
   if (!ranks.is_first()) mha::app::be_silent();
   try {

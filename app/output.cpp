@@ -1,8 +1,9 @@
 #include "output.hpp"
 
+#include <mha/files/component.hpp>
+#include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/load/source.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -113,13 +114,8 @@ void TextFile::finish() {
     io::write_whole(path_, text_);
 }
 
-void require_other_file(const std::string& path, const std::vector<std::string>& sources) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return;
-  for (const std::string& source : sources)
-    if (std::filesystem::equivalent(path, io::parse_source(source).path, ignored))
-      fail("{}: is read, and would be replaced by what is made of it; give --output another name",
-           path);
+std::string with_layer(std::string path, const std::string& id) {
+  return filled(std::move(path), "{layer}", io::path_component(id.empty() ? "0" : id));
 }
 
 bool mentions(std::string_view path, std::string_view placeholder) {
@@ -130,8 +126,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named) {
   const Dims& dims = loaded.layer.dims;
-  std::vector<PlannedFile> files{
-      {filled(path, "{layer}", loaded.id.empty() ? "0" : loaded.id), selection}};
+  std::vector<PlannedFile> files{{with_layer(path, loaded.id), selection}};
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
     if (!mentions(path, placeholder)) continue;
     if (placeholder == "{batch}" && !dims.batched)
@@ -147,6 +142,9 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
   if (mentions(path, "{batch}"))
     split(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}")) split(files, "{head}", &Selection::head, dims.H, "heads", "--head");
+  // Before anything is computed. Who writes looks again, when all is known that was read.
+  for (const PlannedFile& file : files)
+    if (file.path != "-" && !file.path.empty()) io::require_no_input(file.path);
   if (path.find('{') != std::string::npos) make_folders(files);
   return files;
 }

@@ -43,14 +43,14 @@ struct PlannedFile {
   std::string path;
   Selection selection;
 };
+/// A path with {layer} filled in: a name that a file gave its layer is one harmless component.
+std::string with_layer(std::string path, const std::string& id);
 /// {layer}, {batch} and {head} filled in: one file per layer, batch item and head, whose axes are
 /// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
 /// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named);
-/// Throws Error where a file to be written is one of the sources, which would be gone.
-void require_other_file(const std::string& path, const std::vector<std::string>& sources);
 bool mentions(std::string_view path, std::string_view placeholder);
 
 /// The stages of --stage for a layer: "all", or a word of the field that means one stage of this

@@ -1,5 +1,7 @@
 #include "retype.hpp"
 
+#include <mha/render/text.hpp>
+
 #include <algorithm>
 
 namespace mha::app {
@@ -9,6 +11,14 @@ std::string shell_word(std::string_view word) {
                                      "0123456789_-./=:,@+%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
     return std::string(word);
+  if (mha::render::visible(word) != word) { // so that a terminal shows it, and a shell reads it
+    std::string escaped = "$'";
+    for (const char c : word) {
+      const bool raw = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
+      escaped += raw ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return escaped + "'";
+  }
   std::string out = "'";
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";

@@ -34,6 +34,16 @@ void end(int signal) {
   std::raise(signal); // has its effect when this handler returns
 }
 
+/// A fault of ours, or one that somebody sent.
+void end_by_fault(int signal) {
+  if (is_first()) {
+    clear_progress();
+    io::remove_temporaries(true);
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 void bus_error(int signal, siginfo_t* info, void*) {
   if (const char* message = io::shortened_file_at(info->si_addr)) {
     while (!is_first()) ::pause();
@@ -44,8 +54,15 @@ void bus_error(int signal, siginfo_t* info, void*) {
     say("\n");
     _exit(2);
   }
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
+  end_by_fault(signal);
+}
+
+/// Handlers of others stay: nohup, and shells for what runs in the background, want signals
+/// ignored; sanitizers and profilers have their own.
+void handle(int signal, const struct sigaction& action) {
+  struct sigaction before {};
+  if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+    sigaction(signal, &action, nullptr);
 }
 
 } // namespace
@@ -56,12 +73,10 @@ void handle_signals() {
   struct sigaction action {};
   action.sa_handler = end;
   sigemptyset(&action.sa_mask);
-  for (const int ending : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
-    // nohup, and shells for what runs in the background, want these ignored.
-    if (sigaction(ending, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
-    sigaction(ending, &action, nullptr);
-  }
+  for (const int signal : io::ending_signals) handle(signal, action);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) handle(signal, action);
+  action.sa_handler = end_by_fault;
+  for (const int signal : io::fault_signals) handle(signal, action);
   action.sa_sigaction = bus_error;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);

@@ -97,14 +97,11 @@ int Convert::run() {
     const Stopwatch watch(common.read_s);
     model.emplace(request);
   }
-  std::string path = output.path;
-  const std::size_t at = path.find("{layer}");
-  if (at == std::string::npos) {
-    convert(*model, model->chosen(), path);
-  } else {
+  if (!mentions(output.path, "{layer}"))
+    convert(*model, model->chosen(), output.path);
+  else
     for (const std::string& id : model->chosen())
-      convert(*model, {id}, path.substr(0, at) + (id.empty() ? "0" : id) + path.substr(at + 7));
-  }
+      convert(*model, {id}, with_layer(output.path, id));
   report_timings(common);
   return 0;
 }

@@ -114,7 +114,8 @@ MapCommand::Picture& MapCommand::picture_for(const Model& model, const LoadedLay
   picture.stage = stage;
   picture.pooling = pooling == "max" ? Pooling::max : Pooling::mean;
   picture.title = fmt::format("{} · {}", name_of(stage), model.title());
-  if (layers == 1 && !loaded.id.empty()) picture.title += fmt::format(" layer {}", loaded.id);
+  if (layers == 1 && !loaded.id.empty())
+    picture.title += fmt::format(" layer {}", render::visible(loaded.id));
   picture.several_layers = layers > 1;
   picture.several_batches = batches > 1;
   const std::size_t panels = heads * batches * layers;
@@ -179,7 +180,7 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
   if (!world().is_first()) return;
   for (const Share& share : shares)
     for (render::MapPanel& panel :
-         render::make_panels(layer, id, stage, share.selection, *share.pool))
+         render::make_panels(layer, render::visible(id), stage, share.selection, *share.pool))
       pictures_[share.picture].picture.panels.push_back(std::move(panel));
 }
 

@@ -3,6 +3,7 @@
 
 #include <mha/files/contents.hpp>
 #include <mha/files/file.hpp>
+#include <mha/files/inputs.hpp>
 #include <mha/files/mapping.hpp>
 #include <mha/files/text.hpp>
 
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace mha::io {
@@ -122,6 +124,36 @@ std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first,
           }};
 }
 
+namespace {
+
+/// What is there instead of a regular file; nullptr for one.
+const char* kind_of_place(const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) return "a folder";
+  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) return "a device";
+  if (S_ISFIFO(status.st_mode)) return "a pipe";
+  if (S_ISSOCK(status.st_mode)) return "a socket";
+  return S_ISREG(status.st_mode) ? nullptr : "no file";
+}
+
+/// A device has no end, or is a whole disk. /dev/null is an empty file.
+void require_no_device(const struct stat& status, const std::string& name) {
+  const bool device = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
+  if (device && !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3)))
+    fail("{}: is a device; files and pipes are read", shown(name));
+}
+
+/// A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
+Bytes read_stream_once(const File& file, const std::string& path, std::string name) {
+  static std::map<std::string, Bytes> streams;
+  static std::mutex lock;
+  const std::lock_guard hold(lock);
+  const auto known = streams.find(path);
+  if (known != streams.end()) return known->second;
+  return streams.emplace(path, read_stream(file, std::move(name))).first->second;
+}
+
+} // namespace
+
 Bytes read_bytes(const std::string& path) {
   const bool standard = path == "-";
   File file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -133,19 +165,34 @@ Bytes read_bytes(const std::string& path) {
   if (S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(name));
   if (standard && ::isatty(file.fd()) != 0)
     fail("standard input is a terminal: give a file, or pipe one in");
+  require_no_device(status, name);
   // Files of /proc and the like say size 0; a standard input that was read in part is not whole.
   const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
                      (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
   const auto size = static_cast<std::size_t>(status.st_size);
+  note_input(path, status, whole && size >= mapped_from);
   if (whole && size < mapped_from) return read_small(file, std::move(name), size);
   if (whole) return map(file, std::move(name), size);
-  // A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
-  static std::map<std::string, Bytes> streams;
-  static std::mutex lock;
-  const std::lock_guard hold(lock);
-  const auto known = streams.find(path);
-  if (known != streams.end()) return known->second;
-  return streams.emplace(path, read_stream(file, std::move(name))).first->second;
+  return read_stream_once(file, path, std::move(name));
+}
+
+Bytes read_member(const std::string& path) {
+  // Without O_NONBLOCK, opening a pipe waits for whoever writes.
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  const char* kind = nullptr;
+  if (file.fd() >= 0 && ::fstat(file.fd(), &status) == 0) {
+    kind = kind_of_place(status);
+  } else {
+    // A socket cannot be opened at all.
+    const int code = errno;
+    if (::stat(path.c_str(), &status) != 0 || !(kind = kind_of_place(status)))
+      fail_to_open(path, code);
+  }
+  if (kind && S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(path));
+  if (kind)
+    fail("{}: is {}; of what lies in a folder, only regular files are read", shown(path), kind);
+  return read_bytes(path);
 }
 
 } // namespace mha::io

@@ -22,8 +22,13 @@ struct Bytes {
 };
 
 /// Maps a file (a pipe or FIFO is read into memory); "-" reads standard input to its end.
-/// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder" …
+/// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder",
+/// "PATH: is a device" …
 Bytes read_bytes(const std::string& path);
+
+/// The same for a file that was found in a folder, not named by the user: a regular one, or Error
+/// "PATH: is a device, …". A pipe would be waited for, and a device may have no end.
+Bytes read_member(const std::string& path);
 
 /// The pages of a mapped file between two places have been read: they need not stay in memory.
 /// Whoever reads them again gets them from the file.
@@ -57,8 +62,12 @@ struct Contents {
   /// "8".
   std::map<std::string, std::string> config;
 
-  /// The tensor of that name, or nullptr.
+  /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
+  /// of its tensors, and a file may hold tens of thousands. Thread-safe.
   const Entry* find(std::string_view tensor) const;
+
+  /// Where the names are, in their order; kept by find().
+  mutable std::shared_ptr<const std::vector<std::size_t>> order = nullptr;
 };
 
 } // namespace mha::io

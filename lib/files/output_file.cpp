@@ -1,5 +1,8 @@
 #include <mha/files/output_file.hpp>
 
+#include <mha/files/inputs.hpp>
+#include <mha/files/link.hpp>
+#include <mha/files/mapping.hpp>
 #include <mha/files/text.hpp>
 #include <mha/files/writer.hpp>
 
@@ -44,6 +47,7 @@ std::string name_beside(const std::string& target) {
 } // namespace
 
 OutputFile::OutputFile(std::string path, bool parked) : path_(std::move(path)), target_(path_) {
+  require_no_input(is_standard_output(path_) ? "-" : path_);
   if (is_standard_output(path_) || is_special(path_)) {
     is_direct_ = true;
     if (!is_standard_output(path_)) {
@@ -70,14 +74,9 @@ void OutputFile::open_beside() {
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("{}: cannot write: it is a folder", shown(path_));
-  if (exists) {
-    // A link stays a link: what it leads to is replaced.
-    if (char* resolved = ::realpath(path_.c_str(), nullptr)) {
-      target_ = resolved;
-      std::free(resolved);
-    }
-    if (::access(target_.c_str(), W_OK) != 0) refuse(errno);
-  }
+  // A link stays a link: what it leads to is replaced, or made where nothing is there yet.
+  target_ = followed(path_);
+  if (exists && ::access(target_.c_str(), W_OK) != 0) refuse(errno);
   temporary_ = name_beside(target_);
   {
     const Uninterrupted made;
@@ -117,7 +116,11 @@ void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size)
   while (size > 0) {
     const ssize_t written = ::pwrite(fd, from, size, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(errno);
+    // The system cannot read the pages of a file that became shorter either.
+    const int code = errno;
+    if (const char* shortened = written < 0 && code == EFAULT ? shortened_file_at(from) : nullptr)
+      throw Error(shortened);
+    if (written < 0) refuse(code);
     from += written;
     offset += static_cast<std::uint64_t>(written);
     size -= static_cast<std::size_t>(written);
@@ -153,6 +156,7 @@ void OutputFile::send(int fd) {
 
 void OutputFile::commit() {
   if (is_direct_) {
+    require_unchanged_inputs();
     send(direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO);
     direct_ = File();
     return;
@@ -164,6 +168,7 @@ void OutputFile::commit() {
 }
 
 void OutputFile::close() {
+  require_unchanged_inputs();
   map_.close();
   // Some file systems say only on closing that they had no room.
   if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);

@@ -1,8 +1,8 @@
 #include <mha/files/temporaries.hpp>
 
-#include <sched.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -51,7 +51,8 @@ void Temporary::keep() {
 Uninterrupted::Uninterrupted() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  for (const int signal : ending_signals) sigaddset(&signals, signal);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   ++uninterrupted;
   while (ending) { // this thread has nothing to do any more: a handler is ending the program
@@ -66,9 +67,11 @@ Uninterrupted::~Uninterrupted() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-void remove_temporaries() noexcept {
+void remove_temporaries(bool fault) noexcept {
   ending = true;
-  while (uninterrupted > 0) ::sched_yield();
+  constexpr timespec moment{0, 1'000'000};
+  for (int waited = 0; uninterrupted > 0 && !(fault && waited == 100); ++waited)
+    ::nanosleep(&moment, nullptr);
   for (const Temporary::Kind kind : {Temporary::Kind::file, Temporary::Kind::folder}) {
     bool more = true; // folders within folders go from the inside out
     while (more) {

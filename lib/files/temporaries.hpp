@@ -46,8 +46,17 @@ private:
   sigset_t before_{};
 };
 
+/// The signals that end a program unless it handles them and that others send: from a terminal, a
+/// batch system, a limit, a timer. SIGPIPE and SIGXFSZ are errors of write() where they are
+/// ignored; the real-time signals end it, too.
+inline constexpr int ending_signals[] = {SIGINT,    SIGTERM, SIGHUP,  SIGQUIT, SIGXCPU, SIGALRM,
+                                         SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO,   SIGPWR};
+/// Those that a fault of the program itself causes.
+inline constexpr int fault_signals[] = {SIGABRT, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+
 /// Removes what is temporary. For handlers of signals, whose last act it is: every Uninterrupted is
-/// waited for, and none begins any more. The library installs no handler.
-void remove_temporaries() noexcept;
+/// waited for, and none begins any more. After a fault of the program, whose thread may be in one,
+/// the wait ends after a while (`fault`). The library installs no handler.
+void remove_temporaries(bool fault = false) noexcept;
 
 } // namespace mha::io

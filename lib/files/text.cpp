@@ -1,6 +1,6 @@
 #include <mha/files/text.hpp>
 
-#include <mha/files/contents.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -9,47 +9,19 @@
 
 namespace mha::io {
 
-const Entry* Contents::find(std::string_view tensor) const {
-  const auto found = std::ranges::find(tensors, tensor, &Entry::name);
-  return found == tensors.end() ? nullptr : &*found;
-}
-
-namespace {
-
-/// Length of the valid UTF-8 sequence at the start of `text`, or 0.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  const unsigned char second = byte(1);
-  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-  const bool beyond = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
-  return overlong || beyond ? 0 : length;
-}
-
-} // namespace
-
 std::string shown(std::string_view name) {
   std::string text;
   while (!name.empty()) {
     if (text.size() > 200) return text + "…";
-    const std::size_t length = sequence_length(name);
-    const auto lead = static_cast<unsigned char>(name[0]);
-    const bool control =
-        lead < 0x20 || lead == 0x7f ||
-        (lead == 0xc2 && length == 2 && static_cast<unsigned char>(name[1]) < 0xa0);
-    const std::size_t taken = std::max<std::size_t>(length, 1);
-    for (std::size_t i = 0; i < taken; ++i) {
-      if (length == 0 || control)
-        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(name[i]));
+    const Utf8 character = first_utf8(name);
+    const bool raw = character.valid && !is_unsafe(character.code);
+    for (const char byte : name.substr(0, character.bytes)) {
+      if (raw)
+        text += byte;
       else
-        text += name[i];
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
-    name.remove_prefix(taken);
+    name.remove_prefix(character.bytes);
   }
   return text;
 }
@@ -57,9 +29,9 @@ std::string shown(std::string_view name) {
 std::size_t invalid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
-    const std::size_t length = sequence_length(text.substr(i));
-    if (length == 0) return i;
-    i += length;
+    const Utf8 character = first_utf8(text.substr(i));
+    if (!character.valid) return i;
+    i += character.bytes;
   }
   return std::string_view::npos;
 }
@@ -83,17 +55,9 @@ void append_utf8(std::string& text, std::uint32_t code) {
 std::u32string utf32_of(std::string_view text) {
   std::u32string codes;
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
-    char32_t code = static_cast<unsigned char>(text[0]);
-    if (length == 0) {
-      code = U'\uFFFD';
-    } else if (length > 1) {
-      code &= 0x7fu >> length;
-      for (std::size_t i = 1; i < length; ++i)
-        code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-    }
-    codes += code;
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    const Utf8 character = first_utf8(text);
+    codes += character.valid ? character.code : U'\uFFFD';
+    text.remove_prefix(character.bytes);
   }
   return codes;
 }
@@ -191,6 +155,19 @@ double number_of(std::string_view text) {
   double value = std::numeric_limits<double>::quiet_NaN();
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
+}
+
+void require_sensible(std::string_view where, const Shape& shape) {
+  if (std::ranges::find(shape, std::size_t{0}) == shape.end()) return;
+  // Rows without numbers are still tokens, each of which may attend to each.
+  const std::uint64_t most = std::uint64_t{1} << (shape.back() == 0 ? 12 : 20);
+  std::uint64_t places = 1;
+  for (const std::size_t length : shape)
+    if (length > 0 && __builtin_mul_overflow(places, length, &places)) return; // bytes_of() says it
+  if (places > most)
+    fail("{}: shape {}: an axis is 0, so no number stands behind its {} places; at most {} are "
+         "taken",
+         where, to_string(shape), places, most);
 }
 
 std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size) {

@@ -9,8 +9,8 @@
 
 namespace mha::io {
 
-/// A name from a file or the command line, fit for a message: control characters and bytes that are
-/// no UTF-8 as \xNN, cut after 200 bytes.
+/// A name from a file or the command line, fit for a message: bytes that are no UTF-8 and the bytes
+/// of unsafe characters as \xNN, cut after 200 bytes.
 std::string shown(std::string_view name);
 
 /// The position of the first byte that is no valid UTF-8, or npos.
@@ -41,6 +41,9 @@ double number_of(std::string_view text);
 
 /// Bytes of `shape` elements of `size` bytes each, or nothing where that overflows.
 std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size);
+/// Throws Error where an axis of `shape` is 0 and the others come to more places than a file
+/// without a byte for them may ask time and memory for. `where` begins the message.
+void require_sensible(std::string_view where, const Shape& shape);
 
 /// "a, b, c and 7 more": the first names of a list, for messages.
 std::string listed(const std::vector<std::string_view>& names);

@@ -61,7 +61,7 @@ void flatten(const json& value, const std::string& name, std::map<std::string, s
 /// The shards that an index lists, each once; every tensor it promises is checked to be there.
 void read_shards(const std::string& path, const std::string& index_name, Contents& contents) {
   const std::string where = in_folder(path, index_name);
-  const json index = parse(read_bytes(where));
+  const json index = parse(read_member(where));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object())
     fail("{}: no \"weight_map\" in this index", shown(where));
@@ -78,7 +78,7 @@ void read_shards(const std::string& path, const std::string& index_name, Content
     if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)
       fail("{}: shard {} is missing; the index wants {} tensors from it", shown(path), shown(shard),
            tensors.size());
-    for (Entry& entry : read_safetensors(read_bytes(file)).tensors)
+    for (Entry& entry : read_safetensors(read_member(file)).tensors)
       if (tensors.erase(entry.name) > 0) contents.tensors.push_back(std::move(entry));
     if (!tensors.empty())
       fail("{}: '{}' is not in {}, where the index says", shown(where), shown(*tensors.begin()),
@@ -88,12 +88,21 @@ void read_shards(const std::string& path, const std::string& index_name, Content
 
 } // namespace
 
-std::map<std::string, std::string> read_config(const std::string& path) {
-  const json config = parse(read_bytes(path));
+namespace {
+
+std::map<std::string, std::string> config_in(const Bytes& bytes) {
+  const json config = parse(bytes);
+  const std::string& path = bytes.name;
   if (!config.is_object()) fail("{}: an object expected", shown(path));
   std::map<std::string, std::string> flat;
   flatten(config, "", flat);
   return flat;
+}
+
+} // namespace
+
+std::map<std::string, std::string> read_config(const std::string& path) {
+  return config_in(read_bytes(path));
 }
 
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names) {
@@ -115,7 +124,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
   const std::string index = choose(indices, "model.safetensors.index.json");
   const std::string single = choose(weights, "model.safetensors");
   if (single == "model.safetensors" || (!single.empty() && index.empty())) {
-    Contents file = read_safetensors(read_bytes(in_folder(path, single)));
+    Contents file = read_safetensors(read_member(in_folder(path, single)));
     contents.tensors = std::move(file.tensors);
     contents.scalars = std::move(file.scalars);
     contents.labels = std::move(file.labels);
@@ -127,7 +136,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
          shown(path), listed(weights));
   }
   if (std::ranges::find(names, "config.json") != names.end())
-    contents.config = read_config(in_folder(path, "config.json"));
+    contents.config = config_in(read_member(in_folder(path, "config.json")));
   return contents;
 }
 

@@ -1,10 +1,13 @@
 #include <mha/formats/folder.hpp>
 
+#include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/npy.hpp>
 
 #include <algorithm>
 #include <filesystem>
+
+#include <sys/stat.h>
 
 namespace mha::io {
 
@@ -19,6 +22,8 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
     names.push_back(at->path().filename().string());
+  struct stat status {};
+  if (!error && ::stat(path.c_str(), &status) == 0) note_input(path, status, false);
   if (error) fail("{}: cannot read the folder: {}", shown(path), error.message());
   std::ranges::sort(names);
 
@@ -34,7 +39,7 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
   contents.format = "folder";
   for (const std::string& name : names) {
     if (!ends_with(".npy")(name)) continue;
-    Contents one = read_npy(read_bytes((fs::path(path) / name).string()), void_is_bf16);
+    Contents one = read_npy(read_member((fs::path(path) / name).string()), void_is_bf16);
     std::ranges::move(one.tensors, std::back_inserter(contents.tensors));
     std::ranges::move(one.scalars, std::back_inserter(contents.scalars));
     std::ranges::move(one.labels, std::back_inserter(contents.labels));

@@ -1,5 +1,7 @@
 // Writing a folder: an .npy for every tensor, setting and list of text, all renamed at the end.
 
+#include <mha/files/component.hpp>
+#include <mha/files/inputs.hpp>
 #include <mha/files/output_file.hpp>
 #include <mha/files/temporaries.hpp>
 #include <mha/files/text.hpp>
@@ -49,6 +51,7 @@ class FolderWriter : public Writer {
 public:
   FolderWriter(const std::string& path, const Output& output)
       : path_(path), pieces_(path, output.items), folders_(path) {
+    require_no_input(path, true);
     const auto extras = npy_extras(output);
     parked_ = output.items.size() + extras.size() > 64; // the system bounds how many may be open
     for (const Item& item : output.items) {
@@ -82,8 +85,7 @@ public:
 
 private:
   void add(const std::string& name, const std::string& start) {
-    if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos ||
-        name.find('\0') != std::string::npos)
+    if (name.empty() || name != path_component(name))
       fail("{}: '{}' cannot be a file's name: write .npz, .safetensors or .json", shown(path_),
            shown(name));
     if (!names_.insert(name).second)

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/json_tensor.hpp>
+#include <mha/system/characters.hpp>
 
 #include <map>
 #include <set>
@@ -152,23 +153,6 @@ std::optional<std::vector<std::string>> labels_of_json(std::string_view text) {
   } catch (const Error&) {
     return std::nullopt;
   }
-}
-
-std::string json_string(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      (quoted += '\\') += c;
-    else if (c == '\n')
-      quoted += "\\n";
-    else if (c == '\t')
-      quoted += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      quoted += c;
-  }
-  return quoted + '"';
 }
 
 std::string json_of_labels(const std::vector<std::string>& labels) {

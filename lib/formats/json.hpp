@@ -13,9 +13,7 @@ std::unique_ptr<Writer> create_json(const std::string& path, const Output& outpu
 
 /// A JSON list of strings on its own, or nothing: labels inside other formats' metadata.
 std::optional<std::vector<std::string>> labels_of_json(std::string_view text);
-/// ["the","cat"], with the escapes that JSON asks for.
+/// ["the","cat"], with the escapes of json_string().
 std::string json_of_labels(const std::vector<std::string>& labels);
-/// "\"the\"", with the escapes that JSON asks for.
-std::string json_string(std::string_view text);
 
 } // namespace mha::io

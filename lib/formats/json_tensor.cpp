@@ -129,6 +129,10 @@ Tensor json_tensor(JsonScanner& scanner, const JsonValue* shape_value, const Jso
   Tensor numbers = numbers_of(scanner, data, numbers_for(dtype));
   if (!dtype_value) dtype = numbers.dtype();
   if (shape) {
+    placed(scanner, shape_value->at, [&] {
+      require_sensible("\"shape\"", *shape);
+      return true;
+    });
     const std::size_t count = placed(scanner, shape_value->at, [&] { return count_of(*shape); });
     const Shape& found = numbers.shape();
     const bool flat = found.size() <= 1 && numbers.count() == count;

@@ -4,6 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/files/written.hpp>
 #include <mha/formats/json.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/limits.hpp>
 
 #include <fmt/format.h>

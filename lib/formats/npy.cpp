@@ -176,6 +176,7 @@ NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t
   if (header.shape.size() > most_npy_axes)
     fail("{}: {} axes; at most {} are read", place.where, header.shape.size(), most_npy_axes);
 
+  require_sensible(place.where, header.shape);
   const std::optional<std::uint64_t> bytes = bytes_of(header.shape, element);
   const std::uint64_t left = size - header.offset;
   if (!bytes || *bytes > left)

@@ -2,6 +2,7 @@
 // mapped; every place is known before the first byte, and checksums of pieces are combined at the
 // end.
 
+#include <mha/files/component.hpp>
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
 #include <mha/files/written.hpp>
@@ -144,6 +145,10 @@ private:
            std::uint64_t elements) {
     if (!names_.insert(name).second)
       fail("{}: '{}' would be there twice", shown(path), shown(name));
+    if (leads_outside(name))
+      fail("{}: '{}' leads out of the folder where an archive is unpacked: write .safetensors or "
+           ".json",
+           shown(path), shown(name));
     if (name.size() > 60'000) fail("{}: a name of {} bytes", shown(path), name.size());
     Member member;
     member.name = name + ".npy";

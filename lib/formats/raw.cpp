@@ -6,6 +6,7 @@ namespace mha::io {
 
 Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape) {
   const Bytes bytes = read_bytes(path);
+  require_sensible(shown(bytes.name), shape);
   const auto wanted = bytes_of(shape, size_of(dtype));
   if (!wanted || *wanted != bytes.size)
     fail("{}: {} bytes; {} of {} needs {}", shown(bytes.name), bytes.size, name_of(dtype),

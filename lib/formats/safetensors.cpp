@@ -140,6 +140,7 @@ void check_places(const std::string& where, std::vector<Place> places, std::uint
   std::uint64_t at = 0;
   for (const Place& place : places) {
     const std::string name = shown(place.name);
+    require_sensible(fmt::format("{}: {}", where, name), place.shape);
     const auto bytes = bytes_of(place.shape, size_of(place.dtype));
     if (place.end < place.begin || place.end > size)
       fail("{}: {} lies at bytes {} to {}; the file holds {}", where, name, place.begin, place.end,

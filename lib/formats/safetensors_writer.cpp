@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/safetensors.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 

@@ -142,6 +142,7 @@ std::vector<std::size_t> sizes_in(const Contents& contents, const std::string& n
 
 Item item_of(const Contents& contents, const std::string& name) {
   Item item{name, entry_of(contents, name).dtype, sizes_in(contents, name + ".shape", 1)};
+  require_sensible(fmt::format("{}: {}", shown(contents.name), shown(name)), item.shape);
   if (!bytes_of(item.shape, size_of(item.dtype)))
     refuse_damaged(contents, fmt::format("{}.shape is too large", shown(name)));
   return item;

@@ -122,7 +122,7 @@ std::vector<std::string> Model::State::numbered_by_bindings() const {
         const io::Source numbered = io::with_layer(binding, std::to_string(n));
         if (!file_exists(numbered.path)) break;
         try {
-          io::bound_entry(numbered);
+          io::bound_entry(numbered, opened);
         } catch (const Error&) {
           break;
         }
@@ -130,7 +130,8 @@ std::vector<std::string> Model::State::numbered_by_bindings() const {
       count = std::max(count, n);
     } else if (label_name(binding.name).empty()) {
       if (const std::string name = canonical_name(binding.name, false); !name.empty())
-        count = std::max(count, layers_of(name, io::bound_entry(binding).shape, binding.axes));
+        count =
+            std::max(count, layers_of(name, io::bound_entry(binding, opened).shape, binding.axes));
     }
   }
   std::vector<std::string> ids;
@@ -197,15 +198,18 @@ void Model::State::choose_layers() {
   if (!numbers) refuse(wanted);
   std::size_t highest = 0;
   for (const std::string& id : ids) highest = std::max(highest, number_of(id));
+  constexpr std::size_t most = 1'000'000; // so many are not there, and would only be counted
+  if (highest > most) refuse(wanted);
   Pick pick;
   try {
     pick = IndexList(wanted, "--layer").resolve(highest + 1, "layers");
   } catch (const Error&) {
     refuse(wanted);
   }
+  const std::set<std::string> there(ids.begin(), ids.end());
   for (std::size_t number : pick.indices) {
     const std::string id = std::to_string(number);
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) refuse(id);
+    if (!there.contains(id)) refuse(id);
     chosen.push_back(id);
   }
 }

@@ -1,5 +1,6 @@
 #include <mha/load/load.hpp>
 
+#include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
@@ -141,19 +142,8 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
 /// Canonical tensors that lie in the files without a family, or under layers.N.
 void Model::State::add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
                              LoadedLayer& to) const {
-  const std::string numbered = fmt::format("layers.{}.", id);
-  const auto belongs = [&](const std::string& name, bool checkpoint) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == std::string::npos || find_tensor_name(name)) return true;
-    if (name.starts_with(numbered)) return true;
-    if (checkpoint) return false; // other modules' "bias" is none of ours
-    const std::optional<std::size_t> number = naming::layer_number(name);
-    return !number || std::to_string(*number) == id;
-  };
   for (const io::Contents& file : contents) {
-    const bool checkpoint =
-        std::any_of(found.begin(), found.end(),
-                    [&](const naming::Found& layer) { return layer.group.contents == &file; });
+    const bool checkpoint = index->is_checkpoint(file);
     std::string unknown;
     const auto label = [&](const std::string& name, std::vector<std::string> list) {
       const bool queries = label_name(name) == "tokens";
@@ -161,21 +151,17 @@ void Model::State::add_loose(const std::string& id, NamedTensors& parts, Labels&
       (queries ? labels.tokens_source : labels.key_tokens_source) =
           fmt::format("{}: {}", file.name, name);
     };
-    for (const io::Entry& entry : file.tensors) {
-      if (!belongs(entry.name, checkpoint)) continue;
+    for (const io::Entry* at : index->tensors(file, id)) {
+      const io::Entry& entry = *at;
       if (!label_name(entry.name).empty() && entry.shape.size() == 1) {
         label(entry.name, labels_of(entry.read()));
         continue;
       }
-      const bool of_family =
-          std::any_of(found.begin(), found.end(), [&](const naming::Found& layer) {
-            return layer.group.contents == &file && layer.group.holds(entry);
-          });
-      if (of_family) continue;
-      const std::string name = canonical_name(entry.name, false);
+      if (index->of_family(entry)) continue;
+      const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
         if (!checkpoint)
-          unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", unknown_name(entry.name));
+          unknown += (unknown.empty() ? "" : ", ") + index->once(entry, unknown_name);
         continue;
       }
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
@@ -222,7 +208,7 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
       fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name,
            did_you_mean(binding.name, names));
     }
-    const io::Entry entry = io::bound_entry(source);
+    const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
@@ -294,9 +280,9 @@ void Model::State::collect(const std::string& id, NamedTensors& parts, Settings&
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
-  for (const naming::Found& layer : found)
-    if (layer.id == id || (found.size() == 1 && layer.id.empty()))
-      norm = add_found(layer, parts, settings, to);
+  const bool lone = found.size() == 1 && found[0].id.empty();
+  for (const naming::Found* layer : index->found_as(lone ? "" : id))
+    norm = add_found(*layer, parts, settings, to);
   add_bindings(id, parts, labels, to);
   add_loose(id, parts, labels, to);
   add_settings(settings, to.notes);
@@ -309,11 +295,25 @@ void Model::State::collect(const std::string& id, NamedTensors& parts, Settings&
     to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
+/// Bindings are opened when a layer asks for them; what the layers before it write must not be
+/// there.
+void Model::State::note_inputs() const {
+  for (const io::Source& binding : bindings) {
+    const bool one = binding.path.find("{layer}") == std::string::npos;
+    for (const std::string& id : chosen) {
+      io::note_later_input(io::with_layer(binding, id).path);
+      if (one) break;
+    }
+  }
+}
+
 Model::Model(Request request) : state_(std::make_unique<State>()) {
   state_->request = std::move(request);
   state_->open_sources();
   state_->find_layers();
   state_->choose_layers();
+  state_->note_inputs();
+  state_->index.emplace(state_->contents, state_->found, state_->chosen);
 }
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;

@@ -4,6 +4,7 @@
 
 #include <mha/load/assemble.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/load/layer_index.hpp>
 #include <mha/load/load.hpp>
 
 namespace mha {
@@ -26,10 +27,13 @@ struct Model::State {
   std::vector<naming::Found> found;
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
+  std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
+  mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
 
   void open_sources();
   void find_layers();
   void choose_layers();
+  void note_inputs() const;
   std::vector<std::string> numbered_by_bindings() const;
   void add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const;
   naming::InputNormalisation add_found(const naming::Found& layer, NamedTensors& parts,

@@ -1,5 +1,6 @@
 #include <mha/load/source.hpp>
 
+#include <mha/files/component.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/open.hpp>
@@ -176,12 +177,27 @@ bool mentions_layer(const Source& source) {
 
 Source with_layer(const Source& source, std::string_view layer) {
   Source result = source;
-  result.path = filled(source.path, layer);
+  // A layer's name comes from a file: in a path it leads nowhere.
+  if (source.path.find(layer_word) != std::string::npos)
+    result.path = filled(source.path, path_component(layer.empty() ? "0" : layer));
   result.tensor = filled(source.tensor, layer);
   return result;
 }
 
+const Contents& LastOpened::open(const std::string& path, bool bfloat16) {
+  if (!contents_ || path_ != path || bfloat16_ != bfloat16) {
+    contents_.emplace(bfloat16 ? open_bfloat16(path) : io::open(path));
+    path_ = path, bfloat16_ = bfloat16;
+  }
+  return *contents_;
+}
+
 Entry bound_entry(const Source& source) {
+  LastOpened opened;
+  return bound_entry(source, opened);
+}
+
+Entry bound_entry(const Source& source, LastOpened& opened) {
   if (source.raw_shape)
     return read_raw(source.path, source.name, source.raw_dtype.value_or(DType::f32),
                     *source.raw_shape);
@@ -189,13 +205,14 @@ Entry bound_entry(const Source& source) {
     fail("{}: raw bytes need a shape: {}:{}[SHAPE], as in [2,512,12,64]", shown(source.text),
          shown(source.path), name_of(*source.raw_dtype));
 
-  const Contents contents = source.raw_dtype ? open_bfloat16(source.path) : open(source.path);
-  std::vector<std::string_view> names;
-  for (const Entry& entry : contents.tensors) names.push_back(entry.name);
+  const Contents& contents = opened.open(source.path, source.raw_dtype.has_value());
   const std::string where = shown(contents.name);
 
   const Entry* entry = contents.find(source.tensor.empty() ? source.name : source.tensor);
   if (!entry && source.tensor.empty() && contents.tensors.size() == 1) entry = &contents.tensors[0];
+  std::vector<std::string_view> names; // for messages
+  for (std::size_t i = 0; !entry && i < contents.tensors.size(); ++i)
+    names.push_back(contents.tensors[i].name);
   if (!entry && names.empty()) fail("{}: no tensor in it", where);
   if (!entry && source.tensor.empty())
     fail("{}: which of its tensors is {}? say {}={}:TENSOR, one of {}", where, shown(source.name),

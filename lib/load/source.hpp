@@ -32,10 +32,25 @@ Source with_layer(const Source& source, std::string_view layer);
 /// Whether the source mentions `{layer}`.
 bool mentions_layer(const Source& source);
 
+/// The file that was opened last.
+class LastOpened {
+public:
+  /// `bfloat16`: 2-byte void elements of NumPy files are taken as bfloat16.
+  const Contents& open(const std::string& path, bool bfloat16);
+
+private:
+  std::optional<Contents> contents_;
+  std::string path_;
+  bool bfloat16_ = false;
+};
+
 /// The one tensor that a binding means: the named one, the only one of the file, or the one whose
 /// name is the binding's name; otherwise throws Error with the tensors that are there and "did you
 /// mean".
 Entry bound_entry(const Source& source);
+/// The same, where many are asked for one after the other: a file is opened again only after
+/// another was.
+Entry bound_entry(const Source& source, LastOpened& opened);
 
 /// The same, for labels (`tokens=tokens.json`): a list of text, or lines of a text file.
 std::vector<std::string> read_labels(const Source& source);

@@ -109,7 +109,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   if (!explanation.label.empty())
     query += fmt::format(" '{}'", shortened(readable(explanation.label), 24));
   std::vector<std::string> parts{query};
-  if (!style.layer.empty()) parts.emplace_back("layer " + style.layer);
+  if (!style.layer.empty()) parts.emplace_back("layer " + visible(style.layer));
   if (dims.batched && dims.B > 1)
     parts.push_back(fmt::format("batch {} of {}", explanation.batch, dims.B));
   const bool shares = dims.H_kv != 0 && dims.H_kv != dims.H;

@@ -1,5 +1,7 @@
 #include <mha/render/explain.hpp>
 
+#include <mha/system/characters.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -139,7 +141,7 @@ std::string explain_json(const Explanation& explanation, const std::string& laye
   for (Stage stage : {Stage::output, Stage::residual})
     if (explanation.has(stage))
       json[std::string(name_of(stage))] = numbers.list(explanation.values.at(stage));
-  return written(json, 0);
+  return safe_json(written(json, 0));
 }
 
 } // namespace mha::render

@@ -1,6 +1,6 @@
 #include <mha/render/numbers.hpp>
 
-#include <utf8proc.h>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -103,60 +103,59 @@ void ColumnFormat::append(std::string& out, double value, std::size_t width) con
 }
 
 std::string json_quoted(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text[0]);
-    std::size_t bytes = 1;
-    if (byte == '"' || byte == '\\')
-      out += {'\\', text[0]};
-    else if (byte == '\n')
-      out += "\\n";
-    else if (byte == '\t')
-      out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\u{:04x}", byte);
-    else if (byte < 0x80)
-      out += text[0];
-    else {
-      utf8proc_int32_t code = 0;
-      const utf8proc_ssize_t length =
-          utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                           static_cast<utf8proc_ssize_t>(text.size()), &code);
-      if (length > 0)
-        bytes = static_cast<std::size_t>(length), out += text.substr(0, bytes);
-      else
-        out += "\xef\xbf\xbd";
-    }
-    text.remove_prefix(bytes);
-  }
-  return out + '"';
+  return json_string(text);
 }
 
+namespace {
+
+/// A character for text that may come to a terminal.
+void append_safe(std::string& out, std::string_view bytes, const Utf8& character) {
+  if (!character.valid)
+    out += "\xef\xbf\xbd";
+  else if (is_unsafe(character.code))
+    out += json_escape(character.code);
+  else
+    out += bytes;
+}
+
+} // namespace
+
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"') out += '"';
-    out += c;
+  std::string field;
+  bool quoted = false;
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    const char c = text[0];
+    quoted = quoted || c == ',' || c == '"' || c == '\n';
+    if (c == '"')
+      field += "\"\"";
+    else if (c == '\n' || c == '\t') // a quoted field may have lines
+      field += c;
+    else
+      append_safe(field, text.substr(0, character.bytes), character);
+    text.remove_prefix(character.bytes);
   }
-  return out + '"';
+  return quoted ? '"' + field + '"' : field;
 }
 
 std::string tsv_field(std::string_view text) {
-  std::string out;
-  for (char c : text) {
+  std::string field;
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    const char c = text[0];
     if (c == '\t')
-      out += "\\t";
+      field += "\\t";
     else if (c == '\n')
-      out += "\\n";
+      field += "\\n";
     else if (c == '\r')
-      out += "\\r";
+      field += "\\r";
     else if (c == '\\')
-      out += "\\\\";
+      field += "\\\\";
     else
-      out += c;
+      append_safe(field, text.substr(0, character.bytes), character);
+    text.remove_prefix(character.bytes);
   }
-  return out;
+  return field;
 }
 
 std::string shape_text(const Shape& shape) {

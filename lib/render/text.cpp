@@ -1,5 +1,7 @@
 #include <mha/render/text.hpp>
 
+#include <mha/system/characters.hpp>
+
 #include <fmt/core.h>
 #include <utf8proc.h>
 
@@ -88,10 +90,7 @@ std::string visible(std::string_view text) {
   while (!text.empty()) {
     const Character character = first_of(text);
     const auto byte = static_cast<unsigned char>(text[0]);
-    // C1 controls start escapes on some terminals, and direction marks turn a line around.
-    const bool control = character.code < 0x20 || (character.code >= 0x7f && character.code < 0xa0);
-    const bool direction = (character.code >= 0x202a && character.code <= 0x202e) ||
-                           (character.code >= 0x2066 && character.code <= 0x2069);
+    const auto code = static_cast<char32_t>(character.code);
     if (!character.valid)
       out += fmt::format("\\x{:02x}", byte);
     else if (byte == '\n')
@@ -100,8 +99,8 @@ std::string visible(std::string_view text) {
       out += "\\t";
     else if (byte == '\r')
       out += "\\r";
-    else if (control || direction)
-      out += fmt::format("\\u{:04x}", character.code);
+    else if (is_unsafe(code))
+      out += json_escape(code);
     else
       out += text.substr(0, character.bytes);
     text.remove_prefix(character.bytes);

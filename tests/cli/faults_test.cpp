@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -136,6 +137,31 @@ TEST_CASE("faults: Ctrl-C and SIGTERM at any call leave nothing of ours") {
                   130) > 4);
     CHECK(try_all({place, "signal:15", "pwrite,rename"}, "new", dump_to(target), 143) >= 2);
   }
+}
+
+TEST_CASE("faults: nor does any other signal that ends the program") {
+  if (sanitized) return;
+  const Place place;
+  for (const int signal : {SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGPROF, SIGRTMIN + 3})
+    for (const std::string& target : targets)
+      CHECK(try_all({place, "signal:" + std::to_string(signal), "pwrite,rename"}, "old",
+                    dump_to(target), 128 + signal) >= 2);
+  for (const int fault : {SIGABRT, SIGSEGV, SIGFPE})
+    CHECK(try_all({place, "signal:" + std::to_string(fault), "pwrite"}, "old",
+                  dump_to("out/stages.npz"), 128 + fault) >= 1);
+}
+
+TEST_CASE("faults: a program that was started with a signal ignored goes on") {
+  if (sanitized) return;
+  const Place place;
+  const Result result =
+      shell("trap '' QUIT USR1; LD_PRELOAD=" + faults_path() +
+                " FAULT_DO=signal:3 FAULT_CALLS=pwrite FAULT_AT=1 FAULT_MARK=mark "
+                "\"$MHA\" dump layer.json -o new/stages.npz",
+            {.folder = place.path()});
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  CHECK(place.has("mark"));
 }
 
 TEST_CASE("faults: standard output that fails is a message, and a closed pipe is none") {

@@ -45,6 +45,28 @@ TEST_CASE("short reads: a mapped file that is cut meanwhile is named") {
   }
 }
 
+TEST_CASE("short reads: a mapped file that another program changes meanwhile is said, once") {
+  if (sanitized) return;
+  const Large folder;
+  const std::vector<std::vector<std::string>> commands{
+      {"dump", "X.npy", "--num-heads", "2", "-s", "q", "-o", "q.npy"},
+      {"dump", "X.safetensors", "--num-heads", "2", "-s", "q", "-o", "q"},
+      {"convert", "X.safetensors", "--num-heads", "2", "-o", "q.json"},
+      {"show", "X.npy", "--num-heads", "2", "-s", "q", "--query", "0", "--head", "0"}};
+  for (const std::vector<std::string>& command : commands) {
+    Faulty faulty{folder, "change:" + command[1], "mmap"};
+    const Result result = faulty(command, 1);
+    INFO(command[0] << " " << result.err);
+    CHECK(faulty.happened);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    CHECK_THAT(result.err, Catch::StartsWith("mha-inspect: " + command[1] +
+                                             ": was changed by another program while it was read"));
+    std::filesystem::remove(folder.path("mark"));
+    CHECK(folder.names().size() == 3); // no result of two versions
+  }
+}
+
 TEST_CASE("short reads: so is a small file that is cut before it is read") {
   if (sanitized) return;
   const Folder folder;

@@ -4,7 +4,7 @@
 //   FAULT_AT     the number of the call that fails, from 1
 //   FAULT_DO     what happens: an errno by number; "short": a write takes one byte; "signal:2": a
 //                signal comes, and the call goes on; "cut:PATH": the file loses its second half
-//                after the call
+//                after the call; "change:PATH": its last byte becomes another
 //                "memory:N": the N-th request for memory after the first call that is counted gets
 //                none, and no later one; "once:N": only that one
 //   FAULT_MARK   a file that is made when it happens, so that a test knows the last number
@@ -87,6 +87,15 @@ template <class Call> auto with_fault(const char* name, const Call& call) -> dec
     const char* path = what.c_str() + 4;
     struct stat status {};
     if (stat(path, &status) != 0 || truncate(path, status.st_size / 2) != 0) _exit(99);
+  }
+  if (what.starts_with("change:")) {
+    const int file =
+        static_cast<int>(syscall(SYS_openat, AT_FDCWD, what.c_str() + 7, O_WRONLY | O_CLOEXEC, 0));
+    struct stat status {};
+    const char last = 1;
+    if (fstat(file, &status) != 0 || syscall(SYS_pwrite64, file, &last, 1, status.st_size - 1) != 1)
+      _exit(99);
+    syscall(SYS_close, file);
   }
   return result;
 }

@@ -1,0 +1,76 @@
+#include <mha/load/layer_index.hpp>
+
+#include <mha/layer/names.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace mha {
+
+LayerIndex::LayerIndex(const std::vector<io::Contents>& contents,
+                       const std::vector<naming::Found>& found,
+                       const std::vector<std::string>& ids) {
+  for (const naming::Found& layer : found) {
+    checkpoints_.insert(layer.group.contents);
+    found_[layer.id].push_back(&layer);
+    for (const auto& [name, entry] : layer.group.tensors) of_family_.insert(entry);
+  }
+  const std::set<std::string, std::less<>> asked(ids.begin(), ids.end());
+  for (const io::Contents& file : contents)
+    files_.emplace(&file, places_in(file, is_checkpoint(file), asked));
+}
+
+LayerIndex::File LayerIndex::places_in(const io::Contents& file, bool checkpoint,
+                                       const std::set<std::string, std::less<>>& ids) {
+  std::size_t longest = 0;
+  for (const std::string& id : ids) longest = std::max(longest, id.size());
+  File places;
+  for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+    const std::string_view name = file.tensors[i].name;
+    if (name.rfind('.') == std::string_view::npos || find_tensor_name(name)) {
+      places.shared.push_back(i);
+      continue;
+    }
+    // "layers.ID.…": an id may have dots in it.
+    constexpr std::string_view layers = "layers.";
+    std::string own;
+    if (name.starts_with(layers))
+      for (std::size_t dot = name.find('.', layers.size());
+           dot != std::string_view::npos && dot - layers.size() <= longest;
+           dot = name.find('.', dot + 1))
+        if (const auto id = ids.find(name.substr(layers.size(), dot - layers.size()));
+            id != ids.end())
+          places.own[own = *id].push_back(i);
+    if (checkpoint) continue; // other modules' "bias" is none of ours
+    const std::optional<std::size_t> number = naming::layer_number(name);
+    if (!number)
+      places.shared.push_back(i);
+    else if (std::to_string(*number) != own)
+      places.own[std::to_string(*number)].push_back(i);
+  }
+  return places;
+}
+
+const std::vector<const naming::Found*>& LayerIndex::found_as(const std::string& id) const {
+  static const std::vector<const naming::Found*> none;
+  const auto at = found_.find(id);
+  return at == found_.end() ? none : at->second;
+}
+
+std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,
+                                                  const std::string& id) const {
+  const auto at = files_.find(&file);
+  if (at == files_.end()) return {};
+  const auto own = at->second.own.find(id);
+  Places both = at->second.shared;
+  if (own != at->second.own.end()) {
+    both.clear();
+    std::ranges::set_union(at->second.shared, own->second, std::back_inserter(both));
+  }
+  std::vector<const io::Entry*> entries;
+  entries.reserve(both.size());
+  for (const std::size_t place : both) entries.push_back(&file.tensors[place]);
+  return entries;
+}
+
+} // namespace mha

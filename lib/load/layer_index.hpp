@@ -1,0 +1,67 @@
+#pragma once
+// Which tensors of the files may be which layer's, found once: a file of n layers costs n steps,
+// not n². Private to load.cpp.
+
+#include <mha/load/families/family.hpp>
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha {
+
+class LayerIndex {
+public:
+  /// `contents` and `found` stay where they are, and as they are; `ids` are those of the layers
+  /// that will be asked for.
+  LayerIndex(const std::vector<io::Contents>& contents, const std::vector<naming::Found>& found,
+             const std::vector<std::string>& ids);
+
+  /// The layers of families with this id, in their order.
+  const std::vector<const naming::Found*>& found_as(const std::string& id) const;
+  /// Whether layers of a family lie in this file.
+  bool is_checkpoint(const io::Contents& file) const { return checkpoints_.contains(&file); }
+  /// Whether a tensor is part of a family's layer.
+  bool of_family(const io::Entry& entry) const { return of_family_.contains(&entry); }
+  /// The tensors of a file that may be layer `id`'s, in the file's order: those that its number or
+  /// id names, and those that no number names.
+  std::vector<const io::Entry*> tensors(const io::Contents& file, const std::string& id) const;
+
+  /// What `describe` makes of a tensor's name, made once: every layer asks again about tensors that
+  /// no number names.
+  const std::string& once(const io::Entry& entry,
+                          std::string (*describe)(const std::string&)) const {
+    const auto at = described_.find(&entry);
+    return at != described_.end() ? at->second
+                                  : described_.emplace(&entry, describe(entry.name)).first->second;
+  }
+  /// The canonical name of a tensor, looked up once.
+  const std::string& canonical(const io::Entry& entry,
+                               std::string (*name)(std::string_view, bool)) const {
+    const auto at = canonical_.find(&entry);
+    return at != canonical_.end()
+               ? at->second
+               : canonical_.emplace(&entry, name(entry.name, false)).first->second;
+  }
+
+private:
+  /// Places in the file, ascending.
+  using Places = std::vector<std::size_t>;
+  struct File {
+    Places shared;                     ///< of every layer
+    std::map<std::string, Places> own; ///< by the layer's id or number
+  };
+  static File places_in(const io::Contents& file, bool checkpoint,
+                        const std::set<std::string, std::less<>>& ids);
+
+  std::map<const io::Contents*, File> files_;
+  std::map<std::string, std::vector<const naming::Found*>> found_;
+  std::set<const io::Contents*> checkpoints_;
+  std::set<const io::Entry*> of_family_;
+  mutable std::map<const io::Entry*, std::string> described_, canonical_;
+};
+
+} // namespace mha

@@ -1,0 +1,92 @@
+#include <mha/system/characters.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace mha {
+
+namespace {
+
+/// Length of the valid UTF-8 sequence at the start of `text`, or 0.
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const unsigned char second = byte(1);
+  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+  const bool beyond = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
+  return overlong || beyond ? 0 : length;
+}
+
+} // namespace
+
+Utf8 first_utf8(std::string_view text) {
+  const std::size_t length = sequence_length(text);
+  if (length == 0) return {1, false, 0};
+  char32_t code = static_cast<unsigned char>(text[0]);
+  if (length > 1) code &= 0x7fu >> length;
+  for (std::size_t i = 1; i < length; ++i)
+    code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+  return {length, true, code};
+}
+
+bool is_unsafe(char32_t code) {
+  const auto within = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
+  const bool control = code < 0x20 || within(0x7f, 0x9f);
+  const bool direction =
+      code == 0x061c || within(0x200e, 0x200f) || within(0x202a, 0x202e) || within(0x2066, 0x2069);
+  const bool separator = within(0x2028, 0x2029);
+  const bool none = (code & 0xfffe) == 0xfffe || within(0xfdd0, 0xfdef) || within(0xd800, 0xdfff);
+  return control || direction || separator || none;
+}
+
+std::string json_escape(char32_t code) {
+  const auto unit = [](char32_t value) {
+    return fmt::format("\\u{:04x}", static_cast<std::uint32_t>(value));
+  };
+  if (code < 0x10000) return unit(code);
+  return unit(0xd800 + ((code - 0x10000) >> 10)) + unit(0xdc00 + (code & 0x3ff));
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    const char c = text[0];
+    if (c == '"' || c == '\\')
+      (quoted += '\\') += c;
+    else if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\t')
+      quoted += "\\t";
+    else if (!character.valid)
+      quoted += "\xef\xbf\xbd";
+    else if (is_unsafe(character.code))
+      quoted += json_escape(character.code);
+    else
+      quoted += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return quoted + '"';
+}
+
+std::string safe_json(std::string_view text) {
+  std::string safe;
+  safe.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    if (character.valid && text[0] != '\n' && text[0] != '\t' && is_unsafe(character.code))
+      safe += json_escape(character.code);
+    else
+      safe += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return safe;
+}
+
+} // namespace mha

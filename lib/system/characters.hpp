@@ -1,0 +1,32 @@
+#pragma once
+// Characters of UTF-8, and which of them must not reach a terminal as they are.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace mha {
+
+/// The first character of a text that is not empty.
+struct Utf8 {
+  std::size_t bytes = 1;
+  bool valid = false; ///< if not, the first byte belongs to no character
+  char32_t code = 0;
+};
+Utf8 first_utf8(std::string_view text);
+
+/// Characters that do something instead of being seen, and so never reach a terminal or a picture
+/// as they are: controls (C0, DEL, C1: some begin escape sequences), marks that turn the direction
+/// of a line, line and paragraph separators, and what is no character at all (U+FFFE and its kind,
+/// which XML does not allow).
+bool is_unsafe(char32_t code);
+/// Such a character as JSON and JavaScript write it: \u001b, or two of them beyond U+FFFF.
+std::string json_escape(char32_t code);
+/// "\"the\"", with the escapes that JSON asks for and such characters as \uNNNN; a byte that is no
+/// UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+/// A text of JSON with every such character but newlines and tabs escaped; these stand in strings
+/// only, where that says the same.
+std::string safe_json(std::string_view text);
+
+} // namespace mha
