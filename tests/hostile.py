@@ -293,7 +293,7 @@ def arguments(rng, place):
                               "--rope half", "--alibi true", "--dtype f64", "--columns", "--softmax naive",
                               "--masked-rows nan", "--input-norm rms"])]
     if command == "bench":
-        words += ["--repeat", "1"] if rng.random() < .5 else []
+        words += ["--repeat", "1"]  # without, it goes on for two seconds
     return [word for text in words for word in (text.split(" ") if text.startswith("--") else [text])]
 
 

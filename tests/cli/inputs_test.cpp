@@ -57,11 +57,11 @@ struct Inputs : Folder {
     fs::create_directory(path("model"));
     std::vector<std::string> names;
     for (const char* letter : {"q", "k", "v", "o"})
-      names.push_back(std::string("model.layers.0.self_attn.") + letter + "_proj.weight");
+      names.push_back(fmt::format("model.layers.0.self_attn.{}_proj.weight", letter));
     write("model/model.safetensors", safetensors(names));
     write("model/config.json", R"({"model_type": "llama", "num_attention_heads": 1})");
     for (int layer = 0; layer <= 10; ++layer)
-      write("x" + std::to_string(layer) + ".json", R"({"X": [[1, 2], [3, 4]]})");
+      write(fmt::format("x{}.json", layer), R"({"X": [[1, 2], [3, 4]]})");
     fs::create_symlink("l.json", path("link.json"));
     fs::create_hard_link(path("l.json"), path("hard.json"));
     fs::create_symlink("folder", path("folder-link"));

@@ -6,6 +6,8 @@
 #include <mha/render/text.hpp>
 
 #include <catch2/catch.hpp>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <set>
@@ -39,7 +41,7 @@ TEST_CASE(
 
 TEST_CASE("characters: no text for eyes or programs has an unsafe one raw, and JSON reads back") {
   for (const char32_t code : unsafe) {
-    const std::string text = "a" + utf8_of(code) + "b";
+    const std::string text = fmt::format("a{}b", utf8_of(code));
     INFO(static_cast<std::uint32_t>(code));
     for (const std::string& written :
          {render::visible(text), json_string(text), render::json_quoted(text),
