@@ -1,6 +1,7 @@
 #include "inventory.hpp"
 
 #include "describe.hpp"
+#include "layer_notes.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/system/parallel.hpp>
@@ -31,6 +32,7 @@ Model opened(Request request, Inventory& inventory) {
     if (!request.layer.empty()) throw;
     inventory.reason = error.what();
     request.layer = "all";
+    request.same_x = true; // nothing is computed
     return Model(request);
   }
 }
@@ -66,25 +68,23 @@ void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory&
   std::erase_if(inventory.layers, [&](const Inventory::Line& line) {
     return std::find(chosen.begin(), chosen.end(), line.listing.id) == chosen.end();
   });
-  const auto note = [&](const std::string& text) {
-    if (std::find(inventory.notes.begin(), inventory.notes.end(), text) == inventory.notes.end())
-      inventory.notes.push_back(text);
-  };
   if (!sizes) return;
+  LayerNotes notes;
   for (Inventory::Line& line : inventory.layers) {
     try {
       const LoadedLayer loaded = model.load(line.listing.id);
       line.dims = loaded.layer.dims;
       line.dtype = loaded.layer.dtype;
-      for (const std::string& text : loaded.notes) note(text);
+      notes.add(loaded.notes, line.listing.id);
       for (Finding& finding : lint(looked_at(model, line.listing.id, &loaded, threads))) {
         finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
     } catch (const Error& error) {
-      note(fmt::format("layer {}: {}", line.listing.id, error.what()));
+      notes.add({warning(error.what())}, line.listing.id);
     }
   }
+  inventory.notes = notes.take();
 }
 
 } // namespace

@@ -1,9 +1,10 @@
 #include <mha/observe/row_peaks.hpp>
 
+#include <mha/observe/masked_keys.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 namespace mha {
 
@@ -114,38 +115,34 @@ std::optional<PackedStage> RowPeaks::largest(std::size_t limit) const {
   return std::nullopt;
 }
 
-VisibleKeys::VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch)
-    : numbers_(std::move(heads)),
-      batch_(batch),
-      heads_(numbers_.size(), std::vector<KeyRange>(layer.dims.T)) {}
-
-void VisibleKeys::observe(const Block& block) {
-  const std::size_t place = place_of(block, numbers_);
-  if (block.batch != batch_ || place == numbers_.size()) return;
-  const std::size_t keys = block.values.shape[2];
-  const auto scan = [&](const auto* row) {
-    using T = std::remove_cvref_t<decltype(*row)>;
-    constexpr T hidden = -std::numeric_limits<T>::infinity();
-    std::size_t visible = 0, first = 0, end = keys;
-    for (std::size_t k = 0; k < keys; ++k) visible += row[k] != hidden;
-    if (visible == 0) return KeyRange{};
-    while (row[first] == hidden) ++first;
-    while (row[end - 1] == hidden) --end;
-    if (visible != end - first) gaps_ = true;
-    return KeyRange{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(end)};
-  };
-  for (std::size_t r = 0; r < block.values.shape[1]; ++r)
-    heads_[place][block.token + r] = block.values.dtype == DType::f64
-                                         ? scan(row_of<double>(block, r))
-                                         : scan(row_of<float>(block, r));
-}
-
-std::vector<VisibleKeys::KeyRange> VisibleKeys::runs() const {
-  if (gaps_ || heads_.empty()) return {};
-  for (const std::vector<KeyRange>& head : heads_)
-    for (std::size_t t = 0; t < head.size(); ++t)
-      if (head[t].first != heads_[0][t].first || head[t].end != heads_[0][t].end) return {};
-  return heads_[0];
+VisibleKeys::VisibleKeys(const Layer& layer, const std::vector<std::size_t>& heads,
+                         std::size_t batch) {
+  const std::size_t T = layer.dims.T;
+  std::vector<std::uint8_t> masked;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (i > 0 && !masks_differ_by_head(layer)) break;
+    for (std::size_t t = 0; t < T; ++t) {
+      masked_keys(layer, batch, heads[i], t, masked);
+      const auto is_visible = [](std::uint8_t hidden) { return hidden == 0; };
+      const auto first = std::find_if(masked.begin(), masked.end(), is_visible);
+      const auto end = std::find_if(masked.rbegin(), masked.rend(), is_visible).base();
+      KeyRange run;
+      if (first < end) {
+        if (std::find(first, end, 1) != end) { // a gap
+          runs_.clear();
+          return;
+        }
+        run = {static_cast<std::uint32_t>(first - masked.begin()),
+               static_cast<std::uint32_t>(end - masked.begin())};
+      }
+      if (i == 0) {
+        runs_.push_back(run);
+      } else if (run != runs_[t]) {
+        runs_.clear();
+        return;
+      }
+    }
+  }
 }
 
 } // namespace mha

@@ -5,7 +5,6 @@
 #include <mha/layer/select.hpp>
 #include <mha/observe/packing.hpp>
 
-#include <atomic>
 #include <optional>
 
 namespace mha {
@@ -34,25 +33,21 @@ private:
   std::vector<Head> heads_;
 };
 
-/// Which keys each query may attend to, where these are one run and the same for every head.
-class VisibleKeys : public Observer {
+/// Which keys each query may attend to, where these are one run and the same for every head: what
+/// the masks say, of which nothing needs to be computed.
+class VisibleKeys {
 public:
   struct KeyRange {
     std::uint32_t first = 0, end = 0;
+    bool operator==(const KeyRange&) const = default;
   };
-  VisibleKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch);
-
-  StageSet wants() const override { return StageSet().set(index_of(Stage::masked)); }
-  void observe(const Block& block) override;
+  VisibleKeys(const Layer& layer, const std::vector<std::size_t>& heads, std::size_t batch);
 
   /// One a query; empty where heads differ or there are gaps.
-  std::vector<KeyRange> runs() const;
+  const std::vector<KeyRange>& runs() const { return runs_; }
 
 private:
-  std::vector<std::size_t> numbers_;
-  std::size_t batch_;
-  std::atomic<bool> gaps_{false};
-  std::vector<std::vector<KeyRange>> heads_; ///< T each
+  std::vector<KeyRange> runs_; ///< T
 };
 
 } // namespace mha

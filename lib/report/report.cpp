@@ -1,6 +1,7 @@
 #include <mha/report/report.hpp>
 
 #include <mha/explain/explain.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/pool.hpp>
 #include <mha/observe/several.hpp>
@@ -230,8 +231,8 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.has_sinks = !layer.sinks.empty();
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;
-  report.tokens = layer.tokens;
-  report.keys = labels_of_keys(layer);
+  report.tokens = layer.tokens_of(request.batch);
+  report.keys = labels_of_keys(layer, request.batch);
   report.forms = forms_of(layer, available);
   return report;
 }
@@ -287,8 +288,8 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
-         "{}",
-         available.none() ? std::string("no stages") : list_of(available));
+         "{}{}",
+         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
   const Dims& dims = layer.dims;
   if (dims.T == 0 || dims.S_all == 0)
     fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);
@@ -310,9 +311,6 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   if (is_long(dims))
     all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
                          Pooling::max));
-  std::optional<VisibleKeys> visible;
-  if (!kept.masked && contains(available, Stage::masked))
-    all.add(visible.emplace(layer, report.heads, request.batch));
   std::optional<TokenRows> head_out, output;
   const auto keep = [&](std::optional<TokenRows>& stage_rows, Stage stage) {
     if (contains(available, stage)) all.add(stage_rows.emplace(layer, stage, request.batch));
@@ -332,7 +330,7 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   }
   if (pool) report.stages.emplace("pooled", packed(*pool));
   if (peaks) report.stages.emplace("weights", largest_of(*peaks, report, asked.limit));
-  if (visible) report.visible = visible->runs();
+  if (has_masks(layer)) report.visible = VisibleKeys(layer, report.heads, request.batch).runs();
   report.kv_of = kv_places(layer, report, selection);
   if (results)
     report.contributions = contributions_of(layer, report, request, selection, head_out, output);

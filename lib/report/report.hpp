@@ -46,7 +46,8 @@ struct LayerReport {
   /// the largest of its pool.
   std::map<std::string, PackedStage, std::less<>> stages;
   std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
-  /// Which keys each query may attend to; empty where `masked` is there, or they are not one run.
+  /// Which keys each query may attend to, as the masks say; empty where nothing masks, or they are
+  /// not one run.
   std::vector<VisibleKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty

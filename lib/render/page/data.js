@@ -132,8 +132,9 @@ async function loadHead(layer, head) {
 
 /// Whether a query may not attend to a key; false where the page cannot tell.
 function isHidden(layer, masked, query, key) {
-  if (masked) return masked.at(query, key) === -Infinity;
+  // What the masks say comes first: a score may be −∞ because it overflowed.
   if (layer.visible) return key < layer.visible[2 * query] || key >= layer.visible[2 * query + 1];
+  if (masked) return masked.at(query, key) === -Infinity;
   return false;
 }
 

@@ -1,0 +1,26 @@
+#pragma once
+// Which keys a query may not attend to. Masks decide it, never a score: one that overflowed to −inf
+// is no mask.
+
+#include <mha/layer/layer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace mha {
+
+/// Whether anything says what a query may not see: causal, a window, kv_lengths, a mask tensor, a
+/// bias of −inf, or `masked` given as a tensor.
+bool has_masks(const Layer& layer);
+/// Whether heads may be masked in different ways.
+bool masks_differ_by_head(const Layer& layer);
+
+/// Of query t: S_all flags, 1 = may not be attended to. A stage `masked` or `shifted` that is given
+/// decides by its −inf; else mask tensors (float ones by −inf), position biases by −inf, causal,
+/// windows and lengths do, whatever the computation starts from.
+void masked_keys(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
+                 std::vector<std::uint8_t>& masked);
+std::vector<std::uint8_t> masked_keys(const Layer& layer, std::size_t b, std::size_t h,
+                                      std::size_t t);
+
+} // namespace mha
