@@ -178,13 +178,14 @@ double norm_of(const std::vector<double>& vector) {
 }
 
 Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads) {
-  check(layer, request);
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
          "from; "
          "this layer has {}{}",
          available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+
+  check(layer, request);
 
   StageSet wanted;
   const auto want = [&](Stage stage) {

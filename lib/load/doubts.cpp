@@ -49,7 +49,7 @@ bool is_there(const std::string& meant, const NamedTensors& parts) {
   if (role == "q" || role == "k" || role == "v") {
     const std::string packed(1,
                              static_cast<char>(std::toupper(static_cast<unsigned char>(role[0]))));
-    if (meant[0] == 'X') return has("W_" + role) || has("W_qkv") || has(role) || has(packed);
+    if (meant[0] == 'X') return has("X") || has(role) || has(packed);
     return has(meant[0] == 'W' ? "W_qkv" : "b_qkv") || has(role) || has(packed);
   }
   return false;

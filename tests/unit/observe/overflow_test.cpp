@@ -8,6 +8,7 @@
 #include <mha/observe/overflow.hpp>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <cmath>
 
