@@ -1,5 +1,7 @@
 #include <mha/tensor/place.hpp>
 
+#include <fmt/format.h>
+
 namespace mha {
 
 std::string place_text(const Shape& shape, std::size_t index) {
