@@ -33,8 +33,8 @@ Reference load_reference(const LoadedLayer& loaded, const std::vector<std::strin
   }();
   const Stopwatch watch(common.compute_s);
   settle(loaded.layer, reference, common.threads);
-  if (common.strict && !reference.notes.empty())
-    fail("--against: {} (an error by --strict)", reference.notes[0]);
+  if (common.strict && !reference.doubts.empty())
+    fail("--against: {} (an error by --strict)", reference.doubts[0]);
   if (!common.quiet && notes)
     for (const std::string& note : reference.notes) print_note(note, common.color);
   return reference;

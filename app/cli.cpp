@@ -1,5 +1,7 @@
 #include "cli.hpp"
 
+#include <mha/layer/spelling.hpp>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -183,7 +185,12 @@ void Cli::refuse_unknown(const std::string& word) const {
   // `-layer 1` was meant as `--layer 1`; `--num_heads` as `--num-heads`.
   std::string tidy = name.substr(0, 2) == "--" ? name : "-" + name;
   std::replace(tidy.begin(), tidy.end(), '_', '-');
-  const std::string hint = name.size() == 2 ? std::string() : did_you_mean(tidy, names);
+  std::string hint = name.size() == 2 ? std::string() : did_you_mean(tidy, names);
+  // A setting by another name: `--heads 4` is no selection of heads.
+  std::string setting = "--" + same_setting(tidy.substr(2));
+  std::replace(setting.begin(), setting.end(), '_', '-');
+  if (std::find(names.begin(), names.end(), setting) != names.end())
+    hint = fmt::format("; did you mean '{}'?", setting);
   throw UsageError(fmt::format("no option is called '{}'{}", name, hint));
 }
 

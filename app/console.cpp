@@ -116,9 +116,11 @@ void print_error(std::string_view message) {
   print_message(fmt::format("mha-inspect: {}\n", render::visible(message)));
 }
 
-void print_note(std::string_view message, Color color) {
-  print_message(
-      fmt::format("{} {}\n", look_of_messages(color).dim("note:"), render::visible(message)));
+void print_note(std::string_view message, Color color, Severity severity) {
+  const render::Look look = look_of_messages(color);
+  const std::string word =
+      severity == Severity::warning ? look.bold("warning:") : look.dim("note:");
+  print_message(fmt::format("{} {}\n", word, render::visible(message)));
 }
 
 } // namespace mha::app

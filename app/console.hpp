@@ -2,6 +2,7 @@
 // Standard output and standard error: the one place that prints.
 
 #include <mha/render/text.hpp>
+#include <mha/system/note.hpp>
 
 #include <chrono>
 #include <string>
@@ -31,7 +32,7 @@ void flush();
 /// A line on standard error: "mha-inspect: …", "note: …". Names out of files cannot drive the
 /// terminal.
 void print_error(std::string_view message);
-void print_note(std::string_view message, Color color);
+void print_note(std::string_view message, Color color, Severity severity = Severity::note);
 /// Text on standard error as it is.
 void print_message(std::string_view text);
 

@@ -1,6 +1,7 @@
 #include "inventory.hpp"
 
 #include "describe.hpp"
+#include "layer_notes.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/system/parallel.hpp>
@@ -32,6 +33,7 @@ Model opened(Request request, Inventory& inventory) {
     if (!request.layer.empty()) throw;
     inventory.reason = error.what();
     request.layer = "all";
+    request.same_x = true; // nothing is computed
     return Model(request);
   }
 }
@@ -67,25 +69,23 @@ void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory&
   const std::set<std::string> shown(chosen.begin(), chosen.end());
   std::erase_if(inventory.layers,
                 [&](const Inventory::Line& line) { return !shown.contains(line.listing.id); });
-  std::set<std::string> noted;
-  const auto note = [&](const std::string& text) {
-    if (noted.insert(text).second) inventory.notes.push_back(text);
-  };
   if (!sizes) return;
+  LayerNotes notes;
   for (Inventory::Line& line : inventory.layers) {
     try {
       const LoadedLayer loaded = model.load(line.listing.id);
       line.dims = loaded.layer.dims;
       line.dtype = loaded.layer.dtype;
-      for (const std::string& text : loaded.notes) note(text);
+      notes.add(loaded.notes, line.listing.id);
       for (Finding& finding : lint(looked_at(model, line.listing.id, &loaded, threads))) {
         finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
     } catch (const Error& error) {
-      note(fmt::format("layer {}: {}", line.listing.id, error.what()));
+      notes.add({warning(error.what())}, line.listing.id);
     }
   }
+  inventory.notes = notes.take();
 }
 
 } // namespace

@@ -43,7 +43,7 @@ struct Inventory {
   std::vector<Setting> settings;
   std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
   std::string reason;                                ///< otherwise: why not
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   std::vector<Finding> findings; ///< of lint; not for --headers
 };
 

@@ -201,7 +201,8 @@ std::string inventory_text(const Inventory& inventory, const Look& look) {
         out += (i == 0 ? "· " : "  ") + lines[i] + "\n";
     }
   };
-  list("notes", inventory.notes, [](const std::string& note) { return note; });
+  list("notes", inventory.notes,
+       [](const Note& note) { return (note.is_warning() ? "warning: " : "") + note.text; });
   list("worth a look", inventory.findings, [](const Finding& finding) { return finding.text; });
   return out;
 }
@@ -231,7 +232,7 @@ std::string inventory_json(const Inventory& inventory) {
             json.object([&] { json.member("name", stage.first).key("shape").list(stage.second); });
           });
         }
-        list("notes", inventory.notes, [&](const std::string& note) { json.value(note); });
+        list("notes", inventory.notes, [&](const Note& note) { json.value(note.text); });
         list("checks", inventory.findings, [&](const Finding& finding) {
           json.object([&] { json.member("check", finding.check).member("text", finding.text); });
         });

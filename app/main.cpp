@@ -3,6 +3,7 @@
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "help.hpp"
+#include "layer_notes.hpp"
 #include "manual.hpp"
 #include "signals.hpp"
 #include <mha/files/inputs.hpp>
@@ -106,6 +107,7 @@ int main(int count, char** words) {
   try {
     const int code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
     mha::app::flush();
+    mha::app::print_kept_notes();
     ranks.meet();
     ranks.leave();
     return ranks.is_first() ? code : 0;
@@ -115,6 +117,7 @@ int main(int count, char** words) {
     ranks.leave();
     _exit(0);
   } catch (const mha::RankFailed& error) { // all ranks know
+    mha::app::print_kept_notes();
     mha::app::print_error(error.what());
   } catch (const std::bad_alloc&) {
     if (ranks.count() == 1)
@@ -122,6 +125,7 @@ int main(int count, char** words) {
     else
       mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
+    mha::app::print_kept_notes();
     mha::app::print_error(ranks.failed(error.what()));
   }
   std::fflush(stderr);

@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include "layer_notes.hpp"
 #include "progress_bar.hpp"
 
 #include <algorithm>
@@ -80,6 +81,8 @@ void add_layer(Cli& cli, Request& request, bool required) {
             "where the layer's tensors are: model.layers.3.self_attn");
   cli.value("--naming", "FAMILY", request.naming,
             "read tensor names as this family's; default: recognised");
+  cli.flag("--same-x", request.same_x,
+           "with several layers: a tensor without {layer} is meant for all of them");
   cli.value("--config", "FILE", request.config, "a config.json that says the model's settings")
       .offers(Completes::files);
   cli.value("--tokens", "FILE|TEXT", request.tokens,
@@ -160,7 +163,7 @@ void add_common(Cli& cli, Common& common, bool computes) {
     cli.flag("--timings", common.timings,
              "one JSON line on standard error: seconds to read, compute and write");
   }
-  cli.flag("--strict", common.strict, "what would be a note is an error");
+  cli.flag("--strict", common.strict, "what would be a warning is an error");
   cli.flag("--quiet,-q", common.quiet, "no notes and no progress on standard error");
   Option color;
   color.name = "--color";
@@ -179,11 +182,19 @@ void add_common(Cli& cli, Common& common, bool computes) {
 LoadedLayer load_layer(const Model& model, const std::string& id, Common& common) {
   const Stopwatch watch(common.read_s);
   LoadedLayer loaded = model.load(id);
-  if (common.strict && !loaded.notes.empty()) fail("{} (an error by --strict)", loaded.notes[0]);
-  if (!common.quiet)
-    for (const std::string& note : loaded.notes) print_note(note, common.color);
+  if (common.strict) require_no_warning(loaded.notes);
+  if (!common.quiet && model.chosen().size() > 1)
+    keep_notes(loaded.notes, id, common.color);
+  else if (!common.quiet)
+    for (const Note& note : loaded.notes) print_note(note.text, common.color, note.severity);
   if (!common.quiet && common.progress) show_progress(model.chosen().size());
   return loaded;
+}
+
+void tell_overflow(const std::string& text, const Common& common) {
+  if (text.empty()) return;
+  if (common.strict) fail("{} (an error by --strict)", text);
+  if (!common.quiet) print_note(text, common.color, Severity::warning);
 }
 
 void report_timings(const Common& common) {

@@ -42,8 +42,11 @@ struct Common {
 void add_common(Cli& cli, Common& common, bool computes = true);
 
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
-/// error (none with --quiet; with --strict the first one is an error), its time to read_s.
+/// error (none with --quiet; with --strict a warning is an error), those of several layers once at
+/// the end (layer_notes.hpp), its time to read_s.
 LoadedLayer load_layer(const Model& model, const std::string& id, Common& common);
+/// Says that numbers left their type's range, if they did; with --strict it is an error.
+void tell_overflow(const std::string& text, const Common& common);
 /// The line of --timings, if asked for.
 void report_timings(const Common& common);
 

@@ -153,7 +153,8 @@ StageSet some_stages(const Layer& layer) {
   const StageSet available = available_stages(layer);
   if (available.none())
     fail("no stage can be computed: there is no input; bind it, X=FILE or X=FILE:TENSOR, or bind a "
-         "stage to start from");
+         "stage to start from{}",
+         layer.missing_X);
   return available;
 }
 

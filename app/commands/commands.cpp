@@ -8,6 +8,7 @@ namespace {
 constexpr Command every_command[] = {
   {"info", "what is in the files, which layers were recognised, the settings in force", declare_info},
   {"stages", "every step of attention: its name, shape and formula", declare_stages},
+  {"names", "every tensor and setting that a layer may have: its name, shape and meaning", declare_names},
   {"show", "an overview of all steps, or the numbers of some", declare_show, true},
   {"dump", "write steps to files", declare_dump, true},
   {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map, true},

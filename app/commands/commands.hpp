@@ -32,6 +32,7 @@ std::vector<Declared> declared_commands();
 
 Run declare_info(Cli& cli);
 Run declare_stages(Cli& cli);
+Run declare_names(Cli& cli);
 Run declare_show(Cli& cli);
 Run declare_dump(Cli& cli);
 Run declare_map(Cli& cli);

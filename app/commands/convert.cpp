@@ -27,7 +27,7 @@ private:
   };
   void convert(const Model& model, const std::vector<std::string>& ids, const std::string& path);
   static void add_settings(const Layer& layer, io::Output& out);
-  static void add_labels(const Layer& layer, io::Output& out);
+  void add_labels(const Layer& layer, io::Output& out) const;
   bool join();
 };
 
@@ -74,8 +74,14 @@ void Convert::add_settings(const Layer& layer, io::Output& out) {
          "path of --output");
 }
 
-void Convert::add_labels(const Layer& layer, io::Output& out) {
+void Convert::add_labels(const Layer& layer, io::Output& out) const {
   if (!out.labels.empty()) return; // of the layer before
+  if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty()) {
+    if (!common.quiet)
+      print_note("the labels of each batch item are not written: give --tokens with the layer",
+                 common.color, Severity::warning);
+    return;
+  }
   if (!layer.tokens.empty()) out.labels.emplace_back("tokens", layer.tokens);
   if (layer.key_tokens.empty() || layer.key_tokens == layer.tokens) return;
   // Labels of keys that are not the file's own ("[past 0]") are made again when it is read.

@@ -8,6 +8,7 @@
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/observe/dump.hpp>
+#include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/ranks/compute.hpp>
 
@@ -235,8 +236,11 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }
+  OverflowWatch overflow(loaded.layer);
+  if (all.wants()[index_of(Stage::weights)]) all.add(overflow);
   const Plan mine = my_plan(loaded, all.wants());
   compute(std::move(loaded.layer), mine, all, common.threads);
+  tell_overflow(overflow.told_without_layer(), common);
   for (const auto& one : dumps) say_overflowed(*one);
 }
 

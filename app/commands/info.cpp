@@ -2,6 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "inventory.hpp"
+#include "layer_notes.hpp"
 #include "output.hpp"
 
 namespace mha::app {
@@ -22,8 +23,7 @@ int Info::run() {
     const Stopwatch watch(common.read_s);
     return take_inventory(request, !headers, common.threads);
   }();
-  if (common.strict && !inventory.notes.empty())
-    fail("{} (an error by --strict)", inventory.notes[0]);
+  if (common.strict) require_no_warning(inventory.notes);
   if (common.strict && !inventory.findings.empty())
     fail("{} (an error by --strict)", inventory.findings[0].text);
   const std::string form = output.format.empty() ? "table" : output.format;

@@ -2,6 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
+#include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/ranks/compute.hpp>
 #include <mha/render/map.hpp>
@@ -175,9 +176,12 @@ void MapCommand::compute_layer(const Model& model, const std::string& id) {
     shares.push_back(
         {static_cast<std::size_t>(&picture - pictures_.data()), file.selection, std::move(pool)});
   }
+  OverflowWatch overflow(layer);
+  if (stage >= Stage::exp) all.add(overflow);
   const Stopwatch watch(common.compute_s);
   compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads);
   if (!world().is_first()) return;
+  tell_overflow(overflow.told(layer), common);
   for (const Share& share : shares)
     for (render::MapPanel& panel :
          render::make_panels(layer, render::visible(id), stage, share.selection, *share.pool))

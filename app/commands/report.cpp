@@ -57,7 +57,9 @@ std::vector<LayerReport> ReportCommand::reports(const Model& model) {
       if (layer.dims.batched)
         measured.selection.batch = IndexList(std::to_string(batch), "--batch");
       measured.threads = common.threads;
-      report.measures = measure_heads(layer, measured).heads;
+      LayerMeasures found = measure_heads(layer, measured);
+      tell_overflow(found.overflow, common);
+      report.measures = std::move(found.heads);
       reports.push_back(std::move(report));
     }
   }

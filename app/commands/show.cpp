@@ -4,6 +4,9 @@
 #include "describe.hpp"
 #include "output.hpp"
 #include <mha/formats/create.hpp>
+#include <mha/layer/formula.hpp>
+#include <mha/observe/overflow.hpp>
+#include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/ranks/compute.hpp>
 #include <mha/render/overview.hpp>
@@ -94,17 +97,21 @@ void Show::overview(const Model& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = some_stages(layer);
     Summaries summaries(layer, available, selection);
+    OverflowWatch overflow(layer);
     {
       const Stopwatch watch(common.compute_s);
-      compute_together(world(), layer, make_plan(layer, available, selection), summaries,
-                       common.threads);
+      SeveralShareable all;
+      all.add(summaries);
+      all.add(overflow);
+      compute_together(world(), layer, make_plan(layer, available, selection), all, common.threads);
     }
     if (!world().is_first()) continue;
+    tell_overflow(overflow.told(layer), common);
     if (form == "table") rows.clear();
     for (const StageInfo& info : mha::stages())
       if (contains(available, info.stage))
-        rows.push_back(
-            {id, info.stage, summaries.shape(info.stage), layer.dtype, summaries.of(info.stage)});
+        rows.push_back({id, info.stage, summaries.shape(info.stage), layer.dtype,
+                        summaries.of(info.stage), formula_of(layer, info.stage)});
     if (form != "table") continue;
     sink((first ? "" : "\n") + headline(model, loaded, options.look) + "\n" +
          overview_table(rows, options));
@@ -123,7 +130,13 @@ void Show::overview(const Model& model, const std::string& form) {
 Trace Show::trace_together(const Layer& layer, const std::vector<Stage>& wanted,
                            const Selection& part) const {
   Trace kept(layer, wanted, part);
-  compute_together(world(), layer, make_plan(layer, kept.wants(), part), kept, common.threads);
+  OverflowWatch overflow(layer);
+  SeveralShareable all;
+  all.add(kept);
+  if (std::any_of(wanted.begin(), wanted.end(), [](Stage stage) { return stage >= Stage::exp; }))
+    all.add(overflow);
+  compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
+  if (world().is_first()) tell_overflow(overflow.told(layer), common);
   return kept;
 }
 

@@ -140,6 +140,7 @@ int Stats::run() {
       std::vector<render::StatsRow>& rows = files[file.path];
       for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
       for (const std::string& note : found.notes) tell(note);
+      tell_overflow(found.overflow, common);
     }
   }
   if (!world().is_first()) return 0;

@@ -365,6 +365,7 @@ void settle(const Layer& layer, Reference& reference, std::size_t threads) {
     reference.notes.push_back(fmt::format(
         "{} is taken as {}{}", best->source, name_of(best->stage),
         others.empty() ? "" : fmt::format(", to which it is closer than to {}", others)));
+    if (!others.empty()) reference.doubts.push_back(reference.notes.back());
     if (!best->rearranged.empty())
       reference.notes.push_back(fmt::format("{}: {}", best->source, best->rearranged));
     reference.stages.push_back(std::move(*best));

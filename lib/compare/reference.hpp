@@ -33,6 +33,8 @@ struct Reference {
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
+  std::vector<std::string>
+      doubts; ///< those of the notes that are warnings: one of several readings
 
   const ReferenceStage* find(Stage stage) const;
 };

@@ -138,7 +138,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   some.settings.alibi = Alibi::none;
   some.settings.causal = false;
   some.settings.window_left = some.settings.window_right = -1;
-  some.tokens.clear();
+  some.tokens.clear(), some.item_tokens.clear();
   return some;
 }
 

@@ -2,6 +2,8 @@
 
 #include <mha/explain/explain_notes.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/overflow.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -84,8 +86,10 @@ std::vector<double> rows_of(const std::vector<double>& values, std::size_t keys,
 
 /// Head `index` of the traced ones.
 HeadExplanation explain_head(const Layer& layer, const Trace& kept, const StageSet& traced,
-                             std::size_t head, bool one_head, std::optional<Stage> keys,
-                             std::optional<Stage> value_rows) {
+                             const ExplainRequest& request, std::size_t head,
+                             std::optional<Stage> keys, std::optional<Stage> value_rows) {
+  const bool one_head = request.head.has_value();
+  const std::size_t batch = request.batch, query = request.query;
   const Dims& dims = layer.dims;
   HeadExplanation result;
   result.head = head;
@@ -101,10 +105,9 @@ HeadExplanation explain_head(const Layer& layer, const Trace& kept, const StageS
   };
   if (keys) result.keys = rows(*keys);
   if (value_rows) result.value_rows = rows(*value_rows);
-  if (result.has(Stage::masked)) {
-    for (double logit : result.values[Stage::masked])
-      result.masked.push_back(logit == -std::numeric_limits<double>::infinity());
-  }
+  if (result.has(Stage::masked) || has_masks(layer))
+    for (std::uint8_t hidden : masked_keys(layer, batch, head, query))
+      result.masked.push_back(hidden != 0);
   if (!layer.sinks.empty() && logits_stage(result)) result.sink = sink_step(layer, result);
   return result;
 }
@@ -118,14 +121,15 @@ std::optional<Stage> last_form(const StageSet& available, std::initializer_list<
   return last;
 }
 
-std::vector<std::string> labels_of_keys(const Layer& layer) {
+std::vector<std::string> labels_of_keys(const Layer& layer, std::size_t batch) {
   const Dims& dims = layer.dims;
-  if (layer.key_tokens.size() == dims.S_all) return layer.key_tokens;
+  const std::vector<std::string>& key_tokens = layer.key_tokens_of(batch);
+  if (key_tokens.size() == dims.S_all) return key_tokens;
   std::vector<std::string> labels(dims.S_all);
   for (std::size_t j = 0; j < dims.past; ++j) labels[j] = fmt::format("[past {}]", j);
   const bool self = layer.X_k.empty() && dims.T == dims.S;
   const std::vector<std::string>& current =
-      layer.key_tokens.size() == dims.S || !self ? layer.key_tokens : layer.tokens;
+      key_tokens.size() == dims.S || !self ? key_tokens : layer.tokens_of(batch);
   for (std::size_t j = 0; j < std::min(dims.S, current.size()); ++j)
     labels[dims.past + j] = current[j];
   for (std::size_t j = 0; j < dims.extra; ++j) labels[dims.past + dims.S + j] = "[extra]";
@@ -174,13 +178,14 @@ double norm_of(const std::vector<double>& vector) {
 }
 
 Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads) {
-  check(layer, request);
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
          "from; "
-         "this layer has {}",
-         available.none() ? std::string("no stages") : list_of(available));
+         "this layer has {}{}",
+         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+
+  check(layer, request);
 
   StageSet wanted;
   const auto want = [&](Stage stage) {
@@ -212,8 +217,9 @@ Explanation explain(const Layer& layer, const ExplainRequest& request, std::size
   result.settings = layer.settings;
   result.query = request.query;
   result.batch = request.batch;
-  if (request.query < layer.tokens.size()) result.label = layer.tokens[request.query];
-  result.key_labels = labels_of_keys(layer);
+  if (const auto& tokens = layer.tokens_of(request.batch); request.query < tokens.size())
+    result.label = tokens[request.query];
+  result.key_labels = labels_of_keys(layer, request.batch);
   result.scale = layer.scale();
   result.one_head = request.head.has_value();
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
@@ -228,8 +234,7 @@ Explanation explain(const Layer& layer, const ExplainRequest& request, std::size
   std::iota(heads.begin(), heads.end(), std::size_t{0});
   if (request.head) heads = {*request.head};
   for (std::size_t head : heads)
-    result.heads.push_back(
-        explain_head(layer, kept, wanted, head, result.one_head, keys, value_rows));
+    result.heads.push_back(explain_head(layer, kept, wanted, request, head, keys, value_rows));
 
   for (HeadExplanation& head : result.heads) {
     if (result.has(Stage::output) && head.has(Stage::head_result)) {
@@ -239,7 +244,11 @@ Explanation explain(const Layer& layer, const ExplainRequest& request, std::size
         head.relative_norm = norm_of(part) / length;
       head.share = share_of(part, output);
     }
-    head.notes = notes_on(result, head);
+    std::string overflow;
+    if (has_strange_numbers(result, head))
+      if (const auto found = find_overflow(layer, request.batch, head.head, request.query))
+        overflow = overflow_text(layer, *found);
+    head.notes = notes_on(result, head, overflow);
   }
   if (result.has(Stage::output) && result.has_b_o)
     result.b_o_share = share_of(result.b_o, result.values[Stage::output]);

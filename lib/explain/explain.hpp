@@ -85,7 +85,7 @@ std::optional<Stage> logits_stage(const HeadExplanation& head);
 
 /// The labels of all keys: those of the current ones where the layer has them, `[past 0]`,
 /// `[extra]` and `[zero]` for the others.
-std::vector<std::string> labels_of_keys(const Layer& layer);
+std::vector<std::string> labels_of_keys(const Layer& layer, std::size_t batch = 0);
 
 /// What scores and head_out read: the last of the forms of k (or v) that this layer has.
 std::optional<Stage> last_form(const StageSet& available, std::initializer_list<Stage> forms);

@@ -73,11 +73,11 @@ void note_masked_row(const Explanation& explanation, const HeadExplanation& head
 }
 
 /// The first stage of the story with a NaN or an infinity that no mask put there.
-void note_first_not_finite(const Explanation& explanation, const HeadExplanation& head,
-                           std::vector<std::string>& notes) {
+const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head) {
   const auto bad = [](const std::vector<double>& values) {
     return std::any_of(values.begin(), values.end(), is_not_finite);
   };
+  const bool all_masked = !head.masked.empty() && head.masked_count() == head.masked.size();
   for (const StageInfo& info : stages()) {
     // A key that is not finite shows in its score.
     bool found = false;
@@ -85,26 +85,38 @@ void note_first_not_finite(const Explanation& explanation, const HeadExplanation
       found = bad(explanation.values.at(info.stage));
     else if (head.has(info.stage) && info.kind == Kind::map)
       found = count_if_seen(head, info.stage, is_not_finite) > 0;
-    else if (head.has(info.stage))
+    else if (head.has(info.stage) && !(all_masked && info.kind == Kind::row))
       found = bad(head.values.at(info.stage));
-    if (!found) continue;
-    notes.push_back(fmt::format("nan or infinity comes in at {}", info.name));
-    return;
+    if (found) return &info;
   }
+  return nullptr;
+}
+
+void note_first_not_finite(const Explanation& explanation, const HeadExplanation& head,
+                           std::vector<std::string>& notes) {
+  if (const StageInfo* info = first_not_finite(explanation, head))
+    notes.push_back(fmt::format("nan or infinity comes in at {}", info->name));
 }
 
 } // namespace
 
-std::vector<std::string> notes_on(const Explanation& explanation, const HeadExplanation& head) {
+bool has_strange_numbers(const Explanation& explanation, const HeadExplanation& head) {
+  return first_not_finite(explanation, head) != nullptr;
+}
+
+std::vector<std::string> notes_on(const Explanation& explanation, const HeadExplanation& head,
+                                  const std::string& overflow) {
   std::vector<std::string> notes;
   const bool computed = head.has(Stage::weights) && !contains(explanation.given, Stage::weights);
   const bool nothing_allowed = !head.masked.empty() && head.masked_count() == head.masked.size();
   if (computed && nothing_allowed) {
     note_masked_row(explanation, head, notes);
+    if (!overflow.empty()) notes.push_back(overflow);
     return notes;
   }
   if (computed && explanation.settings.softmax == Softmax::naive)
     note_naive(explanation, head, notes);
+  if (notes.empty() && !overflow.empty()) notes.push_back(overflow);
   if (notes.empty()) note_first_not_finite(explanation, head, notes);
   if (contains(explanation.given, Stage::weights)) {
     double sum = 0;

@@ -58,6 +58,8 @@ struct Contents {
   std::vector<std::pair<std::string, std::string>> scalars;
   /// Lists of text: "tokens" → {"the", "cat"}.
   std::vector<std::pair<std::string, std::vector<std::string>>> labels;
+  /// Lists of lists of text, one of each batch item.
+  std::vector<std::pair<std::string, std::vector<std::vector<std::string>>>> item_labels;
   /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
   /// "8".
   std::map<std::string, std::string> config;

@@ -128,6 +128,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
     contents.tensors = std::move(file.tensors);
     contents.scalars = std::move(file.scalars);
     contents.labels = std::move(file.labels);
+    contents.item_labels = std::move(file.item_labels);
   } else if (!index.empty()) {
     read_shards(path, index, contents);
   } else {

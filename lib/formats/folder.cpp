@@ -43,6 +43,7 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
     std::ranges::move(one.tensors, std::back_inserter(contents.tensors));
     std::ranges::move(one.scalars, std::back_inserter(contents.scalars));
     std::ranges::move(one.labels, std::back_inserter(contents.labels));
+    std::ranges::move(one.item_labels, std::back_inserter(contents.item_labels));
   }
   if (contents.tensors.empty() && contents.scalars.empty() && contents.labels.empty()) {
     const std::vector<std::string_view> views(names.begin(), names.end());

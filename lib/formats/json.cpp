@@ -66,6 +66,8 @@ private:
     claim(name, value.at);
     if (value.array && value.array->is_text) {
       contents_.labels.emplace_back(name, std::move(value.array->texts));
+    } else if (value.array && !value.array->lists.empty()) {
+      contents_.item_labels.emplace_back(name, std::move(value.array->lists));
     } else if (value.array) {
       const Tensor tensor = value.array->numbers;
       add_tensor(name, tensor, tensor.dtype() == DType::f64);

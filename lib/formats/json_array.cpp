@@ -60,7 +60,7 @@ public:
 
   JsonArray read() {
     JsonArray array;
-    if (read_texts(array)) return array;
+    if (read_texts(array) || read_lists_of_texts(array)) return array;
     list(0);
     array.numbers = gathered(Shape(lengths_.begin(), lengths_.begin() + axes_));
     if (array.numbers.dtype() == DType::f64 && all_boolean_ && array.numbers.count() > 0)
@@ -103,6 +103,40 @@ private:
         return true;
       }
     }
+    scanner_.go_to(begin);
+    return false;
+  }
+
+  /// A list of lists of strings; false, with nothing taken, where they are numbers ("NaN").
+  bool read_lists_of_texts(JsonArray& array) {
+    const char* begin = scanner_.place();
+    scanner_.expect('[', "a list");
+    bool is_text = scanner_.next() == '[' && kind_ == JsonNumbers::floating_or_text;
+    bool only_number_words = true;
+    while (is_text) {
+      scanner_.expect('[', "a list");
+      std::vector<std::string>& texts = array.lists.emplace_back();
+      if (scanner_.next() != '"') is_text = false;
+      while (is_text) {
+        if (scanner_.next() != '"') {
+          if (!only_number_words) scanner_.refuse("text expected, as in the rest of the list");
+          is_text = false;
+          break;
+        }
+        texts.push_back(scanner_.string());
+        only_number_words = only_number_words && number_word(texts.back()).has_value();
+        if (!scanner_.accept(',')) break;
+      }
+      if (!is_text) break;
+      scanner_.expect(']', "',' or ']'");
+      if (!scanner_.accept(',')) break;
+      if (scanner_.next() != '[') scanner_.refuse("a list of text expected, as the ones before");
+    }
+    if (is_text && !only_number_words) {
+      scanner_.expect(']', "',' or ']'");
+      return true;
+    }
+    array.lists.clear();
     scanner_.go_to(begin);
     return false;
   }

@@ -10,6 +10,8 @@ namespace mha::io {
 struct JsonArray {
   bool is_text = false;
   std::vector<std::string> texts;
+  std::vector<std::vector<std::string>>
+      lists;                      ///< of a list of lists of text, instead of the others
   bool only_number_words = false; ///< every text is NaN, Infinity or -Infinity: numbers, if asked
   Tensor numbers;                 ///< f64, or boolean where all are; i64 or u64 where asked for
 };

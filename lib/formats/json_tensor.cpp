@@ -60,7 +60,7 @@ Shape declared_shape(const JsonScanner& scanner, const JsonValue& value) {
 /// The numbers as they were read, or read once more where the dtype came too late to tell how.
 Tensor numbers_of(JsonScanner& scanner, JsonValue& data, JsonNumbers kind) {
   const DType wanted = dtype_for(kind);
-  if (data.array && !data.array->is_text) {
+  if (data.array && !data.array->is_text && data.array->lists.empty()) {
     const DType found = data.array->numbers.dtype();
     if (found == wanted || (wanted == DType::f64 && found == DType::boolean))
       return std::exchange(data.array, std::nullopt)->numbers;

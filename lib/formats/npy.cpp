@@ -198,8 +198,9 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
          [header, load = std::move(load)] { return decoded(header, load()); }});
     return;
   }
-  if (header.shape.size() > 1)
-    fail("{}: text of shape {}: labels are a list, one axis", place.where, to_string(header.shape));
+  if (header.shape.size() > 2)
+    fail("{}: text of shape {}: labels are a list, one axis; or one of each batch item, two axes",
+         place.where, to_string(header.shape));
   const std::shared_ptr<const std::byte> data = load();
   if (!header.is_text) {
     contents.scalars.emplace_back(std::move(name), element_text(decoded(header, data), 0));
@@ -208,11 +209,20 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
   } else {
     // A text takes more memory here than in the file, where an empty one takes none at all.
     const std::size_t most = header.text_width == 0 ? most_empty_texts : most_texts;
-    if (header.shape[0] > most)
-      fail("{}: a list of {} texts; at most {} are read", place.where, header.shape[0], most);
-    std::vector<std::string> texts(header.shape[0]);
+    const std::size_t count = count_of(header.shape);
+    const bool of_items = header.shape.size() == 2;
+    if (std::max(count, header.shape[0]) > most)
+      fail("{}: a list of {} texts; at most {} are read", place.where, count, most);
+    std::vector<std::string> texts(count);
     for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text_at(place, header, data.get(), i);
-    contents.labels.emplace_back(std::move(name), std::move(texts));
+    if (!of_items) {
+      contents.labels.emplace_back(std::move(name), std::move(texts));
+      return;
+    }
+    std::vector<std::vector<std::string>> lists(header.shape[0]);
+    for (std::size_t i = 0; i < count; ++i)
+      lists[i / header.shape[1]].push_back(std::move(texts[i]));
+    contents.item_labels.emplace_back(std::move(name), std::move(lists));
   }
 }
 

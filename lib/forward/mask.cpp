@@ -41,10 +41,12 @@ bool masks_every_key(const Layer& layer, std::size_t b, std::size_t h, std::size
       if (covers(mask, j) &&
           mask.row<std::uint8_t>(b, h, t)[(j - mask.first_key) * mask.strides[3]] != 0)
         return true;
-    return std::ranges::any_of(layer.added, [&](const Broadcast& mask) {
-      return covers(mask, j) && mask.row<T>(b, h, t)[(j - mask.first_key) * mask.strides[3]] ==
-                                    -std::numeric_limits<T>::infinity();
-    });
+    const auto hides = [&](const Broadcast& numbers) {
+      return covers(numbers, j) &&
+             numbers.row<T>(b, h, t)[(j - numbers.first_key) * numbers.strides[3]] ==
+                 -std::numeric_limits<T>::infinity();
+    };
+    return std::ranges::any_of(layer.added, hides) || std::ranges::any_of(layer.bias, hides);
   };
   for (std::size_t j = 0; j < layer.dims.S_all; ++j)
     if (!is_masked(j)) return false;

@@ -10,9 +10,9 @@ namespace mha {
 template <class T> void add_masks(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
                                   std::size_t first, std::size_t last, T* row);
 
-/// Whether mask, window and lengths leave query t no key; where the computation starts behind the
-/// masks, true: what is given says it. Only this makes a masked row: scores that all overflow to
-/// −inf are none.
+/// Whether masks, biases of −inf, window and lengths leave query t no key; where the computation
+/// starts behind the masks, true: what is given says it. Only this makes a masked row: scores that
+/// all overflow to −inf are none.
 template <class T>
 bool masks_every_key(const Layer& layer, std::size_t b, std::size_t h, std::size_t t);
 

@@ -1,8 +1,8 @@
 #include <mha/heads/measure_rows.hpp>
 
-#include <mha/forward/mask.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
 
@@ -44,8 +44,9 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       blocks_((dims_.T + block_queries - 1) / block_queries),
       weights_are_given_(layer.has_given(Stage::weights)),
       positioned_(queries_are_among_keys(layer)),
+      starts_after_masks_(layer.has_given(Stage::weights) || layer.has_given(Stage::exp) ||
+                          layer.has_given(Stage::shifted) || layer.has_given(Stage::row_sum)),
       with_position_(dims_.past + dims_.S),
-      repeats_(layer),
       selected_(dims_.T, !request.selection.query),
       attends_(dims_.B * dims_.H * dims_.T, 1),
       parts_(dims_.B * dims_.H * blocks_) {
@@ -60,18 +61,11 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
   if (!weights_are_given_) {
     want(Stage::row_max);
     want(Stage::logsumexp);
-    // Causal, windows and kv_lengths count their keys without looking at each.
-    const bool counted = layer.added.empty() && layer.blocked.empty() && layer.bias.empty();
-    const bool starts_late =
-        std::any_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
-          return info.kind == Kind::map && layer.has_given(info.stage);
-        });
-    if (!counted || starts_late) want(Stage::masked);
   }
-  const Settings& s = layer.settings;
+  for (std::size_t b = 0; b < (layer.item_tokens.empty() ? 1 : dims_.B); ++b)
+    repeats_.emplace_back(layer, b);
   may_be_causal_ = weights_are_given_ && positioned_ && dims_.S_all == dims_.T && dims_.T > 1 &&
-                   !s.causal && s.window_left < 0 && s.window_right < 0 && layer.added.empty() &&
-                   layer.blocked.empty() && layer.kv_lengths.empty();
+                   !has_masks(layer);
   if (dims_.H > 1) {
     row_step_ = std::min(cell_step(dims_.T), block_rows_), col_step_ = cell_step(dims_.S_all);
     cell_rows_ = (dims_.T + row_step_ - 1) / row_step_;
@@ -93,17 +87,11 @@ template <class T> void RowMeasures::observe_as(const Block& block) {
   BlockSums& part = sums_of(block);
   const std::size_t n = block.values.shape[1];
   switch (block.stage) {
-  case Stage::masked:
-    count_seen<T>(block, part);
-    break;
   case Stage::row_max:
-    for (std::size_t i = 0; i < n; ++i) {
-      const T value = *values_of<T>(block, i);
-      if (value == -std::numeric_limits<T>::infinity())
-        attends_[(block.batch * dims_.H + block.head) * dims_.T + block.token + i] = 0;
-      else if (selected_[block.token + i])
+    for (std::size_t i = 0; i < n; ++i)
+      if (const T value = *values_of<T>(block, i);
+          selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
         keep_larger(part.totals.largest_logit, value);
-    }
     break;
   case Stage::logsumexp:
     for (std::size_t i = 0; i < n; ++i)
@@ -124,37 +112,19 @@ std::pair<std::size_t, std::size_t> RowMeasures::window_of(std::size_t b, std::s
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};
 }
 
-template <class T>
-RowMeasures::Seen RowMeasures::seen_in(const T* logits, std::size_t b, std::size_t t) const {
-  const auto count = [&](std::size_t first, std::size_t last) {
-    std::size_t seen = 0;
-    for (std::size_t j = first; j < last; ++j)
-      seen += logits[j] != -std::numeric_limits<T>::infinity();
-    return seen;
-  };
-  const auto [first, last] = window_of(b, t);
-  return {count(0, dims_.S_all), count(first, last)};
-}
-
-template <class T> void RowMeasures::count_seen(const Block& block, BlockSums& part) const {
-  part.seen.clear();
-  for (std::size_t i = 0; i < block.values.shape[1]; ++i)
-    part.seen.push_back(seen_in(values_of<T>(block, i), block.batch, block.token + i));
-}
-
-/// Where no stage tells: from the positions, and the masks if there are any.
-template <class T>
 RowMeasures::Seen RowMeasures::seen_by(std::size_t b, std::size_t h, std::size_t t) const {
-  if (!layer_.added.empty() || !layer_.blocked.empty()) {
-    thread_local std::vector<T> row;
-    row.assign(dims_.S_all, T(0));
-    add_masks(layer_, b, h, t, 0, dims_.S_all, row.data());
-    return seen_in(row.data(), b, t);
-  }
-  const Visible visible = visible_keys(layer_, b, t);
   const auto [first, last] = window_of(b, t);
-  const std::size_t from = std::max(first, visible.first), to = std::min(last, visible.last);
-  return {visible.last - visible.first + dims_.extra + dims_.zero, to > from ? to - from : 0};
+  if (layer_.added.empty() && layer_.blocked.empty() && layer_.bias.empty() &&
+      !layer_.has_given(Stage::masked) && !layer_.has_given(Stage::shifted)) {
+    const Visible visible = visible_keys(layer_, b, t);
+    const std::size_t from = std::max(first, visible.first), to = std::min(last, visible.last);
+    return {visible.last - visible.first + dims_.extra + dims_.zero, to > from ? to - from : 0};
+  }
+  thread_local std::vector<std::uint8_t> masked;
+  masked_keys(layer_, b, h, t, masked);
+  const auto place = [&](std::size_t j) { return masked.begin() + static_cast<std::ptrdiff_t>(j); };
+  return {static_cast<std::size_t>(std::count(masked.begin(), masked.end(), 0)),
+          static_cast<std::size_t>(std::count(place(first), place(last), 0))};
 }
 
 void RowMeasures::add_repeats(const Block& block, std::size_t t, const auto* row,
@@ -162,7 +132,7 @@ void RowMeasures::add_repeats(const Block& block, std::size_t t, const auto* row
   const std::ptrdiff_t p = layer_.query_position(block.batch, t);
   double same = 0, next = 0;
   bool has_same = false, has_next = false;
-  for (std::size_t j : repeats_.keys_of(t)) {
+  for (std::size_t j : repeats_of(block.batch).keys_of(t)) {
     if (static_cast<std::ptrdiff_t>(j) >= p) break;
     same += row[j], has_same = true;
     // What follows is neither the query itself nor a key without a position.
@@ -203,7 +173,8 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
   const std::pair<std::size_t, std::size_t> runs[] = {
       {visible.first, middle}, {middle, visible.last}, {with_position_, S}};
 
-  const Seen seen = part.seen.empty() ? seen_by<T>(b, h, t) : part.seen[i];
+  const Seen seen = seen_by(b, h, t);
+  attends = seen.keys > 0 || weights_are_given_;
   const T equal = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
   double sum = 0, entropy = 0, overlap = 0, distance = 0, max = -1;
   Moments moments;
@@ -225,8 +196,9 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
     moments.jj += from_centre * (from_centre * sums.sum + 2 * sums.first) + sums.second;
   }
   // Maps of others: rows of zeros, or of NaN as PyTorch leaves them.
-  if (sum == 0 || (weights_are_given_ && std::isnan(sum) &&
-                   std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
+  if ((starts_after_masks_ && sum == 0) ||
+      (weights_are_given_ && std::isnan(sum) &&
+       std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
     attends = 0;
   if (!cells_.empty()) add_to_cells(block, t, selected_[t] && attends ? row : nullptr, part);
   if (!selected_[t]) return;
@@ -262,7 +234,7 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
   for (std::size_t j = first; j < last; ++j) near += static_cast<double>(row[j]);
   totals.window.add(near);
   if (seen.keys > 0) totals.window_keys.add(to_double(seen.in_window) / to_double(seen.keys));
-  if (repeats_.known()) add_repeats(block, t, row, totals);
+  if (repeats_of(b).known()) add_repeats(block, t, row, totals);
 }
 
 template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {

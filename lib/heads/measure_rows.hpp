@@ -30,28 +30,26 @@ public:
   void fill(HeadMeasures& head) const;
 
 private:
-  /// The keys that a row may see, counted.
+  /// The keys that a row may see by the masks, counted.
   struct Seen {
     std::size_t keys = 0, in_window = 0;
   };
   /// A block of queries of one head, while and after it is computed.
   struct BlockSums {
     RowTotals totals;
-    std::vector<Seen> seen;              ///< of a band's rows, where `masked` tells
     std::vector<float> column_sums;      ///< S_all: the rows of a cell so far
     std::vector<double> column_sums_f64; ///< the same in a layer of float64
   };
   template <class T> void observe_as(const Block& block);
-  template <class T> void count_seen(const Block& block, BlockSums& part) const;
   template <class T>
   void measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part);
   template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
                                         std::size_t b, std::size_t t, RowTotals& totals) const;
   template <class T>
   void add_to_cells(const Block& block, std::size_t t, const T* row, BlockSums& part);
-  template <class T> Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
-  template <class T> Seen seen_in(const T* logits, std::size_t b, std::size_t t) const;
+  Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
   template <class T> static std::vector<T>& column_sums(BlockSums& part);
+  const Repeats& repeats_of(std::size_t b) const { return repeats_[repeats_.size() == 1 ? 0 : b]; }
   /// Keys [first, last) that stand within the window of query t.
   std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
   void add_repeats(const Block& block, std::size_t t, const auto* row, RowTotals& totals) const;
@@ -74,9 +72,10 @@ private:
   std::size_t window_, block_rows_, blocks_;
   StageSet wanted_;
   bool weights_are_given_, positioned_;
-  bool may_be_causal_ = false; ///< maps of others, square, about which nothing is known
-  std::size_t with_position_;  ///< the first keys, which have one: past and current
-  Repeats repeats_;
+  bool starts_after_masks_;      ///< what is given may hold masked rows that nothing tells of
+  bool may_be_causal_ = false;   ///< maps of others, square, about which nothing is known
+  std::size_t with_position_;    ///< the first keys, which have one: past and current
+  std::vector<Repeats> repeats_; ///< one, or one a batch item where these are other texts
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T
   std::vector<BlockSums> parts_;      ///< B, H, blocks

@@ -5,6 +5,7 @@
 #include <mha/heads/measure_rows.hpp>
 #include <mha/kernels/lapack.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/ranks/compute.hpp>
 
@@ -23,14 +24,15 @@ void require_something(const Layer& layer, const StageSet& available) {
       has_projections(layer))
     return;
   fail("there is nothing to measure: neither weights nor head_result can be computed, and there "
-       "are no projections; this layer has {}",
-       available.none() ? "no stages" : list_of(available));
+       "are no projections; this layer has {}{}",
+       available.none() ? "no stages" : list_of(available), layer.missing_X);
 }
 
 /// Weights first, with concat and output. Then head_result starts at them: nothing is computed
 /// twice. Each rank measures both of its blocks, so that no row travels.
-void measure_stages(const Layer& layer, const StageSet& available, const MeasureRequest& request,
-                    Ranks& ranks, std::vector<HeadMeasures>& heads) {
+std::string measure_stages(const Layer& layer, const StageSet& available,
+                           const MeasureRequest& request, Ranks& ranks,
+                           std::vector<HeadMeasures>& heads) {
   RowMeasures rows(layer, request, available);
   const bool has_result = contains(available, Stage::head_result),
              is_given = layer.has_given(Stage::head_result);
@@ -45,6 +47,8 @@ void measure_stages(const Layer& layer, const StageSet& available, const Measure
   Several both;
   both.add(rows);
   both.add(tokens);
+  OverflowWatch watch(layer);
+  if (contains(available, Stage::weights)) both.add(watch);
   const StageSet result = StageSet().set(index_of(Stage::head_result));
   const Plan plan = make_plan(layer, both.wants().any() ? both.wants() : result, selection),
              mine = shard_of(layer, plan, ranks.part());
@@ -65,8 +69,10 @@ void measure_stages(const Layer& layer, const StageSet& available, const Measure
   SeveralShareable measured;
   measured.add(rows);
   measured.add(results);
+  measured.add(watch);
   gather(ranks, layer, plan, measured);
   for (HeadMeasures& head : heads) rows.fill(head), results.fill(head);
+  return watch.told(layer);
 }
 
 } // namespace
@@ -86,7 +92,7 @@ LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
   }
   const bool has_weights = contains(available, Stage::weights);
   if (has_weights || contains(available, Stage::head_result))
-    measure_stages(in_rows, available, request, ranks, result.heads);
+    result.overflow = measure_stages(in_rows, available, request, ranks, result.heads);
   if (!measure_projections(in_rows, result.heads, request.threads, ranks))
     result.notes.push_back(
         fmt::format("rank, cond and stiefel need LAPACK, which is not installed: "

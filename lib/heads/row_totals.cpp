@@ -48,16 +48,18 @@ void RowTotals::add(const RowTotals& later) {
   if (later.largest_logsumexp) keep_larger(largest_logsumexp, *later.largest_logsumexp);
 }
 
-Repeats::Repeats(const Layer& layer) {
-  if (layer.tokens.empty() || layer.key_tokens.empty() || !queries_are_among_keys(layer)) return;
+Repeats::Repeats(const Layer& layer, std::size_t batch) {
+  const std::vector<std::string>&tokens = layer.tokens_of(batch),
+        &keys = layer.key_tokens_of(batch);
+  if (tokens.empty() || keys.empty() || !queries_are_among_keys(layer)) return;
   std::map<std::string_view, std::size_t> numbers;
   const auto number_of = [&](const std::string& token) {
     return numbers.try_emplace(token, numbers.size()).first->second;
   };
-  for (const std::string& token : layer.tokens) keys_of_query_.push_back(number_of(token));
+  for (const std::string& token : tokens) keys_of_query_.push_back(number_of(token));
   keys_.resize(numbers.size());
   for (std::size_t j = 0; j < layer.dims.past + layer.dims.S; ++j)
-    if (const auto number = numbers.find(layer.key_tokens[j]); number != numbers.end())
+    if (const auto number = numbers.find(keys[j]); number != numbers.end())
       keys_[number->second].push_back(j);
 }
 

@@ -53,7 +53,7 @@ double larger(double a, double b);
 /// Where tokens that were there before stand among the keys.
 class Repeats {
 public:
-  explicit Repeats(const Layer& layer);
+  Repeats(const Layer& layer, std::size_t batch);
   bool known() const { return !keys_of_query_.empty(); }
   /// The keys whose token is query t's, in order.
   const std::vector<std::size_t>& keys_of(std::size_t t) const { return keys_[keys_of_query_[t]]; }

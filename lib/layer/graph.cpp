@@ -176,9 +176,9 @@ void require_stage(const Layer& layer, Stage stage) {
     fail("{}: {}", info.name, why_no_scale(layer));
   StageSet missing;
   collect_missing(layer, stage, available, missing);
-  fail("{} cannot be computed: {} is missing; this layer has {}", info.name,
-       missing.none() ? "X" : list_of(missing),
-       available.none() ? "no stages" : list_of(available));
+  fail("{} cannot be computed: {} is missing; this layer has {}{}", info.name,
+       missing.none() ? "X" : list_of(missing), available.none() ? "no stages" : list_of(available),
+       layer.missing_X);
 }
 
 } // namespace mha

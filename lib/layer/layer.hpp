@@ -77,6 +77,19 @@ struct Layer {
   StageSet given_set;
 
   std::vector<std::string> tokens, key_tokens; ///< labels; empty: none. key_tokens counts S_all
+  /// Labels of each batch item where every item is another text; empty: the ones above are all
+  /// items'. With them, the ones above are item 0's.
+  std::vector<std::vector<std::string>> item_tokens, item_key_tokens;
+
+  /// Where there is no X: what could be it, or how to give one, for messages ("; X, (T, 64), …").
+  std::string missing_X;
+
+  const std::vector<std::string>& tokens_of(std::size_t batch) const {
+    return item_tokens.empty() ? tokens : item_tokens[batch];
+  }
+  const std::vector<std::string>& key_tokens_of(std::size_t batch) const {
+    return item_key_tokens.empty() ? key_tokens : item_key_tokens[batch];
+  }
 
   bool has_given(Stage stage) const { return contains(given_set, stage); }
   /// The number that `scaled` multiplies by.

@@ -1,6 +1,7 @@
 #include <mha/layer/names.hpp>
 
 #include <mha/layer/stage.hpp>
+#include <mha/layer/words.hpp>
 
 namespace mha {
 
@@ -8,20 +9,20 @@ namespace {
 
 // clang-format off
 const TensorInfo tensor_table[] = {
-  {"X", "BTC", "(B,) T, d_model", "the input; queries come from it", "hidden_states", true},
-  {"X_kv", "BSC", "(B,) S, d_in", "the source of keys and values where it is not X", "encoder_hidden_states", true},
+  {"X", "BTC", "(B,) T, d_model", "the input; queries come from it", "hidden_states input inputs", true},
+  {"X_kv", "BSC", "(B,) S, d_in", "the source of keys and values where it is not X", "encoder_hidden_states memory", true},
   {"X_k", "BSC", "(B,) S, d_in", "the source of keys alone", "", true},
   {"X_v", "BSC", "(B,) S, d_in", "the source of values alone", "", true},
-  {"W_q", "HIO", "d_in, H·d_k or H, d_in, d_k", "projects to queries: X W_q", "", true},
-  {"W_k", "HIO", "d_in, H_kv·d_k or H_kv, d_in, d_k", "projects to keys", "", true},
-  {"W_v", "HIO", "d_in, H_kv·d_v or H_kv, d_in, d_v", "projects to values", "", true},
-  {"W_o", "HIO", "H·d_v, d_model or H, d_v, d_model", "projects the concatenated heads to the output", "", true},
-  {"b_q", "HO", "H·d_k or H, d_k", "bias of the queries", ""},
-  {"b_k", "HO", "H_kv·d_k or H_kv, d_k", "bias of the keys", ""},
-  {"b_v", "HO", "H_kv·d_v or H_kv, d_v", "bias of the values", ""},
-  {"b_o", "O", "d_model", "bias of the output", ""},
-  {"W_qkv", "IO", "d_in, all widths", "queries', keys' and values' projections in one; --qkv-order says how", "", true},
-  {"b_qkv", "O", "all widths", "their biases in one", ""},
+  {"W_q", "HIO", "d_in, H·d_k or H, d_in, d_k", "projects to queries: X W_q", "Wq w_q W_query", true},
+  {"W_k", "HIO", "d_in, H_kv·d_k or H_kv, d_in, d_k", "projects to keys", "Wk w_k W_key", true},
+  {"W_v", "HIO", "d_in, H_kv·d_v or H_kv, d_in, d_v", "projects to values", "Wv w_v W_value", true},
+  {"W_o", "HIO", "H·d_v, d_model or H, d_v, d_model", "projects the concatenated heads to the output", "Wo w_o W_out W_output", true},
+  {"b_q", "HO", "H·d_k or H, d_k", "bias of the queries", "bq b_query"},
+  {"b_k", "HO", "H_kv·d_k or H_kv, d_k", "bias of the keys", "bk b_key"},
+  {"b_v", "HO", "H_kv·d_v or H_kv, d_v", "bias of the values", "bv b_value"},
+  {"b_o", "O", "d_model", "bias of the output", "bo b_out b_output"},
+  {"W_qkv", "IO", "d_in, all widths", "queries', keys' and values' projections in one; --qkv-order says how", "Wqkv w_qkv", true},
+  {"b_qkv", "O", "all widths", "their biases in one", "bqkv"},
   {"norm.weight", "C", "d_model", "weight of the normalisation before the layer (input_norm)", ""},
   {"norm.bias", "C", "d_model", "its bias", ""},
   {"Q", "BTC", "(B,) T, H·d_k", "queries, packed: start after the projections", "", true},
@@ -31,7 +32,7 @@ const TensorInfo tensor_table[] = {
   {"v_past", "BHSD", "(B,) H_kv, P, d_v", "earlier values", "past_value", true},
   {"k_extra", "HO", "H_kv·d_k", "one learned extra key at the end", ""},
   {"v_extra", "HO", "H_kv·d_v", "one learned extra value at the end", ""},
-  {"mask", "BHTS", "broadcastable to B, H, T, S", "float: added; boolean: true = may attend", "", true},
+  {"mask", "BHTS", "broadcastable to B, H, T, S", "float: added; boolean: true = may attend", "attn_mask", true},
   {"block_mask", "BHTS", "broadcastable to B, H, T, S", "boolean: true = may not attend", "", true},
   {"key_padding_mask", "BS", "B, S or B, S_all", "boolean: true = ignore that key", ""},
   {"attention_mask", "BS", "B, S or B, S_all", "1 = token, 0 = padding, as tokenizers give it", ""},
@@ -53,7 +54,7 @@ std::span<const TensorInfo> tensor_names() {
 
 const TensorInfo* find_tensor_name(std::string_view name) {
   for (const TensorInfo& info : tensor_table)
-    if (info.name == name || (!info.aliases.empty() && info.aliases == name)) return &info;
+    if (info.name == name || has_word(info.aliases, name)) return &info;
   return nullptr;
 }
 

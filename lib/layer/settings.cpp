@@ -1,5 +1,7 @@
 #include <mha/layer/settings.hpp>
 
+#include <mha/layer/words.hpp>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -164,8 +166,8 @@ template <auto Member> std::string load_word(const Settings& s) {
 using S = Settings;
 // clang-format off
 const SettingInfo setting_table[] = {
-  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
-  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
+  {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads n_heads n_head nheads nhead heads num_attention_heads H", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
+  {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads n_kv_heads kv_heads num_key_value_heads H_kv", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
   {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
   {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
@@ -207,7 +209,7 @@ std::span<const SettingInfo> settings_table() {
 
 const SettingInfo* find_setting(std::string_view name) {
   for (const SettingInfo& info : setting_table)
-    if (info.name == name || (!info.alias.empty() && info.alias == name)) return &info;
+    if (info.name == name || has_word(info.aliases, name)) return &info;
   return nullptr;
 }
 

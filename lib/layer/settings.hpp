@@ -69,7 +69,7 @@ struct SettingInfo {
   SettingKind kind;
   std::string_view values;                       ///< for help: "N", "none|layer|rms"
   std::string_view text;                         ///< what it does
-  std::string_view alias;                        ///< its name in other formats, or ""
+  std::string_view aliases;                      ///< its names elsewhere, separated by spaces
   void (*set)(Settings&, std::string_view text); ///< throws Error that says what was expected
   std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
 };

@@ -1,6 +1,7 @@
 #include <mha/layer/stage.hpp>
 
 #include <mha/layer/layer.hpp>
+#include <mha/layer/words.hpp>
 
 #include <algorithm>
 
@@ -69,16 +70,6 @@ const std::array<Ambiguous, 7> ambiguous{{
     {"Kcur", {k, k_rope}},
     {"context_layer", {head_out, concat}},
 }};
-
-bool has_word(std::string_view words, std::string_view word) {
-  while (!words.empty()) {
-    const std::size_t space = words.find(' ');
-    if (words.substr(0, space) == word) return true;
-    if (space == std::string_view::npos) return false;
-    words.remove_prefix(space + 1);
-  }
-  return false;
-}
 
 /// "blocks.0.attn.hook_q" → "hook_q".
 std::string_view last_part(std::string_view name) {

@@ -5,7 +5,9 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/check_settings.hpp>
+#include <mha/load/labels.hpp>
 #include <mha/load/masks.hpp>
+#include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
 
 #include <algorithm>
@@ -27,7 +29,7 @@ std::optional<Stage> given_by(const std::string& name) {
 class Assembler {
 public:
   Assembler(NamedTensors parts, Settings settings, std::optional<DType> dtype,
-            std::vector<std::string>& notes)
+            std::vector<Note>& notes)
       : parts_(std::move(parts)), notes_(notes) {
     layer_.settings = std::move(settings);
     layer_.dtype = compute_dtype(parts_, dtype);
@@ -35,6 +37,7 @@ public:
   }
 
   Layer assemble(Labels labels) {
+    require_settings_within(layer_.settings, layer_.dtype);
     turn_columns();
     choose_given();
     const HeadCounts heads = find_heads(parts_, given_, layer_.settings);
@@ -47,7 +50,7 @@ public:
     take_weights();
     take_masks(parts_, layer_, notes_);
     take_given();
-    take_labels(std::move(labels));
+    take_labels(std::move(labels), layer_, notes_);
     if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
     check_settings(layer_, head_source, output_source, notes_);
     return std::move(layer_);
@@ -145,7 +148,7 @@ private:
       if (computable || probe.has_given(stage)) available.set(index_of(stage));
     }
     if (!passed_over.empty())
-      notes_.push_back(fmt::format(
+      notes_.emplace_back(fmt::format(
           "{} in the files: results, computed again from the layer; to start from one, bind "
           "it: NAME=FILE",
           passed_over));
@@ -169,6 +172,8 @@ private:
         if (!added)
           fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
         at->second.tensor = *tensor;
+        at->second.source = fmt::format("{}, its columns of {},", part.origin(), name);
+        at->second.from = part.origin();
       }
       parts_.erase(std::string(letter) + "qkv");
     }
@@ -178,7 +183,8 @@ private:
   Tensor take(const char* name, const Shape& shape) {
     const auto part = parts_.find(name);
     if (part == parts_.end()) return {};
-    const Tensor tensor = convert(part->second.tensor, layer_.dtype);
+    const Tensor tensor =
+        narrowed(part->second.tensor, layer_.dtype, part->second.source, false, notes_);
     if (tensor.count() != count_of(shape))
       fail("{} is {}: {} expected", part->second.source, to_string(tensor.shape()),
            to_string(shape));
@@ -251,7 +257,7 @@ private:
                                          {&layer_.W_k, "W_k", Stage::k},
                                          {&layer_.W_v, "W_v", Stage::v}})
       if (some && W->empty() && !given_.count(stage) && !layer_.X.empty())
-        notes_.push_back(fmt::format("there is no {}: it is taken as the identity", name));
+        notes_.push_back(warning(fmt::format("there is no {}: it is taken as the identity", name)));
   }
 
   void take_relative_bias() {
@@ -296,36 +302,11 @@ private:
     }
   }
 
-  void take_labels(Labels labels) {
-    const Dims& d = layer_.dims;
-    const auto check = [](const std::vector<std::string>& list, const std::string& source,
-                          std::size_t n, std::string_view what) {
-      if (!list.empty() && n != 0 && list.size() != n)
-        fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"),
-             counted(n, what));
-    };
-    const bool self = layer_.X_k.empty() && d.T == d.S;
-    if (labels.key_tokens.empty() && self) labels.key_tokens = labels.tokens;
-    check(labels.tokens, labels.tokens_source, d.T, "queries");
-    layer_.tokens = std::move(labels.tokens);
-    if (labels.key_tokens.empty()) return;
-    if (labels.key_tokens.size() != d.S_all) {
-      check(labels.key_tokens, labels.key_tokens_source, d.S, "keys");
-      std::vector<std::string> all;
-      for (std::size_t j = 0; j < d.past; ++j) all.push_back(fmt::format("[past {}]", j));
-      all.insert(all.end(), labels.key_tokens.begin(), labels.key_tokens.end());
-      all.insert(all.end(), d.extra, "[extra]");
-      all.insert(all.end(), d.zero, "[zero]");
-      labels.key_tokens = std::move(all);
-    }
-    layer_.key_tokens = std::move(labels.key_tokens);
-  }
-
   NamedTensors parts_;
   GivenNames given_;
   Layer layer_;
   std::size_t numbers_ = 0; ///< of all tensors together
-  std::vector<std::string>& notes_;
+  std::vector<Note>& notes_;
 };
 
 } // namespace
@@ -354,8 +335,8 @@ DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
 }
 
 Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype, Labels labels,
-                 std::vector<std::string>* notes) {
-  std::vector<std::string> unheard;
+                 std::vector<Note>* notes) {
+  std::vector<Note> unheard;
   return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard)
       .assemble(std::move(labels));
 }

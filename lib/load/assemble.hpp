@@ -2,6 +2,8 @@
 // From named tensors and settings to a layer: every shape is checked against every other, once.
 
 #include <mha/layer/layer.hpp>
+#include <mha/load/source.hpp>
+#include <mha/system/note.hpp>
 
 #include <map>
 #include <optional>
@@ -19,12 +21,20 @@ struct NamedTensor {
   bool weak = false;  ///< numbers without a dtype (JSON lists), which do not decide the precision
   bool loose = false; ///< bound without @AXES to a tensor of another name
   bool rows = false;  ///< applied to rows, X W, even where the files' tokens are columns
+  /// Where the file has another shape (transposed, a part of a fused weight), `source` says so, and
+  /// this is the tensor alone, for `info`; else "".
+  std::string from{};
+  const std::string& origin() const { return from.empty() ? source : from; }
 };
 using NamedTensors = std::map<std::string, NamedTensor>;
 
 struct Labels {
   std::vector<std::string> tokens, key_tokens;
   std::string tokens_source, key_tokens_source;
+  std::vector<std::vector<std::string>> item_tokens, item_key_tokens; ///< one list a batch item
+
+  /// Of "tokens" or "key_tokens"; later ones replace earlier ones.
+  void take(std::string_view name, io::LabelLists lists, std::string source);
 };
 
 /// Whether `columns` exchanges the last two axes of this tensor or stage.
@@ -38,6 +48,6 @@ DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted);
 /// and every result that was passed over. Throws Error "weights.npz: W_q is (64, 60): 60 columns do
 /// not split into 8 heads; give --num-heads or fix W_q".
 Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype = std::nullopt,
-                 Labels labels = {}, std::vector<std::string>* notes = nullptr);
+                 Labels labels = {}, std::vector<Note>* notes = nullptr);
 
 } // namespace mha

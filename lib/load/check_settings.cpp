@@ -51,10 +51,16 @@ std::string idle(const Layer& layer, std::string_view name) {
   return "";
 }
 
+/// Whether a setting still says which keys are masked, though the softmax is not computed.
+bool masks_only_what_is_told(const Layer& layer, std::string_view name) {
+  return (name == "causal" || name == "window_left" || name == "window_right") &&
+         !layer.has_given(Stage::masked) && !layer.has_given(Stage::shifted);
+}
+
 } // namespace
 
 void check_settings(const Layer& layer, const std::string& head_source,
-                    const std::string& output_source, std::vector<std::string>& notes) {
+                    const std::string& output_source, std::vector<Note>& notes) {
   const Settings& s = layer.settings;
   const Dims& d = layer.dims;
   const auto origin = [&](const char* name) {
@@ -85,16 +91,20 @@ void check_settings(const Layer& layer, const std::string& head_source,
          origin("residual"), d.d_model, output_source, d.d_out);
 
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
-    notes.push_back(why_no_scale(layer));
+    notes.push_back(warning(why_no_scale(layer)));
   for (const auto& [name, from] : s.origins)
     if (from.starts_with("--"))
       if (const std::string why = idle(layer, name); !why.empty())
-        notes.push_back(fmt::format("{} changes nothing: {}", from, why));
+        notes.push_back(masks_only_what_is_told(layer, name)
+                            ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
+                                               "pages leave out the keys that it masks",
+                                               from, why))
+                            : warning(fmt::format("{} changes nothing: {}", from, why)));
   if (s.rope == Rope::none && !layer.positions.empty())
-    notes.emplace_back("positions change nothing: rope is none");
+    notes.push_back(warning("positions change nothing: rope is none"));
   if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))
-    notes.emplace_back(
-        "norm.weight and norm.bias change nothing: input_norm is none; layer or rms applies them");
+    notes.push_back(warning(
+        "norm.weight and norm.bias change nothing: input_norm is none; layer or rms applies them"));
 }
 
 } // namespace mha

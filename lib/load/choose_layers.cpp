@@ -2,12 +2,14 @@
 
 #include <mha/load/model_state.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/layer/spelling.hpp>
 
 #include <algorithm>
 #include <set>
@@ -15,7 +17,6 @@
 namespace mha {
 
 std::string canonical_name(std::string_view name, bool strict) {
-  if (name == "attn_mask") return "mask";
   if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->name);
   const std::size_t dot = name.rfind('.');
   if (dot != std::string_view::npos)
@@ -28,14 +29,17 @@ std::string canonical_name(std::string_view name, bool strict) {
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";
-  const std::optional<Stage> stage = find_stage(name);
-  return stage ? std::string(name_of(*stage)) : "";
+  if (const std::optional<Stage> stage = find_stage(name)) return std::string(name_of(*stage));
+  const std::string same = same_name(name);
+  return label_name(same).empty() ? same : "";
 }
 
 std::string label_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return last == "tokens" || last == "key_tokens" ? std::string(last) : "";
+  if (last == "tokens" || last == "key_tokens") return std::string(last);
+  const std::string same = same_name(last);
+  return same == "tokens" || same == "key_tokens" ? same : "";
 }
 
 std::size_t number_of(const std::string& id) {
@@ -139,6 +143,18 @@ std::vector<std::string> Model::State::numbered_by_bindings() const {
   return ids;
 }
 
+/// Why `{layer}` finds nothing: which file is not there, or what it lacks.
+std::string Model::State::why_missing(const io::Source& numbered, const std::string& id) {
+  const io::Source source = io::with_layer(numbered, id);
+  if (!file_exists(source.path)) return fmt::format("there is no {}", io::shown(source.path));
+  try {
+    io::bound_entry(source);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return fmt::format("there is nothing for layer {}", id);
+}
+
 void Model::State::choose_layers() {
   std::vector<std::string> ids;
   for (const LayerListing& layer : listing) ids.push_back(layer.id);
@@ -159,8 +175,8 @@ void Model::State::choose_layers() {
   if (wanted.empty()) {
     const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
     if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())
-      fail("{}: {{layer}} stands for a number, and there is nothing for layer 0; give --layer N",
-           numbered->text);
+      fail("{}: {{layer}} stands for the layer's number, and {}; give --layer N", numbered->text,
+           why_missing(*numbered, "0"));
     if (ids.size() > 1)
       fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
            contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
@@ -171,8 +187,14 @@ void Model::State::choose_layers() {
     // One layer without a number: a number is for {layer} in bindings.
     const bool fills = std::any_of(bindings.begin(), bindings.end(), io::mentions_layer);
     if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" ||
-        (!fills && wanted != "0"))
-      fail("--layer {}: there is one layer, which has no number; leave --layer out", wanted);
+        (!fills && wanted != "0")) {
+      const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
+      if (numbered != bindings.end())
+        fail("--layer {}: {}: {{layer}} stands for the layer's number, and {}", wanted,
+             numbered->text, why_missing(*numbered, "0"));
+      fail("--layer {}: there is one layer, which has no number; leave --layer out{}", wanted,
+           stack_of_maps());
+    }
     chosen = {wanted};
     return;
   }

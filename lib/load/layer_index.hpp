@@ -30,14 +30,6 @@ public:
   /// id names, and those that no number names.
   std::vector<const io::Entry*> tensors(const io::Contents& file, const std::string& id) const;
 
-  /// What `describe` makes of a tensor's name, made once: every layer asks again about tensors that
-  /// no number names.
-  const std::string& once(const io::Entry& entry,
-                          std::string (*describe)(const std::string&)) const {
-    const auto at = described_.find(&entry);
-    return at != described_.end() ? at->second
-                                  : described_.emplace(&entry, describe(entry.name)).first->second;
-  }
   /// The canonical name of a tensor, looked up once.
   const std::string& canonical(const io::Entry& entry,
                                std::string (*name)(std::string_view, bool)) const {
@@ -61,7 +53,7 @@ private:
   std::map<std::string, std::vector<const naming::Found*>> found_;
   std::set<const io::Contents*> checkpoints_;
   std::set<const io::Entry*> of_family_;
-  mutable std::map<const io::Entry*, std::string> described_, canonical_;
+  mutable std::map<const io::Entry*, std::string> canonical_;
 };
 
 } // namespace mha

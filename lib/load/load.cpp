@@ -5,6 +5,7 @@
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/layer/spelling.hpp>
 #include <mha/load/model_state.hpp>
 
 #include <algorithm>
@@ -18,29 +19,6 @@ namespace {
 bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
   return name == "attn_mask" && layer.naming.starts_with("PyTorch") &&
          tensor.dtype() == DType::boolean;
-}
-
-/// An unknown name of a file, with what it may have been meant to be.
-std::string unknown_name(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
-  for (const StageInfo& info : stages()) names.push_back(info.name);
-  std::string hint;
-  for (Stage stage : readings_of(name))
-    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
-  if (!hint.empty())
-    return fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
-                       name);
-  if (const std::string meant = closest(name, names); !meant.empty())
-    return fmt::format("{} (is it {}?)", name, meant);
-  return name;
-}
-
-/// Token numbers as labels.
-std::vector<std::string> labels_of(const Tensor& numbers) {
-  std::vector<std::string> labels(numbers.count());
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = io::element_text(numbers, i);
-  return labels;
 }
 
 /// Whether nothing of a layer is there but inputs and stages.
@@ -112,9 +90,9 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
     // Without its weights the file is a layer taken out of a model, and says nothing about X.
     const bool there = norm.weight || !norm.needs_weight;
     if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
-      to.notes.push_back(fmt::format("X must be the normalised input (the output of {}), or give "
-                                     "--input-norm checkpoint",
-                                     norm.module));
+      to.notes.push_back(warning(fmt::format(
+          "X must be the normalised input (the output of {}), or give --input-norm checkpoint",
+          norm.module)));
     return;
   }
   if (norm.kind == naming::NormKind::unknown) return; // refused by who assembles the layer
@@ -140,45 +118,55 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
-void Model::State::add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
-                             LoadedLayer& to) const {
+std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensors& parts,
+                                              Labels& labels, LoadedLayer& to) const {
+  std::vector<Stranger> strangers;
+  const auto is_bound = [&](const io::Contents& file, const io::Entry& entry) {
+    return std::any_of(bindings.begin(), bindings.end(), [&](const io::Source& binding) {
+      const io::Source source = io::with_layer(binding, id);
+      return source.path == file.name && source.tensor == entry.name;
+    });
+  };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
-    std::string unknown;
-    const auto label = [&](const std::string& name, std::vector<std::string> list) {
-      const bool queries = label_name(name) == "tokens";
-      (queries ? labels.tokens : labels.key_tokens) = std::move(list);
-      (queries ? labels.tokens_source : labels.key_tokens_source) =
-          fmt::format("{}: {}", file.name, name);
+    const auto label = [&](const std::string& name, io::LabelLists lists) {
+      labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
     };
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
-      if (!label_name(entry.name).empty() && entry.shape.size() == 1) {
-        label(entry.name, labels_of(entry.read()));
+      if (!label_name(entry.name).empty() && (entry.shape.size() == 1 || entry.shape.size() == 2)) {
+        label(entry.name, io::labels_of_numbers(entry.read()));
         continue;
       }
       if (index->of_family(entry)) continue;
       const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
-        if (!checkpoint)
-          unknown += (unknown.empty() ? "" : ", ") + index->once(entry, unknown_name);
+        if (!checkpoint && !is_bound(file, entry))
+          strangers.push_back({file.name, entry.name, entry.shape});
         continue;
       }
+      const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
       AppliedAxes arranged = apply_axes(name, entry.read(), "", number_of(id), source);
       add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
-          {std::move(arranged.tensor), source, false, entry.weak_dtype});
+          {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters});
     }
-    if (!unknown.empty())
-      to.notes.push_back(
-          fmt::format("{}: passed over, no tensor of a layer: {}", file.name, unknown));
     for (const auto& [name, list] : file.labels) {
       if (!label_name(name).empty())
-        label(name, list);
+        label(name, {list, {}});
       else if (!canonical_name(name, false).empty())
         fail("{}: {} is a list of text; numbers expected", file.name, name);
+      else
+        to.notes.emplace_back(fmt::format(
+            "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
+            file.name, name));
     }
+    for (const auto& [name, lists] : file.item_labels)
+      if (!label_name(name).empty()) label(name, {{}, lists});
+    for (const auto& [name, text] : file.scalars)
+      if (!label_name(name).empty()) label(name, {split_words(text), {}});
   }
+  return strangers;
 }
 
 void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
@@ -186,8 +174,7 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
-      (label == "tokens" ? labels.tokens : labels.key_tokens) = io::read_labels(source);
-      (label == "tokens" ? labels.tokens_source : labels.key_tokens_source) = source.path;
+      labels.take(label, io::read_label_lists(source), source.path);
       continue;
     }
     if (binding.name == "k_bias" || binding.name == "v_bias" || binding.name == "q_bias")
@@ -205,8 +192,10 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
       std::vector<std::string_view> names{"tokens", "key_tokens"};
       for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
       for (const StageInfo& info : stages()) names.push_back(info.name);
-      fail("{}: '{}' is no tensor of a layer and no stage{}", binding.text, binding.name,
-           did_you_mean(binding.name, names));
+      if (const std::optional<Misspelt> meant = misspelt(binding.name))
+        fail("{}: '{}' is no name here: {}{}", binding.text, binding.name, meant->why, names_hint);
+      fail("{}: '{}' is no tensor of a layer and no stage{}{}", binding.text, binding.name,
+           did_you_mean(binding.name, names), names_hint);
     }
     const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
@@ -216,62 +205,21 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
   }
 }
 
-/// Files' settings, then options. A later one wins over an earlier one and over what the model's
-/// family says; where they differ, a note says so.
-void Model::State::add_settings(Settings& settings, std::vector<std::string>& notes) const {
-  const auto overrule = [&](const std::string& name, const std::string& value,
-                            const std::string& origin) {
-    const SettingInfo* info = find_setting(name);
-    const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
-    const bool said = before != settings.origins.end();
-    const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
-    set(settings, name, value, origin);
-    if (!said || info->get(settings) == old) return;
-    const std::string what =
-        origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
-    notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
-  };
-  for (const io::Contents& file : contents)
-    for (const auto& [name, value] : file.scalars) {
-      if (find_setting(name)) {
-        overrule(name, value, file.name);
-        continue;
-      }
-      if (file.format == "safetensors" || file.format == "checkpoint")
-        continue; // metadata may be anything
-      std::vector<std::string_view> names;
-      for (const SettingInfo& info : settings_table()) names.push_back(info.name);
-      const std::string meant = closest(name, names);
-      if (!meant.empty())
-        fail("{}: no setting is called '{}'; did you mean '{}'?", file.name, name, meant);
-      notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
-    }
-  for (const auto& [name, value] : request.settings) {
-    const SettingInfo* info = find_setting(name);
-    const std::string option = info ? "--" + std::string(info->name) : "--" + name;
-    std::string dashed = option;
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    overrule(name, value, dashed);
-  }
-}
-
-void Model::State::add_tokens(const std::string& text, const char* option,
-                              std::vector<std::string>& tokens, std::string& source) const {
+void Model::State::add_tokens(const std::string& text, const char* option, Labels& labels) const {
   if (text.empty()) return;
-  source = option;
+  const std::string name = std::string_view(option) == "--tokens" ? "tokens" : "key_tokens";
   if (text == "-" || file_exists(text)) {
     io::Source file;
     file.text = file.path = text;
     file.name = "tokens";
-    tokens = io::read_labels(file);
-    source = text;
+    labels.take(name, io::read_label_lists(file), text);
   } else if (text.find(' ') == std::string::npos &&
              (text.find('/') != std::string::npos || text.ends_with(".json") ||
               text.ends_with(".txt") || text.ends_with(".npy"))) {
     io::read_bytes(text); // says that there is no such file
   } else {
-    tokens = split_words(text);
-    if (tokens.empty()) fail("{} is '{}': a file or words expected", option, text);
+    labels.take(name, {split_words(text), {}}, option);
+    if (split_words(text).empty()) fail("{} is '{}': a file or words expected", option, text);
   }
 }
 
@@ -284,15 +232,22 @@ void Model::State::collect(const std::string& id, NamedTensors& parts, Settings&
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
     norm = add_found(*layer, parts, settings, to);
   add_bindings(id, parts, labels, to);
-  add_loose(id, parts, labels, to);
-  add_settings(settings, to.notes);
+  const std::vector<Stranger> strangers = add_loose(id, parts, labels, to);
+  add_settings(settings, parts, to.notes);
+  if (id.empty() && holds_results_only(parts) && !parts.count("X"))
+    if (const std::string hint = stack_of_maps(); !hint.empty())
+      to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
+  const bool results = request.results_given && holds_results_only(parts);
+  judge_strangers(strangers, parts, !results, to.notes);
+  if (!results) require_no_other_projection(strangers, parts);
   add_norm(norm, parts, settings, to);
-  add_tokens(request.tokens, "--tokens", labels.tokens, labels.tokens_source);
-  add_tokens(request.key_tokens, "--key-tokens", labels.key_tokens, labels.key_tokens_source);
+  add_tokens(request.tokens, "--tokens", labels);
+  add_tokens(request.key_tokens, "--key-tokens", labels);
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   for (const auto& [name, part] : parts)
-    to.origins.push_back({name, part.source, part.tensor.dtype(), part.tensor.shape(), part.loose});
+    to.origins.push_back(
+        {name, part.origin(), part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
 /// Bindings are opened when a layer asks for them; what the layers before it write must not be
@@ -314,6 +269,7 @@ Model::Model(Request request) : state_(std::make_unique<State>()) {
   state_->choose_layers();
   state_->note_inputs();
   state_->index.emplace(state_->contents, state_->found, state_->chosen);
+  state_->require_varying();
 }
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
@@ -324,6 +280,15 @@ const std::vector<std::string>& Model::chosen() const {
 const std::vector<LayerListing>& Model::layers() const {
   return state_->listing;
 }
+std::vector<const io::Contents*> Model::State::others() const {
+  std::vector<const io::Contents*> files;
+  for (const io::Contents& file : contents)
+    if (std::none_of(found.begin(), found.end(),
+                     [&](const naming::Found& layer) { return layer.group.contents == &file; }))
+      files.push_back(&file);
+  return files;
+}
+
 const std::vector<io::Contents>& Model::contents() const {
   return state_->contents;
 }
@@ -339,6 +304,11 @@ LoadedLayer Model::load(const std::string& id) const {
   state_->collect(id, parts, settings, labels, loaded);
   loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype,
                             std::move(labels), &loaded.notes);
+  Layer& layer = loaded.layer;
+  if (layer.X.empty() && !layer.has_given(Stage::x))
+    for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
+      if (!W->empty() && layer.missing_X.empty())
+        layer.missing_X = inputs_among(state_->others(), id, W->shape()[0]);
   return loaded;
 }
 
@@ -352,7 +322,8 @@ std::vector<Model::SourceTensor> Model::parts(const std::string& id) const {
   for (auto& [name, part] : parts) {
     // As the setting `columns` says that they are.
     const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);
-    list.push_back({name, turned ? transposed(part.tensor) : std::move(part.tensor), part.source});
+    list.push_back(
+        {name, turned ? transposed(part.tensor) : std::move(part.tensor), part.origin()});
   }
   return list;
 }

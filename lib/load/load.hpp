@@ -3,6 +3,7 @@
 
 #include <mha/layer/layer.hpp>
 #include <mha/load/source.hpp>
+#include <mha/system/note.hpp>
 
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@ struct Request {
   std::string naming;             ///< --naming: a family by name, or ""
   std::string config;             ///< --config: a config.json, or ""
   std::string tokens, key_tokens; ///< file, or words in one string, or ""
+  bool same_x = false;            ///< --same-x: one tensor may serve several layers
   /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
   /// if they were bound: two dumps can be compared.
   bool results_given = false;
@@ -43,7 +45,7 @@ struct LoadedLayer {
   std::string naming; ///< "LLaMA", "PyTorch MultiheadAttention", "canonical"
   Layer layer;
   std::vector<Origin> origins;
-  std::vector<std::string> notes; ///< what was taken silently, passed over or should be known
+  std::vector<Note> notes; ///< what was taken silently, passed over or should be known
 };
 
 /// One layer that the files hold, before anything is read.

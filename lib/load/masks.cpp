@@ -1,5 +1,7 @@
 #include <mha/load/masks.hpp>
 
+#include <mha/load/narrowing.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -86,7 +88,7 @@ Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims&
 }
 
 /// A mask that covers the first keys only: the others may not be attended to, as in ONNX.
-void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string>& notes) {
+void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& notes) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
   if (mask.keys >= keys) return;
   Broadcast rest;
@@ -99,7 +101,7 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<std::string
                               mask.origin, mask.keys, keys));
 }
 
-void take_mask(const NamedTensor& part, Layer& layer, std::vector<std::string>& notes) {
+void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
     layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
     block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
@@ -111,14 +113,14 @@ void take_mask(const NamedTensor& part, Layer& layer, std::vector<std::string>& 
          "true = may attend; "
          "block_mask: true = may not), or 0 and -inf",
          part.source);
-  layer.added.push_back(
-      broadcast(convert(part.tensor, layer.dtype), part.source, layer.dims, true));
+  layer.added.push_back(broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                  part.source, layer.dims, true));
   block_the_rest(layer.added.back(), layer, notes);
 }
 
 } // namespace
 
-void take_masks(NamedTensors& parts, Layer& layer, std::vector<std::string>& notes) {
+void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
   const Dims& dims = layer.dims;
   const auto with = [&](const char* name, const auto& use) {
     if (const auto part = parts.find(name); part != parts.end()) {
@@ -132,8 +134,10 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<std::string>& not
   });
   with("key_padding_mask", [&](const NamedTensor& part) {
     if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
-      layer.added.push_back(over_keys(convert(part.tensor, layer.dtype), part.source, dims));
-      notes.push_back(fmt::format("{} holds numbers: they are added to the scores", part.source));
+      layer.added.push_back(over_keys(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                      part.source, dims));
+      notes.emplace_back(
+          fmt::format("{} holds numbers: they are added to the scores", part.source));
     } else {
       layer.blocked.push_back(over_keys(as_boolean(part), part.source, dims));
     }
@@ -155,7 +159,8 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<std::string>& not
     }
   });
   with("bias", [&](const NamedTensor& part) {
-    layer.bias.push_back(broadcast(convert(part.tensor, layer.dtype), part.source, dims));
+    layer.bias.push_back(
+        broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes), part.source, dims));
   });
 }
 

@@ -3,6 +3,7 @@
 // and choose_layers.cpp.
 
 #include <mha/load/assemble.hpp>
+#include <mha/load/doubts.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/layer_index.hpp>
 #include <mha/load/load.hpp>
@@ -30,22 +31,31 @@ struct Model::State {
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
 
+  /// The files in which no family was recognised.
+  std::vector<const io::Contents*> others() const;
   void open_sources();
   void find_layers();
   void choose_layers();
   void note_inputs() const;
+  /// Throws Error where several layers would be computed from one tensor that each has its own of.
+  void require_varying() const;
   std::vector<std::string> numbered_by_bindings() const;
+  static std::string why_missing(const io::Source& numbered, const std::string& id);
+  /// How to say that maps of four axes are a stack of layers, where there are such: "; if …", or
+  /// "".
+  std::string stack_of_maps() const;
   void add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const;
   naming::InputNormalisation add_found(const naming::Found& layer, NamedTensors& parts,
                                        Settings& settings, LoadedLayer& to) const;
   void add_norm(const naming::InputNormalisation& norm, NamedTensors& parts, Settings& settings,
                 LoadedLayer& to) const;
-  void add_loose(const std::string& id, NamedTensors& parts, Labels& labels, LoadedLayer& to) const;
+  std::vector<Stranger> add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
+                                  LoadedLayer& to) const;
   void add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                     LoadedLayer& to) const;
-  void add_settings(Settings& settings, std::vector<std::string>& notes) const;
-  void add_tokens(const std::string& text, const char* option, std::vector<std::string>& tokens,
-                  std::string& source) const;
+  bool says_heads(const Settings& settings, const NamedTensors& parts) const;
+  void add_settings(Settings& settings, const NamedTensors& parts, std::vector<Note>& notes) const;
+  void add_tokens(const std::string& text, const char* option, Labels& labels) const;
   void collect(const std::string& id, NamedTensors& parts, Settings& settings, Labels& labels,
                LoadedLayer& to) const;
 };

@@ -25,7 +25,7 @@ struct Size {
 class Sizes {
 public:
   Sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
-        std::vector<std::string>& notes)
+        std::vector<Note>& notes)
       : parts_(parts), given_(given), settings_(settings), notes_(notes) {}
 
   HeadCounts heads() {
@@ -248,7 +248,8 @@ private:
   /// "W_k" of "weights.npz: W_k".
   static std::string name_in(const std::string& source) {
     const std::size_t colon = source.rfind(": ");
-    return source.substr(colon == std::string::npos ? 0 : colon + 2);
+    const std::string name = source.substr(colon == std::string::npos ? 0 : colon + 2);
+    return name.substr(0, name.find(", ")); // without what was made of it
   }
 
   /// Splits `columns` into `heads`, or throws.
@@ -393,7 +394,7 @@ private:
   const NamedTensors& parts_;
   const GivenNames& given_;
   const Settings& settings_;
-  std::vector<std::string>& notes_;
+  std::vector<Note>& notes_;
   Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
       H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
       d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
@@ -412,12 +413,12 @@ bool is_packed(const std::string& name) {
 
 HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given,
                       const Settings& settings) {
-  std::vector<std::string> unheard;
+  std::vector<Note> unheard;
   return Sizes(parts, given, settings, unheard).heads();
 }
 
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
-                HeadCounts heads, std::vector<std::string>& notes) {
+                HeadCounts heads, std::vector<Note>& notes) {
   return Sizes(parts, given, settings, notes).find(heads);
 }
 

@@ -2,6 +2,7 @@
 // The sizes of a layer, learned from its tensors: each says some, and all must agree.
 
 #include <mha/load/assemble.hpp>
+#include <mha/system/note.hpp>
 
 namespace mha {
 
@@ -20,6 +21,6 @@ HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const 
 
 /// Every size. Throws Error that names the tensor, its shape, what was expected and who says so.
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
-                HeadCounts heads, std::vector<std::string>& notes);
+                HeadCounts heads, std::vector<Note>& notes);
 
 } // namespace mha

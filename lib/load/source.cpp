@@ -226,7 +226,25 @@ Entry bound_entry(const Source& source, LastOpened& opened) {
   return *entry;
 }
 
+LabelLists labels_of_numbers(const Tensor& numbers) {
+  std::vector<std::string> texts(numbers.count());
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = element_text(numbers, i);
+  if (numbers.rank() != 2) return {std::move(texts), {}};
+  LabelLists labels;
+  labels.items.resize(numbers.shape()[0]);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    labels.items[i / numbers.shape()[1]].push_back(std::move(texts[i]));
+  return labels;
+}
+
 std::vector<std::string> read_labels(const Source& source) {
+  LabelLists labels = read_label_lists(source);
+  if (!labels.items.empty())
+    fail("{}: one list of labels expected, not one of each batch item", shown(source.path));
+  return std::move(labels.one);
+}
+
+LabelLists read_label_lists(const Source& source) {
   // A file of an unknown kind is text, one label a line; so is .txt whatever it starts with.
   const std::string extension = extension_of(source.path);
   const bool listing = extension == ".txt" || extension == ".tokens";
@@ -242,24 +260,24 @@ std::vector<std::string> read_labels(const Source& source) {
       lines.emplace_back(line);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    return lines;
+    return {std::move(lines), {}};
   }
 
   const Contents contents = open(source.path);
   const std::string where = shown(contents.name);
   const std::string& wanted = source.tensor.empty() ? source.name : source.tensor;
   for (const auto& [name, texts] : contents.labels)
-    if (name == wanted || (source.tensor.empty() && contents.labels.size() == 1)) return texts;
+    if (name == wanted || (source.tensor.empty() && contents.labels.size() == 1))
+      return {texts, {}};
+  for (const auto& [name, lists] : contents.item_labels)
+    if (name == wanted || (source.tensor.empty() && contents.item_labels.size() == 1))
+      return {{}, lists};
   // Token numbers are labels too.
   const Entry* entry = contents.find(wanted);
   if (!entry && source.tensor.empty() && contents.tensors.size() == 1 && contents.labels.empty())
     entry = &contents.tensors[0];
-  if (entry && entry->shape.size() == 1) {
-    const Tensor numbers = entry->read();
-    std::vector<std::string> texts(numbers.count());
-    for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = element_text(numbers, i);
-    return texts;
-  }
+  if (entry && (entry->shape.size() == 1 || entry->shape.size() == 2))
+    return labels_of_numbers(entry->read());
   std::vector<std::string_view> names;
   for (const auto& [name, texts] : contents.labels) names.push_back(name);
   if (names.empty()) fail("{}: no list of text in it; labels are [\"the\", \"cat\"]", where);

@@ -52,7 +52,17 @@ Entry bound_entry(const Source& source);
 /// another was.
 Entry bound_entry(const Source& source, LastOpened& opened);
 
-/// The same, for labels (`tokens=tokens.json`): a list of text, or lines of a text file.
+/// Labels: one list for every batch item, or one of each.
+struct LabelLists {
+  std::vector<std::string> one;
+  std::vector<std::vector<std::string>> items;
+};
+/// The same, for labels (`tokens=tokens.json`): a list of text or of numbers, lines of a text file;
+/// a list of lists, or an array of two axes, is one of each batch item.
+LabelLists read_label_lists(const Source& source);
+/// One list; throws Error where there is one of each batch item.
 std::vector<std::string> read_labels(const Source& source);
+/// An array of token numbers as labels: of one axis, or of two, one row a batch item.
+LabelLists labels_of_numbers(const Tensor& numbers);
 
 } // namespace mha::io

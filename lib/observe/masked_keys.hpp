@@ -1,62 +1,26 @@
 #pragma once
-// What is masked in a picture or a page: one rule for thumbnails, matrices, PNG, SVG and text.
+// Which keys a query may not attend to. Masks decide it, never a score: one that overflowed to −inf
+// is no mask.
 
 #include <mha/layer/layer.hpp>
-#include <mha/observe/packing.hpp>
-#include <mha/schedule/observer.hpp>
 
-#include <atomic>
-#include <optional>
+#include <cstdint>
+#include <vector>
 
 namespace mha {
 
-/// −inf, and what no score reaches: masks written as −1e9, or as a type's lowest number.
-template <class T> bool is_masked(T value) {
-  return value <= static_cast<T>(-1e8);
-}
+/// Whether anything says what a query may not see: causal, a window, kv_lengths, a mask tensor, a
+/// bias of −inf, or `masked` given as a tensor.
+bool has_masks(const Layer& layer);
+/// Whether heads may be masked in different ways.
+bool masks_differ_by_head(const Layer& layer);
 
-/// Fills `mask`, a number a key (S_all), with what mask tensors, biases, causal, windows and
-/// lengths add for one query of one head, or with what was given as `shifted` or `masked`.
-template <class T>
-void mask_row(const Layer& layer, std::size_t batch, std::size_t head, std::size_t query, T* mask);
-
-/// Whether a weight (or exp) is hidden: the mask blocks its key, and nothing was attended there.
-/// Rows that are masked whole may have weights all the same (`masked_rows`), and given ones may.
-template <class T> bool is_hidden(T mask, T weight) {
-  return is_masked(mask) && (weight == 0 || is_masked(weight));
-}
-
-/// Which keys of one batch item are hidden from each query, read off the weights.
-class HiddenKeys : public Observer {
-public:
-  /// The keys that a query sees: [first, end).
-  struct KeyRange {
-    std::uint32_t first = 0, end = 0;
-    bool operator==(const KeyRange&) const = default;
-  };
-  /// Bits are kept where they take at most `most_bytes`, unpacked.
-  HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
-             std::size_t most_bytes);
-
-  StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
-  void observe(const Block& block) override;
-
-  /// Whether any key is hidden from any query.
-  bool any() const { return any_; }
-  /// One a query; empty where heads differ or there are gaps.
-  std::vector<KeyRange> runs() const;
-  /// A bit a key, RowForm::bits; nothing where they would be too many.
-  std::optional<PackedStage> bits() const;
-
-private:
-  template <class T> void scan(const Block& block, std::size_t place, std::size_t row);
-
-  const Layer& layer_;
-  std::vector<std::size_t> numbers_;  ///< of the heads
-  std::size_t batch_, row_bytes_ = 0; ///< of a row of bits; 0: none are kept
-  std::atomic<bool> gaps_{false}, any_{false};
-  std::vector<std::vector<KeyRange>> runs_; ///< T each
-  std::vector<std::string> bits_;           ///< T rows each
-};
+/// Of query t: S_all flags, 1 = may not be attended to. A stage `masked` or `shifted` that is given
+/// decides by its −inf; else mask tensors (float ones by −inf), position biases by −inf, causal,
+/// windows and lengths do, whatever the computation starts from.
+void masked_keys(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
+                 std::vector<std::uint8_t>& masked);
+std::vector<std::uint8_t> masked_keys(const Layer& layer, std::size_t b, std::size_t h,
+                                      std::size_t t);
 
 } // namespace mha

@@ -1,7 +1,7 @@
 #include <mha/observe/pool.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
 

@@ -39,7 +39,7 @@ private:
           const std::string row = start + position(value.batch, b) + separator_ +
                                   position(value.head, h) + separator_ + position(value.row, r) +
                                   separator_;
-          const std::string row_label = field(label(value.row, r));
+          const std::string row_label = field(label(value.row, b, r));
           for (std::size_t c = 0; c < value.col.count(); ++c) {
             text_ += row;
             if (value.col.exists())
@@ -50,7 +50,7 @@ private:
               text_ += separator_;
               text_ += row_label;
               text_ += separator_;
-              text_ += field(label(value.col, c));
+              text_ += field(label(value.col, b, c));
             }
             text_ += '\n';
             if (text_.size() > enough_text) flush();
@@ -95,8 +95,10 @@ private:
   static std::string position(const Side& side, std::size_t i) {
     return side.exists() ? fmt::format("{}", side.positions[i]) : std::string();
   }
-  static std::string_view label(const Side& side, std::size_t i) {
-    return side.labels.empty() ? std::string_view() : side.labels[i];
+  static std::string_view label(const Side& side, std::size_t b, std::size_t i) {
+    const std::vector<std::string>& labels =
+        b < side.of_items.size() ? side.of_items[b] : side.labels;
+    return labels.empty() ? std::string_view() : labels[i];
   }
   void flush() {
     sink_(text_);

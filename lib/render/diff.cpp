@@ -51,11 +51,12 @@ std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
       list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
       break;
     case Axis::query:
-      list.push_back({"query", i, label_text(layer.tokens, i)});
+      list.push_back({"query", i, label_text(layer.tokens_of(layer.dims.batched ? at[0] : 0), i)});
       break;
     case Axis::key: // labels count every key, k and v the current ones
-      list.push_back(
-          {"key", i, label_text(layer.key_tokens, letter == Letter::S ? layer.dims.past + i : i)});
+      list.push_back({"key", i,
+                      label_text(layer.key_tokens_of(layer.dims.batched ? at[0] : 0),
+                                 letter == Letter::S ? layer.dims.past + i : i)});
       break;
     case Axis::head:
       list.push_back({"head", i, ""});

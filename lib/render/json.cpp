@@ -79,7 +79,8 @@ private:
             put("head", value.head, h);
             if (with_columns) {
               put("row", value.row, r);
-              if (!value.row.labels.empty()) json_.member("row_label", value.row.labels[r]);
+              if (const Side row = value.row.of_item(b); !row.labels.empty())
+                json_.member("row_label", row.labels[r]);
             }
             if (inside.dropped) put(with_columns ? "col" : "row", inside, 0);
             json_.key("values").list(std::span(number, inside.count()));

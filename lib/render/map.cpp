@@ -38,13 +38,22 @@ MapAxes axes_of(const Layer& layer, Stage stage, const Selection& selection) {
 
 std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_id, Stage stage,
                                   const Selection& selection, const Pool& pool) {
-  MapAxes axes = axes_of(layer, stage, selection);
+  Value value = make_value(layer, {}, stage, selection, {});
+  MapAxes axes{axis_of(value.row), axis_of(value.col)};
   const bool columns = layer.settings.columns;
   axes.rows.factor = columns ? pool.key_factor() : pool.query_factor();
   axes.cols.factor = columns ? pool.query_factor() : pool.key_factor();
   std::vector<MapPanel> panels;
-  for (PooledMap& map : pool.maps())
+  for (PooledMap& map : pool.maps()) {
+    if (!value.row.of_items.empty()) { // each item's own labels
+      const auto at =
+          std::find(value.batch.positions.begin(), value.batch.positions.end(), map.batch);
+      const auto b = static_cast<std::size_t>(at - value.batch.positions.begin());
+      axes.rows.labels = value.row.of_item(b).labels,
+      axes.cols.labels = value.col.of_item(b).labels;
+    }
     panels.push_back({layer_id, columns ? turned(map) : std::move(map), axes.rows, axes.cols});
+  }
   return panels;
 }
 

@@ -46,9 +46,8 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
     const auto number = [&](double value) {
       return s.finite == 0 ? std::string("–") : rounded(value, digits);
     };
-    std::vector<std::string> cells{std::string(info.name),  shape_text(row.shape),
-                                   std::string(info.value), number(s.min),
-                                   number(s.max),           number(s.mean())};
+    std::vector<std::string> cells{std::string(info.name), shape_text(row.shape), row.formula,
+                                   number(s.min),          number(s.max),         number(s.mean())};
     if (nan) cells.push_back(s.nan > 0 ? fmt::format("{}", s.nan) : "");
     if (infinite) cells.push_back(s.infinite > 0 ? fmt::format("{}", s.infinite) : "");
     grid.add(std::move(cells));

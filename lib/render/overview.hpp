@@ -12,6 +12,7 @@ struct OverviewRow {
   Shape shape;
   DType dtype = DType::f32;
   Summary summary;
+  std::string formula; ///< as the layer computes it
 };
 
 /// For eyes; counts of NaN and infinity only where there are some.

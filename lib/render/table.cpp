@@ -43,16 +43,16 @@ public:
     const std::size_t rows = value.row.count(), cols = value.col.count(),
                       heads = value.head.count();
     for (std::size_t b = 0; b < value.batch.count(); ++b) {
+      const Side row = value.row.of_item(b), col = value.col.of_item(b);
       // Of a row value such as row_max, the heads stand side by side.
       if (!value.col.exists() && value.head.exists()) {
         write_heading(value, b, std::nullopt);
-        write(value.numbers, format, {value.row, value.head, b * heads * rows, 1, rows});
+        write(value.numbers, format, {row, value.head, b * heads * rows, 1, rows});
         continue;
       }
       for (std::size_t h = 0; h < heads; ++h) {
         write_heading(value, b, h);
-        write(value.numbers, format,
-              {value.row, value.col, (b * heads + h) * rows * cols, cols, 1});
+        write(value.numbers, format, {row, col, (b * heads + h) * rows * cols, cols, 1});
       }
     }
     flush();
@@ -65,7 +65,8 @@ private:
     std::string rest;
     for (const Side* side : {&value.batch, &value.head, &value.row, &value.col})
       if (side->dropped) rest += fmt::format(" · {} {}", name_of(side->axis), place(*side, 0));
-    rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()), info.value);
+    rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()),
+                        value.formula.empty() ? info.value : std::string_view(value.formula));
     const std::string layer =
         options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
     text_ += options_.look.bold(layer + std::string(info.name)) + options_.look.dim(rest) + "\n";

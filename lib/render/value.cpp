@@ -1,24 +1,37 @@
 #include <mha/render/value.hpp>
 
+#include <mha/layer/formula.hpp>
+
 #include <algorithm>
 
 namespace mha::render {
 
 namespace {
 
-Side side_of(const Layer& layer, SelectedAxis axis) {
-  Side side{axis.axis, std::move(axis.pick.indices), axis.pick.drops_axis, {}};
+/// The labels of a side's positions in one batch item; empty: none.
+std::vector<std::string> labels_of(const Layer& layer, const Side& side, std::size_t count,
+                                   std::size_t batch) {
   const std::vector<std::string>* labels = nullptr;
-  if (axis.axis == Axis::query) labels = &layer.tokens;
+  if (side.axis == Axis::query) labels = &layer.tokens_of(batch);
   // The keys that a layer computes are the current ones: their labels follow those of the past.
-  if (axis.axis == Axis::key) labels = layer.key_tokens.empty() ? &layer.tokens : &layer.key_tokens;
-  if (!labels || labels->empty()) return side;
+  if (side.axis == Axis::key)
+    labels = layer.key_tokens.empty() ? &layer.tokens_of(batch) : &layer.key_tokens_of(batch);
+  if (!labels || labels->empty()) return {};
   const bool current_only =
-      axis.axis == Axis::key && axis.count == layer.dims.S && labels->size() == layer.dims.S_all;
+      side.axis == Axis::key && count == layer.dims.S && labels->size() == layer.dims.S_all;
   const std::size_t first = current_only ? layer.dims.past : 0;
+  std::vector<std::string> list;
   for (std::size_t position : side.positions)
-    side.labels.push_back(first + position < labels->size() ? (*labels)[first + position]
-                                                            : std::string());
+    list.push_back(first + position < labels->size() ? (*labels)[first + position] : std::string());
+  return list;
+}
+
+Side side_of(const Layer& layer, SelectedAxis axis, const std::vector<std::size_t>& batches) {
+  Side side{axis.axis, std::move(axis.pick.indices), axis.pick.drops_axis, {}};
+  side.labels = labels_of(layer, side, axis.count, batches.empty() ? 0 : batches[0]);
+  if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty())
+    for (std::size_t batch : batches)
+      side.of_items.push_back(labels_of(layer, side, axis.count, batch));
   return side;
 }
 
@@ -42,6 +55,12 @@ std::string_view name_of(Axis axis) {
   return "";
 }
 
+Side Side::of_item(std::size_t b) const {
+  Side side = *this;
+  if (b < of_items.size()) side.labels = of_items[b];
+  return side;
+}
+
 std::string Value::name(bool with_layer) const {
   const std::string_view plain = mha::name_of(stage);
   return with_layer ? fmt::format("layers.{}.{}", layer, plain) : std::string(plain);
@@ -52,10 +71,13 @@ Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Se
   Value value;
   value.layer = std::move(layer_id);
   value.stage = stage;
+  value.formula = formula_of(layer, stage);
   value.numbers = std::move(numbers);
   std::vector<Side> matrix;
+  std::vector<std::size_t> batches;
   for (SelectedAxis& axis : selected_axes(layer, stage, selection)) {
-    Side side = side_of(layer, std::move(axis));
+    Side side = side_of(layer, std::move(axis), batches);
+    if (side.axis == Axis::batch) batches = side.positions;
     if (side.axis == Axis::batch)
       value.batch = std::move(side);
     else if (side.axis == Axis::head || side.axis == Axis::kv_head)

@@ -14,10 +14,15 @@ struct Side {
   bool dropped = false;
   std::vector<std::string> labels; ///< of the positions, or empty
   bool absent = false;             ///< the stage does not have it
+  /// Labels of the positions for each position of the batch, where items are other texts; else
+  /// empty.
+  std::vector<std::vector<std::string>> of_items{};
 
   bool exists() const { return !absent; }
   /// Positions to run over: one where there is no such side.
   std::size_t count() const { return absent ? 1 : positions.size(); }
+  /// The same with the labels of one position of the batch.
+  Side of_item(std::size_t b) const;
 };
 
 /// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as
@@ -25,6 +30,7 @@ struct Side {
 struct Value {
   std::string layer; ///< "1" where the layer has a number, else ""
   Stage stage = Stage::x;
+  std::string formula; ///< as this layer computes it
   Tensor numbers;
   Side batch = absent(), head = absent(), row = absent(), col = absent();
 

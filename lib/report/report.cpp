@@ -1,6 +1,7 @@
 #include <mha/report/report.hpp>
 
 #include <mha/explain/explain.hpp>
+#include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/pool.hpp>
 #include <mha/observe/row_peaks.hpp>
@@ -247,8 +248,8 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.has_sinks = !layer.sinks.empty();
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;
-  report.tokens = layer.tokens;
-  report.keys = labels_of_keys(layer);
+  report.tokens = layer.tokens_of(request.batch);
+  report.keys = labels_of_keys(layer, request.batch);
   report.forms = forms_of(layer, available);
   return report;
 }
@@ -304,8 +305,8 @@ LayerReport report(const Layer& layer, const ReportRequest& asked) {
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
-         "{}",
-         available.none() ? std::string("no stages") : list_of(available));
+         "{}{}",
+         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
   const Dims& dims = layer.dims;
   if (dims.T == 0 || dims.S_all == 0)
     fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);

@@ -2,7 +2,7 @@
 // Everything that a page shows of a layer, gathered while the layer is computed.
 
 #include <mha/heads/measures.hpp>
-#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packing.hpp>
 
 #include <map>

@@ -41,9 +41,6 @@ std::string in_one_line(const std::string& message) {
 Error::Error(const std::string& message)
     : std::runtime_error(of_sensible_length(in_one_line(message))) {}
 
-namespace {
-
-/// Damerau's edit distance restricted to adjacent swaps: "haed" is one step from "head".
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -60,8 +57,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
-
-} // namespace
 
 std::string counted(std::size_t n, std::string_view plural) {
   if (n != 1) return fmt::format("{} {}", n, plural);

@@ -28,6 +28,9 @@ template <class... Args>
 /// "1 head", "2 heads", "1 query", "0 keys in all": a number of what is named in the plural.
 std::string counted(std::size_t n, std::string_view plural);
 
+/// Damerau's edit distance restricted to adjacent swaps: "haed" is one step from "head".
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
 /// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is
 /// close.
 std::string closest(std::string_view word, std::span<const std::string_view> candidates);

@@ -119,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       setting_from(data, settings);
     if (std::getenv("FUZZ_SHOW")) show(parts, settings); // to see what a find is made of
     labels.tokens.resize(data.ConsumeIntegralInRange<std::size_t>(0, 3), "word");
-    std::vector<std::string> notes;
+    std::vector<Note> notes;
     const Layer layer =
         make_layer(std::move(parts), std::move(settings),
                    data.ConsumeBool() ? std::optional(DType::f32) : std::nullopt, labels, &notes);

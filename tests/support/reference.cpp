@@ -228,7 +228,9 @@ std::map<std::string, Array> compute(const Layer& layer) {
         return max;
       }));
   // What the masks hide; where the computation starts behind them, what is given says it.
-  const Array hidden = masked(layer, each(*score, [](double, auto...) { return 0.0; }));
+  Array hidden = each(*score, [](double, auto...) { return 0.0; });
+  if (!layer.bias.empty()) hidden = biased(layer, hidden);
+  hidden = masked(layer, hidden);
   bool given_behind = false;
   for (const char* name : {"masked", "shifted", "exp", "row_sum"})
     given_behind = given_behind || layer.given.count(name) != 0;

@@ -116,7 +116,14 @@ void Translation::take_fused(std::string_view module, std::string_view order) {
 }
 
 void Translation::put(std::string_view canonical, Tensor tensor, std::string_view name) {
-  parts[std::string(canonical)] = {std::move(tensor), source_of(name)};
+  const Shape shape = group_.shape(name);
+  std::string source = source_of(name);
+  if (!shape.empty() && shape != tensor.shape())
+    source +=
+        Shape(shape.rbegin(), shape.rend()) == tensor.shape() ? ", transposed," : ", a part of it,";
+  mha::NamedTensor part{std::move(tensor), std::move(source)};
+  part.from = source_of(name);
+  parts[std::string(canonical)] = std::move(part);
 }
 
 Tensor Translation::read(std::string_view name) const {
@@ -192,7 +199,7 @@ void Translation::normalises(NormKind kind, std::initializer_list<std::string> m
 void Translation::expect_models(std::initializer_list<std::string_view> types) {
   const std::optional<std::string> type = group_.configured("model_type");
   if (type && !group_.is_model(types))
-    note(fmt::format("config.json says model_type '{}', which is not known here: its tensors are "
+    warn(fmt::format("config.json says model_type '{}', which is not known here: its tensors are "
                      "named as {}'s and read so",
                      *type, family_.title));
 }
@@ -211,9 +218,10 @@ void Translation::pass_over(std::initializer_list<std::string_view> names, std::
 void Translation::note_square(std::string_view canonical, std::string_view name,
                               std::string_view taken, std::string_view otherwise,
                               std::string_view choose) {
+  if (group_.configured("model_type")) return; // config.json says whose names these are
   const Shape shape = group_.shape(name);
   if (shape.size() == 2 && shape[0] == shape[1])
-    note(fmt::format("{} is square, {}: taken as {}, as {} names have it; --naming {} or "
+    warn(fmt::format("{} is square, {}: taken as {}, as {} names have it; --naming {} or "
                      "{}=FILE:TENSOR@{} reads it the other way",
                      source_of(name), to_string(shape), taken, family_.title, choose, canonical,
                      otherwise));

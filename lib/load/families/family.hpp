@@ -117,14 +117,16 @@ public:
                   std::initializer_list<std::string_view> eps_keys, double eps);
   void normalises_after() { norm.kind = NormKind::none; }
 
-  void note(std::string text) { notes.push_back(std::move(text)); }
+  void note(std::string text) { notes.emplace_back(std::move(text)); }
+  /// A doubt that the user must settle.
+  void warn(std::string text) { notes.push_back(warning(std::move(text))); }
   /// A note where config.json names a model that this family was not written for.
   void expect_models(std::initializer_list<std::string_view> types);
   /// Throws Error where one of the group's tensors belongs to a computation that is not supported.
   void refuse(std::initializer_list<std::string_view> names, std::string_view what) const;
   /// A note where a tensor is a buffer that looks like something else.
   void pass_over(std::initializer_list<std::string_view> names, std::string_view what);
-  /// A note on a square matrix, of which nothing but its names tells how it lies.
+  /// A warning about a square matrix, of which nothing but its names tells how it lies.
   void note_square(std::string_view canonical, std::string_view name, std::string_view taken,
                    std::string_view otherwise, std::string_view choose);
   /// What begins messages: "data/llama: model.layers.0.self_attn.q_proj.weight".
@@ -136,7 +138,7 @@ public:
   };
   NamedTensors parts;
   std::vector<FamilySetting> settings;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   InputNormalisation norm;
 
 private:

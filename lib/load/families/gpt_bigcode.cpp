@@ -22,12 +22,11 @@ void translate(const Group& group, Translation& to) {
   finish_gpt2(to);
   if (one_key) to.set("num_kv_heads", "1");
   set_gpt2_scale(to);
-  to.note(fmt::format(
-      "{} has GPT-2's name and lies (out, in), as {}: read as GPT-BigCode; --naming gpt2 or "
-      "nanogpt reads it otherwise",
-      to.source_of("c_attn.weight"),
-      group.is_model({"gpt_bigcode"}) ? "model_type gpt_bigcode has it"
-                                      : fmt::format("its shape {} says", to_string(s))));
+  if (group.is_model({"gpt_bigcode"})) return; // nothing is in doubt
+  to.warn(fmt::format(
+      "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; --naming "
+      "gpt2 or nanogpt reads it otherwise",
+      to.source_of("c_attn.weight"), to_string(s)));
 }
 
 } // namespace

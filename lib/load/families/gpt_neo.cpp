@@ -48,7 +48,7 @@ void translate(const Group& group, Translation& to) {
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> kind = layer ? kind_of(group, *layer) : std::nullopt;
   if (!kind)
-    to.note("config.json does not say whether this layer is local or global: taken as global; "
+    to.warn("config.json does not say whether this layer is local or global: taken as global; "
             "--window-left 255 makes it local, as these models are");
   if (kind && *kind == "local")
     to.set("window_left", fmt::format("{}", to.number({"window_size"}).value_or(256) - 1),

@@ -13,7 +13,7 @@ void set_heads(Translation& to) {
   if (to.set_from_config("num_heads", {"num_attention_heads"})) {
     const std::size_t heads = to.count("num_heads").value_or(0);
     if (!norms_heads(group) && width > 0 && heads * width != q[0] && !to.option("num_heads"))
-      to.note(
+      to.warn(
           fmt::format("config.json says head_dim {}, but {} is {}: the tensor wins, {} heads share "
                       "its {} rows",
                       width, to.source_of("q_proj.weight"), to_string(q), heads, q[0]));

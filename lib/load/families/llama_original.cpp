@@ -16,7 +16,7 @@ void translate(const Group& group, Translation& to) {
   to.set("causal", "true");
   set_rotary(to, {.style = "interleaved"});
   if (to.is_true({"use_scaled_rope"}))
-    to.note("use_scaled_rope: give --rope-scaling llama3 and its factors (--rope-factor …), which "
+    to.warn("use_scaled_rope: give --rope-scaling llama3 and its factors (--rope-factor …), which "
             "these files do not hold");
   set_window(to, every_layer);
   to.normalises(NormKind::rms, {group.parent() + "attention_norm"}, {"norm_eps"}, 1e-5);

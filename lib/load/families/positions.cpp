@@ -72,7 +72,7 @@ void set_rotary(Translation& to, const Rotary& rotary) {
           fmt::format("{}", std::floor(static_cast<double>(*width) * part.value_or(rotary.part))),
           part ? "config.json" : "");
     if (!part && rotary.part != 1)
-      to.note(fmt::format("config.json does not say how much of a head is rotated: {} of it, as is "
+      to.warn(fmt::format("config.json does not say how much of a head is rotated: {} of it, as is "
                           "usual; --rope-dims chooses",
                           rotary.part));
   }
@@ -105,7 +105,7 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise) {
   if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);
   if (!sliding)
-    to.note(
+    to.warn(
         fmt::format("some layers of this model see a window of {} keys, and no number says which "
                     "layer this is: all keys are seen; --window-left {} chooses",
                     window, window - 1));
@@ -116,7 +116,7 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise) {
 void set_rotary_of_gptj(Translation& to) {
   set_rotary(to, {.style = "interleaved"});
   if (!to.group().configured("rotary_dim"))
-    to.note("config.json does not say rotary_dim: all dimensions of a head are rotated; "
+    to.warn("config.json does not say rotary_dim: all dimensions of a head are rotated; "
             "--rope-dims chooses");
 }
 

@@ -24,7 +24,7 @@ void set_clip(const Group& group, Translation& to) {
   if (!group.within({"resblocks."})) return;
   if (!group.within({"visual."})) {
     to.set("causal", "true", "CLIP's text tower");
-    to.note(
+    to.warn(
         "resblocks outside of visual: CLIP's text tower, causal; --no-causal chooses otherwise");
   }
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {}, 1e-5);

@@ -36,7 +36,7 @@ void translate(const Group& group, Translation& to) {
     to.take("relative_bias", table);
     if (!group.has(table)) to.take_elsewhere("relative_bias", shared);
     if (const auto bias = to.parts.find("relative_bias"); bias == to.parts.end())
-      to.note(fmt::format("there is no {}: no relative position bias is added", shared));
+      to.warn(fmt::format("there is no {}: no relative position bias is added", shared));
     else if (!to.count("num_heads") && bias->second.tensor.rank() == 2)
       to.set("num_heads", std::to_string(bias->second.tensor.shape()[1]), std::string(table));
     to.set("relative_bidirectional", decoder ? "false" : "true");

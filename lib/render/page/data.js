@@ -145,7 +145,7 @@ async function loadHead(layer, head) {
 }
 
 /// Whether a key is masked for a query: the one rule of thumbnails, matrix and steps. Pooled cells
-/// were told by the same one (lib/observe/masked_keys.hpp).
+/// were told by the same one (lib/observe/hidden_keys.hpp).
 function isHidden(layer, hidden, query, key) {
   if (layer.visible) return key < layer.visible[2 * query] || key >= layer.visible[2 * query + 1];
   return hidden !== null && hidden.at(query, key) === 1;

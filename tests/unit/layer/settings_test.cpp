@@ -1,4 +1,5 @@
 #include <mha/layer/settings.hpp>
+#include <mha/layer/words.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -23,7 +24,8 @@ TEST_CASE("every setting reads back what it prints") {
     INFO(info.name);
     CHECK(names.insert(info.name).second);
     CHECK(mha::find_setting(info.name) == &info);
-    if (!info.alias.empty()) CHECK(mha::find_setting(info.alias) == &info);
+    for (std::string_view alias : mha::words_of(info.aliases))
+      CHECK(mha::find_setting(alias) == &info);
     if (info.name == "rope_offset") continue; // its default depends on the layer
     Settings settings;
     const std::string text = info.get(settings);

@@ -1,4 +1,4 @@
-#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/trace.hpp>

@@ -125,11 +125,11 @@ TEST_CASE("a result merely found is passed over where its inputs are there; a bo
   parts["X"] = counting({3, 4});
   parts["W_q"] = counting({4, 4}), parts["W_k"] = counting({4, 4}), parts["W_v"] = counting({4, 4});
   parts["weights"] = counting({2, 3, 3});
-  std::vector<std::string> notes;
+  std::vector<mha::Note> notes;
   const mha::Layer computed = mha::make_layer(parts, heads("2"), std::nullopt, {}, &notes);
   CHECK_FALSE(computed.has_given(Stage::weights));
   REQUIRE(notes.size() == 1);
-  CHECK_THAT(notes[0], Contains("weights"));
+  CHECK_THAT(notes[0].text, Contains("weights"));
 
   parts["weights"].bound = true;
   const mha::Layer patched = mha::make_layer(parts, heads("2"));

@@ -1,4 +1,4 @@
-#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/pool.hpp>
 #include <mha/observe/several.hpp>
 

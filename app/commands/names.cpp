@@ -1,0 +1,33 @@
+// names: the table of every tensor and setting that a layer may have.
+
+#include "commands/commands.hpp"
+#include "output.hpp"
+#include <mha/render/names.hpp>
+
+namespace mha::app {
+
+Run declare_names(Cli& cli) {
+  struct Names {
+    OutputOptions output;
+    Common common;
+  };
+  const auto names = std::make_shared<Names>();
+  cli.about("Every tensor that a layer may have: its name, shape and meaning, and what else it may "
+            "be called in files and bindings; then every setting. Names of checkpoints of model "
+            "families are recognised besides, as `info` shows.");
+  add_output(cli, names->output, {"table", "json", "markdown"}, "write to a file");
+  add_common(cli, names->common, false);
+  cli.example("names", "all names");
+  cli.example("names --format markdown", "the table of docs/formats.md");
+  return [names] {
+    const std::string& form = names->output.format;
+    TextFile file(names->output.path);
+    file.sink()(form == "json"       ? render::names_json()
+                : form == "markdown" ? render::names_markdown()
+                                     : render::names_table(look_of_output(names->common.color)));
+    file.finish();
+    return 0;
+  };
+}
+
+} // namespace mha::app

@@ -1,0 +1,106 @@
+#include "layer_notes.hpp"
+
+#include <mha/system/error.hpp>
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace mha::app {
+
+namespace {
+
+LayerNotes kept;
+Color kept_color = Color::automatic;
+
+bool is_digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+/// "12" of "decoder.12.cross".
+std::string number_in(const std::string& layer) {
+  const auto first = std::find_if(layer.begin(), layer.end(), is_digit);
+  return {first, std::find_if_not(first, layer.end(), is_digit)};
+}
+
+/// The layer's number, where it stands alone between other characters than digits, as {layer}.
+std::string without_number(const std::string& text, const std::string& number) {
+  if (number.empty()) return text;
+  std::string common = text;
+  for (std::size_t at = 0; (at = common.find(number, at)) != std::string::npos;) {
+    const std::size_t end = at + number.size();
+    const char before = at == 0 ? ' ' : common[at - 1],
+               after = end == common.size() ? ' ' : common[end];
+    const auto joins = [](char c) { return c == '.' || c == '/' || c == '_'; };
+    if (joins(before) && (joins(after) || after == ':')) {
+      common.replace(at, number.size(), "{layer}");
+      at += 7;
+    } else {
+      at = end;
+    }
+  }
+  return common;
+}
+
+/// "layers 0–3, 5" or "layer 2": runs of numbers, other names as they are.
+std::string list_of_layers(const std::vector<std::string>& layers) {
+  std::string text;
+  const auto number = [](const std::string& layer) {
+    return !layer.empty() && layer.size() < 10 && std::all_of(layer.begin(), layer.end(), is_digit)
+               ? std::stol(layer)
+               : -2L;
+  };
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t last = i;
+    while (last + 1 < layers.size() && number(layers[last]) >= 0 &&
+           number(layers[last + 1]) == number(layers[last]) + 1)
+      ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", layers[i]);
+    if (last > i) text += fmt::format("{}{}", last > i + 1 ? "–" : ", ", layers[last]);
+    i = last + 1;
+  }
+  return fmt::format("layer{} {}", layers.size() == 1 ? "" : "s", text);
+}
+
+} // namespace
+
+void LayerNotes::add(const std::vector<Note>& notes, const std::string& layer) {
+  const std::string number = number_in(layer);
+  for (const Note& note : notes) {
+    std::string common = without_number(note.text, number);
+    const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) {
+      return one.common == common && one.first.severity == note.severity;
+    });
+    if (group == groups_.end())
+      groups_.push_back({note, std::move(common), {layer}});
+    else if (group->layers.back() != layer)
+      group->layers.push_back(layer);
+  }
+}
+
+std::vector<Note> LayerNotes::take() {
+  std::vector<Note> notes;
+  for (const Group& group : groups_)
+    notes.emplace_back(fmt::format("{}: {}", list_of_layers(group.layers),
+                                   group.layers.size() == 1 ? group.first.text : group.common),
+                       group.first.severity);
+  groups_.clear();
+  return notes;
+}
+
+void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color color) {
+  kept.add(notes, layer);
+  kept_color = color;
+}
+
+void print_kept_notes() {
+  for (const Note& note : kept.take()) print_note(note.text, kept_color, note.severity);
+}
+
+void require_no_warning(const std::vector<Note>& notes) {
+  for (const Note& note : notes)
+    if (note.is_warning()) fail("{} (an error by --strict)", note.text);
+}
+
+} // namespace mha::app

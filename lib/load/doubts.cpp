@@ -1,0 +1,143 @@
+#include <mha/load/doubts.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/layer/spelling.hpp>
+#include <mha/layer/stage.hpp>
+#include <mha/load/model_state.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+namespace mha {
+
+namespace {
+
+/// How a binding of one of a file's tensors is typed.
+std::string binding(const std::string& name, const Stranger& stranger, const std::string& axes) {
+  return fmt::format("{}={}:{}{}", name, io::shown(stranger.file), io::shown(stranger.name), axes);
+}
+
+/// An unknown name with what it may have been meant to be; whether there is such a guess.
+std::pair<std::string, bool> guess(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+  for (const StageInfo& info : stages()) names.push_back(info.name);
+  std::string hint;
+  for (Stage stage : readings_of(name))
+    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
+  if (!hint.empty())
+    return {fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
+                        name),
+            true};
+  if (const std::optional<Misspelt> meant = misspelt(name))
+    return {fmt::format("{} (is it {}?)", name, meant->meant), true};
+  if (const std::string meant = closest(name, names); !meant.empty())
+    return {fmt::format("{} (is it {}?)", name, meant), true};
+  return {name, false};
+}
+
+/// Whether the part that a name means is there in another way.
+bool is_there(const std::string& meant, const NamedTensors& parts) {
+  const auto has = [&](const std::string& name) { return parts.count(name) > 0; };
+  if (has(meant)) return true;
+  const std::string role =
+      meant.size() == 3 && (meant[0] == 'W' || meant[0] == 'b' || meant[0] == 'X') ? meant.substr(2)
+      : meant == "X"                                                               ? "q"
+                                                                                   : "";
+  if (role == "q" || role == "k" || role == "v") {
+    const std::string packed(1,
+                             static_cast<char>(std::toupper(static_cast<unsigned char>(role[0]))));
+    if (meant[0] == 'X') return has("X") || has(role) || has(packed);
+    return has(meant[0] == 'W' ? "W_qkv" : "b_qkv") || has(role) || has(packed);
+  }
+  return false;
+}
+
+/// Whether something behind the projections is given, so that none is needed.
+bool starts_late(const NamedTensors& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+    if (find_tensor_name(part.first)) return false;
+    const std::optional<Stage> stage = find_stage(part.first);
+    return stage && *stage >= Stage::scores;
+  });
+}
+
+} // namespace
+
+void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors& parts,
+                     bool refuses, std::vector<Note>& notes) {
+  std::map<std::string, std::pair<std::string, bool>> passed_over; // by file
+  for (const Stranger& stranger : strangers) {
+    if (const std::optional<Misspelt> meant = misspelt(stranger.name);
+        refuses && meant && !is_there(meant->meant, parts))
+      fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
+           meant->why, binding(meant->meant, stranger, meant->axes), names_hint);
+    auto& [text, doubtful] = passed_over[stranger.file];
+    const auto [name, guessed] = guess(stranger.name);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+    doubtful = doubtful || guessed;
+  }
+  for (const auto& [file, said] : passed_over)
+    notes.emplace_back(fmt::format("{}: passed over, no tensor of a layer: {}{}", file, said.first,
+                                   said.second ? names_hint : ""),
+                       said.second ? Severity::warning : Severity::note);
+}
+
+void require_no_other_projection(const std::vector<Stranger>& strangers,
+                                 const NamedTensors& parts) {
+  const auto X = parts.find("X");
+  if (X == parts.end() || X->second.tensor.rank() == 0 || parts.count("W_qkv") ||
+      starts_late(parts))
+    return;
+  const std::size_t width = X->second.tensor.shape().back();
+  const auto is_sibling = [&](const Stranger& stranger) {
+    bool any = false;
+    for (const char* name : {"W_q", "W_k", "W_v"})
+      if (const auto part = parts.find(name); part != parts.end()) {
+        any = true;
+        if (part->second.tensor.shape() == stranger.shape) return true;
+      }
+    const char first =
+        static_cast<char>(std::tolower(static_cast<unsigned char>(stranger.name[0])));
+    return !any && first == 'w' && stranger.shape == Shape{width, width};
+  };
+  for (const auto& [name, stage, packed] :
+       {std::tuple("W_q", "q", "Q"), {"W_k", "k", "K"}, {"W_v", "v", "V"}}) {
+    if (parts.count(name) || parts.count(stage) || parts.count(packed)) continue;
+    for (const Stranger& stranger : strangers)
+      if (!stranger.name.empty() && is_sibling(stranger))
+        fail("{}: there is no {}, and {} {} could be it: say {}, or leave it out of the file and "
+             "{} is the identity{}",
+             io::shown(stranger.file), name, io::shown(stranger.name), to_string(stranger.shape),
+             binding(name, stranger, ""), name, names_hint);
+  }
+}
+
+std::string inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
+                         std::size_t width) {
+  constexpr std::size_t most = 3;
+  std::vector<std::string> own, others;
+  for (const io::Contents* file : files)
+    for (const io::Entry& entry : file->tensors) {
+      const Shape& shape = entry.shape;
+      if (shape.size() < 2 || shape.size() > 3 || !is_floating(entry.dtype)) continue;
+      if (shape.back() != width) continue;
+      if (!canonical_name(entry.name, false).empty()) continue; // it is something else
+      const std::optional<std::size_t> number = naming::layer_number(entry.name);
+      (number && std::to_string(*number) == id ? own : others)
+          .push_back(fmt::format("X={}:{} {}", io::shown(file->name), io::shown(entry.name),
+                                 to_string(shape)));
+    }
+  if (own.empty()) own.swap(others);
+  const std::string what = fmt::format("; X, (T, {}), is the input", width);
+  if (own.empty()) return fmt::format("{}: give X=FILE:TENSOR", what);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, own.size()); ++i)
+    text += fmt::format("{}{}", text.empty() ? "" : " or ", own[i]);
+  if (own.size() > most) text += " or …";
+  return fmt::format("{}: {} could be it", what, text);
+}
+
+} // namespace mha

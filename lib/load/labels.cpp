@@ -1,0 +1,87 @@
+#include <mha/load/labels.hpp>
+
+namespace mha {
+
+namespace {
+
+using List = std::vector<std::string>;
+
+void require_count(const List& list, const std::string& source, std::size_t n,
+                   std::string_view what) {
+  if (!list.empty() && n != 0 && list.size() != n)
+    fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"), counted(n, what));
+}
+
+/// One list a batch item, each as long as the longest may be.
+void require_items(std::vector<List>& lists, const std::string& source, const Dims& d,
+                   std::size_t n, std::string_view what) {
+  if (lists.empty()) return;
+  if (lists.size() != d.B)
+    fail("{}: {} of labels, but the layer has {}", source, counted(lists.size(), "lists"),
+         counted(d.B, "batch items"));
+  for (std::size_t b = 0; b < lists.size(); ++b) {
+    if (n != 0 && lists[b].size() > n)
+      fail("{}: {} of batch item {}, but the layer has {}", source,
+           counted(lists[b].size(), "labels"), b, counted(n, what));
+    lists[b].resize(n);
+  }
+}
+
+/// The labels of the current keys, with those of the others around them.
+List of_all_keys(const List& current, const Dims& d) {
+  List all;
+  for (std::size_t j = 0; j < d.past; ++j) all.push_back(fmt::format("[past {}]", j));
+  all.insert(all.end(), current.begin(), current.end());
+  all.insert(all.end(), d.extra, "[extra]");
+  all.insert(all.end(), d.zero, "[zero]");
+  return all;
+}
+
+void note_one_text(const List& list, const std::string& source, const Dims& d,
+                   std::vector<Note>& notes) {
+  if (!list.empty() && d.batched && d.B > 1)
+    notes.push_back(warning(fmt::format(
+        "{}: the labels of one text are used for all {} batch items; a list of each item's is "
+        "[[\"the\", …], [\"a\", …]]",
+        source, d.B)));
+}
+
+} // namespace
+
+void Labels::take(std::string_view name, io::LabelLists lists, std::string source) {
+  const bool queries = name == "tokens";
+  (queries ? tokens : key_tokens) = std::move(lists.one);
+  (queries ? item_tokens : item_key_tokens) = std::move(lists.items);
+  (queries ? tokens_source : key_tokens_source) = std::move(source);
+}
+
+void take_labels(Labels labels, Layer& layer, std::vector<Note>& notes) {
+  const Dims& d = layer.dims;
+  const bool self = layer.X_k.empty() && d.T == d.S;
+  if (labels.key_tokens.empty() && labels.item_key_tokens.empty() && self) {
+    labels.key_tokens = labels.tokens, labels.item_key_tokens = labels.item_tokens;
+    labels.key_tokens_source = labels.tokens_source;
+  } else {
+    note_one_text(labels.key_tokens, labels.key_tokens_source, d, notes);
+  }
+  note_one_text(labels.tokens, labels.tokens_source, d, notes);
+  require_count(labels.tokens, labels.tokens_source, d.T, "queries");
+  require_items(labels.item_tokens, labels.tokens_source, d, d.T, "queries");
+  layer.tokens = std::move(labels.tokens);
+  layer.item_tokens = std::move(labels.item_tokens);
+  if (!layer.item_tokens.empty()) layer.tokens = layer.item_tokens[0];
+
+  if (!labels.key_tokens.empty()) {
+    if (labels.key_tokens.size() != d.S_all) {
+      require_count(labels.key_tokens, labels.key_tokens_source, d.S, "keys");
+      labels.key_tokens = of_all_keys(labels.key_tokens, d);
+    }
+    layer.key_tokens = std::move(labels.key_tokens);
+  }
+  require_items(labels.item_key_tokens, labels.key_tokens_source, d, d.S, "keys");
+  for (const List& list : labels.item_key_tokens)
+    layer.item_key_tokens.push_back(of_all_keys(list, d));
+  if (!layer.item_key_tokens.empty()) layer.key_tokens = layer.item_key_tokens[0];
+}
+
+} // namespace mha

@@ -1,0 +1,81 @@
+// One tensor for several layers: only where nothing says that layers have their own.
+
+#include <mha/load/model_state.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/layer/apply_axes.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/layer/words.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// What layers of one model share: masks, lengths, labels, positions, the encoder's output.
+constexpr std::string_view shared_by_layers =
+    "mask block_mask key_padding_mask attention_mask kv_lengths positions relative_bias bias X_kv";
+
+bool varies(const std::string& name) {
+  return !name.empty() && !has_word(shared_by_layers, name);
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& name,
+                         const std::string& layers, const std::string& cure) {
+  fail("{}: the same {} for {}, each of which has its own: {}, or give --same-x if it is meant for "
+       "all of them",
+       where, name, layers, cure);
+}
+
+} // namespace
+
+std::string Model::State::stack_of_maps() const {
+  const auto hint = [](const std::string& name, const Shape& shape, const std::string& file) {
+    const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
+    if (!is_map || shape.size() != 4 || shape[0] < 2) return std::string();
+    return fmt::format("; if the first axis of {} {} is the layer, say {}={}@LHTS", name,
+                       to_string(shape), name, file);
+  };
+  for (const io::Source& binding : bindings)
+    if (const std::string name = canonical_name(binding.name, false);
+        binding.axes.empty() && !name.empty() && !io::mentions_layer(binding))
+      if (std::string text = hint(name, io::bound_entry(binding).shape, "FILE"); !text.empty())
+        return text;
+  for (const io::Contents* file : others())
+    for (const io::Entry& entry : file->tensors)
+      if (std::string text =
+              hint(canonical_name(entry.name, false), entry.shape,
+                   fmt::format("{}:{}", io::shown(file->name), io::shown(entry.name)));
+          !text.empty())
+        return text;
+  return "";
+}
+
+void Model::State::require_varying() const {
+  if (chosen.size() < 2 || request.same_x) return;
+  const std::string layers = fmt::format("{} layers ({}, {}{})", chosen.size(), chosen[0],
+                                         chosen.size() > 2 ? "…, " : "", chosen.back());
+  for (const io::Source& binding : bindings) {
+    if (io::mentions_layer(binding) || !label_name(binding.name).empty()) continue;
+    const std::string name = canonical_name(binding.name, false);
+    if (!varies(name) || binding.axes.find('L') != std::string::npos) continue;
+    if (!binding.raw_shape && layers_of(name, io::bound_entry(binding).shape, binding.axes) > 0)
+      continue;
+    refuse(
+        binding.text, name, layers,
+        fmt::format("write {{layer}} for its number ({}=FILE:layers.{{layer}}), or name its axis L "
+                    "({}=FILE@L…)",
+                    binding.name, binding.name));
+  }
+  for (const io::Contents* file : others())
+    for (const io::Entry& entry : file->tensors) {
+      if (naming::layer_number(entry.name) || !label_name(entry.name).empty()) continue;
+      const std::string name = canonical_name(entry.name, false);
+      if (!varies(name) || layers_of(name, entry.shape, "") > 0) continue;
+      refuse(fmt::format("{}: {}", file->name, entry.name), name, layers,
+             fmt::format("call it layers.0.{0}, layers.1.{0} …", entry.name));
+    }
+}
+
+} // namespace mha

@@ -1,0 +1,166 @@
+#include <mha/observe/overflow.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/observe/masked_keys.hpp>
+#include <mha/observe/share_bytes.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+template <class T> bool all_finite(const Tensor& tensor) {
+  const auto values = tensor.as<T>();
+  return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
+}
+
+bool is_finite(const Layer& layer, const Tensor& tensor) {
+  if (tensor.empty()) return true;
+  return layer.dtype == DType::f64 ? all_finite<double>(tensor) : all_finite<float>(tensor);
+}
+
+/// Whether everything that the numbers before the masks are made of is finite.
+bool inputs_are_finite(const Layer& layer) {
+  for (const Tensor* tensor :
+       {&layer.X,         &layer.X_k,           &layer.X_v,           &layer.W_q,
+        &layer.W_k,       &layer.W_v,           &layer.W_o,           &layer.b_q,
+        &layer.b_k,       &layer.b_v,           &layer.b_o,           &layer.norm_weight,
+        &layer.norm_bias, &layer.q_norm_weight, &layer.k_norm_weight, &layer.k_past,
+        &layer.v_past,    &layer.k_extra,       &layer.v_extra,       &layer.relative_bias,
+        &layer.sinks})
+    if (!is_finite(layer, *tensor)) return false;
+  return true;
+}
+
+/// The numbers of a stage at one query that no mask made what they are.
+struct Strange {
+  std::size_t count = 0, first = 0;
+  double value = 0;
+};
+Strange strange_in(const Tensor& values, const std::vector<std::uint8_t>* masked) {
+  Strange strange;
+  for (std::size_t i = 0; i < values.count(); ++i) {
+    if (masked && (*masked)[i] != 0) continue;
+    const double value = value_at(values, i);
+    if (std::isfinite(value)) continue;
+    if (strange.count++ == 0) strange.first = i, strange.value = value;
+  }
+  return strange;
+}
+
+std::string number_text(double value) {
+  return std::isnan(value) ? "NaN" : value < 0 ? "−inf" : "inf";
+}
+
+} // namespace
+
+std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std::size_t head,
+                                      std::size_t query) {
+  const StageSet available = available_stages(layer);
+  std::vector<Stage> list;
+  for (const StageInfo& info : stages())
+    if (contains(available, info.stage) && info.kind != Kind::head_result)
+      list.push_back(info.stage);
+  Selection selection;
+  selection.query = IndexList(std::to_string(query), "--query");
+  if (layer.dims.H > 0) selection.head = IndexList(std::to_string(head), "--head");
+  if (layer.dims.batched) selection.batch = IndexList(std::to_string(batch), "--batch");
+  const Trace kept = trace(layer, list, selection, 1);
+
+  const std::vector<std::uint8_t> masked = masked_keys(layer, batch, head, query);
+  const bool all_masked = std::find(masked.begin(), masked.end(), 0) == masked.end();
+  for (Stage stage : list) {
+    const StageInfo& info = info_of(stage);
+    if (all_masked && info.kind == Kind::row) continue;
+    const bool after_masks = info.kind == Kind::map;
+    const Strange strange = strange_in(kept.value(stage), after_masks ? &masked : nullptr);
+    if (strange.count == 0) continue;
+    if (layer.has_given(stage) || !inputs_are_finite(layer)) return std::nullopt;
+    return Overflow{stage, batch, head, query, strange.count, strange.first, strange.value};
+  }
+  return std::nullopt;
+}
+
+std::string overflow_text(const Layer& layer, const Overflow& found) {
+  const bool f32 = layer.dtype == DType::f32;
+  const StageInfo& info = info_of(found.stage);
+  std::string place;
+  if (layer.dims.batched) place += fmt::format("batch {}, ", found.batch);
+  const bool has_head = info.letters.size() == 3 || info.kind != Kind::token;
+  if (has_head) place += fmt::format("head {}, ", found.head);
+  place += fmt::format("query {}", found.query);
+  std::string what = fmt::format("{} of {} {} {}", found.count, info.name,
+                                 found.count == 1 ? "is" : "are", number_text(found.value));
+  if (info.kind == Kind::map) what += fmt::format(", the first at key {}", found.first);
+  const bool naive = layer.settings.softmax == Softmax::naive && found.stage >= Stage::exp;
+  return fmt::format(
+      "overflow: {} ({}): {} ends at {}; {}", what, place, name_of(layer.dtype),
+      f32 ? "3.4e38" : "1.8e308",
+      naive ? "--softmax stable subtracts the row's maximum"
+      : f32 ? "--dtype f64 computes it, or make the input, the weights or --scale smaller"
+            : "make the input, the weights or --scale smaller");
+}
+
+OverflowWatch::OverflowWatch(const Layer& layer) : batched_(layer.dims.batched) {
+  if (!layer.has_given(Stage::weights) && contains(available_stages(layer), Stage::row_sum))
+    wants_.set(index_of(Stage::row_sum));
+}
+
+void OverflowWatch::observe(const Block& block) {
+  std::size_t rows = 0;
+  Row first{};
+  for (std::size_t i = 0; i < block.values.shape[1]; ++i) {
+    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
+    const double sum =
+        block.values.dtype == DType::f64
+            ? reinterpret_cast<const double*>(block.values.data)[at]
+            : static_cast<double>(reinterpret_cast<const float*>(block.values.data)[at]);
+    if (std::isfinite(sum)) continue;
+    if (rows++ == 0) first = {block.batch, block.head, block.token + i};
+  }
+  if (rows > 0) add(rows, first);
+}
+
+void OverflowWatch::add(std::size_t rows, const Row& first) {
+  const std::lock_guard lock(mutex_);
+  rows_ += rows;
+  if (!first_ || first < *first_) first_ = first;
+}
+
+std::string OverflowWatch::packed(const Layer&, const Plan&) const {
+  ShareWriter bytes;
+  bytes.add(rows_);
+  bytes.add(first_.value_or(Row{}));
+  return bytes.take();
+}
+
+void OverflowWatch::unpack(const Layer&, const Plan&, std::string_view bytes) {
+  ShareReader reader(bytes);
+  const auto rows = reader.take<std::size_t>();
+  const auto first = reader.take<Row>();
+  reader.end();
+  if (rows > 0) add(rows, first);
+}
+
+std::string OverflowWatch::told_without_layer() const {
+  if (!first_) return "";
+  return fmt::format("{} of exponentials {} no finite sum: a number before overflowed, or was not "
+                     "finite; `explain {}--head {} --query {}` says which",
+                     counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
+                     batched_ ? fmt::format("--batch {} ", first_->batch) : "", first_->head,
+                     first_->query);
+}
+
+std::string OverflowWatch::told(const Layer& layer) const {
+  if (!first_) return "";
+  const std::optional<Overflow> found =
+      find_overflow(layer, first_->batch, first_->head, first_->query);
+  if (!found) return "";
+  return overflow_text(layer, *found) +
+         (rows_ > 1 ? fmt::format("; so are {} more rows", rows_ - 1) : "");
+}
+
+} // namespace mha

@@ -1,0 +1,102 @@
+#include <mha/render/names.hpp>
+
+#include <mha/layer/names.hpp>
+#include <mha/layer/settings.hpp>
+#include <mha/layer/words.hpp>
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
+
+#include <vector>
+
+namespace mha::render {
+
+namespace {
+
+struct Row {
+  std::string_view name, shape, text, axes, aliases;
+};
+
+/// The tensors, and the labels, which are text.
+std::vector<Row> rows() {
+  std::vector<Row> list;
+  for (const TensorInfo& info : tensor_names())
+    list.push_back({info.name, info.shape, info.text, info.axes, info.aliases});
+  list.push_back({"tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
+  list.push_back({"key_tokens", "S", "labels of the keys, where they differ", "S", ""});
+  return list;
+}
+
+constexpr std::string_view letters =
+    "B batch · T queries · S keys · P past keys · H query heads · H_kv key/value heads · d_in, "
+    "d_model widths of the inputs · d_k, d_v widths of one head";
+constexpr std::string_view rules =
+    "Small and capital letters, `_`, `-` and `.` are seen through where no other name differs by "
+    "them (WQ, Mask, keyPaddingMask); X, Q, K, V and q, k, v are told apart. Every stage may be "
+    "given, too: `mha-inspect stages` lists them.";
+
+std::string spaced(std::string_view words, std::string_view quote) {
+  std::string text;
+  for (std::string_view word : words_of(words))
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", quote, word, quote);
+  return text;
+}
+
+std::string json_words(std::string_view words) {
+  std::string list;
+  for (std::string_view word : words_of(words))
+    list += (list.empty() ? "" : ", ") + json_quoted(word);
+  return "[" + list + "]";
+}
+
+} // namespace
+
+std::string names_table(const Look& look) {
+  Grid tensors({{"tensor"}, {"shape"}, {"meaning", false, true, false, true}});
+  Grid settings({{"setting"}, {"values"}, {"meaning", false, true, false, true}});
+  Grid aliases({{""}, {"", false, true, false, true}});
+  const auto alias = [&](std::string_view name, std::string_view others) {
+    if (!others.empty()) aliases.add({std::string(name), std::string(others)});
+  };
+  for (const Row& row : rows()) {
+    tensors.add({std::string(row.name), std::string(row.shape), std::string(row.text)});
+    alias(row.name, row.aliases);
+  }
+  for (const SettingInfo& info : settings_table()) {
+    const bool boolean = info.kind == SettingKind::boolean;
+    settings.add({std::string(info.name), std::string(boolean ? "true|false" : info.values),
+                  std::string(info.text)});
+    alias(info.name, info.aliases);
+  }
+  std::string out = tensors.text(look) + "\n";
+  for (const std::string& line : wrapped(letters, look.width)) out += look.dim(line) + "\n";
+  out += "\n" + settings.text(look) + "\n" + look.bold("also called") + "\n" +
+         aliases.text(look, 2) + "\n";
+  for (const std::string& line : wrapped(rules, look.width)) out += line + "\n";
+  return out;
+}
+
+std::string names_json() {
+  std::string tensors, settings;
+  for (const Row& row : rows())
+    tensors += fmt::format(
+        "{}    {{\"name\": {}, \"shape\": {}, \"text\": {}, \"axes\": {}, \"aliases\": {}}}",
+        tensors.empty() ? "" : ",\n", json_quoted(row.name), json_quoted(row.shape),
+        json_quoted(row.text), json_quoted(row.axes), json_words(row.aliases));
+  for (const SettingInfo& info : settings_table())
+    settings +=
+        fmt::format("{}    {{\"name\": {}, \"values\": {}, \"text\": {}, \"aliases\": {}}}",
+                    settings.empty() ? "" : ",\n", json_quoted(info.name), json_quoted(info.values),
+                    json_quoted(info.text), json_words(info.aliases));
+  return "{\n  \"tensors\": [\n" + tensors + "\n  ],\n  \"settings\": [\n" + settings +
+         "\n  ]\n}\n";
+}
+
+std::string names_markdown() {
+  std::string out = "| name | shape | meaning | also called |\n|---|---|---|---|\n";
+  for (const Row& row : rows())
+    out += fmt::format("| `{}` | {} | {} | {} |\n", row.name, row.shape, row.text,
+                       row.aliases.empty() ? "–" : spaced(row.aliases, "`"));
+  return out;
+}
+
+} // namespace mha::render
