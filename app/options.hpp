@@ -12,6 +12,9 @@ namespace mha::app {
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
 /// Long: declared after a command's own options, before add_common().
 void add_layer(Cli& cli, Request& request, bool required = true);
+/// The text that a whole model's layers are computed for: part of add_layer().
+/// `numbers`: with --ids.
+void add_text(Cli& cli, Request& request, bool numbers = true);
 /// What a SOURCE can be, for help.
 extern const char* const sources_help;
 
@@ -43,7 +46,9 @@ void add_common(Cli& cli, Common& common, bool computes = true);
 
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
 /// error (none with --quiet; with --strict the first one is an error), its time to read_s.
-LoadedLayer load_layer(const Model& model, const std::string& id, Common& common);
+/// `outline`: see Model::outline.
+LoadedLayer load_layer(const Model& model, const std::string& id, Common& common,
+                       bool outline = false);
 /// The line of --timings, if asked for.
 void report_timings(const Common& common);
 

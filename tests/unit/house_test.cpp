@@ -129,7 +129,11 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"files", {"system", "tensor"}},
     {"formats", {"system", "tensor", "files"}},
     {"load", {"system", "tensor", "layer", "files", "formats", "load/families"}},
+    {"load/tokenizers", {"system", "files", "formats"}},
     {"load/families", {"system", "tensor", "layer", "files", "load"}},
+    {"model",
+     {"system", "tensor", "layer", "schedule", "forward", "files", "formats", "load",
+      "load/families", "load/tokenizers", "observe"}},
     {"observe", {"system", "tensor", "layer", "schedule", "forward", "kernels", "files"}},
     {"ranks", {"system", "layer", "schedule", "forward", "files", "formats", "observe"}},
     {"bench", {"system", "tensor", "layer", "schedule", "forward", "kernels", "observe", "ranks"}},
@@ -146,7 +150,7 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"report", {"system", "tensor", "layer", "observe", "heads", "explain"}},
     {"render",
      {"system", "tensor", "layer", "schedule", "observe", "bench", "heads", "compare", "diagnose",
-      "diagnose/hypotheses", "explain", "lint", "report"}},
+      "diagnose/hypotheses", "explain", "lint", "report", "model"}},
 };
 
 } // namespace
