@@ -199,7 +199,7 @@ public:
     if (name.empty()) return "";
     for (std::string at = model_;; at = parent(at)) {
       const std::string whole = at + std::string(name);
-      if (find(whole + ".weight") || find(whole)) return whole;
+      if (find(whole + ".weight") || find(whole + ".gamma") || find(whole)) return whole;
       if (at.empty()) return "";
     }
   }

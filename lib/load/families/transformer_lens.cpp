@@ -24,6 +24,13 @@ void set_rotary_table(const Group& group, Translation& to) {
             "chooses");
 }
 
+/// Newer files hold no tables: the config says it all.
+void set_rotary_config(Translation& to) {
+  to.set("rope", to.is_true({"rotary_adjacent_pairs"}) ? "interleaved" : "half", "config.json");
+  to.set_from_config("rope_dims", {"rotary_dim"});
+  to.set_from_config("rope_base", {"rotary_base"});
+}
+
 void translate(const Group& group, Translation& to) {
   for (const auto& [canonical, name] : {std::pair("q", "Q"), {"k", "K"}, {"v", "V"}, {"o", "O"}})
     for (const char* grouped : {"", "_"}) {
@@ -47,7 +54,10 @@ void translate(const Group& group, Translation& to) {
            by_layer ? "config.json: scale_attn_by_inverse_layer_idx" : "config.json: attn_scale");
   if (const auto cap = to.number({"attn_scores_soft_cap"}); cap && *cap > 0)
     to.set("softcap", fmt::format("{}", *cap), "config.json");
-  set_rotary_table(group, to);
+  if (group.has("rotary_sin"))
+    set_rotary_table(group, to);
+  else if (group.configured("positional_embedding_type") == "rotary")
+    set_rotary_config(to);
 
   // ln1 has w and b; folded into the weights it has neither, and still divides.
   const std::string norm = group.parent() + "ln1";
@@ -57,8 +67,8 @@ void translate(const Group& group, Translation& to) {
     to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
-  if (const auto said = group.config->find("normalization_type");
-      said != group.config->end() && said->second == "null" && !to.norm.weight)
+  // A config of HookedTransformer without the type has no norm.
+  if (type.empty() && !to.norm.weight && group.configured({"d_head", "n_ctx"}))
     to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");
