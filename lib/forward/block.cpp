@@ -3,8 +3,9 @@
 #include <mha/forward/feed_forward.hpp>
 #include <mha/forward/head.hpp>
 #include <mha/kernels/rows.hpp>
+#include <mha/schedule/memory.hpp>
 #include <mha/schedule/stream.hpp>
-#include <mha/schedule/token_stages.hpp>
+#include <mha/schedule/tiles.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>

@@ -38,9 +38,9 @@ std::string_view activation_names();
 
 /// y = x W + b, its weight as a checkpoint stores it: in the file's precision, mapped. Read where
 /// it is multiplied with.
-struct Linear {
+struct LinearMap {
   Tensor W;            ///< (in, out), or (out, in)
-  bool out_in = false; ///< W is (out, in), as torch.nn.Linear has it
+  bool out_in = false; ///< W is (out, in), as torch.nn.LinearMap has it
   Tensor b;            ///< out; empty: zero
 
   bool there() const { return !W.empty(); }
@@ -60,7 +60,7 @@ struct Norm {
 
 /// mlp_out = act(x W_in + b_in) W_out + b_out; a gated one multiplies by x W_up + b_up.
 struct FeedForward {
-  Linear in, up, out;
+  LinearMap in, up, out;
   Activation activation = Activation::gelu;
   Tensor product_bias; ///< added to a gated one's product (TransformerLens)
   Norm inner;          ///< of what `out` multiplies (solu_ln)
@@ -99,10 +99,10 @@ struct Embedding {
 
 /// What turns the last layer's stream into logits.
 struct ModelHead {
-  Linear dense; ///< a masked model's: then the activation and the norm
+  LinearMap dense; ///< a masked model's: then the activation and the norm
   Activation activation = Activation::identity;
   Norm norm;
-  Linear decoder; ///< d_model to vocabulary
+  LinearMap decoder; ///< d_model to vocabulary
   double scale = 1;
   double softcap = 0; ///< 0 = none
 

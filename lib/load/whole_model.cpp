@@ -106,11 +106,11 @@ public:
     return take(whole, {has_endings(whole) ? ".weight" : "", ".weight"}, 2, needed);
   }
 
-  Linear linear(const std::string& name, std::size_t in, std::size_t out = 0) const {
+  LinearMap linear(const std::string& name, std::size_t in, std::size_t out = 0) const {
     return linear(name, in, out, !record_.in_out);
   }
-  Linear linear(const std::string& name, std::size_t in, std::size_t out, bool out_in) const {
-    Linear linear;
+  LinearMap linear(const std::string& name, std::size_t in, std::size_t out, bool out_in) const {
+    LinearMap linear;
     linear.out_in = out_in;
     const bool bare = !has_endings(name); // "mlp.W_in" and "mlp.b_in"
     linear.W = take(name, {bare ? "" : ".weight"}, 2, true);
@@ -171,7 +171,7 @@ public:
     refuse_experts();
     mlp.activation = activation();
     if (!record_.mlp_gate_up.empty()) {
-      const Linear both = linear(block_ + std::string(record_.mlp_gate_up), width);
+      const LinearMap both = linear(block_ + std::string(record_.mlp_gate_up), width);
       const std::size_t half = both.out() / 2;
       mlp.in = mlp.up = both;
       const Tensor rows = both.W.reshaped({2, half, width});

@@ -33,6 +33,11 @@ std::string bar(double share) {
       .substr(0, 3 * static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 10)));
 }
 
+/// A probability for eyes: 0.091, or 1.35e-04.
+std::string chance(double p) {
+  return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
+}
+
 std::string place(const Prediction& one, const PredictView& view, const TokenNames& names) {
   std::string text = view.batched ? fmt::format("text {} · ", one.batch) : "";
   text += view.causal ? "after position " : "at position ";
@@ -61,10 +66,10 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
     if (lens) cells.push_back(fmt::format("{}", *one.layer));
     const bool some = !one.candidates.empty();
     cells.push_back(some ? visible(names.label(one.candidates[0].id)) : "");
-    cells.push_back(some ? rounded(one.candidates[0].probability, 3) : "");
+    cells.push_back(some ? chance(one.candidates[0].probability) : "");
     if (view.causal) {
       cells.push_back(one.came ? visible(names.label(one.came->id)) : "–");
-      cells.push_back(one.came ? rounded(one.came->probability, 3) : "–");
+      cells.push_back(one.came ? chance(one.came->probability) : "–");
       cells.push_back(one.came ? fmt::format("{}", one.came->rank) : "–");
     }
     grid.add(std::move(cells));
@@ -85,8 +90,8 @@ std::string predict_table(const std::vector<Prediction>& predictions, const Pred
   for (const Prediction& one : predictions) {
     Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
     for (const Candidate& next : one.candidates)
-      grid.add({visible(names.label(next.id)), fmt::format("{}", next.id),
-                rounded(next.probability, 3), rounded(next.logit, 4), bar(next.probability)});
+      grid.add({visible(names.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
+                rounded(next.logit, 4), bar(next.probability)});
     out +=
         (out.empty() ? "" : "\n") + look.bold(place(one, view, names)) + "\n\n" + grid.text(look);
   }

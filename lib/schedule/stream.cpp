@@ -3,7 +3,8 @@
 #include <mha/kernels/packed.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/schedule/token_stages.hpp>
+#include <mha/schedule/memory.hpp>
+#include <mha/schedule/tiles.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 /// Columns [first, first + n) of a linear map's weight in T: (in, n), or (n, in) if it is stored
 /// so. Where it lies, if that is T already.
-template <class T> Matrix<const T> columns_of(const Linear& linear, std::size_t first,
+template <class T> Matrix<const T> columns_of(const LinearMap& linear, std::size_t first,
                                               std::size_t n, Buffer<T>& memory) {
   const std::size_t in = linear.in(), out = linear.out();
   const Tensor& W = linear.W;
@@ -61,7 +62,7 @@ template <class T> Matrix<T> mutable_matrix(Tensor& tensor) {
 
 } // namespace
 
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const Linear& linear,
+template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
                                         Matrix<T> y, std::size_t threads) {
   const std::size_t out = linear.out(), together = columns_together(out, threads);
   const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
@@ -134,14 +135,15 @@ template <class T> void Stream<T>::rows(Stage stage, const std::function<void(co
   show(stage);
 }
 
-template <class T> void Stream<T>::product(Stage stage, Stage x, const Linear& linear) {
+template <class T> void Stream<T>::product(Stage stage, Stage x, const LinearMap& linear) {
   if (computes(stage))
     product_of(stage, (*this)[x], linear);
   else
     show(stage);
 }
 
-template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x, const Linear& linear,
+template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
+                                              const LinearMap& linear,
                                               const std::function<void(Matrix<T>)>& then) {
   if (computes(stage)) {
     const Matrix<T> to = room(stage);
@@ -153,7 +155,8 @@ template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x, co
   show(stage);
 }
 
-template <class T> Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const Linear& linear) {
+template <class T>
+Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const LinearMap& linear) {
   scratch_.push_back(Tensor::uninitialised(layer_.dtype, {x.rows, linear.out()}));
   const Matrix<T> to = mutable_matrix<T>(scratch_.back());
   multiply_linear<T>(routine_, x, linear, to, threads_);
@@ -188,9 +191,9 @@ template <class T> void Stream<T>::show(Stage stage) const {
 
 template class Stream<float>;
 template class Stream<double>;
-template void multiply_linear(Routine, Matrix<const float>, const Linear&, Matrix<float>,
+template void multiply_linear(Routine, Matrix<const float>, const LinearMap&, Matrix<float>,
                               std::size_t);
-template void multiply_linear(Routine, Matrix<const double>, const Linear&, Matrix<double>,
+template void multiply_linear(Routine, Matrix<const double>, const LinearMap&, Matrix<double>,
                               std::size_t);
 
 } // namespace mha

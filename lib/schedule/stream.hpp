@@ -6,6 +6,7 @@
 #include <mha/kernels/product.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/plan.hpp>
+#include <mha/schedule/tiles.hpp>
 
 #include <array>
 #include <functional>
@@ -37,15 +38,15 @@ public:
   void rows(Stage stage, const std::function<void(const Rows&)>& work);
   /// Computes a stage as x W + b, x being another stage or a matrix, if the plan asks for it, does
   /// `then` with its rows, and shows it.
-  void product(Stage stage, Stage x, const Linear& linear);
-  void product_of(Stage stage, Matrix<const T> x, const Linear& linear,
+  void product(Stage stage, Stage x, const LinearMap& linear);
+  void product_of(Stage stage, Matrix<const T> x, const LinearMap& linear,
                   const std::function<void(Matrix<T>)>& then = nullptr);
   /// Shows a stage, if the plan wants it.
   void show(Stage stage) const;
   bool computes(Stage stage) const { return contains(plan_.computed, stage); }
 
   /// x W + b, and rows like others, in memory that lasts as long as the run.
-  Matrix<T> scratch_product(Matrix<const T> x, const Linear& linear);
+  Matrix<T> scratch_product(Matrix<const T> x, const LinearMap& linear);
   Matrix<T> scratch_like(Matrix<const T> rows);
   /// Some rows after the other, on several threads.
   void tiles(std::size_t rows,
@@ -70,7 +71,7 @@ private:
 
 /// y = x W + b. The weight is converted to T piece by piece, where it is multiplied with; an
 /// element's bits depend on its row and column alone.
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const Linear& linear,
+template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
                                         Matrix<T> y, std::size_t threads);
 
 } // namespace mha
