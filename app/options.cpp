@@ -1,7 +1,7 @@
 #include "options.hpp"
 
 #include "progress_bar.hpp"
-#include <mha/model/run.hpp>
+#include <mha/model/pass.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -102,7 +102,7 @@ void add_layer(Cli& cli, Request& request, bool required) {
 }
 
 void add_text(Cli& cli, Request& request, bool numbers) {
-  const auto run = std::make_shared<ModelRun>();
+  const auto run = std::make_shared<ModelPass>();
   request.inputs = run;
   Text& text = run->text; // lives as long as the request
   cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");

@@ -22,12 +22,12 @@ struct Predict {
   int run();
 
 private:
-  std::vector<std::size_t> positions(const ModelRun& text) const;
+  std::vector<std::size_t> positions(const ModelPass& text) const;
 };
 
 /// --query, or every position; else the last one of each text, and of a masked model the hidden
 /// ones.
-std::vector<std::size_t> Predict::positions(const ModelRun& text) const {
+std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
   if (selection.query) return selection.query->resolve(T, "tokens").indices;
@@ -55,7 +55,7 @@ int Predict::run() {
     const Stopwatch watch(common.read_s);
     model.emplace(request);
   }
-  auto& text = dynamic_cast<ModelRun&>(*request.inputs);
+  auto& text = dynamic_cast<ModelPass&>(*request.inputs);
   text.threads = common.threads;
   if (common.strict && !text.notes().empty()) fail("{} (an error by --strict)", text.notes()[0]);
   if (!common.quiet)

@@ -3,7 +3,7 @@
 #include "commands/commands.hpp"
 #include "output.hpp"
 #include <mha/load/tokenizers/tokenizer.hpp>
-#include <mha/model/run.hpp>
+#include <mha/model/pass.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/render/tokens.hpp>
 
@@ -24,7 +24,7 @@ int TokensCommand::run() {
   if (sources.size() != 1)
     throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
   const std::string form = output.is_json() ? "json" : text_form(output);
-  const Text& text = dynamic_cast<const ModelRun&>(*request.inputs).text;
+  const Text& text = dynamic_cast<const ModelPass&>(*request.inputs).text;
   if (text.texts.empty() && text.files.empty())
     throw UsageError("tokens needs a text: --text \"…\" or --text-file FILE");
   const tokenizers::Tokenizer tokenizer = tokenizers::load_tokenizer(sources[0]);

@@ -1,6 +1,6 @@
 #pragma once
 // Where the layers of a whole model get their input from, if not from a file: made of a text by who
-// can compute layers (model/run.hpp).
+// can compute layers (model/pass.hpp).
 
 #include <mha/layer/layer.hpp>
 #include <mha/load/families/family.hpp>

@@ -48,7 +48,7 @@ namespace {
 /// Reads predictions off the logits as they are computed: nothing T × vocabulary is kept.
 class Reader : public Observer {
 public:
-  Reader(const ModelRun& run, const PredictRequest& request, std::size_t T)
+  Reader(const ModelPass& run, const PredictRequest& request, std::size_t T)
       : run_(run), top_(request.top), asked_(T, false) {
     for (std::size_t position : request.positions)
       if (position < T) asked_[position] = true;
@@ -78,14 +78,14 @@ public:
   std::map<std::pair<std::size_t, std::size_t>, Prediction> found;
 
 private:
-  const ModelRun& run_;
+  const ModelPass& run_;
   std::size_t top_;
   std::vector<bool> asked_;
 };
 
 } // namespace
 
-std::vector<Prediction> predict(const Model& model, ModelRun& run, const PredictRequest& request) {
+std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request) {
   if (!run.model().head().there())
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          model.title());

@@ -3,7 +3,7 @@
 // ones that came.
 
 #include <mha/load/load.hpp>
-#include <mha/model/run.hpp>
+#include <mha/model/pass.hpp>
 
 #include <optional>
 #include <string>
@@ -42,7 +42,7 @@ struct PredictRequest {
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a
 /// head.
-std::vector<Prediction> predict(const Model& model, ModelRun& run, const PredictRequest& request);
+std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request);
 
 /// Candidates and what came, of one position's logits. `came` < 0: nothing.
 template <class T>

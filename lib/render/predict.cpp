@@ -28,7 +28,7 @@ Loss loss_of(const std::vector<Prediction>& predictions) {
   return loss;
 }
 
-std::string bar(double share) {
+std::string share_bar(double share) {
   return std::string("██████████████████████████████")
       .substr(0, 3 * static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 10)));
 }
@@ -38,7 +38,7 @@ std::string chance(double p) {
   return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
 }
 
-std::string place(const Prediction& one, const PredictView& view, const TokenNames& names) {
+std::string place_text(const Prediction& one, const PredictView& view, const TokenNames& names) {
   std::string text = view.batched ? fmt::format("text {} · ", one.batch) : "";
   text += view.causal ? "after position " : "at position ";
   text += fmt::format("{} '{}'", one.position,
@@ -91,9 +91,9 @@ std::string predict_table(const std::vector<Prediction>& predictions, const Pred
     Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
     for (const Candidate& next : one.candidates)
       grid.add({visible(names.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
-                rounded(next.logit, 4), bar(next.probability)});
-    out +=
-        (out.empty() ? "" : "\n") + look.bold(place(one, view, names)) + "\n\n" + grid.text(look);
+                rounded(next.logit, 4), share_bar(next.probability)});
+    out += (out.empty() ? "" : "\n") + look.bold(place_text(one, view, names)) + "\n\n" +
+           grid.text(look);
   }
   return out;
 }

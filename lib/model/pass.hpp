@@ -21,7 +21,7 @@ struct Text {
   bool given() const { return !ids.empty() || !texts.empty() || !files.empty(); }
 };
 
-class ModelRun : public Inputs {
+class ModelPass : public Inputs {
 public:
   Text text;
 

@@ -1,4 +1,4 @@
-#include <mha/model/run.hpp>
+#include <mha/model/pass.hpp>
 
 #include <mha/forward/attention.hpp>
 #include <mha/forward/embedding.hpp>
@@ -14,7 +14,7 @@
 namespace mha {
 
 /// Keeps what a layer hands on.
-class ModelRun::Handover : public Observer {
+class ModelPass::Handover : public Observer {
 public:
   Handover(std::size_t number, DType dtype, const Shape& shape)
       : layer(number), stream(Tensor::uninitialised(dtype, shape)), missing_(shape[0] * shape[1]) {}
@@ -40,8 +40,8 @@ private:
   std::atomic<std::size_t> missing_; ///< rows
 };
 
-void ModelRun::open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
-                    std::optional<DType> precision) {
+void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
+                     std::optional<DType> precision) {
   model_.emplace(found);
   read_texts(checkpoint.name);
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
@@ -58,7 +58,7 @@ void ModelRun::open(const io::Contents& checkpoint, const std::vector<naming::Fo
 }
 
 /// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
-void ModelRun::read_texts(const std::string& folder) {
+void ModelPass::read_texts(const std::string& folder) {
   const bool of_text = !text.texts.empty() || !text.files.empty();
   if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
   const int pad = model_->pad().value_or(0);
@@ -95,11 +95,11 @@ void ModelRun::read_texts(const std::string& folder) {
   ids_ = std::move(read.ids), lengths_ = std::move(read.lengths), batched_ = read.batched;
 }
 
-std::string ModelRun::label(int id) const {
+std::string ModelPass::label(int id) const {
   return tokenizer_ ? tokenizer_->label(id) : fmt::format("{}", id);
 }
 
-std::string ModelRun::plain(int id) const {
+std::string ModelPass::plain(int id) const {
   std::string word = label(id);
   for (const auto& [shown, meant] :
        {std::pair<std::string_view, std::string_view>("␣", " "), {"⏎", "\n"}})
@@ -108,7 +108,7 @@ std::string ModelRun::plain(int id) const {
   return word;
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> ModelRun::hidden_positions() const {
+std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() const {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   const std::optional<int> mask = tokenizer_ ? tokenizer_->mask() : std::nullopt;
   for (std::size_t b = 0; mask && b < ids_.size(); ++b)
@@ -117,14 +117,14 @@ std::vector<std::pair<std::size_t, std::size_t>> ModelRun::hidden_positions() co
   return places;
 }
 
-bool ModelRun::is_asked(std::size_t batch, std::size_t position) const {
+bool ModelPass::is_asked(std::size_t batch, std::size_t position) const {
   if (model_->causal()) return position + 1 == lengths_[batch];
   const auto hidden = hidden_positions();
   return std::find(hidden.begin(), hidden.end(), std::pair(batch, position)) != hidden.end();
 }
 
 /// Everything but the numbers of X.
-LayerInput ModelRun::like_stream() const {
+LayerInput ModelPass::like_stream() const {
   LayerInput input;
   input.source = source_;
   input.attention_mask = attention_mask_;
@@ -135,7 +135,7 @@ LayerInput ModelRun::like_stream() const {
   return input;
 }
 
-LayerInput ModelRun::input(const Model& model, const std::string& id, bool outline) {
+LayerInput ModelPass::input(const Model& model, const std::string& id, bool outline) {
   const auto place = std::find(layers().begin(), layers().end(), id);
   if (place == layers().end()) fail("--layer {}: the model has no such layer", id);
   const auto number = static_cast<std::size_t>(place - layers().begin());
@@ -149,7 +149,7 @@ LayerInput ModelRun::input(const Model& model, const std::string& id, bool outli
 }
 
 /// Brings the stream to the layer `to`: from where it stands, or from the beginning.
-void ModelRun::advance(const Model& model, std::size_t to) {
+void ModelPass::advance(const Model& model, std::size_t to) {
   if (embed_.empty()) embed_ = embed(model_->embedding(), ids_, dtype_);
   if (stream_.empty() || at_ > to) stream_ = embed_, at_ = 0;
   for (; at_ < to; ++at_) {
@@ -166,8 +166,8 @@ void ModelRun::advance(const Model& model, std::size_t to) {
   }
 }
 
-LayerInput ModelRun::ends(const Model& model, bool stream, bool outline,
-                          std::shared_ptr<const ModelEnds>& ends) {
+LayerInput ModelPass::ends(const Model& model, bool stream, bool outline,
+                           std::shared_ptr<const ModelEnds>& ends) {
   auto made = std::make_shared<ModelEnds>();
   made->final = model_->last_norm(), made->head = model_->head();
   LayerInput input = like_stream();
@@ -184,7 +184,7 @@ LayerInput ModelRun::ends(const Model& model, bool stream, bool outline,
   return input;
 }
 
-Layer ModelRun::ends_after(const Model& model, std::size_t layers) {
+Layer ModelPass::ends_after(const Model& model, std::size_t layers) {
   advance(model, layers);
   auto ends = std::make_shared<ModelEnds>();
   ends->final = model_->last_norm(), ends->head = model_->head();
@@ -194,7 +194,7 @@ Layer ModelRun::ends_after(const Model& model, std::size_t layers) {
   return layer_of_ends(input, std::move(ends));
 }
 
-std::shared_ptr<Observer> ModelRun::handover(const Layer& layer, const std::string& id) {
+std::shared_ptr<Observer> ModelPass::handover(const Layer& layer, const std::string& id) {
   if (!layer.block || at_ >= layers().size() || layers()[at_] != id) return nullptr;
   handover_ = std::make_shared<Handover>(at_, layer.dtype, embed_.shape());
   return handover_;
