@@ -2,6 +2,7 @@
 
 #include "layer_notes.hpp"
 #include "progress_bar.hpp"
+#include <mha/model/pass.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -91,6 +92,7 @@ void add_layer(Cli& cli, Request& request, bool required) {
   cli.value("--key-tokens", "FILE|TEXT", request.key_tokens,
             "labels of the keys, where they differ")
       .offers(Completes::files);
+  add_text(cli, request);
   Option dtype;
   dtype.name = "--dtype";
   dtype.value_name = "f32|f64";
@@ -100,6 +102,36 @@ void add_layer(Cli& cli, Request& request, bool required) {
   dtype.set = [&request](const std::string& text) { request.dtype = dtype_named(text); };
   cli.add(std::move(dtype));
   add_settings(cli, request);
+}
+
+void add_text(Cli& cli, Request& request, bool numbers) {
+  const auto run = std::make_shared<ModelPass>();
+  request.inputs = run;
+  Text& text = run->text; // lives as long as the request
+  cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");
+  const auto repeated = [&](const char* name, const char* value, const char* help,
+                            std::vector<std::string>& target, Completes completes) {
+    Option option;
+    option.name = name, option.value_name = value, option.help = help;
+    option.completes = completes, option.repeats = true;
+    option.set = [&target](const std::string& word) { target.push_back(word); };
+    cli.add(std::move(option));
+  };
+  repeated("--text", "TEXT", "a text, cut by the checkpoint's tokenizer; again: a batch",
+           text.texts, Completes::nothing);
+  repeated("--text-file", "FILE", "a text in a file, its bytes as they are; - is standard input",
+           text.files, Completes::files);
+  cli.flag("--each-line", text.each_line, "every line of --text-file is a text: a batch");
+  if (numbers)
+    repeated("--ids", "N,N…|FILE",
+             "token numbers as they are, or a file of them (T or B × T); again: a batch", text.ids,
+             Completes::files);
+  Option bos;
+  bos.name = "--bos", bos.off = "--no-bos";
+  bos.help = "begin with the special token that opens a text, whatever the files say";
+  bos.set = [&text](const std::string& value) { text.special.bos = value == "true"; };
+  cli.add(std::move(bos));
+  cli.flag("--no-special", text.special.none, "add no special tokens at the ends");
 }
 
 void add_selection(Cli& cli, Selection& selection, Axes axes) {
@@ -179,9 +211,10 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.add(std::move(color));
 }
 
-LoadedLayer load_layer(const Model& model, const std::string& id, Common& common) {
+LoadedLayer load_layer(const Model& model, const std::string& id, Common& common, bool outline) {
   const Stopwatch watch(common.read_s);
-  LoadedLayer loaded = model.load(id);
+  if (Inputs* text = model.text()) text->threads = common.threads;
+  LoadedLayer loaded = outline ? model.outline(id) : model.load(id);
   if (common.strict) require_no_warning(loaded.notes);
   if (!common.quiet && model.chosen().size() > 1)
     keep_notes(loaded.notes, id, common.color);

@@ -12,6 +12,9 @@ namespace mha::app {
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
 /// Long: declared after a command's own options, before add_common().
 void add_layer(Cli& cli, Request& request, bool required = true);
+/// The text that a whole model's layers are computed for: part of add_layer().
+/// `numbers`: with --ids.
+void add_text(Cli& cli, Request& request, bool numbers = true);
 /// What a SOURCE can be, for help.
 extern const char* const sources_help;
 
@@ -43,8 +46,9 @@ void add_common(Cli& cli, Common& common, bool computes = true);
 
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
 /// error (none with --quiet; with --strict a warning is an error), those of several layers once at
-/// the end (layer_notes.hpp), its time to read_s.
-LoadedLayer load_layer(const Model& model, const std::string& id, Common& common);
+/// the end (layer_notes.hpp), its time to read_s. `outline`: see Model::outline.
+LoadedLayer load_layer(const Model& model, const std::string& id, Common& common,
+                       bool outline = false);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void tell_overflow(const std::string& text, const Common& common);
 /// The line of --timings, if asked for.

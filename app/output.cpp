@@ -126,7 +126,8 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named) {
   const Dims& dims = loaded.layer.dims;
-  std::vector<PlannedFile> files{{with_layer(path, loaded.id), selection}};
+  const std::string id = loaded.id.empty() && loaded.layer.ends ? "model" : loaded.id;
+  std::vector<PlannedFile> files{{with_layer(path, id), selection}};
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
     if (!mentions(path, placeholder)) continue;
     if (placeholder == "{batch}" && !dims.batched)
@@ -179,6 +180,9 @@ std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>&
                                   [&](Stage stage) { return !contains(available, stage); }),
                    readings.end());
     const Stage stage = readings.size() == 1 ? readings[0] : stage_named(name);
+    // Of a whole model's run, each part has its own.
+    if (layer.block && is_of_model(stage)) continue;
+    if (layer.ends && !is_of_model(stage)) continue;
     require_stage(layer, stage);
     add(stage);
   }

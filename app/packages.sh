@@ -39,7 +39,7 @@ need_packages() {
 
 build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp> libxtensor-dev=<xtensor/xarray.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> zlib1g-dev=<zlib.h>
-  libutf8proc-dev=<utf8proc.h> libfribidi-dev=<fribidi/fribidi.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
+  libutf8proc-dev=<utf8proc.h> libfribidi-dev=<fribidi/fribidi.h> libonig-dev=<oniguruma.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
 test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
 mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"

@@ -19,6 +19,8 @@ constexpr Command every_command[] = {
   {"diagnose", "find the convention that explains a difference", declare_diagnose},
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench, true},
+  {"predict", "what a whole model predicts for a text", declare_predict},
+  {"tokens", "a text's token numbers, pieces and offsets", declare_tokens},
   {"completion", "print the completion script of a shell", declare_completion},
 };
 // clang-format on

@@ -38,6 +38,7 @@ private:
     std::vector<Stage> stages;
     Selection selection;
     std::size_t first_item = 0; ///< of its stages, in the file
+    std::size_t offset = 0;     ///< in the item, where layers are stacked
   };
   struct File {
     std::vector<Share> shares;
@@ -50,11 +51,15 @@ private:
   void check_options() const;
   void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
+  void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
   void create(Files& files) const;
-  void compute_into(LoadedLayer loaded, Files& files);
+  void compute_into(LoadedLayer loaded, Files& files, Inputs* run);
   void say_overflowed(const Dump& written) const;
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
+  bool selects() const {
+    return selection.batch || selection.head || selection.query || selection.key;
+  }
   bool is_shard() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
@@ -92,6 +97,7 @@ int DumpCommand::run() {
   if (output.path == "-" && output_is_terminal() && output.format != "json")
     fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
          output.format);
+  request.stages = stages, request.shows_ends = true;
   std::optional<Model> model;
   {
     const Stopwatch watch(common.read_s);
@@ -136,7 +142,7 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   Files files;
   std::optional<LoadedLayer> only;
   for (const std::string& id : ids) {
-    LoadedLayer loaded = load_layer(model, id, common);
+    LoadedLayer loaded = load_layer(model, id, common, ids.size() > 1);
     plan(loaded, several_layers, files);
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
@@ -156,7 +162,9 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
       const Stopwatch watch(common.read_s);
       only.emplace(model.load(id));
     }
-    compute_into(std::move(*only), files);
+    // Whoever computes a layer of a text as a whole hands the next one its input.
+    Inputs* run = id != ids.back() && !is_shard() && !selects() ? model.text() : nullptr;
+    compute_into(std::move(*only), files, run);
     only.reset();
   }
   const Stopwatch watch(common.write_s);
@@ -187,15 +195,22 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     for (Stage stage : wanted) set.set(index_of(stage));
     std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
     if (part) mine = my_plan(loaded, set);
+    // One stage of several layers as .npy: stacked on an axis in front.
+    const bool stacked = several_layers && wanted.size() == 1 && !part &&
+                         (planned.path.ends_with(".npy") || output.format == "npy");
     for (Stage stage : wanted) {
       std::string name(name_of(stage));
-      if (several_layers) name = fmt::format("layers.{}.{}", loaded.id, name);
+      if (several_layers && !loaded.id.empty()) name = fmt::format("layers.{}.{}", loaded.id, name);
       const Placement placement(loaded.layer, stage, planned.selection);
       if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
       if (is_shard())
         for (const SelectedAxis& axis : placement.axes())
           fingerprint_.add(axis.pick.indices.data(),
                            axis.pick.indices.size() * sizeof(std::size_t));
+      if (stacked) {
+        stack(loaded, placement.shape(), std::move(name), file->second);
+        continue;
+      }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
     if (is_shard()) {
@@ -204,6 +219,21 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
         fingerprint_.add(*list ? (*list)->text() : "");
     }
   }
+}
+
+/// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
+void DumpCommand::stack(const LoadedLayer& loaded, const Shape& shape, std::string name,
+                        File& file) const {
+  Share& share = file.shares.back();
+  share.first_item = 0;
+  share.offset = (file.shares.size() - 1) * count_of(shape);
+  Shape all{ids_.size()};
+  all.insert(all.end(), shape.begin(), shape.end());
+  if (file.output.items.empty())
+    file.output.items.push_back({std::move(name), stored(loaded.layer), all});
+  else if (file.output.items[0].shape != all)
+    fail("{} of layer {} is {}, of others {}: only equal ones are stacked; dump them as .npz", name,
+         loaded.id, to_string(shape), to_string(file.output.items[0].shape));
 }
 
 void DumpCommand::create(Files& files) const {
@@ -222,7 +252,7 @@ void DumpCommand::create(Files& files) const {
   }
 }
 
-void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
+void DumpCommand::compute_into(LoadedLayer loaded, Files& files, Inputs* run) {
   const Stopwatch watch(common.compute_s);
   std::vector<std::unique_ptr<Dump>> dumps;
   Several all;
@@ -231,13 +261,15 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
       if (share.layer != loaded.id) continue;
       std::vector<Dump::Target> targets;
       for (std::size_t i = 0; i < share.stages.size(); ++i)
-        targets.push_back({share.stages[i], share.first_item + i});
+        targets.push_back({share.stages[i], share.first_item + i, share.offset});
       dumps.push_back(std::make_unique<Dump>(loaded.layer, targets, share.selection,
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }
   OverflowWatch overflow(loaded.layer);
   if (all.wants()[index_of(Stage::weights)]) all.add(overflow);
+  const std::shared_ptr<Observer> next = run ? run->handover(loaded.layer, loaded.id) : nullptr;
+  if (next) all.add(*next);
   const Plan mine = my_plan(loaded, all.wants());
   compute(std::move(loaded.layer), mine, all, common.threads);
   tell_overflow(overflow.told_without_layer(), common);

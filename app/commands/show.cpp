@@ -67,6 +67,7 @@ render::Options Show::render_options(const Model& model, const std::string& form
 
 int Show::run() {
   const std::string form = format();
+  request.stages = stages, request.shows_ends = true;
   std::optional<Model> model;
   {
     const Stopwatch watch(common.read_s);

@@ -30,7 +30,7 @@ Example layers lie in /usr/share/mha-inspect/data.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, zlib1g-dev, libpng-dev, libutf8proc-dev, libfribidi-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, zlib1g-dev, libpng-dev, libutf8proc-dev, libfribidi-dev, libonig-dev")
 if(BUILD_SHARED_LIBS)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", mha-inspect (= ${PROJECT_VERSION})")
 endif()

@@ -1,6 +1,7 @@
 #include <mha/forward/attention.hpp>
 
 #include <mha/forward/add.hpp>
+#include <mha/forward/block.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
@@ -64,6 +65,7 @@ PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std:
 } // namespace
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  if (layer.block || layer.ends) return compute_block(std::move(layer), plan, observer, threads);
   return layer.dtype == DType::f64
              ? run_attention<double>(std::move(layer), plan, observer, threads)
              : run_attention<float>(std::move(layer), plan, observer, threads);

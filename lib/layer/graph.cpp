@@ -6,8 +6,12 @@
 namespace mha {
 
 bool has_step(const Layer& layer, Stage stage) {
+  if (layer.has_given(stage)) return true;
+  if (is_of_model(stage)) return layer.ends && layer.ends->has(stage);
+  if (layer.block || is_stream(stage))
+    if (const std::optional<bool> there = has_step_around(layer.block.get(), stage)) return *there;
   const auto is_step = info_of(stage).is_step;
-  return layer.has_given(stage) || !is_step || is_step(layer);
+  return !is_step || is_step(layer);
 }
 
 std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
@@ -22,7 +26,7 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
     for (Stage before : info_of(input).inputs) self(self, before);
   };
   const bool naive = layer.settings.softmax == Softmax::naive;
-  for (Stage input : info_of(stage).inputs) {
+  for (Stage input : layer.block ? inputs_around(*layer.block, stage) : info_of(stage).inputs) {
     // The naive softmax does not look at the maximum.
     if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp))
       continue;
@@ -101,6 +105,7 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
     if (!layer.X_v.empty()) return true;
     break;
   case Stage::residual:
+  case Stage::resid_pre:
     if (layer.X.empty()) return false;
     break;
   default:

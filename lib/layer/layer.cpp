@@ -27,6 +27,13 @@ std::size_t Dims::size_of(Letter letter) const {
     return H * d_v;
   case Letter::d_out:
     return d_out;
+  case Letter::d_ff:
+    return d_ff;
+  case Letter::vocabulary:
+    return vocabulary;
+  case Letter::E:
+  case Letter::top_k:
+    return 0; // no mixture of experts yet
   }
   return 0;
 }

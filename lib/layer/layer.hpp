@@ -1,12 +1,14 @@
 #pragma once
 // One attention layer, ready to compute: tensors in one precision and layout, sizes, settings.
 
+#include <mha/layer/block.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,8 @@ struct Dims {
   std::size_t H = 0, H_kv = 0;
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
-  std::size_t d_out = 0; ///< width of the output
+  std::size_t d_out = 0;                ///< width of the output
+  std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
 
   std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
   std::size_t size_of(Letter letter) const;
@@ -75,6 +78,10 @@ struct Layer {
   /// packed as B, T, H · d; the others as their shape says, with B in front.
   std::array<Tensor, stage_count> given;
   StageSet given_set;
+
+  std::shared_ptr<const LayerBlock>
+      block;                             ///< what stands around attention in a whole model, or null
+  std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: what stands before and behind them
 
   std::vector<std::string> tokens, key_tokens; ///< labels; empty: none. key_tokens counts S_all
   /// Labels of each batch item where every item is another text; empty: the ones above are all

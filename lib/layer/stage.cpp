@@ -26,7 +26,9 @@ bool has_residual(const Layer& layer) { return layer.settings.residual; }
 
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
-  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {}, "", nullptr, {&Layer::X, &Layer::norm_weight, &Layer::norm_bias}},
+  {embed, "embed", Kind::token, {T, d_model}, "tokens + positions", "what enters the first block: tokens, positions, types, scale, norm", "of a whole model", {}, ""},
+  {resid_pre, "resid_pre", Kind::token, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre", nullptr, {&Layer::X}},
+  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, "", nullptr, {&Layer::X, &Layer::norm_weight, &Layer::norm_bias}},
   {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q", nullptr, {&Layer::W_q, &Layer::b_q}},
   {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k", nullptr, {&Layer::X_k, &Layer::W_k, &Layer::b_k}},
   {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur", nullptr, {&Layer::X_v, &Layer::W_v, &Layer::b_v}},
@@ -52,7 +54,19 @@ const std::array<StageInfo, stage_count> table{{
   {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result", nullptr, {&Layer::W_o}},
   {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
   {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out", nullptr, {&Layer::W_o, &Layer::b_o}},
-  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back", "if residual is set", {output}, "hook_resid_mid", has_residual, {&Layer::X}},
+  {attn_add, "attn_add", Kind::token, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm stands behind output", {output}, ""},
+  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual, {&Layer::X}},
+  {mlp_x, "mlp_x", Kind::token, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
+  {mlp_pre, "mlp_pre", Kind::token, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
+  {mlp_up, "mlp_up", Kind::token, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
+  {mlp_act, "mlp_act", Kind::token, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
+  {router, "router", Kind::token, {T, E}, "router weights", "how much each expert counts", "in a mixture of experts", {mlp_x}, ""},
+  {experts, "experts", Kind::token, {T, top_k}, "the chosen experts", "the numbers of the experts that compute", "in a mixture of experts", {router}, ""},
+  {mlp_out, "mlp_out", Kind::token, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act}, "hook_mlp_out"},
+  {mlp_add, "mlp_add", Kind::token, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm stands behind mlp_out", {mlp_out}, ""},
+  {resid_post, "resid_post", Kind::token, {T, d_out}, "residual + mlp_out", "what the layer hands on", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
+  {final, "final", Kind::token, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
+  {logits, "logits", Kind::token, {T, vocabulary}, "final W_U + b_U", "what is predicted, before the softmax", "of a whole model, if it has a head", {final}, ""},
 }};
 // clang-format on
 
@@ -101,6 +115,14 @@ std::string_view name_of(Letter letter) {
     return "H·d_v";
   case d_out:
     return "d_model";
+  case d_ff:
+    return "d_ff";
+  case vocabulary:
+    return "vocabulary";
+  case E:
+    return "E";
+  case top_k:
+    return "top k";
   }
   return "?";
 }
@@ -129,6 +151,13 @@ const StageInfo& info_of(Stage stage) {
 }
 std::string_view name_of(Stage stage) {
   return info_of(stage).name;
+}
+
+bool is_stream(Stage stage) {
+  return stage < x || (stage > output && stage != residual);
+}
+bool is_of_model(Stage stage) {
+  return stage == embed || stage == final || stage == logits;
 }
 
 std::vector<Stage> readings_of(std::string_view name) {

@@ -19,6 +19,8 @@ class Tensor;
 
 /// The stages, in the order of the computation.
 enum class Stage : std::uint8_t {
+  embed,
+  resid_pre,
   x,
   q,
   k,
@@ -44,9 +46,21 @@ enum class Stage : std::uint8_t {
   head_result,
   concat,
   output,
+  attn_add,
   residual,
+  mlp_x,
+  mlp_pre,
+  mlp_up,
+  mlp_act,
+  router,
+  experts,
+  mlp_out,
+  mlp_add,
+  resid_post,
+  final,
+  logits,
 };
-inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::residual) + 1;
+inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::logits) + 1;
 
 /// How a stage exists while the layer is computed.
 enum class Kind : std::uint8_t {
@@ -57,7 +71,22 @@ enum class Kind : std::uint8_t {
 };
 
 /// The letters of shapes (docs/stages.md): T queries, S keys, H heads.
-enum class Letter : std::uint8_t { T, S, S_all, H, H_kv, d_model, d_k, d_v, H_d_v, d_out };
+enum class Letter : std::uint8_t {
+  T,
+  S,
+  S_all,
+  H,
+  H_kv,
+  d_model,
+  d_k,
+  d_v,
+  H_d_v,
+  d_out,
+  d_ff,
+  vocabulary,
+  E,
+  top_k,
+};
 /// "d_model", "H·d_v" …
 std::string_view name_of(Letter letter);
 
@@ -84,6 +113,12 @@ struct StageInfo {
 std::span<const StageInfo> stages();
 const StageInfo& info_of(Stage stage);
 std::string_view name_of(Stage stage);
+
+/// Whether a stage is of the residual stream around attention: part of a layer of a whole model,
+/// and of no lone layer. `residual` is of both.
+bool is_stream(Stage stage);
+/// Whether a stage is of a whole model and none of its layers: embed, final, logits.
+bool is_of_model(Stage stage);
 
 /// A set of stages.
 using StageSet = std::bitset<stage_count>;

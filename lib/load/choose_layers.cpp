@@ -29,7 +29,9 @@ std::string canonical_name(std::string_view name, bool strict) {
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";
-  if (const std::optional<Stage> stage = find_stage(name)) return std::string(name_of(*stage));
+  // The stream around attention is none of a lone layer's tensors.
+  if (const std::optional<Stage> stage = find_stage(name))
+    return is_stream(*stage) ? "" : std::string(name_of(*stage));
   const std::string same = same_name(name);
   return label_name(same).empty() ? same : "";
 }
@@ -163,6 +165,7 @@ void Model::State::choose_layers() {
     if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
       ids = std::move(bound);
 
+  if (request.has_text()) ids = request.inputs->layers();
   const std::string& wanted = request.layer;
   const auto list = [&] {
     std::string text;
@@ -172,6 +175,10 @@ void Model::State::choose_layers() {
     }
     return text;
   };
+  if (wanted.empty() && request.has_text()) {
+    chosen = ids;
+    return;
+  }
   if (wanted.empty()) {
     const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
     if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())

@@ -43,12 +43,8 @@ std::vector<std::string> split_words(const std::string& text) {
 
 /// 1 + w, not in bfloat16, which has no 1 + 1/256.
 Tensor one_plus(const Tensor& weight) {
-  Tensor sum =
-      copy_of(view_of(convert(weight, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)));
-  if (sum.dtype() == DType::f64)
-    for (double& w : sum.as_mutable<double>()) w += 1;
-  else
-    for (float& w : sum.as_mutable<float>()) w += 1;
+  Tensor sum = copy_of(view_of(convert(weight, DType::f64)));
+  for (double& w : sum.as_mutable<double>()) w += 1;
   return sum;
 }
 
@@ -99,8 +95,9 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
-    to.notes.push_back(
-        fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
+    if (!request.has_text())
+      to.notes.push_back(
+          fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
     return;
   }
   set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
@@ -134,6 +131,9 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
     };
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
+      // A model's last norm, where it was saved without its head.
+      if (file.format == "checkpoint" && (entry.name == "norm.weight" || entry.name == "norm.bias"))
+        continue;
       if (!label_name(entry.name).empty() && (entry.shape.size() == 1 || entry.shape.size() == 2)) {
         label(entry.name, io::labels_of_numbers(entry.read()));
         continue;
@@ -172,6 +172,7 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
 void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                                 LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
+    if (request.has_text() && !binds(binding, id)) continue;
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
       labels.take(label, io::read_label_lists(source), source.path);
@@ -187,7 +188,8 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
          {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
       if (binding.name == word)
         fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
-    const std::string name = canonical_name(binding.name, true);
+    std::string name = canonical_name(binding.name, true);
+    if (name.empty() && request.has_text()) name = stream_name(binding.name);
     if (name.empty()) {
       std::vector<std::string_view> names{"tokens", "key_tokens"};
       for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
@@ -199,6 +201,7 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
     }
     const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
+    if (name == "X") parts.erase("X"); // resid_pre of a whole model's layer
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
         {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
          entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
@@ -223,17 +226,20 @@ void Model::State::add_tokens(const std::string& text, const char* option, Label
   }
 }
 
-void Model::State::collect(const std::string& id, NamedTensors& parts, Settings& settings,
-                           Labels& labels, LoadedLayer& to) const {
+void Model::State::collect(const std::string& id, const LayerInput* input, NamedTensors& parts,
+                           Settings& settings, Labels& labels, LoadedLayer& to) const {
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
   const bool lone = found.size() == 1 && found[0].id.empty();
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
     norm = add_found(*layer, parts, settings, to);
+  if (input) add_input(*input, parts, settings, labels);
   add_bindings(id, parts, labels, to);
   const std::vector<Stranger> strangers = add_loose(id, parts, labels, to);
   add_settings(settings, parts, to.notes);
+  if (input && !settings.origins.count("input_norm"))
+    set(settings, "input_norm", "checkpoint", input->source);
   if (id.empty() && holds_results_only(parts) && !parts.count("X"))
     if (const std::string hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
@@ -266,9 +272,14 @@ Model::Model(Request request) : state_(std::make_unique<State>()) {
   state_->request = std::move(request);
   state_->open_sources();
   state_->find_layers();
+  if (state_->request.has_text()) state_->open_text();
   state_->choose_layers();
+  if (state_->request.has_text()) state_->choose_ends();
   state_->note_inputs();
-  state_->index.emplace(state_->contents, state_->found, state_->chosen);
+  // A text's layers are computed one after the other, chosen or not.
+  state_->index.emplace(state_->contents, state_->found,
+                        state_->request.has_text() ? state_->request.inputs->layers()
+                                                   : state_->chosen);
   state_->require_varying();
 }
 Model::~Model() = default;
@@ -295,13 +306,21 @@ const std::vector<io::Contents>& Model::contents() const {
 std::string Model::title() const {
   return state_->contents.empty() ? state_->request.sources[0] : state_->contents[0].name;
 }
+Inputs* Model::text() const {
+  return state_->request.has_text() ? state_->request.inputs.get() : nullptr;
+}
 
-LoadedLayer Model::load(const std::string& id) const {
+LoadedLayer Model::load(const std::string& id, bool outline) const {
+  Inputs* inputs = text();
+  if (inputs && id.empty()) return load_ends(outline);
+  std::optional<LayerInput> input;
+  if (inputs) input = inputs->input(*this, id, outline);
   LoadedLayer loaded;
+  if (input) loaded.notes.assign(input->notes.begin(), input->notes.end());
   NamedTensors parts;
   Settings settings;
   Labels labels;
-  state_->collect(id, parts, settings, labels, loaded);
+  state_->collect(id, input ? &*input : nullptr, parts, settings, labels, loaded);
   loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype,
                             std::move(labels), &loaded.notes);
   Layer& layer = loaded.layer;
@@ -309,6 +328,9 @@ LoadedLayer Model::load(const std::string& id) const {
     for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
       if (!W->empty() && layer.missing_X.empty())
         layer.missing_X = inputs_among(state_->others(), id, W->shape()[0]);
+  if (!input) return loaded;
+  layer.block = input->block;
+  if (input->block->mlp.there()) layer.dims.d_ff = input->block->mlp.in.out();
   return loaded;
 }
 
@@ -317,7 +339,9 @@ std::vector<Model::SourceTensor> Model::parts(const std::string& id) const {
   NamedTensors parts;
   Settings settings;
   Labels labels;
-  state_->collect(id, parts, settings, labels, loaded);
+  std::optional<LayerInput> input;
+  if (text()) input = text()->input(*this, id, false);
+  state_->collect(id, input ? &*input : nullptr, parts, settings, labels, loaded);
   std::vector<SourceTensor> list;
   for (auto& [name, part] : parts) {
     // As the setting `columns` says that they are.

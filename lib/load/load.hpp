@@ -2,6 +2,7 @@
 // From SOURCES to layers: opens the files, recognises their naming, merges bindings and settings.
 
 #include <mha/layer/layer.hpp>
+#include <mha/load/inputs.hpp>
 #include <mha/load/source.hpp>
 #include <mha/system/note.hpp>
 
@@ -27,6 +28,14 @@ struct Request {
   /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
   /// if they were bound: two dumps can be compared.
   bool results_given = false;
+  /// The text that a whole model's layers are computed for; null, or without a text: none.
+  std::shared_ptr<Inputs> inputs;
+  /// Of a whole model: the stages asked for; none: all. Those of the model itself (embed, final,
+  /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
+  std::vector<std::string> stages;
+  bool shows_ends = false;
+
+  bool has_text() const { return inputs && inputs->given(); }
 };
 
 /// Where one tensor of the layer came from, for `info`.
@@ -71,7 +80,11 @@ public:
   std::string title() const;
 
   /// Reads, checks and assembles one layer. Throws Error.
-  LoadedLayer load(const std::string& id) const;
+  LoadedLayer load(const std::string& id) const { return load(id, false); }
+  /// The same; of a whole model's layer with no numbers in X, whose shape counts.
+  LoadedLayer outline(const std::string& id) const { return load(id, true); }
+  /// The text that there is, or null.
+  Inputs* text() const;
   /// The tensors of a layer by canonical name, as read (for `convert`): no precision chosen.
   struct SourceTensor {
     std::string name;
@@ -81,6 +94,8 @@ public:
   std::vector<SourceTensor> parts(const std::string& id) const;
 
 private:
+  LoadedLayer load(const std::string& id, bool outline) const;
+  LoadedLayer load_ends(bool outline) const;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -13,6 +13,8 @@ namespace mha {
 /// The canonical name that a file's or binding's name means, prefixes such as `blocks.0.attn.` seen
 /// through; "" if it is none. `strict`: words that mean several things throw.
 std::string canonical_name(std::string_view name, bool strict);
+/// The stage of the residual stream that a binding means, "X" for resid_pre; "" if it is none.
+std::string stream_name(std::string_view name);
 /// The label list that a name means: "tokens", "key_tokens", or "".
 std::string label_name(std::string_view name);
 /// "decoder.3.cross" → 3; 0 where there is no number.
@@ -49,6 +51,12 @@ struct Model::State {
                                        Settings& settings, LoadedLayer& to) const;
   void add_norm(const naming::InputNormalisation& norm, NamedTensors& parts, Settings& settings,
                 LoadedLayer& to) const;
+  void require_no_input() const;
+  void open_text();
+  void choose_ends();
+  bool binds(const io::Source& binding, const std::string& id) const;
+  void add_input(const LayerInput& input, NamedTensors& parts, Settings& settings,
+                 Labels& labels) const;
   std::vector<Stranger> add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
                                   LoadedLayer& to) const;
   void add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
@@ -56,8 +64,8 @@ struct Model::State {
   bool says_heads(const Settings& settings, const NamedTensors& parts) const;
   void add_settings(Settings& settings, const NamedTensors& parts, std::vector<Note>& notes) const;
   void add_tokens(const std::string& text, const char* option, Labels& labels) const;
-  void collect(const std::string& id, NamedTensors& parts, Settings& settings, Labels& labels,
-               LoadedLayer& to) const;
+  void collect(const std::string& id, const LayerInput* input, NamedTensors& parts,
+               Settings& settings, Labels& labels, LoadedLayer& to) const;
 };
 
 } // namespace mha

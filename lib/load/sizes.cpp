@@ -362,6 +362,7 @@ private:
     d.extra = part("k_extra") ? 1 : 0, d.zero = settings_.zero_attn ? 1 : 0, d.S_all = S_all.value;
     d.H = H.value, d.H_kv = H_kv.value;
     d.d_model = d_model.value, d.d_k = d_k.value, d.d_v = d_v.value, d.d_out = d_out.value;
+    d.d_ff = d_ff.value;
     return d;
   }
 
@@ -387,8 +388,15 @@ private:
       return H_d_v;
     case Letter::d_out:
       return d_out;
+    case Letter::d_ff:
+      return d_ff;
+    case Letter::vocabulary:
+      return vocabulary;
+    case Letter::E:
+    case Letter::top_k:
+      break; // no mixture of experts is computed yet
     }
-    return T;
+    return experts;
   }
 
   const NamedTensors& parts_;
@@ -398,7 +406,8 @@ private:
   Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
       H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
       d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
-      d_out{"output columns"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
+      d_out{"output columns"}, d_ff{"columns (d_ff)"}, vocabulary{"tokens of a vocabulary"},
+      experts{"experts"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
       width_v{"columns"};
   const NamedTensor *source_k_ = nullptr, *source_v_ = nullptr;
   bool batched_ = false, batch_known_ = false;

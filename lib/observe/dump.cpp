@@ -37,8 +37,8 @@ Dump::Dump(const Layer& layer, const std::vector<Target>& targets, const Selecti
            DType dtype, io::Writer& writer)
     : from_(layer.dtype), to_(dtype), writer_(writer) {
   for (const Target& target : targets)
-    streamed_.emplace(target.stage,
-                      Streamed{Placement(layer, target.stage, selection), target.item});
+    streamed_.emplace(target.stage, Streamed{Placement(layer, target.stage, selection), target.item,
+                                             target.offset});
 }
 
 StageSet Dump::wants() const {
@@ -65,6 +65,7 @@ void Dump::observe(const Block& block) {
     count = 0;
   };
   const auto add = [&](std::size_t offset, const std::byte* values, std::size_t n) {
+    offset += streamed.offset;
     if (start + count != offset || (count + n) * to > gather_bytes) flush();
     if (from_ == to_ && n * to > gather_bytes / 4) {
       flush();

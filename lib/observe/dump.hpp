@@ -14,6 +14,7 @@ public:
   struct Target {
     Stage stage;
     std::size_t item = 0;
+    std::size_t offset = 0; ///< of the layer's elements in the item, where layers are stacked
   };
   /// The writer's items must have the shapes of the placements; values are rounded to `dtype`.
   Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
@@ -28,7 +29,7 @@ public:
 private:
   struct Streamed {
     Placement placement;
-    std::size_t item;
+    std::size_t item, offset;
     std::size_t overflowed = 0;
   };
   DType from_, to_;

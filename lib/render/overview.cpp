@@ -79,8 +79,9 @@ std::string overview_json(const std::vector<OverviewRow>& rows, const Options& o
   const auto put = [&](const OverviewRow& row) {
     const std::string_view stage = name_of(row.stage);
     if (!lines)
-      json.key(options.several_layers ? fmt::format("layers.{}.{}", row.layer, stage)
-                                      : std::string(stage));
+      json.key(options.several_layers && !row.layer.empty()
+                   ? fmt::format("layers.{}.{}", row.layer, stage)
+                   : std::string(stage));
     json.object([&] {
       if (lines && !row.layer.empty()) json.member("layer", row.layer);
       if (lines) json.member("stage", stage);

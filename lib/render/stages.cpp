@@ -8,6 +8,11 @@ namespace mha::render {
 
 namespace {
 
+/// A lone layer has no residual stream around it.
+bool hides(const Layer* layer, Stage stage) {
+  return layer && !layer->block && !layer->ends && is_stream(stage);
+}
+
 std::string letters_text(const StageInfo& info, std::string_view separator) {
   std::string text;
   for (Letter letter : info.letters)
@@ -85,6 +90,7 @@ std::string stages_table(const Layer* layer, const Look& look) {
   columns.push_back({"when", false, true, true, true});
   Grid grid(std::move(columns));
   for (const StageInfo& info : stages()) {
+    if (hides(layer, info.stage)) continue;
     std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
     if (layer)
       row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
@@ -94,7 +100,8 @@ std::string stages_table(const Layer* layer, const Look& look) {
   }
   Grid aliases({{""}, {"", false, true, false, true}});
   for (const StageInfo& info : stages())
-    if (!info.aliases.empty()) aliases.add({std::string(info.name), std::string(info.aliases)});
+    if (!info.aliases.empty() && !hides(layer, info.stage))
+      aliases.add({std::string(info.name), std::string(info.aliases)});
   std::string out =
       grid.text(look) + "\n" + look.bold("also called") + "\n" + aliases.text(look, 2) + "\n";
   for (const std::string& line : wrapped(letters_legend, look.width)) out += look.dim(line) + "\n";
@@ -118,7 +125,10 @@ std::string stages_json(const Layer* layer) {
       put_words(json, info.aliases);
     });
   };
-  json.list(stages(), put, {"\n  ", "\n  ", "\n"});
+  std::vector<StageInfo> shown;
+  for (const StageInfo& info : stages())
+    if (!hides(layer, info.stage)) shown.push_back(info);
+  json.list(shown, put, {"\n  ", "\n  ", "\n"});
   return json.take() + "\n";
 }
 
@@ -131,6 +141,7 @@ std::string stages_markdown(const Layer* layer) {
                   "|---|---|{}---|---|---|---|\n",
                   here, rule);
   for (const StageInfo& info : stages()) {
+    if (hides(layer, info.stage)) continue;
     std::string inputs;
     for (Stage input : info.inputs)
       inputs += fmt::format("{}`{}`", inputs.empty() ? "" : " ", mha::name_of(input));
@@ -143,7 +154,7 @@ std::string stages_markdown(const Layer* layer) {
   }
   out += markdown_names;
   for (const StageInfo& info : stages())
-    if (!info.aliases.empty())
+    if (!info.aliases.empty() && !hides(layer, info.stage))
       out += fmt::format("| `{}` | {} |\n", info.name, markdown_words(info.aliases));
   out += markdown_ambiguous;
   for (std::string_view word : ambiguous_words()) {

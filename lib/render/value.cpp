@@ -63,7 +63,8 @@ Side Side::of_item(std::size_t b) const {
 
 std::string Value::name(bool with_layer) const {
   const std::string_view plain = mha::name_of(stage);
-  return with_layer ? fmt::format("layers.{}.{}", layer, plain) : std::string(plain);
+  return with_layer && !layer.empty() ? fmt::format("layers.{}.{}", layer, plain)
+                                      : std::string(plain);
 }
 
 Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,

@@ -50,8 +50,10 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   plan.block_numbers = resolved(selection.query, dims.T, "queries").indices;
   for (std::size_t& block : plan.block_numbers) block /= block_queries;
   plan.block_numbers = sorted(plan.block_numbers);
-  for (Stage stage : {Stage::concat, Stage::output, Stage::residual})
-    plan.whole_rows = plan.whole_rows || contains(plan.wanted | plan.computed, stage);
+  for (const StageInfo& info : stages())
+    if (info.stage == Stage::concat || info.stage == Stage::output ||
+        info.stage == Stage::residual || is_stream(info.stage))
+      plan.whole_rows = plan.whole_rows || contains(plan.wanted | plan.computed, info.stage);
   const std::vector<std::size_t> only_first{0};
   for (std::size_t batch : plan.batches)
     for (std::size_t head : plan.heads.empty() ? only_first : plan.heads)

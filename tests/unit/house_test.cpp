@@ -129,7 +129,11 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"files", {"system", "tensor"}},
     {"formats", {"system", "tensor", "files"}},
     {"load", {"system", "tensor", "layer", "files", "formats", "load/families"}},
+    {"load/tokenizers", {"system", "files", "formats"}},
     {"load/families", {"system", "tensor", "layer", "files", "load"}},
+    {"model",
+     {"system", "tensor", "layer", "schedule", "forward", "files", "formats", "load",
+      "load/families", "load/tokenizers", "observe"}},
     {"observe", {"system", "tensor", "layer", "schedule", "forward", "kernels", "files"}},
     {"ranks", {"system", "layer", "schedule", "forward", "files", "formats", "observe"}},
     {"bench", {"system", "tensor", "layer", "schedule", "forward", "kernels", "observe", "ranks"}},
@@ -146,7 +150,7 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"report", {"system", "tensor", "layer", "observe", "heads", "explain"}},
     {"render",
      {"system", "tensor", "layer", "schedule", "observe", "bench", "heads", "compare", "diagnose",
-      "diagnose/hypotheses", "explain", "lint", "report"}},
+      "diagnose/hypotheses", "explain", "lint", "report", "model"}},
 };
 
 } // namespace
@@ -263,8 +267,9 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
 
 TEST_CASE("files of a folder that are compiled together hide different names", "[house]") {
   // As in lib/CMakeLists.txt.
-  const std::vector<std::string> apart{"forward",      "schedule",      "kernels",
-                                       "kernels/simd", "load/families", "diagnose/hypotheses"};
+  const std::vector<std::string> apart{
+      "forward",         "schedule",           "kernels", "kernels/simd", "load/families",
+      "load/tokenizers", "diagnose/hypotheses"};
   std::size_t names = 0;
   for (const char* top : {"lib", "app"}) {
     std::map<std::string, std::map<std::string, std::string>> owners; // folder, name: its file

@@ -20,6 +20,43 @@ void translate(const Group& group, Translation& to) {
   to.normalises_after();
 }
 
+/// RoBERTa and its kin count positions from the padding token's number, and name their head so.
+void settle(const Group& group, ModelRecord& record) {
+  if (group.prefix.find("roberta.") == std::string::npos &&
+      !group.is_model({"roberta", "xlm-roberta", "camembert"}))
+    return;
+  record.counts_from_pad = true;
+  record.eps = 1e-5;
+  record.head = "lm_head.decoder", record.head_dense = "lm_head.dense";
+  record.head_norm = "lm_head.layer_norm", record.head_bias = "lm_head.bias";
+  record.head_activation = "gelu";
+}
+
+constexpr ModelRecord model{
+    .models = "bert roberta xlm-roberta camembert",
+    .layers = "encoder.layer",
+    .tokens = "embeddings.word_embeddings",
+    .positions = "embeddings.position_embeddings",
+    .types = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .shape = BlockShape::post,
+    .eps_keys = "layer_norm_eps",
+    .eps = 1e-12,
+    .before_mlp = "attention.output.LayerNorm",
+    .behind_block = "output.LayerNorm",
+    .mlp_in = "intermediate.dense",
+    .mlp_out = "output.dense",
+    .activation_keys = "hidden_act",
+    .activation = "gelu",
+    .head = "cls.predictions.decoder",
+    .tied = true,
+    .head_dense = "cls.predictions.transform.dense",
+    .head_norm = "cls.predictions.transform.LayerNorm",
+    .head_bias = "cls.predictions.bias",
+    .causal = false,
+    .settle = settle,
+};
+
 } // namespace
 
 const Family bert{"bert",
@@ -28,6 +65,7 @@ const Family bert{"bert",
                   "self.query.bias self.key.bias self.value.bias output.dense.bias "
                   "self.distance_embedding.weight self.relative_position_bias_table",
                   nullptr,
-                  translate};
+                  translate,
+                  &model};
 
 } // namespace mha::naming

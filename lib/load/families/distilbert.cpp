@@ -13,6 +13,28 @@ void translate(const Group&, Translation& to) {
   to.normalises_after();
 }
 
+constexpr ModelRecord model{
+    .models = "distilbert",
+    .layers = "transformer.layer",
+    .tokens = "embeddings.word_embeddings",
+    .positions = "embeddings.position_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .shape = BlockShape::post,
+    .eps = 1e-12,
+    .before_mlp = "sa_layer_norm",
+    .behind_block = "output_layer_norm",
+    .mlp_in = "ffn.lin1",
+    .mlp_out = "ffn.lin2",
+    .activation_keys = "activation",
+    .activation = "gelu",
+    .head = "vocab_projector",
+    .tied = true,
+    .head_dense = "vocab_transform",
+    .head_norm = "vocab_layer_norm",
+    .head_bias = "vocab_projector.bias",
+    .causal = false,
+};
+
 } // namespace
 
 const Family distilbert{"distilbert",
@@ -20,6 +42,7 @@ const Family distilbert{"distilbert",
                         "q_lin.weight k_lin.weight v_lin.weight out_lin.weight",
                         "q_lin.bias k_lin.bias v_lin.bias out_lin.bias",
                         nullptr,
-                        translate};
+                        translate,
+                        &model};
 
 } // namespace mha::naming

@@ -3,6 +3,7 @@
 
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
+#include <mha/load/families/model.hpp>
 
 #include <map>
 #include <optional>
@@ -161,6 +162,8 @@ struct Family {
   bool (*recognises)(const Group& group);
   /// Canonical, contiguous (in, out) weights, and the settings that the family implies.
   void (*translate)(const Group& group, Translation& translation);
+  /// What stands around attention in a whole model; nullptr: not known here yet.
+  const ModelRecord* model = nullptr;
 };
 
 /// All families, the more particular before the more general.

@@ -72,10 +72,46 @@ void translate3(const Group& group, Translation& to) {
   set_window(to, slides3, 4096);
 }
 
+/// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
+constexpr ModelRecord model1{
+    .models = "gemma",
+    .layers = "layers",
+    .tokens = "embed_tokens",
+    .times_root_d = true,
+    .norm = InputNorm::rms,
+    .eps_keys = "rms_norm_eps",
+    .eps = 1e-6,
+    .one_plus = true,
+    .before_mlp = "post_attention_layernorm",
+    .mlp_in = "mlp.gate_proj",
+    .mlp_up = "mlp.up_proj",
+    .mlp_out = "mlp.down_proj",
+    .activation_keys = "hidden_activation",
+    .activation = "gelu_pytorch_tanh",
+    .last_norm = "norm",
+    .head = "lm_head",
+    .tied = true,
+    .softcap_key = "final_logit_softcapping",
+};
+
+/// LLaMA's post_attention_layernorm stands before the feed-forward, Gemma 2's behind attention.
+constexpr ModelRecord four_norms(std::string_view models) {
+  ModelRecord record = model1;
+  record.models = models;
+  record.shape = BlockShape::sandwich;
+  record.behind_attention = "post_attention_layernorm";
+  record.before_mlp = "pre_feedforward_layernorm";
+  record.behind_mlp = "post_feedforward_layernorm";
+  return record;
+}
+constexpr ModelRecord model2 = four_norms("gemma2"), model3 = four_norms("gemma3 gemma3_text");
+
 } // namespace
 
-const Family gemma{"gemma", "Gemma", llama_needs, llama_knows, recognises1, translate1};
-const Family gemma2{"gemma2", "Gemma 2", llama_needs, llama_knows, recognises2, translate2};
-const Family gemma3{"gemma3", "Gemma 3", llama_needs, llama_knows, recognises3, translate3};
+const Family gemma{"gemma", "Gemma", llama_needs, llama_knows, recognises1, translate1, &model1};
+const Family gemma2{"gemma2",    "Gemma 2",  llama_needs, llama_knows,
+                    recognises2, translate2, &model2};
+const Family gemma3{"gemma3",    "Gemma 3",  llama_needs, llama_knows,
+                    recognises3, translate3, &model3};
 
 } // namespace mha::naming

@@ -41,6 +41,23 @@ void translate(const Group& group, Translation& to) {
   set_gpt2_scale(to);
 }
 
+constexpr ModelRecord model{
+    .models = "gpt2",
+    .layers = "h",
+    .tokens = "wte",
+    .positions = "wpe",
+    .eps_keys = "layer_norm_epsilon",
+    .before_mlp = "ln_2",
+    .mlp_in = "mlp.c_fc",
+    .mlp_out = "mlp.c_proj",
+    .in_out = true,
+    .activation_keys = "activation_function",
+    .activation = "gelu_new",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .tied = true,
+};
+
 } // namespace
 
 void finish_gpt2(Translation& to) {
@@ -70,6 +87,6 @@ void set_gpt2_scale(Translation& to) {
   to.set("scale", fmt::format("{}", scale), "config.json: scale_attn_by_inverse_layer_idx");
 }
 
-const Family gpt2{"gpt2", "GPT-2", gpt2_needs, gpt2_knows, recognises, translate};
+const Family gpt2{"gpt2", "GPT-2", gpt2_needs, gpt2_knows, recognises, translate, &model};
 
 } // namespace mha::naming

@@ -24,6 +24,28 @@ void translate(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
 }
 
+/// use_parallel_residual false: one after the other.
+void settle(const Group& group, ModelRecord& record) {
+  if (group.configured("use_parallel_residual").value_or("true") == "false")
+    record.shape = BlockShape::pre;
+}
+
+constexpr ModelRecord model{
+    .models = "gpt_neox",
+    .layers = "layers",
+    .tokens = "embed_in",
+    .shape = BlockShape::parallel,
+    .eps_keys = "layer_norm_eps",
+    .before_mlp = "post_attention_layernorm",
+    .mlp_in = "mlp.dense_h_to_4h",
+    .mlp_out = "mlp.dense_4h_to_h",
+    .activation_keys = "hidden_act",
+    .activation = "gelu",
+    .last_norm = "final_layer_norm",
+    .head = "embed_out",
+    .settle = settle,
+};
+
 } // namespace
 
 const Family gpt_neox{"gpt_neox",
@@ -31,6 +53,7 @@ const Family gpt_neox{"gpt_neox",
                       "query_key_value.weight dense.weight",
                       "query_key_value.bias dense.bias bias masked_bias rotary_emb.inv_freq",
                       recognises,
-                      translate};
+                      translate,
+                      &model};
 
 } // namespace mha::naming

@@ -17,8 +17,25 @@ void translate(const Group&, Translation& to) {
   set_window(to, every_layer);
 }
 
+constexpr ModelRecord model{
+    .models = "llama mistral ministral",
+    .layers = "layers",
+    .tokens = "embed_tokens",
+    .norm = InputNorm::rms,
+    .eps_keys = "rms_norm_eps",
+    .eps = 1e-6,
+    .before_mlp = "post_attention_layernorm",
+    .mlp_in = "mlp.gate_proj",
+    .mlp_up = "mlp.up_proj",
+    .mlp_out = "mlp.down_proj",
+    .activation_keys = "hidden_act",
+    .activation = "silu",
+    .last_norm = "norm",
+    .head = "lm_head",
+};
+
 } // namespace
 
-const Family llama{"llama", "LLaMA", llama_needs, llama_knows, nullptr, translate};
+const Family llama{"llama", "LLaMA", llama_needs, llama_knows, nullptr, translate, &model};
 
 } // namespace mha::naming

@@ -18,8 +18,23 @@ void translate(const Group&, Translation& to) {
   finish_gpt2(to);
 }
 
+constexpr ModelRecord model{
+    .models = "gpt2 nanogpt",
+    .layers = "h",
+    .tokens = "wte",
+    .positions = "wpe",
+    .eps_keys = "layer_norm_epsilon",
+    .before_mlp = "ln_2",
+    .mlp_in = "mlp.c_fc",
+    .mlp_out = "mlp.c_proj",
+    .activation = "gelu",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .tied = true,
+};
+
 } // namespace
 
-const Family nanogpt{"nanogpt", "nanoGPT", gpt2_needs, gpt2_knows, recognises, translate};
+const Family nanogpt{"nanogpt", "nanoGPT", gpt2_needs, gpt2_knows, recognises, translate, &model};
 
 } // namespace mha::naming

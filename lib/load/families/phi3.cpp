@@ -18,9 +18,26 @@ void translate(const Group& group, Translation& to) {
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
 }
 
+constexpr ModelRecord model{
+    .models = "phi3",
+    .layers = "layers",
+    .tokens = "embed_tokens",
+    .norm = InputNorm::rms,
+    .eps_keys = "rms_norm_eps",
+    .eps = 1e-5,
+    .before_mlp = "post_attention_layernorm",
+    .mlp_gate_up = "mlp.gate_up_proj",
+    .mlp_out = "mlp.down_proj",
+    .activation_keys = "hidden_act",
+    .activation = "silu",
+    .last_norm = "norm",
+    .head = "lm_head",
+};
+
 } // namespace
 
-const Family phi3{"phi3",  "Phi-3",  "qkv_proj.weight o_proj.weight", "qkv_proj.bias o_proj.bias",
-                  nullptr, translate};
+const Family phi3{
+    "phi3",    "Phi-3", "qkv_proj.weight o_proj.weight", "qkv_proj.bias o_proj.bias", nullptr,
+    translate, &model};
 
 } // namespace mha::naming

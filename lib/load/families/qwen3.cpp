@@ -20,8 +20,25 @@ void translate(const Group&, Translation& to) {
   set_window(to, upper_layers);
 }
 
+constexpr ModelRecord model{
+    .models = "qwen3",
+    .layers = "layers",
+    .tokens = "embed_tokens",
+    .norm = InputNorm::rms,
+    .eps_keys = "rms_norm_eps",
+    .eps = 1e-6,
+    .before_mlp = "post_attention_layernorm",
+    .mlp_in = "mlp.gate_proj",
+    .mlp_up = "mlp.up_proj",
+    .mlp_out = "mlp.down_proj",
+    .activation_keys = "hidden_act",
+    .activation = "silu",
+    .last_norm = "norm",
+    .head = "lm_head",
+};
+
 } // namespace
 
-const Family qwen3{"qwen3", "Qwen3", llama_needs, llama_knows, recognises, translate};
+const Family qwen3{"qwen3", "Qwen3", llama_needs, llama_knows, recognises, translate, &model};
 
 } // namespace mha::naming

@@ -4,6 +4,8 @@
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
+#include <cmath>
+
 namespace mha::naming {
 
 namespace {
@@ -22,6 +24,13 @@ void set_rotary_table(const Group& group, Translation& to) {
             "chooses");
 }
 
+/// Newer files hold no tables: the config says it all.
+void set_rotary_config(Translation& to) {
+  to.set("rope", to.is_true({"rotary_adjacent_pairs"}) ? "interleaved" : "half", "config.json");
+  to.set_from_config("rope_dims", {"rotary_dim"});
+  to.set_from_config("rope_base", {"rotary_base"});
+}
+
 void translate(const Group& group, Translation& to) {
   for (const auto& [canonical, name] : {std::pair("q", "Q"), {"k", "K"}, {"v", "V"}, {"o", "O"}})
     for (const char* grouped : {"", "_"}) {
@@ -32,13 +41,23 @@ void translate(const Group& group, Translation& to) {
     to.set("causal", "false", "config.json");
   else
     to.set("causal", "true");
-  if (!to.is_true({"use_attn_scale"}, true))
+  const double divisor =
+      to.is_true({"use_attn_scale"}, true) ? to.number({"attn_scale"}).value_or(0) : 1;
+  const bool by_layer = to.is_true({"scale_attn_by_inverse_layer_idx"});
+  const std::size_t width = group.shape("W_Q").empty() ? 0 : group.shape("W_Q").back();
+  const double times = by_layer ? static_cast<double>(group.number().value_or(0) + 1) : 1;
+  const double root = std::sqrt(static_cast<double>(width));
+  if (divisor == 1 && times == 1)
     to.set("scale", "none", "config.json");
-  else if (const auto divisor = to.number({"attn_scale"}); divisor && *divisor > 0)
-    to.set("scale", fmt::format("{}", 1 / *divisor), "config.json: attn_scale");
+  else if (divisor > 0 || (by_layer && width > 0))
+    to.set("scale", fmt::format("{}", 1 / ((divisor > 0 ? divisor : root) * times)),
+           by_layer ? "config.json: scale_attn_by_inverse_layer_idx" : "config.json: attn_scale");
   if (const auto cap = to.number({"attn_scores_soft_cap"}); cap && *cap > 0)
     to.set("softcap", fmt::format("{}", *cap), "config.json");
-  set_rotary_table(group, to);
+  if (group.has("rotary_sin"))
+    set_rotary_table(group, to);
+  else if (group.configured("positional_embedding_type") == "rotary")
+    set_rotary_config(to);
 
   // ln1 has w and b; folded into the weights it has neither, and still divides.
   const std::string norm = group.parent() + "ln1";
@@ -48,10 +67,51 @@ void translate(const Group& group, Translation& to) {
     to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
+  // A config of HookedTransformer without the type has no norm.
+  if (type.empty() && !to.norm.weight && group.configured({"d_head", "n_ctx"}))
+    to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");
   if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");
 }
+
+/// What HookedTransformerConfig says.
+void settle(const Group& group, ModelRecord& record) {
+  const std::string type = group.configured("normalization_type").value_or("");
+  record.norm = type.starts_with("LN")    ? InputNorm::layer
+                : type.starts_with("RMS") ? InputNorm::rms
+                                          : InputNorm::none;
+  record.norm_is_bare = type.ends_with("Pre");
+  if (record.norm == InputNorm::none) record.before_mlp = record.last_norm = "";
+  if (group.configured("parallel_attn_mlp") == "true") record.shape = BlockShape::parallel;
+  if (group.configured("gated_mlp") == "true") {
+    record.mlp_in = "mlp.W_gate", record.mlp_up = "mlp.W_in";
+    record.bias_of_product = true;
+  }
+  if (group.configured("act_fn") == "solu_ln") record.mlp_norm = "mlp.ln";
+  if (group.configured("attn_only") == "true") {
+    record.shape = BlockShape::attention_only;
+    record.before_mlp = record.mlp_in = record.mlp_out = record.mlp_norm = "";
+  }
+  record.causal = group.configured("attention_dir").value_or("causal") == "causal";
+}
+
+constexpr ModelRecord model{
+    .layers = "blocks",
+    .tokens = "embed.W_E",
+    .positions = "pos_embed.W_pos",
+    .eps_keys = "eps",
+    .before_mlp = "ln2",
+    .mlp_in = "mlp.W_in",
+    .mlp_out = "mlp.W_out",
+    .in_out = true,
+    .activation_keys = "act_fn",
+    .activation = "gelu_new",
+    .last_norm = "ln_final",
+    .head = "unembed.W_U",
+    .softcap_key = "output_logits_soft_cap",
+    .settle = settle,
+};
 
 } // namespace
 
@@ -60,6 +120,7 @@ const Family transformer_lens{"transformer_lens",
                               "W_Q W_K|_W_K W_V|_W_V W_O",
                               "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
                               nullptr,
-                              translate};
+                              translate,
+                              &model};
 
 } // namespace mha::naming

@@ -1,0 +1,13 @@
+#pragma once
+// From token numbers to what enters the first block.
+
+#include <mha/layer/block.hpp>
+
+namespace mha {
+
+/// embed = norm(scale · token + position + type): (B, T, d_model) in `dtype`, f32 or f64, for `ids`
+/// of B texts of T tokens. Throws Error for a number beyond the vocabulary, and for more tokens
+/// than there are positions.
+Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype);
+
+} // namespace mha

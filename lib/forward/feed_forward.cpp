@@ -1,0 +1,93 @@
+#include <mha/forward/feed_forward.hpp>
+
+#include <mha/forward/norm.hpp>
+#include <mha/kernels/rows.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// y = x σ(z), where y holds z: x / (1 + exp(−z)). Exact where tanh and σ would cancel.
+template <class T> void times_sigmoid(const T* x, std::size_t n, T* y) {
+  row_exp_sum(y, n, T(0), T(-1));
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] / (T(1) + y[i]);
+}
+
+/// ½x(1 + tanh(u)) = x σ(2u) with u = root · (x + 0.044715 x³).
+template <class T> void gelu_by_tanh(const T* x, std::size_t n, double root, T* y) {
+  const T twice = static_cast<T>(2 * root), cubic = static_cast<T>(0.044715);
+  for (std::size_t i = 0; i < n; ++i) y[i] = twice * (x[i] + cubic * x[i] * x[i] * x[i]);
+  times_sigmoid(x, n, y);
+}
+
+template <class T> void activate_row(Activation activation, const T* x, std::size_t n, T* y) {
+  switch (activation) {
+  case Activation::identity:
+    std::copy_n(x, n, y);
+    return;
+  case Activation::relu:
+    for (std::size_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? T(0) : x[i]; // NaN stays
+    return;
+  case Activation::silu:
+    std::copy_n(x, n, y);
+    return times_sigmoid(x, n, y);
+  case Activation::gelu:
+    for (std::size_t i = 0; i < n; ++i)
+      y[i] = x[i] * T(0.5) * (T(1) + std::erf(x[i] * static_cast<T>(0.70710678118654752440)));
+    return;
+  case Activation::gelu_tanh:
+    return gelu_by_tanh(x, n, 0.79788456080286535588, y); // √(2/π)
+  case Activation::gelu_fast:
+    return gelu_by_tanh(x, n, 0.7978845608, y);
+  case Activation::gelu_quick:
+    for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<T>(1.702) * x[i];
+    return times_sigmoid(x, n, y);
+  case Activation::solu:
+    std::copy_n(x, n, y);
+    const T sum = row_exp_sum(y, n, row_max(x, n));
+    for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * (y[i] / sum);
+    return;
+  }
+}
+
+} // namespace
+
+Norm in_precision(const Norm& norm, DType dtype) {
+  Norm converted = norm;
+  if (!norm.weight.empty()) converted.weight = convert(norm.weight, dtype);
+  if (!norm.bias.empty()) converted.bias = convert(norm.bias, dtype);
+  return converted;
+}
+
+template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y) {
+  const T* weight = norm.weight.empty() ? nullptr : norm.weight.as<T>().data();
+  const T* bias = norm.bias.empty() ? nullptr : norm.bias.as<T>().data();
+  for (std::size_t t = 0; t < x.rows; ++t)
+    if (norm.kind == InputNorm::rms)
+      rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
+    else if (norm.kind == InputNorm::layer)
+      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, y.row(t));
+    else if (x.row(t) != y.row(t))
+      std::copy_n(x.row(t), x.cols, y.row(t));
+}
+
+template <class T> void add_rows(Matrix<const T> x, Matrix<const T> other, Matrix<T> y) {
+  for (std::size_t t = 0; t < x.rows; ++t)
+    for (std::size_t i = 0; i < x.cols; ++i) y.row(t)[i] = x.row(t)[i] + other.row(t)[i];
+}
+
+template <class T> void activate(Activation activation, Matrix<const T> x, Matrix<T> y) {
+  for (std::size_t t = 0; t < x.rows; ++t) activate_row(activation, x.row(t), x.cols, y.row(t));
+}
+
+template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);
+template void norm_rows(const Norm&, Matrix<const double>, Matrix<double>);
+template void add_rows(Matrix<const float>, Matrix<const float>, Matrix<float>);
+template void add_rows(Matrix<const double>, Matrix<const double>, Matrix<double>);
+template void activate(Activation, Matrix<const float>, Matrix<float>);
+template void activate(Activation, Matrix<const double>, Matrix<double>);
+
+} // namespace mha

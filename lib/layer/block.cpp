@@ -1,0 +1,95 @@
+#include <mha/layer/block.hpp>
+
+#include <array>
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+using enum Activation;
+
+// As Transformers and TransformerLens name them.
+constexpr std::array<std::pair<std::string_view, Activation>, 17> names{{
+    {"relu", relu},
+    {"silu", silu},
+    {"swish", silu},
+    {"gelu", gelu},
+    {"gelu_python", gelu},
+    {"gelu_new", gelu_tanh},
+    {"gelu_tanh", gelu_tanh},
+    {"gelu_pytorch_tanh", gelu_tanh},
+    {"gelu_fast", gelu_fast},
+    {"quick_gelu", gelu_quick},
+    {"gelu_quick", gelu_quick},
+    {"solu", solu},
+    {"solu_ln", solu},
+    {"linear", identity},
+    {"identity", identity},
+    {"none", identity},
+    {"null", identity},
+}};
+
+} // namespace
+
+std::optional<Activation> activation_named(std::string_view name) {
+  for (const auto& [known, activation] : names)
+    if (known == name) return activation;
+  return std::nullopt;
+}
+
+std::string_view activation_names() {
+  return "relu, silu, gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu";
+}
+
+std::optional<bool> has_step_around(const LayerBlock* block, Stage stage) {
+  if (!block) return false;
+  switch (stage) {
+  case Stage::resid_pre:
+  case Stage::resid_post:
+    return true;
+  case Stage::attn_add:
+    return block->behind_attention.there();
+  case Stage::residual:
+    return block->shape != BlockShape::parallel && block->shape != BlockShape::attention_only;
+  case Stage::mlp_x:
+  case Stage::mlp_pre:
+  case Stage::mlp_act:
+  case Stage::mlp_out:
+    return block->mlp.there();
+  case Stage::mlp_up:
+    return block->mlp.gated();
+  case Stage::mlp_add:
+    return block->behind_mlp.there();
+  case Stage::router:
+  case Stage::experts:
+    return false;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::vector<Stage> inputs_around(const LayerBlock& block, Stage stage) {
+  switch (stage) {
+  case Stage::mlp_x:
+    if (block.shape == BlockShape::parallel) return {Stage::resid_pre};
+    break;
+  case Stage::resid_post:
+    switch (block.shape) {
+    case BlockShape::attention_only:
+      return {Stage::resid_pre, Stage::attn_add};
+    case BlockShape::parallel:
+      return {Stage::resid_pre, Stage::attn_add, Stage::mlp_add};
+    case BlockShape::post:
+      return {Stage::mlp_x, Stage::mlp_add};
+    default:
+      break;
+    }
+    break;
+  default:
+    break;
+  }
+  return info_of(stage).inputs;
+}
+
+} // namespace mha

@@ -1,0 +1,126 @@
+#pragma once
+// What stands around attention in a whole model: norms, feed-forward, embedding and head, as data.
+// A step that a model lacks is a neutral element: no norm hands on, no bias is zero.
+
+#include <mha/layer/settings.hpp>
+#include <mha/layer/stage.hpp>
+#include <mha/tensor/tensor.hpp>
+
+#include <memory>
+
+namespace mha {
+
+/// The shapes of blocks; x is the stream before one, A attention, F the feed-forward, n norms.
+enum class BlockShape : std::uint8_t {
+  attention_only, ///< resid_post = x + A(n1 x)
+  pre,            ///< residual = x + A(n1 x); resid_post = residual + F(n2 residual)
+  parallel,       ///< resid_post = x + A(n1 x) + F(n2 x); with one norm, n2 is n1
+  sandwich,       ///< residual = x + n2 A(n1 x); resid_post = residual + n4 F(n3 residual)
+  post,           ///< residual = x + A(x), r = n1 residual; resid_post = n2(r + F(r))
+  post_inside,    ///< residual = x + n1 A(x); resid_post = residual + n2 F(residual)
+};
+
+/// How a feed-forward bends its numbers.
+enum class Activation : std::uint8_t {
+  identity,
+  relu,       ///< max(0, x)
+  silu,       ///< x σ(x)
+  gelu,       ///< x ½(1 + erf(x/√2))
+  gelu_tanh,  ///< ½x(1 + tanh(√(2/π)(x + 0.044715x³)))
+  gelu_fast,  ///< the same with 0.7978845608 for √(2/π)
+  gelu_quick, ///< x σ(1.702x)
+  solu,       ///< x softmax(x), over the row
+};
+/// By the name that config.json gives it ("gelu_new", "silu" …); nothing for others.
+std::optional<Activation> activation_named(std::string_view name);
+/// Every name that is understood, for messages.
+std::string_view activation_names();
+
+/// y = x W + b, its weight as a checkpoint stores it: in the file's precision, mapped. Read where
+/// it is multiplied with.
+struct LinearMap {
+  Tensor W;            ///< (in, out), or (out, in)
+  bool out_in = false; ///< W is (out, in), as torch.nn.LinearMap has it
+  Tensor b;            ///< out; empty: zero
+
+  bool there() const { return !W.empty(); }
+  std::size_t in() const { return W.shape()[out_in ? 1 : 0]; }
+  std::size_t out() const { return W.shape()[out_in ? 0 : 1]; }
+};
+
+/// A norm of rows. `kind` none hands rows on as they are.
+struct Norm {
+  InputNorm kind = InputNorm::none;
+  double eps = 1e-5;
+  Tensor weight, bias;   ///< empty: 1 and 0
+  bool one_plus = false; ///< times 1 + weight
+
+  bool there() const { return kind != InputNorm::none; }
+};
+
+/// mlp_out = act(x W_in + b_in) W_out + b_out; a gated one multiplies by x W_up + b_up.
+struct FeedForward {
+  LinearMap in, up, out;
+  Activation activation = Activation::gelu;
+  Tensor product_bias; ///< added to a gated one's product (TransformerLens)
+  Norm inner;          ///< of what `out` multiplies (solu_ln)
+
+  bool there() const { return out.there(); }
+  bool gated() const { return up.there(); }
+};
+
+/// A layer's surroundings. Attention's own norm is the layer's (input_norm).
+struct LayerBlock {
+  BlockShape shape = BlockShape::pre;
+  Norm behind_attention; ///< makes attn_add of output
+  Norm before_mlp;       ///< makes mlp_x; in a post-norm block the norm of residual
+  Norm behind_mlp;       ///< makes mlp_add of mlp_out
+  Norm behind_block;     ///< makes resid_post, in a post-norm block
+  FeedForward mlp;
+};
+
+/// Whether the step is part of a layer with this block (none: of a lone layer); nothing for stages
+/// that a block does not decide.
+std::optional<bool> has_step_around(const LayerBlock* block, Stage stage);
+/// What a stage is computed from in such a layer.
+std::vector<Stage> inputs_around(const LayerBlock& block, Stage stage);
+
+/// What enters the first block: a token's row, and what is added to it.
+struct Embedding {
+  Tensor tokens;    ///< vocabulary, d_model
+  Tensor positions; ///< empty: none
+  Tensor types;     ///< the first row is added
+  std::size_t first_position = 0;
+  /// RoBERTa: padding has this position, other tokens count on from the next one.
+  std::optional<int> pad;
+  double scale = 1; ///< of the token's row
+  Norm norm;
+};
+
+/// What turns the last layer's stream into logits.
+struct ModelHead {
+  LinearMap dense; ///< a masked model's: then the activation and the norm
+  Activation activation = Activation::identity;
+  Norm norm;
+  LinearMap decoder; ///< d_model to vocabulary
+  double scale = 1;
+  double softcap = 0; ///< 0 = none
+
+  bool there() const { return decoder.there(); }
+};
+
+/// The ends of a whole model: what its layers start from, and what becomes of the last one's
+/// stream.
+struct ModelEnds {
+  Tensor embed;  ///< B, T, d_model
+  Tensor stream; ///< B, T, d_model: resid_post of the last layer; empty: nobody asks for it
+  Norm final;
+  ModelHead head;
+
+  bool has(Stage stage) const {
+    return stage == Stage::embed ||
+           (stage == Stage::final ? final.there() : stage == Stage::logits && head.there());
+  }
+};
+
+} // namespace mha

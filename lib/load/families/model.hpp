@@ -1,0 +1,67 @@
+#pragma once
+// What a family's whole model has around attention, as data: one record beside how the family names
+// attention's tensors. A model = embedding + blocks + last norm + head.
+
+#include <mha/layer/block.hpp>
+
+#include <string_view>
+
+namespace mha::naming {
+
+struct Group;
+
+/// Names stand without ".weight" and ".bias"; several, separated by spaces, are choices, the first
+/// that the file has. "" is a neutral element: no such step.
+struct ModelRecord {
+  /// The config's model_types that this is right for; a checkpoint without one is read so, too.
+  std::string_view models = {};
+  /// What stands before a block's number in names, below the model: "h", "model.layers".
+  std::string_view layers = {};
+
+  // The embedding, below the model ("transformer.").
+  std::string_view tokens = {};
+  std::string_view positions = {};
+  std::string_view types = {};
+  std::string_view embedding_norm = {};
+  bool counts_from_pad = false; ///< RoBERTa: positions from pad_token_id + 1, padding has its own
+  bool times_root_d = false;    ///< Gemma: × √d, rounded to the weights' precision
+
+  // The block, below its number ("transformer.h.0."). Attention's own norm is the naming's.
+  BlockShape shape = BlockShape::pre;
+  InputNorm norm = InputNorm::layer;
+  std::string_view eps_keys = {}; ///< of config.json, the first that is there
+  double eps = 1e-5;
+  bool one_plus = false;     ///< the file holds w, the norm multiplies by 1 + w
+  bool norm_is_bare = false; ///< norms without tensors (TransformerLens' LNPre, RMSPre)
+  std::string_view behind_attention = {};
+  std::string_view before_mlp = {};
+  std::string_view behind_mlp = {};
+  std::string_view behind_block = {};
+
+  // The feed-forward, below the block. `in` is the gate of a gated one.
+  std::string_view mlp_in = {};
+  std::string_view mlp_up = {};
+  std::string_view mlp_gate_up = {}; ///< both in one, the gate's rows first
+  std::string_view mlp_out = {};
+  std::string_view mlp_norm = {}; ///< of the activation's result (solu_ln)
+  bool in_out = false;            ///< weights are (in, out)
+  bool bias_of_product = false;   ///< up's bias is added to the product (TransformerLens)
+  std::string_view activation_keys = {};
+  std::string_view activation = "gelu";
+
+  // The end. The head stands at the top or below any part of the model's prefix.
+  std::string_view last_norm = {};
+  std::string_view head = {};
+  bool tied = false;                ///< where tie_word_embeddings is silent
+  std::string_view head_dense = {}; ///< a masked model's; without it in the file there is no head
+  std::string_view head_norm = {};
+  std::string_view head_bias = {};       ///< whole name
+  std::string_view head_activation = {}; ///< "" = the feed-forward's
+  std::string_view softcap_key = {};
+  bool causal = true; ///< predicts the next token; else the masked one
+
+  /// What of this the checkpoint's config or tensors change.
+  void (*settle)(const Group& group, ModelRecord& record) = nullptr;
+};
+
+} // namespace mha::naming

@@ -1,0 +1,55 @@
+#pragma once
+// Where the layers of a whole model get their input from, if not from a file: made of a text by who
+// can compute layers (model/pass.hpp).
+
+#include <mha/layer/layer.hpp>
+#include <mha/load/families/family.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+class Model;
+class Observer;
+
+/// What one layer gets.
+struct LayerInput {
+  Tensor X;              ///< (B,) T, d_model: the residual stream before the layer
+  Tensor attention_mask; ///< B, T of 0 and 1; empty: no padding
+  std::shared_ptr<const LayerBlock> block;
+  std::vector<std::string> labels; ///< of the tokens; empty: none
+  std::vector<std::string> notes;  ///< what the user should know about the text
+  std::string source;              ///< for messages: "--text"
+};
+
+/// A "layer" that has the model's own stages alone: embed, final, logits.
+Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends);
+
+class Inputs {
+public:
+  virtual ~Inputs() = default;
+  /// Whether there is a text; without one, layers are read as files say.
+  virtual bool given() const = 0;
+  /// Reads the text for the model that these layers are. Once, before anything is asked for.
+  /// `precision`: to compute in; default: float32, float64 for float64 weights.
+  virtual void open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
+                    std::optional<DType> precision) = 0;
+  /// The ids of the model's layers, in their order.
+  virtual const std::vector<std::string>& layers() const = 0;
+  /// The input of a layer: those before it are computed by `model`'s layers. As an outline only its
+  /// shape counts, and nothing is computed.
+  virtual LayerInput input(const Model& model, const std::string& id, bool outline) = 0;
+  /// The model's ends; `stream`: with what the last layer hands on.
+  virtual LayerInput ends(const Model& model, bool stream, bool outline,
+                          std::shared_ptr<const ModelEnds>& ends) = 0;
+  /// Who computes a layer may let this look on; once it has seen all, the next layer's input is not
+  /// computed again. nullptr: nobody needs it.
+  virtual std::shared_ptr<Observer> handover(const Layer& layer, const std::string& id) = 0;
+  /// Threads for what is computed here; 0: as many as pay.
+  std::size_t threads = 0;
+};
+
+} // namespace mha

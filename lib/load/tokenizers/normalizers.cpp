@@ -1,0 +1,47 @@
+#include <mha/load/tokenizers/normalizers.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/load/tokenizers/kinds.hpp>
+
+#include <array>
+
+namespace mha::tokenizers {
+
+namespace {
+
+Normalizer sequence(Fields& fields) {
+  std::vector<Normalizer> list;
+  for (const JsonNode& node : fields.need("normalizers").elements("normalizers"))
+    list.push_back(read_normalizer(node));
+  return [list](AlignedText& text) {
+    for (const Normalizer& one : list) one(text);
+  };
+}
+
+constexpr std::array<Kind<Normalizer>, 14> kinds{{
+    {"BertNormalizer", bert_normalizer},
+    {"ByteLevel", byte_level_normalizer},
+    {"Lowercase", lowercase},
+    {"NFC", nfc},
+    {"NFD", nfd},
+    {"NFKC", nfkc},
+    {"NFKD", nfkd},
+    {"Nmt", nmt},
+    {"Precompiled", precompiled},
+    {"Prepend", prepend},
+    {"Replace", replace},
+    {"Sequence", sequence},
+    {"Strip", strip},
+    {"StripAccents", strip_accents},
+}};
+
+} // namespace
+
+Normalizer read_normalizer(const JsonNode& node) {
+  return [one = read_kind<Normalizer>(node, "normalizer", kinds)](AlignedText& text) {
+    one(text);
+    text.check_growth();
+  };
+}
+
+} // namespace mha::tokenizers

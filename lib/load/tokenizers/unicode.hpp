@@ -1,0 +1,29 @@
+#pragma once
+// What Unicode says of a character, and UTF-8 one character at a time.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::tokenizers {
+
+/// The character at byte `at` of valid UTF-8; `at` moves behind it.
+char32_t next_character(std::string_view text, std::size_t& at);
+/// How many bytes the character takes that begins with this byte of valid UTF-8.
+std::size_t length_of(char lead);
+/// How many characters valid UTF-8 holds.
+std::size_t characters_in(std::string_view text);
+
+bool is_space(char32_t c);           ///< White_Space
+bool is_punctuation(char32_t c);     ///< any P*, and ASCII's signs such as $ + < ^
+bool is_numeric(char32_t c);         ///< Nd, Nl, No
+bool is_control(char32_t c);         ///< Cc, Cf, Co
+bool is_mark(char32_t c);            ///< Mn, Mc, Me
+bool is_nonspacing_mark(char32_t c); ///< Mn
+bool is_word(char32_t c);            ///< letters, marks, decimal digits, connecting signs
+
+/// In small letters: one character, or two for İ.
+std::u32string lower_case(char32_t c);
+
+} // namespace mha::tokenizers

@@ -1,0 +1,49 @@
+#pragma once
+// A checkpoint as a whole model: its family's record (families/model.hpp) read from the tensors.
+
+#include <mha/layer/block.hpp>
+#include <mha/load/families/family.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The layers of a model in their order, and what stands before and behind them. Tensors are
+/// mapped.
+class WholeModel {
+public:
+  /// Of the layers found in a checkpoint, those of its text model. Throws Error that says what is
+  /// not covered and that X can be given instead, for a family without a record, for a missing
+  /// tensor, and where config.json contradicts the tensors.
+  explicit WholeModel(const std::vector<naming::Found>& found);
+
+  /// The ids of the layers, in their order.
+  const std::vector<std::string>& layers() const { return ids_; }
+  /// What stands around the attention of layer `number`, counted in layers().
+  std::shared_ptr<const LayerBlock> block(std::size_t number) const;
+  const Embedding& embedding() const { return embedding_; }
+  const Norm& last_norm() const { return last_norm_; }
+  const ModelHead& head() const { return head_; }
+  /// Whether it predicts the next token; else the hidden one.
+  bool causal() const { return record_.causal; }
+  /// The number of the padding token, where config.json says it.
+  std::optional<int> pad() const;
+  std::size_t width() const { return embedding_.tokens.shape()[1]; }
+  std::size_t vocabulary() const { return embedding_.tokens.shape()[0]; }
+
+private:
+  class Reader;
+  void read_ends();
+  void check_config() const;
+
+  std::vector<naming::Found> layers_;
+  std::vector<std::string> ids_;
+  naming::ModelRecord record_;
+  Embedding embedding_;
+  Norm last_norm_;
+  ModelHead head_;
+};
+
+} // namespace mha

@@ -1,0 +1,116 @@
+#include <mha/model/predict.hpp>
+
+#include <mha/forward/attention.hpp>
+#include <mha/schedule/observer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace mha {
+
+template <class T>
+Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came) {
+  // p = exp(z − max z) / Σ exp(z − max z), in double: the vocabulary is long.
+  const double largest = static_cast<double>(*std::max_element(logits, logits + vocabulary));
+  double sum = 0;
+  for (std::size_t i = 0; i < vocabulary; ++i)
+    sum += std::exp(static_cast<double>(logits[i]) - largest);
+  const auto probability = [&](std::size_t i) {
+    return std::exp(static_cast<double>(logits[i]) - largest) / sum;
+  };
+  Prediction prediction;
+  std::vector<std::size_t> order(vocabulary);
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  top = std::min(top, vocabulary);
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+                    });
+  for (std::size_t i = 0; i < top; ++i)
+    prediction.candidates.push_back(
+        {static_cast<int>(order[i]), static_cast<double>(logits[order[i]]), probability(order[i])});
+  if (came < 0 || static_cast<std::size_t>(came) >= vocabulary) return prediction;
+  const auto id = static_cast<std::size_t>(came);
+  const auto before = static_cast<std::size_t>(
+      std::count_if(logits, logits + vocabulary, [&](T other) { return other > logits[id]; }));
+  const double surprise = std::log(sum) + largest - static_cast<double>(logits[id]);
+  prediction.came = Came{came, probability(id), surprise, before + 1};
+  return prediction;
+}
+
+template Prediction prediction_of(const float*, std::size_t, std::size_t, int);
+template Prediction prediction_of(const double*, std::size_t, std::size_t, int);
+
+namespace {
+
+/// Reads predictions off the logits as they are computed: nothing T × vocabulary is kept.
+class Reader : public Observer {
+public:
+  Reader(const ModelPass& run, const PredictRequest& request, std::size_t T)
+      : run_(run), top_(request.top), asked_(T, false) {
+    for (std::size_t position : request.positions)
+      if (position < T) asked_[position] = true;
+  }
+  StageSet wants() const override {
+    StageSet set;
+    set.set(index_of(Stage::logits));
+    return set;
+  }
+  void observe(const Block& block) override {
+    const std::size_t vocabulary = block.values.shape[1], element = size_of(block.values.dtype);
+    for (std::size_t i = 0; i < block.values.shape[0]; ++i) {
+      const std::size_t position = block.token + i, length = run_.lengths()[block.batch];
+      if (!asked_[position] || position >= length) continue;
+      const std::byte* row =
+          block.values.data + static_cast<std::size_t>(block.values.strides[0]) * i * element;
+      const bool follows = run_.model().causal() && position + 1 < length;
+      const int came = follows ? run_.ids()[block.batch][position + 1] : -1;
+      Prediction prediction =
+          block.values.dtype == DType::f64
+              ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, came)
+              : prediction_of(reinterpret_cast<const float*>(row), vocabulary, top_, came);
+      prediction.batch = block.batch, prediction.position = position;
+      found[{block.batch, position}] = std::move(prediction);
+    }
+  }
+  std::map<std::pair<std::size_t, std::size_t>, Prediction> found;
+
+private:
+  const ModelPass& run_;
+  std::size_t top_;
+  std::vector<bool> asked_;
+};
+
+} // namespace
+
+std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request) {
+  if (!run.model().head().there())
+    fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
+         model.title());
+  const std::size_t layers = run.layers().size();
+  std::vector<Prediction> all;
+  for (std::size_t n = request.each_layer ? 1 : layers; n <= layers; ++n) {
+    Layer ends = run.ends_after(model, n);
+    Reader reader(run, request, ends.dims.T);
+    Selection selection;
+    std::string places;
+    for (std::size_t position : request.positions)
+      if (position < ends.dims.T)
+        places += fmt::format("{}{}", places.empty() ? "" : ",", position);
+    selection.query = IndexList(places, "--query");
+    const Plan plan = make_plan(ends, reader.wants(), selection);
+    compute(std::move(ends), plan, reader, request.threads);
+    for (auto& [place, prediction] : reader.found) {
+      if (request.each_layer) prediction.layer = n - 1;
+      all.push_back(std::move(prediction));
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Prediction& a, const Prediction& b) {
+    return std::pair(a.batch, a.position) < std::pair(b.batch, b.position);
+  });
+  return all;
+}
+
+} // namespace mha

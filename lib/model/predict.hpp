@@ -1,0 +1,51 @@
+#pragma once
+// What a whole model predicts: the most probable tokens at a position, and how well it foretold the
+// ones that came.
+
+#include <mha/load/load.hpp>
+#include <mha/model/pass.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// One token that may stand at a place.
+struct Candidate {
+  int id = 0;
+  double logit = 0, probability = 0;
+};
+
+/// The token that came.
+struct Came {
+  int id = 0;
+  double probability = 0;
+  double surprise = 0;  ///< −log probability
+  std::size_t rank = 0; ///< 1: it was the most probable
+};
+
+/// What is predicted at one position: of a causal model the next token, else the hidden one.
+struct Prediction {
+  std::size_t batch = 0, position = 0;
+  std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
+  std::vector<Candidate> candidates; ///< the most probable first
+  std::optional<Came> came;          ///< of causal models: the token after the position
+};
+
+struct PredictRequest {
+  std::vector<std::size_t> positions; ///< of each text; those behind its end are passed over
+  std::size_t top = 10;
+  bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
+  std::size_t threads = 0;
+};
+
+/// Predictions in the order of texts, positions and layers. Throws Error for a model without a
+/// head.
+std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request);
+
+/// Candidates and what came, of one position's logits. `came` < 0: nothing.
+template <class T>
+Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came);
+
+} // namespace mha

@@ -1,0 +1,132 @@
+#include <mha/model/token_ids.hpp>
+
+#include <mha/formats/formats.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+bool is_file(const std::string& text) {
+  return text.find_first_not_of("0123456789, \t\n-") != std::string::npos;
+}
+
+std::vector<int> typed_ids(const std::string& text) {
+  std::vector<int> ids;
+  const char *at = text.data(), *end = at + text.size();
+  while (true) {
+    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
+    int id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0)
+      fail("--ids is '{}': token numbers separated by commas expected, such as 464,2068, or a file",
+           text);
+    ids.push_back(id);
+    at = next;
+    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
+    if (at == end) return ids;
+    if (*at != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
+    ++at;
+  }
+}
+
+/// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
+const io::Entry& ids_of(const io::Contents& file) {
+  for (std::string_view name : {"ids", "input_ids"})
+    if (const io::Entry* entry = file.find(name)) return *entry;
+  const io::Entry* only = nullptr;
+  for (const io::Entry& entry : file.tensors)
+    if (entry.name != "attention_mask") {
+      if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
+      only = &entry;
+    }
+  if (!only) fail("--ids {}: holds no numbers", file.name);
+  return *only;
+}
+
+int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
+  const double value = value_at(tensor, i);
+  if (value != std::floor(value) || value < 0 || value > std::numeric_limits<int>::max())
+    fail("--ids {}: number {} is {}: a token's number expected", name, i, value);
+  return static_cast<int>(value);
+}
+
+/// Texts of a file, without their padding.
+std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched) {
+  const io::Contents file = io::open(path);
+  const io::Entry& entry = ids_of(file);
+  const Tensor ids = entry.read();
+  if (ids.rank() != 1 && ids.rank() != 2)
+    fail("--ids {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
+  const std::size_t T = ids.shape().back(), B = ids.rank() == 2 ? ids.shape()[0] : 1;
+  batched = batched || ids.rank() == 2;
+  Tensor mask;
+  if (const io::Entry* there = file.find("attention_mask")) {
+    mask = there->read();
+    if (mask.count() != ids.count())
+      fail("--ids {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),
+           entry.name, to_string(ids.shape()));
+  }
+  std::vector<std::vector<int>> texts(B);
+  for (std::size_t b = 0; b < B; ++b)
+    for (std::size_t t = 0; t < T; ++t) {
+      if (!mask.empty() && value_at(mask, b * T + t) == 0) continue;
+      if (texts[b].size() != t)
+        fail("--ids {}: text {} has padding before a token: padding is read on the right only",
+             path, b);
+      texts[b].push_back(whole(ids, b * T + t, path));
+    }
+  return texts;
+}
+
+} // namespace
+
+TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad) {
+  TokenIds ids;
+  std::size_t longest = 0;
+  for (const auto& text : texts) longest = std::max(longest, text.size());
+  for (auto& text : texts) {
+    ids.lengths.push_back(text.size());
+    text.resize(longest, pad);
+  }
+  ids.ids = std::move(texts), ids.batched = batched;
+  return ids;
+}
+
+TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
+  std::vector<std::vector<int>> texts;
+  bool batched = typed.size() > 1;
+  for (const std::string& text : typed) {
+    if (is_file(text))
+      for (std::vector<int>& one : ids_in_file(text, batched)) texts.push_back(std::move(one));
+    else
+      texts.push_back(typed_ids(text));
+  }
+  return padded(std::move(texts), batched, pad);
+}
+
+std::vector<std::string> texts_of(std::vector<std::string> typed,
+                                  const std::vector<std::string>& files, bool each_line) {
+  for (const std::string& path : files) {
+    const io::Bytes bytes = io::read_bytes(path);
+    std::string_view text = bytes.text();
+    if (!each_line) {
+      typed.emplace_back(text);
+      continue;
+    }
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      std::string_view line = text.substr(0, end);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      typed.emplace_back(line);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  return typed;
+}
+
+} // namespace mha

@@ -1,0 +1,25 @@
+#pragma once
+// Token numbers as the command line gives them.
+
+#include <string>
+#include <vector>
+
+namespace mha {
+
+struct TokenIds {
+  std::vector<std::vector<int>> ids; ///< equally long
+  std::vector<std::size_t> lengths;  ///< without the padding at the end
+  bool batched = false;              ///< several, or a file with two axes
+};
+
+/// From "464,2068", or a file of whole numbers: T or B × T, with `attention_mask` beside them where
+/// some are padding (on the right). Several are a batch, padded with `pad`. Throws Error.
+TokenIds read_ids(const std::vector<std::string>& typed, int pad);
+/// Several texts as one batch, padded at the end.
+TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);
+
+/// Texts as they are, then those of files: their bytes as they are, or every line of them.
+std::vector<std::string> texts_of(std::vector<std::string> typed,
+                                  const std::vector<std::string>& files, bool each_line);
+
+} // namespace mha

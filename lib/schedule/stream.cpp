@@ -1,0 +1,199 @@
+#include <mha/schedule/stream.hpp>
+
+#include <mha/kernels/packed.hpp>
+#include <mha/kernels/rows.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/schedule/memory.hpp>
+#include <mha/schedule/tiles.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Columns [first, first + n) of a linear map's weight in T: (in, n), or (n, in) if it is stored
+/// so. Where it lies, if that is T already.
+template <class T> Matrix<const T> columns_of(const LinearMap& linear, std::size_t first,
+                                              std::size_t n, Buffer<T>& memory) {
+  const std::size_t in = linear.in(), out = linear.out();
+  const Tensor& W = linear.W;
+  const std::size_t element = size_of(W.dtype());
+  if (W.dtype() == dtype_of<T>) {
+    const T* data = W.as<T>().data();
+    return linear.out_in ? Matrix<const T>{data + first * in, n, in, in}
+                         : Matrix<const T>{data + first, in, n, out};
+  }
+  T* to = memory.room_for(n * in);
+  const auto copy = [&](std::size_t from, std::size_t count, T* into) {
+    convert(W.raw() + from * element, W.dtype(), reinterpret_cast<std::byte*>(into), dtype_of<T>,
+            count);
+  };
+  if (linear.out_in) {
+    copy(first * in, n * in, to);
+    return {to, n, in, in};
+  }
+  for (std::size_t i = 0; i < in; ++i) copy(i * out + first, n, to + i * n);
+  return {to, in, n, n};
+}
+
+/// As many threads as pay: one, or all cores.
+std::size_t threads_around(const Layer& layer) {
+  const Dims& d = layer.dims;
+  const double work = static_cast<double>(d.B * d.T) * static_cast<double>(d.d_model) *
+                      static_cast<double>(std::max({d.d_ff, d.vocabulary, std::size_t(1)}));
+  return work < 4e6 ? 1 : core_count();
+}
+
+/// Columns of a weight that one task multiplies with: enough tasks for the threads, and few enough
+/// that each has more to multiply than to convert.
+std::size_t columns_together(std::size_t columns, std::size_t threads) {
+  constexpr std::size_t step = 64;
+  const std::size_t pieces = 4 * std::max<std::size_t>(threads, 1);
+  const std::size_t even = (columns / pieces + step - 1) / step * step;
+  return std::clamp<std::size_t>(even, step, 512);
+}
+
+template <class T> Matrix<T> mutable_matrix(Tensor& tensor) {
+  const std::size_t cols = tensor.shape()[1];
+  return {tensor.as_mutable<T>().data(), tensor.shape()[0], cols, cols};
+}
+
+} // namespace
+
+template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
+                                        Matrix<T> y, std::size_t threads) {
+  const std::size_t out = linear.out(), together = columns_together(out, threads);
+  const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
+  parallel_for((out + together - 1) / together, threads, [&](std::size_t i) {
+    thread_local Buffer<T> memory;
+    const std::size_t first = i * together, n = std::min(together, out - first);
+    const Matrix<const T> W = columns_of<T>(linear, first, n, memory);
+    const Matrix<T> to = y.cols_from(first, n);
+    PackedMatrix<T>(routine, W, linear.out_in, x.rows).multiply(x, 0, 0, to);
+    if (b.empty()) return;
+    for (std::size_t t = 0; t < to.rows; ++t) row_add(to.row(t), b.as<T>().data() + first, n);
+  });
+}
+
+template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Observer& observer,
+                                     std::size_t threads, Tensor output)
+    : layer_(layer),
+      plan_(plan),
+      observer_(observer),
+      threads_(threads == 0 ? threads_around(layer) : threads),
+      output_(std::move(output)),
+      // Which routine multiplies follows from the layer's shape alone.
+      routine_(routine_for<T>(layer.dims.T, layer.dims.d_model, layer.dims.d_model)) {}
+
+template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
+  // Logits are as wide as the vocabulary: one block of queries at a time.
+  const bool apart = contains(plan_.computed, Stage::logits);
+  std::vector<Tile> runs;
+  for (const Tile& rows : query_rows(layer_, plan_))
+    if (!apart && !runs.empty() && runs.back().batch == rows.batch &&
+        runs.back().first + runs.back().count == rows.first)
+      runs.back().count += rows.count;
+    else
+      runs.push_back(rows);
+  for (const Tile& run : runs) {
+    run_ = run, computed_ = {}, scratch_.clear();
+    work();
+  }
+}
+
+template <class T> Matrix<const T> Stream<T>::run_rows(const Tensor& tensor) const {
+  return matrix_of<T>(tensor, run_.batch).rows_from(run_.first, run_.count);
+}
+
+template <class T> Matrix<const T> Stream<T>::operator[](Stage stage) const {
+  if (layer_.has_given(stage)) return run_rows(layer_.given[index_of(stage)]);
+  if (const Tensor& own = computed_[index_of(stage)]; !own.empty()) return matrix_of<T>(own);
+  if (stage == Stage::output) return run_rows(output_);
+  if (stage == Stage::resid_pre) return run_rows(layer_.X);
+  if (layer_.ends && stage == Stage::embed) return run_rows(layer_.ends->embed);
+  if (layer_.ends && (stage == Stage::resid_post || stage == Stage::final))
+    return run_rows(layer_.ends->stream);
+  return (*this)[info_of(stage).inputs.front()];
+}
+
+template <class T> Matrix<T> Stream<T>::room(Stage stage) {
+  const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
+  Tensor& tensor = computed_[index_of(stage)];
+  tensor = Tensor::uninitialised(layer_.dtype, {run_.count, width});
+  return mutable_matrix<T>(tensor);
+}
+
+template <class T> void Stream<T>::rows(Stage stage, const std::function<void(const Rows&)>& work) {
+  if (computes(stage)) {
+    const Matrix<T> to = room(stage);
+    tiles(run_.count, [&](std::size_t first, std::size_t count) {
+      work(Rows{*this, first, count, to.rows_from(first, count)});
+    });
+  }
+  show(stage);
+}
+
+template <class T> void Stream<T>::product(Stage stage, Stage x, const LinearMap& linear) {
+  if (computes(stage))
+    product_of(stage, (*this)[x], linear);
+  else
+    show(stage);
+}
+
+template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
+                                              const LinearMap& linear,
+                                              const std::function<void(Matrix<T>)>& then) {
+  if (computes(stage)) {
+    const Matrix<T> to = room(stage);
+    multiply_linear<T>(routine_, x, linear, to, threads_);
+    if (then)
+      tiles(to.rows,
+            [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
+  }
+  show(stage);
+}
+
+template <class T>
+Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const LinearMap& linear) {
+  scratch_.push_back(Tensor::uninitialised(layer_.dtype, {x.rows, linear.out()}));
+  const Matrix<T> to = mutable_matrix<T>(scratch_.back());
+  multiply_linear<T>(routine_, x, linear, to, threads_);
+  return to;
+}
+
+template <class T> Matrix<T> Stream<T>::scratch_like(Matrix<const T> rows) {
+  scratch_.push_back(Tensor::uninitialised(layer_.dtype, {rows.rows, rows.cols}));
+  return mutable_matrix<T>(scratch_.back());
+}
+
+template <class T>
+void Stream<T>::tiles(std::size_t rows,
+                      const std::function<void(std::size_t first, std::size_t count)>& work) const {
+  constexpr std::size_t tile = 32;
+  parallel_for((rows + tile - 1) / tile, threads_,
+               [&](std::size_t i) { work(i * tile, std::min(tile, rows - i * tile)); });
+}
+
+template <class T> void Stream<T>::show(Stage stage) const {
+  if (!contains(plan_.wanted, stage)) return;
+  const Matrix<const T> all = (*this)[stage];
+  for (const Place& place : places_of(layer_, plan_, stage)) {
+    if (place.batch != run_.batch || place.token < run_.first ||
+        place.token >= run_.first + run_.count)
+      continue;
+    observer_.observe(block_of(layer_, stage, place.batch, 0, place.token,
+                               all.row(place.token - run_.first), {place.count, all.cols},
+                               {static_cast<std::ptrdiff_t>(all.stride), 1}));
+  }
+}
+
+template class Stream<float>;
+template class Stream<double>;
+template void multiply_linear(Routine, Matrix<const float>, const LinearMap&, Matrix<float>,
+                              std::size_t);
+template void multiply_linear(Routine, Matrix<const double>, const LinearMap&, Matrix<double>,
+                              std::size_t);
+
+} // namespace mha

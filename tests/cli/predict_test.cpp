@@ -1,0 +1,96 @@
+// predict: what a whole model predicts for a text.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+using namespace mha::test;
+using nlohmann::json;
+
+namespace {
+
+json predicted(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "predict");
+  arguments.insert(arguments.end(), {"-f", "json"});
+  const Result result = run(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return json::parse(result.out);
+}
+
+} // namespace
+
+TEST_CASE("the last position's most probable tokens, with probability and logit") {
+  const json list = predicted({"data/bard-llama", "--text", "To be, or not to", "--top", "3"});
+  REQUIRE(list.size() == 1);
+  const json& next = list[0]["next"];
+  REQUIRE(next.size() == 3);
+  CHECK(list[0]["position"].get<int>() > 3);
+  CHECK(list[0]["token"] == " to");
+  CHECK(next[0]["probability"].get<double>() >= next[1]["probability"].get<double>());
+  CHECK(next[0]["logit"].get<double>() >= next[1]["logit"].get<double>());
+  CHECK(next[0]["token"] == " be");
+}
+
+TEST_CASE("all positions: rank and probability of what came, mean loss and perplexity") {
+  const json all = predicted({"data/induction-model", "--ids",
+                              in_source("data/induction-model/expected/repeat.npz"), "--all"});
+  const json& list = all["predictions"];
+  CHECK_FALSE(list.back().contains("came")); // nothing comes after the last one
+  double loss = 0;
+  for (const json& one : list)
+    if (one.contains("came")) loss += one["came"]["loss"].get<double>();
+  CHECK(all["loss"].get<double>() == Approx(loss / static_cast<double>(list.size() - 1)));
+  CHECK(all["perplexity"].get<double>() == Approx(std::exp(all["loss"].get<double>())));
+  // The text repeats itself: the second half is foretold.
+  CHECK(list[list.size() - 2]["came"]["rank"] == 1);
+}
+
+TEST_CASE("a hidden word of a masked model") {
+  const json list = predicted({"data/bard-bert", "--text", "to be, or not to [MASK]."});
+  REQUIRE(list.size() == 1);
+  CHECK(list[0]["token"] == "[MASK]");
+  CHECK(list[0]["next"].size() == 10);
+  const Result none = run({"predict", "data/bard-bert", "--text", "to be"});
+  CHECK(none.code == 2);
+  CHECK(none.err.find("hides no token") != std::string::npos);
+}
+
+TEST_CASE("the stream of each layer predicts, and the last one's is the model's end") {
+  const json lens = predicted({"data/bard-gpt2", "--text", "To be", "--each-layer"});
+  const json end = predicted({"data/bard-gpt2", "--text", "To be", "--top", "3"});
+  REQUIRE(lens.size() == 4);
+  CHECK(lens[3]["layer"] == 3);
+  CHECK(lens[3]["next"] == end[0]["next"]);
+  CHECK(lens[0]["next"] != end[0]["next"]);
+}
+
+TEST_CASE("several texts, each with its own last position") {
+  const json list =
+      predicted({"data/bard-gpt2", "--text", "To be", "--text", "O Romeo, Romeo!", "--top", "2"});
+  REQUIRE(list.size() == 2);
+  CHECK(list[0]["batch"] == 0);
+  CHECK(list[1]["batch"] == 1);
+  CHECK(list[0]["next"] ==
+        predicted({"data/bard-gpt2", "--text", "To be", "--top", "2"})[0]["next"]);
+}
+
+TEST_CASE("what cannot be predicted is said") {
+  const auto says = [](const std::vector<std::string>& arguments, const std::string& words) {
+    const Result result = run(arguments);
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    CHECK(result.err.find(words) != std::string::npos);
+  };
+  says({"predict", "data/bard-gpt2", "--ids", "5,99999"}, "the vocabulary has 0 to 1023");
+  says({"predict", "data/bard-gpt2", "--ids", "x,y"}, "--ids");
+  says({"predict", "data/induction", "--ids", "1,2"}, "X=FILE");
+  says({"predict", "data/bard-gpt2", "--text", ""}, "no token");
+  says({"predict", "data/bard-gpt2", "--text", "a", "--ids", "1"}, "one of them is to go");
+  says({"show", "data/bard-gpt2", "--text", "a", "X=data/induction/hidden.npz:layers.0"},
+       "the text gives every layer its input");
+}

@@ -1,0 +1,184 @@
+// Whole models: every stage of every layer from token numbers, beside what PyTorch computed for the
+// trained models of data/, and beside the NumPy reference of tests/models for random checkpoints of
+// every family.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+/// Whether query t of text b is no padding; `mask` may be empty.
+bool is_token(const Tensor& mask, std::size_t b, std::size_t t) {
+  return mask.empty() || value_at(mask, b * mask.shape()[1] + t) != 0;
+}
+
+/// The largest difference of two tensors in units of the expected one's root mean square, where
+/// there are tokens; infinite where one is finite and the other is not.
+double difference(const Tensor& found, const Tensor& expected, const Tensor& mask) {
+  if (found.shape() != expected.shape()) return INFINITY;
+  const Shape& shape = expected.shape();
+  const std::size_t width = shape.back(), T = shape[shape.size() - 2];
+  const std::size_t items = mask.empty() ? 1 : shape[0];
+  double squares = 0, largest = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < expected.count(); ++i) {
+    const std::size_t b = i / (expected.count() / items), t = i / width % T;
+    if (!is_token(mask, b, t)) continue;
+    const double want = value_at(expected, i), have = value_at(found, i);
+    if (!std::isfinite(want) || !std::isfinite(have)) {
+      if (want != have) return INFINITY;
+      continue;
+    }
+    squares += want * want, ++count;
+    largest = std::max(largest, std::abs(want - have));
+  }
+  return squares > 0 ? largest / std::sqrt(squares / static_cast<double>(count)) : largest;
+}
+
+/// Our names for the stages of data/.
+std::string our_name(std::string name) {
+  for (const auto& [theirs, ours] :
+       {std::pair<std::string, std::string>("attn_out", "output"), {"resid_mid", "residual"}})
+    if (name.ends_with("." + theirs))
+      name.replace(name.size() - theirs.size(), theirs.size(), ours);
+  return name;
+}
+
+/// Dumps every stage for the ids of `expected`, and compares each stage that is there.
+void check_stages(const std::string& checkpoint, const std::string& expected_path,
+                  const std::string& precision, double limit) {
+  const Folder folder;
+  const std::string path = folder.path("out.npz");
+  const Result result =
+      run({"dump", checkpoint, "--ids", expected_path, "--dtype", precision, "-q", "-o", path});
+  INFO(checkpoint << " " << precision << " " << result.err);
+  REQUIRE(result.code == 0);
+  const io::Contents found = io::open(path), expected = io::open(expected_path);
+  const io::Entry* mask_entry = expected.find("attention_mask");
+  const Tensor mask = mask_entry ? mask_entry->read() : Tensor();
+  std::size_t compared = 0;
+  for (const io::Entry& entry : expected.tensors) {
+    if (entry.name == "ids" || entry.name == "attention_mask") continue;
+    const std::string name = our_name(entry.name);
+    INFO(name);
+    const io::Entry* ours = found.find(name);
+    REQUIRE(ours);
+    CHECK(difference(ours->read(), entry.read(), mask) <= limit);
+    ++compared;
+  }
+  CHECK(compared > 5);
+}
+
+} // namespace
+
+TEST_CASE("trained models: every stage as PyTorch computed it", "[model]") {
+  for (const auto& [name, text] : {std::pair("bard-gpt2", "line"),
+                                   {"bard-gpt2", "sonnet"},
+                                   {"bard-llama", "line"},
+                                   {"bard-llama", "sonnet"},
+                                   {"bard-bert", "line"},
+                                   {"bard-bert", "sonnet"},
+                                   {"induction-model", "repeat"}}) {
+    const std::string folder = in_source(std::string("data/") + name);
+    const std::string expected = folder + "/expected/" + text + ".npz";
+    check_stages(folder, expected, "f64", 1e-6); // the file holds float32
+    check_stages(folder, expected, "f32", 1e-4);
+  }
+}
+
+TEST_CASE("random checkpoints of every family: every stage as the NumPy reference", "[model]") {
+  const Folder folder;
+  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path());
+  if (made.code != 0) {
+    WARN("no NumPy, so nothing to compare with: " << made.err);
+    return;
+  }
+  const std::vector<std::string> variants = folder.names();
+  CHECK(variants.size() >= 50);
+  for (const std::string& variant : variants) {
+    const std::string checkpoint = folder.path(variant);
+    check_stages(checkpoint, checkpoint + "/expected.npz", "f64", 1e-10);
+    check_stages(checkpoint, checkpoint + "/expected.npz", "f32", 1e-4);
+  }
+}
+
+TEST_CASE("a layer of a whole model has the bits of a lone layer with the same X", "[model]") {
+  const Folder folder;
+  const std::string ids = "65,300,12,7,900,44,3,150,27";
+  for (const char* name : {"bard-gpt2", "bard-llama", "bard-bert"}) {
+    const std::string model = in_source(std::string("data/") + name), whole = folder.path("w.npz"),
+                      lone = folder.path("l.npz");
+    REQUIRE(run({"dump", model, "--ids", ids, "--layer", "2", "-q", "-o", whole}).code == 0);
+    REQUIRE(run({"dump", model, "--layer", "2", "X=" + whole + ":resid_pre", "--input-norm",
+                 "checkpoint", "-q", "-o", lone})
+                .code == 0);
+    const io::Contents found = io::open(whole), expected = io::open(lone);
+    for (const io::Entry& entry : expected.tensors) {
+      INFO(name << " " << entry.name);
+      const Tensor a = entry.read(), b = tensor_in(found, entry.name);
+      REQUIRE(a.bytes() == b.bytes());
+      CHECK(std::equal(a.raw(), a.raw() + a.bytes(), b.raw()));
+    }
+    CHECK(expected.tensors.size() > 10);
+    CHECK_FALSE(expected.find("resid_post")); // of whole models only
+  }
+}
+
+TEST_CASE("a text in a batch has the bits that it has alone", "[model]") {
+  const Folder folder;
+  for (const char* name : {"bard-gpt2", "bard-llama", "bard-bert"}) {
+    const std::string model = in_source(std::string("data/") + name), all = folder.path("all.npz"),
+                      one = folder.path("one.npz");
+    REQUIRE(
+        run({"dump", model, "--ids", "5,6,7,8,9,10,11", "--ids", "90,80,70,60", "-q", "-o", all})
+            .code == 0);
+    REQUIRE(run({"dump", model, "--ids", "90,80,70,60", "-q", "-o", one}).code == 0);
+    const io::Contents batch = io::open(all), alone = io::open(one);
+    for (const char* stage : {"embed", "layers.0.q", "layers.1.resid_post", "layers.3.output",
+                              "layers.3.mlp_act", "layers.3.resid_post", "logits"}) {
+      INFO(name << " " << stage);
+      const Tensor item = tensor_in(batch, stage).at(1), want = tensor_in(alone, stage);
+      const std::size_t row = want.shape().back(), T = want.shape()[want.rank() - 2];
+      const std::size_t padded = item.shape()[item.rank() - 2], heads = want.count() / (row * T);
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t i = 0; i < T * row; ++i)
+          if (value_at(item, h * padded * row + i) != value_at(want, h * T * row + i))
+            FAIL("differs at " << h << ", " << i);
+    }
+  }
+}
+
+TEST_CASE("a step of a whole model is replaced, and everything after follows", "[model]") {
+  const Folder folder;
+  const std::string model = in_source("data/bard-gpt2"), ids = "65,300,12,7",
+                    a = folder.path("a.npz"), b = folder.path("b.npz");
+  REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", a}).code == 0);
+  // Its own values change nothing.
+  REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", b,
+               "layers.1.weights=" + a + ":layers.1.weights"})
+              .code == 0);
+  const io::Contents before = io::open(a);
+  {
+    const io::Contents after = io::open(b);
+    CHECK(difference(tensor_in(after, "logits"), tensor_in(before, "logits"), {}) < 1e-6);
+  }
+  // Another layer's do, from there on.
+  REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", b,
+               "layers.1.mlp_out=" + a + ":layers.0.mlp_out"})
+              .code == 0);
+  const io::Contents after = io::open(b);
+  CHECK(difference(tensor_in(after, "layers.1.residual"), tensor_in(before, "layers.1.residual"),
+                   {}) == 0);
+  CHECK(difference(tensor_in(after, "layers.1.mlp_out"), tensor_in(before, "layers.0.mlp_out"),
+                   {}) == 0);
+  CHECK(difference(tensor_in(after, "layers.2.resid_pre"), tensor_in(before, "layers.2.resid_pre"),
+                   {}) > 1e-3);
+}

@@ -1,0 +1,269 @@
+"""The forward pass of a whole model in float64, every step under its stage's name.
+
+Shapes leave out the batch, which may stand before all of them: T tokens, d = d_model, H query
+heads, H_kv key and value heads, d_k the width of one head. A step that a model lacks is a
+neutral element: no bias is 0, no norm is the identity, no window is all tokens.
+"""
+import math
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+import numpy as np
+
+_erf = np.vectorize(math.erf, otypes=[float])
+_root = math.sqrt(2 / math.pi)
+
+
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def softmax(x):
+    """Over the last axis; 0 where a whole row is -inf."""
+    largest = x.max(-1, keepdims=True)
+    e = np.exp(x - np.where(np.isfinite(largest), largest, 0))
+    total = e.sum(-1, keepdims=True)
+    return e / np.where(total == 0, 1, total)
+
+
+def gelu_tanh(x):
+    return x / 2 * (1 + np.tanh(_root * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: x / 2 * (1 + _erf(x / math.sqrt(2))),
+    "gelu_new": gelu_tanh,
+    "gelu_pytorch_tanh": gelu_tanh,
+    "gelu_fast": lambda x: x / 2 * (1 + np.tanh(0.7978845608 * x * (1 + 0.044715 * x * x))),
+    "quick_gelu": lambda x: x * sigmoid(1.702 * x),
+    "solu": lambda x: x * softmax(x),
+}
+
+
+# What a model is made of ---------------------------------------------------------------------
+
+@dataclass
+class Linear:
+    weight: np.ndarray  # in, out
+    bias: object = 0.0  # out
+
+    def __call__(self, x):
+        return x @ self.weight + self.bias
+
+
+@dataclass
+class Norm:
+    kind: str  # "layer" takes the mean away first, "rms" does not
+    eps: float
+    weight: object = 1.0
+    bias: object = 0.0
+
+    def __call__(self, x):
+        if self.kind == "layer":
+            x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * self.weight + self.bias
+
+
+def identity(x):
+    return x
+
+
+@dataclass
+class Rope:
+    frequencies: np.ndarray  # one for each pair of the first 2 * len(frequencies) dimensions
+    adjacent: bool = False   # pairs (0, 1), (2, 3), … instead of (0, n/2), (1, n/2 + 1), …
+
+    def __call__(self, x, positions):
+        n = 2 * len(self.frequencies)
+        first, second = (slice(0, n, 2), slice(1, n, 2)) if self.adjacent else (slice(0, n // 2), slice(n // 2, n))
+        angle = positions[..., :, None] * self.frequencies
+        cos, sin = np.cos(angle), np.sin(angle)
+        a, b = x[..., first], x[..., second]
+        y = x.copy()
+        y[..., first] = a * cos - b * sin
+        y[..., second] = a * sin + b * cos
+        return y
+
+
+@dataclass
+class Attention:
+    q: Linear
+    k: Linear
+    v: Linear
+    o: Linear
+    num_heads: int
+    num_kv_heads: int
+    scale: float
+    causal: bool = True
+    window: Optional[int] = None  # keys that a query sees, itself included
+    softcap: Optional[float] = None
+    q_norm: Optional[Norm] = None
+    k_norm: Optional[Norm] = None
+    rope: Optional[Rope] = None
+
+
+@dataclass
+class FeedForward:
+    pre: Linear
+    out: Linear
+    activation: Callable
+    up: Optional[Linear] = None   # the other factor of a gated one
+    act_bias: object = 0.0        # TransformerLens adds a gated one's b_in after the product
+    act_norm: Callable = identity  # solu_ln
+
+
+@dataclass
+class Block:
+    shape: str
+    attention: Attention
+    feed_forward: Optional[FeedForward]
+    n1: Callable = identity
+    n2: Callable = identity
+    n3: Callable = identity
+    n4: Callable = identity
+
+
+@dataclass
+class Head:
+    decoder: Linear
+    transform: Callable = identity
+    softcap: Optional[float] = None
+
+
+@dataclass
+class Model:
+    embed: Callable  # token numbers -> what enters the first block
+    blocks: list
+    final: Optional[Norm] = None
+    head: Optional[Head] = None
+    causal: bool = True
+
+
+@dataclass
+class Trace:
+    """Keeps every stage; an edit replaces one as it passes, and everything after follows."""
+    stages: dict = field(default_factory=dict)
+    edits: dict = field(default_factory=dict)
+    prefix: str = ""
+
+    def __call__(self, stage, value):
+        name = self.prefix + stage
+        self.stages[name] = self.edits[name](value) if name in self.edits else value
+        return self.stages[name]
+
+
+# The computation -----------------------------------------------------------------------------
+
+def split_heads(x, heads):
+    """T, H·d_k -> H, T, d_k"""
+    return x.reshape(*x.shape[:-1], heads, -1).swapaxes(-3, -2)
+
+
+def visible(a, tokens, attention_mask):
+    """1, T, T: true where the query of the row may see the key of the column."""
+    query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
+    see = np.ones((tokens, tokens), bool)
+    if a.causal:
+        see &= key <= query
+    if a.window is not None:
+        see &= key > query - a.window
+    if attention_mask is not None:
+        see = see & (np.asarray(attention_mask)[..., None, :] != 0)
+    return see[..., None, :, :]
+
+
+def attend(a, t, x, attention_mask):
+    q = t("q", split_heads(a.q(t("x", x)), a.num_heads))
+    k = t("k", split_heads(a.k(x), a.num_kv_heads))
+    v = t("v", split_heads(a.v(x), a.num_kv_heads))
+    if a.q_norm:
+        q, k = t("q_norm", a.q_norm(q)), t("k_norm", a.k_norm(k))
+    if a.rope:
+        positions = np.arange(x.shape[-2])
+        q, k = t("q_rope", a.rope(q, positions)), t("k_rope", a.rope(k, positions))
+
+    group = a.num_heads // a.num_kv_heads  # query head h reads key head h // group
+    k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
+
+    s = t("scores", q @ k.swapaxes(-1, -2))
+    s = t("scaled", s * a.scale)
+    if a.softcap:
+        s = t("capped", a.softcap * np.tanh(s / a.softcap))
+    s = t("masked", np.where(visible(a, x.shape[-2], attention_mask), s, -np.inf))
+    w = t("weights", softmax(s))
+    z = t("head_out", w @ v)
+    t("head_result", z @ a.o.weight.reshape(a.num_heads, -1, a.o.weight.shape[-1]))
+    c = t("concat", z.swapaxes(-3, -2).reshape(*x.shape[:-1], -1))
+    return t("output", a.o(c))
+
+
+def feed(f, t, x):
+    x = t("mlp_x", x)
+    act = f.activation(t("mlp_pre", f.pre(x)))
+    if f.up:
+        act = act * t("mlp_up", f.up(x)) + f.act_bias
+    return t("mlp_out", f.out(t("mlp_act", f.act_norm(act))))
+
+
+def pre(b, t, x, A, F):
+    residual = t("residual", x + A(b.n1(x)))
+    return residual + F(b.n2(residual))
+
+
+def parallel(b, t, x, A, F):
+    return x + A(b.n1(x)) + F(b.n2(x))
+
+
+def sandwich(b, t, x, A, F):
+    residual = t("residual", x + t("attn_add", b.n2(A(b.n1(x)))))
+    return residual + t("mlp_add", b.n4(F(b.n3(residual))))
+
+
+def post(b, t, x, A, F):
+    r = b.n1(t("residual", x + A(x)))
+    return b.n2(r + F(r))
+
+
+def attention_only(b, t, x, A, F):
+    return x + A(b.n1(x))
+
+
+SHAPES = {"pre": pre, "parallel": parallel, "sandwich": sandwich, "post": post, "attention only": attention_only}
+
+
+def run(model, ids, attention_mask=None, edits=None):
+    """Every stage by name. ids: T or B, T; attention_mask alike, 1 = token, 0 = padding.
+    edits: {"layers.0.head_out": function of its value}."""
+    t = Trace(edits=edits or {})
+    ids = np.asarray(ids)
+    x = t("embed", model.embed(ids))
+    for n, block in enumerate(model.blocks):
+        t.prefix = f"layers.{n}."
+        x = t("resid_pre", x)
+        x = t("resid_post", SHAPES[block.shape](
+            block, t, x,
+            lambda y: attend(block.attention, t, y, attention_mask),
+            lambda y: feed(block.feed_forward, t, y)))
+    t.prefix = ""
+    if model.final:
+        x = t("final", model.final(x))
+    if model.head:
+        logits = model.head.decoder(model.head.transform(x))
+        if model.head.softcap:
+            logits = model.head.softcap * np.tanh(logits / model.head.softcap)
+        t("logits", logits)
+        if model.causal and logits.shape[-1] > ids.max():
+            each = surprise(logits, ids)
+            real = np.ones(each.shape) if attention_mask is None else np.asarray(attention_mask)[..., 1:]
+            t("loss", (each * real).sum() / real.sum())
+            t("perplexity", np.exp(t.stages["loss"]))
+    return t.stages
+
+
+def surprise(logits, ids):
+    """T - 1: -log of the probability that each token but the first had."""
+    logits = logits[..., :-1, :] - logits[..., :-1, :].max(-1, keepdims=True)
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return -np.take_along_axis(log_p, ids[..., 1:, None], -1)[..., 0]

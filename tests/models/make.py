@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Writes small random checkpoints, and beside each what a model must compute from it.
+
+    /usr/bin/python3 tests/models/make.py OUTDIR [FAMILY or VARIANT…] [--seed N]
+
+OUTDIR/NAME holds config.json, model.safetensors (or its shards) and expected.npz; standard output
+gets the list of variants as JSON. README.md beside this file says what is in expected.npz.
+"""
+import argparse
+import json
+import os
+import sys
+import zlib
+
+import numpy as np
+
+from forward import run
+from variants import LEFT_OUT, VARIANTS
+from write import TORCH, load, random_tensor, write_folder
+
+
+def config_of(variant):
+    config = {k: v for k, v in (variant.family.config | variant.config).items() if v is not LEFT_OUT}
+    for key in ("torch_dtype", "dtype"):
+        if key in config:
+            config[key] = TORCH[variant.dtype]
+    return config
+
+
+def checkpoint(variant, config, rng):
+    """name in the file -> (dtype, array)"""
+    tensors = {}
+    for name, tensor in variant.family.tensors(config).items():
+        dtype = variant.dtype_of(name) if variant.dtype_of else variant.dtype
+        tensors[name] = (dtype, random_tensor(rng, tensor))
+    renamed = {variant.rename(n) if variant.rename else n: t for n, t in tensors.items()}
+    renamed.pop(None, None)
+    return renamed | (variant.extra(config, tensors) if variant.extra else {})
+
+
+def texts(variant, config, rng):
+    """ids, attention_mask or None; padding on the right"""
+    text = config.get("text_config", config)
+    V = text.get("vocab_size") or text["d_vocab"]
+    pad = text.get("pad_token_id") or 0
+    length = max(variant.lengths, default=variant.family.length)
+    ids = rng.integers(4, V, (len(variant.lengths) or 1, length))
+    ids[:, length // 2] = ids[:, 1]  # a token that is there twice
+    if not variant.lengths:
+        ids[0, list(variant.pads)] = pad
+        return ids[0], None
+    mask = (np.arange(length) < np.array(variant.lengths)[:, None]).astype(np.int64)
+    return np.where(mask, ids, pad), mask
+
+
+def make(folder, variant, seed):
+    rng = np.random.default_rng([seed, zlib.crc32(variant.name.encode())])
+    config = config_of(variant)
+    write_folder(folder, config, checkpoint(variant, config, rng), variant.shards)
+    ids, mask = texts(variant, config, rng)
+    expected = run(load(folder), ids, mask) | {"ids": ids} | ({} if mask is None else {"attention_mask": mask})
+    np.savez(os.path.join(folder, "expected.npz"), **expected)
+    return {"name": variant.name, "family": variant.family.name, "precision": variant.dtype, "notes": variant.notes}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="writes small random checkpoints and what is computed from them")
+    parser.add_argument("outdir")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help="families or variants; all if none is given")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    known = {x for v in VARIANTS for x in (v.name, v.family.name)}
+    for name in args.families:
+        if name not in known:
+            parser.error(f"no family or variant {name}; there are {', '.join(sorted(known))}")
+    chosen = [v for v in VARIANTS if not args.families or {v.name, v.family.name} & set(args.families)]
+    made = [make(os.path.join(args.outdir, v.name), v, args.seed) for v in chosen]
+    json.dump(made, sys.stdout, indent=1, ensure_ascii=False)
+    print()
+
+
+if __name__ == "__main__":
+    main()

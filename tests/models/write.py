@@ -1,0 +1,49 @@
+"""Writes a checkpoint folder with random weights, and loads one."""
+import json
+import os
+
+import numpy as np
+
+import safetensors
+from families import Weights, family_of
+
+TORCH = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+
+
+def random_tensor(rng, tensor):
+    noise = rng.standard_normal(tensor.shape)
+    return {"matrix": lambda: 1.4 * noise / tensor.inputs ** 0.5,
+            "embedding": lambda: 0.7 * noise,
+            "position": lambda: 0.5 * noise,
+            "gain": lambda: 1 + 0.3 * noise,
+            "offset": lambda: 0.3 * noise,
+            "bias": lambda: 0.3 * noise}[tensor.kind]()
+
+
+def write_folder(folder, config, tensors, shards=1):
+    """tensors: name -> (dtype, array). Several shards have an index beside them."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=2)
+        file.write("\n")
+    if shards == 1:
+        safetensors.write(os.path.join(folder, "model.safetensors"), tensors)
+        return
+    place, total = {}, 0
+    for i, names in enumerate(np.array_split(np.array(sorted(tensors)), shards)):
+        name = f"model-{i + 1:05d}-of-{shards:05d}.safetensors"
+        total += safetensors.write(os.path.join(folder, name), {n: tensors[n] for n in names})
+        place.update({str(n): name for n in names})
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+        json.dump({"metadata": {"total_size": total}, "weight_map": place}, file, indent=2)
+
+
+def load(folder):
+    """The model of a folder."""
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    tensors = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            tensors |= safetensors.read(os.path.join(folder, name))
+    return family_of(config).model(config, Weights(tensors))
