@@ -111,7 +111,6 @@ std::vector<std::string> notes_on(const Explanation& explanation, const HeadExpl
   const bool nothing_allowed = !head.masked.empty() && head.masked_count() == head.masked.size();
   if (computed && nothing_allowed) {
     note_masked_row(explanation, head, notes);
-    if (!overflow.empty()) notes.push_back(overflow);
     return notes;
   }
   if (computed && explanation.settings.softmax == Softmax::naive)

@@ -51,7 +51,7 @@ template <class T> void attention(const Layer& layer, Schedule<T>& run) {
 
   // The heads side by side, projected. concat: T, H · d_v. output, residual: T, d_model
   run.together({{query, {{output, W_o, concat},            // concat W_o + b_o
-                         {residual, add_to_X, output}}}}); // X + output
+                         {residual, add_to_X, attn_add}}}}); // X + output
   // clang-format on
 }
 

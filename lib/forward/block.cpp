@@ -5,7 +5,6 @@
 #include <mha/kernels/rows.hpp>
 #include <mha/schedule/memory.hpp>
 #include <mha/schedule/stream.hpp>
-#include <mha/schedule/tiles.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>

@@ -29,7 +29,8 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   using enum Stage;
   using K = Keys<T>;
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const auto [b, h, t] = row.place();
+  const RowPlace at = row.place();
+  const std::size_t b = at.batch, h = at.head, t = at.query;
   const T sink = layer.sinks.empty() ? -infinity : layer.sinks.template as<T>()[h];
   const bool naive = layer.settings.softmax == Softmax::naive;
   const auto max_of = [&](K keys) {

@@ -1,3 +1,5 @@
+#include <mha/layer/stage.hpp>
+
 #include "support/places.hpp"
 #include "support/run.hpp"
 
@@ -86,7 +88,7 @@ TEST_CASE("stages: the table, for eyes and for documents") {
   std::ifstream page(mha::test::source_folder() + "/docs/stages.md");
   CHECK(markdown.out == std::string(std::istreambuf_iterator<char>(page), {}));
   const json parsed = json::parse(run({"stages", "-f", "json"}).out);
-  CHECK(parsed.size() == 26);
+  CHECK(parsed.size() == mha::stage_count);
 }
 
 TEST_CASE("stages: with the shapes of a layer") {

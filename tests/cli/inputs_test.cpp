@@ -180,15 +180,15 @@ TEST_CASE("inputs: a layer's name from a file is one part of a path") {
     folder.write("work/evil.safetensors", safetensors(names));
   };
   const std::vector<std::string> commands{
-      "dump evil.safetensors --layer all X=x.json --num-heads 1 -s weights -o "
+      "dump evil.safetensors --layer all X=x.json --same-x --num-heads 1 -s weights -o "
       "'{layer}.weights.json'",
-      "convert evil.safetensors --layer all X=x.json --num-heads 1 -o '{layer}.weights.json'",
-      "show evil.safetensors --layer all X=x.json --num-heads 1 -s q -f json "
+      "convert evil.safetensors --layer all X=x.json --same-x --num-heads 1 -o '{layer}.weights.json'",
+      "show evil.safetensors --layer all X=x.json --same-x --num-heads 1 -s q -f json "
       "-o '{layer}.weights.json'",
-      "stats evil.safetensors --layer all X=x.json --num-heads 1 -f json -o '{layer}.weights.json'",
-      "explain evil.safetensors --layer all X=x.json --num-heads 1 --query 0 -f json "
+      "stats evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f json -o '{layer}.weights.json'",
+      "explain evil.safetensors --layer all X=x.json --same-x --num-heads 1 --query 0 -f json "
       "-o '{layer}.weights.json'",
-      "map evil.safetensors --layer all X=x.json --num-heads 1 -f svg -o '{layer}.weights.json'"};
+      "map evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f svg -o '{layer}.weights.json'"};
   for (const std::vector<std::string>& prefixes : {std::vector<std::string>{"../victim", "a"},
                                                    {"..", "/tmp/victim"},
                                                    {".hidden", "a/../../b"},

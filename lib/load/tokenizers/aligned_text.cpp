@@ -1,8 +1,8 @@
 #include <mha/load/tokenizers/aligned_text.hpp>
 
-#include <mha/system/error.hpp>
 #include <mha/files/text.hpp>
 #include <mha/load/tokenizers/unicode.hpp>
+#include <mha/system/error.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -18,13 +18,13 @@ AlignedText AlignedText::part(std::size_t first, std::size_t last) const {
   return text;
 }
 
-void AlignedText::put(char32_t character, Span span) {
+void AlignedText::put(char32_t character, ByteRange span) {
   const std::size_t before = bytes.size();
   io::append_utf8(bytes, character);
   from.insert(from.end(), bytes.size() - before, span);
 }
 
-void AlignedText::put(std::string_view text, Span span) {
+void AlignedText::put(std::string_view text, ByteRange span) {
   bytes += text;
   from.insert(from.end(), text.size(), span);
 }
@@ -38,12 +38,12 @@ void AlignedText::keep(const AlignedText& other, std::size_t first, std::size_t 
 void AlignedText::prepend(std::string_view text) {
   if (bytes.empty()) return;
   bytes.insert(0, text);
-  from.insert(from.begin(), text.size(), Span(from.front()));
+  from.insert(from.begin(), text.size(), ByteRange(from.front()));
 }
 
 void AlignedText::check_growth() const {
   constexpr std::size_t at_once = 4096, times = 64;
-  const Span whole = span(0, bytes.size());
+  const ByteRange whole = span(0, bytes.size());
   if (bytes.size() > at_once + times * (whole.end - whole.begin))
     fail("the tokenizer turns {} of the text into {}, more than any tokenizer means",
          counted(whole.end - whole.begin, "bytes"), bytes.size());
@@ -79,7 +79,7 @@ AlignedText aligned(std::string_view text, std::size_t& replaced) {
   while (at < text.size()) {
     const bool broken = at == valid;
     const std::size_t length = broken ? mistake_length(text.substr(at)) : length_of(text[at]);
-    const Span span{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + length)};
+    const ByteRange span{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + length)};
     if (broken)
       result.put(U'\uFFFD', span);
     else

@@ -12,31 +12,31 @@
 namespace mha::tokenizers {
 
 /// Bytes of the user's text, whose length fits.
-struct Span {
+struct ByteRange {
   std::uint32_t begin = 0, end = 0;
 };
 
 /// From the beginning of the one to the end of the other.
-inline Span joined(Span first, Span last) {
+inline ByteRange joined(ByteRange first, ByteRange last) {
   return {first.begin, last.end > first.begin ? last.end : first.end};
 }
 
 struct AlignedText {
-  std::string bytes;       ///< valid UTF-8
-  std::vector<Span> from;  ///< of each byte
-  std::uint32_t begin = 0; ///< where the part of the user's text begins that it was made of
-  std::optional<int> id;   ///< an added token: no normalizer or pre-tokenizer touches it
+  std::string bytes;           ///< valid UTF-8
+  std::vector<ByteRange> from; ///< of each byte
+  std::uint32_t begin = 0;     ///< where the part of the user's text begins that it was made of
+  std::optional<int> id;       ///< an added token: no normalizer or pre-tokenizer touches it
 
   /// What bytes [first, last) stand for.
-  Span span(std::size_t first, std::size_t last) const {
-    return first < last ? joined(from[first], from[last - 1]) : Span{begin, begin};
+  ByteRange span(std::size_t first, std::size_t last) const {
+    return first < last ? joined(from[first], from[last - 1]) : ByteRange{begin, begin};
   }
   /// Bytes [first, last) as a text of their own.
   AlignedText part(std::size_t first, std::size_t last) const;
 
   /// Appends a character or text that stands for `span`.
-  void put(char32_t character, Span span);
-  void put(std::string_view text, Span span);
+  void put(char32_t character, ByteRange span);
+  void put(std::string_view text, ByteRange span);
   /// Appends bytes [first, last) of another text.
   void keep(const AlignedText& other, std::size_t first, std::size_t last);
   /// Throws Error for a text that has grown beyond what any tokenizer means: replacements of

@@ -16,13 +16,13 @@ bool is_chinese(char32_t c) {
          within(0xf900, 0xfaff) || within(0x2f800, 0x2fa1f);
 }
 
-void clean(char32_t c, Span from, AlignedText& result) {
+void clean(char32_t c, ByteRange from, AlignedText& result) {
   const bool line = c == '\t' || c == '\n' || c == '\r';
   if (c == 0 || c == 0xfffd || (!line && is_control(c))) return;
   result.put(line || is_space(c) ? U' ' : c, from);
 }
 
-void space_chinese(char32_t c, Span from, AlignedText& result) {
+void space_chinese(char32_t c, ByteRange from, AlignedText& result) {
   if (!is_chinese(c)) return result.put(c, from);
   result.put(U' ', {from.begin, from.begin});
   result.put(c, from);
@@ -37,12 +37,12 @@ Normalizer bert_normalizer(bool cleans, bool chinese, bool accents, bool lower) 
   if (chinese) steps.push_back(each_character(space_chinese));
   if (accents) {
     steps.push_back([](AlignedText& text) { normalize(text, false, false); });
-    steps.push_back(each_character([](char32_t c, Span from, AlignedText& result) {
+    steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       if (!is_nonspacing_mark(c)) result.put(c, from);
     }));
   }
   if (lower)
-    steps.push_back(each_character([](char32_t c, Span from, AlignedText& result) {
+    steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       for (const char32_t small : lower_case(c)) result.put(small, from);
     }));
   return [steps](AlignedText& text) {

@@ -44,7 +44,7 @@ Merge read_merge(const JsonNode& node) {
 
 } // namespace
 
-std::unique_ptr<Model> bpe(Fields& fields, Parts& parts) {
+std::unique_ptr<Model> bpe(Fields& fields, Pipeline& parts) {
   Vocabulary vocabulary = read_vocabulary(fields.need("vocab"));
   const BpeSettings settings = read_settings(fields, vocabulary);
   parts.continuing_prefix = settings.prefix;

@@ -5,8 +5,8 @@
 #include <mha/load/tokenizers/tokenizer.hpp>
 #include <mha/load/tokenizers/unicode.hpp>
 
-#include <mha/system/error.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/error.hpp>
 
 namespace mha::tokenizers {
 
@@ -24,7 +24,7 @@ std::optional<char> fallback_byte(std::string_view piece) {
 }
 
 /// What a piece stands for, bytes and blanks resolved.
-std::string meant(const Parts& parts, std::string piece) {
+std::string meant(const Pipeline& parts, std::string piece) {
   if (const auto byte = fallback_byte(piece)) return {*byte};
   if (parts.byte_level)
     if (auto bytes = bytes_of_piece(piece)) piece = std::move(*bytes);

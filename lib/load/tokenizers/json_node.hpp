@@ -2,8 +2,8 @@
 // A place in a JSON text. A vocabulary of half a million entries is read where it stands: no tree
 // of it is built.
 
-#include <mha/system/error.hpp>
 #include <mha/formats/json_scanner.hpp>
+#include <mha/system/error.hpp>
 
 #include <functional>
 #include <optional>

@@ -11,7 +11,7 @@ namespace {
 
 struct ModelKind {
   std::string_view name;
-  std::unique_ptr<Model> (*read)(Fields& fields, Parts& parts);
+  std::unique_ptr<Model> (*read)(Fields& fields, Pipeline& parts);
 };
 constexpr std::array<ModelKind, 4> kinds{{
     {"BPE", bpe},
@@ -31,7 +31,7 @@ std::string_view guessed_type(Fields& fields) {
 
 } // namespace
 
-std::unique_ptr<Model> read_model(const JsonNode& node, Parts& parts) {
+std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
   Fields fields(node, "the model");
   const auto type = fields.find("type");
   const std::string name =

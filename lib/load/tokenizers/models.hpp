@@ -7,13 +7,13 @@
 namespace mha::tokenizers {
 
 /// The model that a node describes. It says in `parts` how its pieces are to be read by humans.
-std::unique_ptr<Model> read_model(const JsonNode& node, Parts& parts);
+std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts);
 
 // One a kind; models.cpp lists them.
-std::unique_ptr<Model> bpe(Fields& fields, Parts& parts);
-std::unique_ptr<Model> word_piece(Fields& fields, Parts& parts);
-std::unique_ptr<Model> word_level(Fields& fields, Parts& parts);
-std::unique_ptr<Model> unigram(Fields& fields, Parts& parts);
+std::unique_ptr<Model> bpe(Fields& fields, Pipeline& parts);
+std::unique_ptr<Model> word_piece(Fields& fields, Pipeline& parts);
+std::unique_ptr<Model> word_level(Fields& fields, Pipeline& parts);
+std::unique_ptr<Model> unigram(Fields& fields, Pipeline& parts);
 
 /// A merge: two pieces that become one.
 using Merge = std::pair<std::string, std::string>;

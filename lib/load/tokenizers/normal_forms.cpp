@@ -14,7 +14,7 @@ namespace {
 struct Character {
   utf8proc_int32_t code;
   utf8proc_propval_t order; ///< canonical combining class; 0 of what others combine with
-  Span from;
+  ByteRange from;
 };
 
 utf8proc_propval_t order_of(utf8proc_int32_t code) {
@@ -29,7 +29,7 @@ std::vector<Character> decomposed(const AlignedText& text, bool compatible) {
   for (std::size_t at = 0; at < text.bytes.size();) {
     const std::size_t first = at;
     const auto code = static_cast<utf8proc_int32_t>(next_character(text.bytes, at));
-    const Span from = text.span(first, at);
+    const ByteRange from = text.span(first, at);
     std::array<utf8proc_int32_t, 32> parts{code};
     int boundary = 0;
     const auto n = utf8proc_decompose_char(code, parts.data(), parts.size(), options, &boundary);

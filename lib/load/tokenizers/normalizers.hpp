@@ -26,7 +26,7 @@ Normalizer strip_accents(Fields& fields);
 
 /// A normalizer that puts what `change` makes of each character; its place in the user's text
 /// stays.
-Normalizer each_character(std::function<void(char32_t, Span, AlignedText&)> change);
+Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change);
 /// As BERT's slow tokenizer is told to: cleaned, CJK characters spaced, accents stripped, lower
 /// case.
 Normalizer bert_normalizer(bool clean, bool chinese, bool accents, bool lower);

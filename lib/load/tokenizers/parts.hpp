@@ -37,7 +37,7 @@ protected:
 /// may be there more than once or never.
 using Frame = std::vector<std::optional<int>>;
 
-struct Parts {
+struct Pipeline {
   std::string name; ///< the file, for messages
   std::optional<AddedTokens> added;
   Normalizer normalizer;      ///< empty where there is none

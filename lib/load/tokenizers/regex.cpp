@@ -1,8 +1,8 @@
 #include <mha/load/tokenizers/regex.hpp>
 
-#include <mha/system/error.hpp>
 #include <mha/files/text.hpp>
 #include <mha/load/tokenizers/unicode.hpp>
+#include <mha/system/error.hpp>
 
 #include <array>
 #include <chrono>

@@ -8,7 +8,7 @@
 
 namespace mha::tokenizers {
 
-Normalizer each_character(std::function<void(char32_t, Span, AlignedText&)> change) {
+Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change) {
   return [change = std::move(change)](AlignedText& text) {
     AlignedText result;
     result.begin = text.begin;
@@ -24,7 +24,7 @@ Normalizer each_character(std::function<void(char32_t, Span, AlignedText&)> chan
 }
 
 Normalizer lowercase(Fields&) {
-  return each_character([](char32_t c, Span from, AlignedText& result) {
+  return each_character([](char32_t c, ByteRange from, AlignedText& result) {
     for (const char32_t small : lower_case(c)) result.put(small, from);
   });
 }
@@ -40,13 +40,13 @@ Normalizer byte_level_normalizer(Fields&) {
 }
 
 Normalizer strip_accents(Fields&) {
-  return each_character([](char32_t c, Span from, AlignedText& result) {
+  return each_character([](char32_t c, ByteRange from, AlignedText& result) {
     if (!is_mark(c)) result.put(c, from);
   });
 }
 
 Normalizer nmt(Fields&) {
-  return each_character([](char32_t c, Span from, AlignedText& result) {
+  return each_character([](char32_t c, ByteRange from, AlignedText& result) {
     const bool dropped = (c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
                          c == 0x8f || c == 0x9f;
     const bool blank = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||

@@ -11,12 +11,12 @@ namespace mha::tokenizers {
 
 namespace {
 
-std::optional<int> id_of(const Parts& parts, const std::string& piece) {
+std::optional<int> id_of(const Pipeline& parts, const std::string& piece) {
   if (const AddedToken* token = parts.added->find(piece)) return token->id;
   return parts.model->vocabulary().id_of(piece);
 }
 
-bool is_token(const Parts& parts, int id) {
+bool is_token(const Pipeline& parts, int id) {
   return parts.added->find(id) || parts.model->vocabulary().piece_of(id);
 }
 
@@ -55,7 +55,7 @@ private:
 };
 
 /// The token of a name such as "bos": by its piece, else by config.json's number.
-std::optional<int> token(const Parts& parts, const Settings& settings, const std::string& name) {
+std::optional<int> token(const Pipeline& parts, const Settings& settings, const std::string& name) {
   if (const auto piece = settings.pieces.find(name + "_token"); piece != settings.pieces.end())
     if (const auto id = id_of(parts, piece->second)) return id;
   const auto id = settings.ids.find(name + "_token_id");
@@ -74,7 +74,7 @@ Frame with(Frame frame, std::optional<int> id, bool wanted, bool first) {
   return frame;
 }
 
-void follow(Parts& parts, const Settings& settings, std::optional<bool> add, bool first) {
+void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, bool first) {
   if (!add) return;
   const std::optional<int> id = first ? parts.bos : parts.eos;
   const char* name = first ? "bos" : "eos";
@@ -93,7 +93,7 @@ void follow(Parts& parts, const Settings& settings, std::optional<bool> add, boo
 
 } // namespace
 
-void read_special_tokens(const std::string& folder, Parts& parts) {
+void read_special_tokens(const std::string& folder, Pipeline& parts) {
   Settings settings;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json"})
     settings.read(folder, name);
@@ -106,7 +106,7 @@ void read_special_tokens(const std::string& folder, Parts& parts) {
   follow(parts, settings, settings.add_eos, false);
 }
 
-Frame with_bos(const Parts& parts, bool wanted) {
+Frame with_bos(const Pipeline& parts, bool wanted) {
   // Where no file names it, what opens the frame is it.
   std::optional<int> bos = parts.bos;
   if (!bos && !parts.frame.empty()) bos = parts.frame.front();

@@ -7,9 +7,9 @@ namespace mha::tokenizers {
 
 /// Reads tokenizer_config.json, special_tokens_map.json and config.json of a folder, as far as they
 /// are there. Where tokenizer_config.json has add_bos_token or add_eos_token, the frame follows it.
-void read_special_tokens(const std::string& folder, Parts& parts);
+void read_special_tokens(const std::string& folder, Pipeline& parts);
 
 /// The frame with or without BOS at its beginning. Throws Error where it is wanted and not known.
-Frame with_bos(const Parts& parts, bool wanted);
+Frame with_bos(const Pipeline& parts, bool wanted);
 
 } // namespace mha::tokenizers

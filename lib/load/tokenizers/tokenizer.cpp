@@ -1,8 +1,8 @@
 #include <mha/load/tokenizers/tokenizer.hpp>
 
-#include <mha/system/error.hpp>
 #include <mha/load/tokenizers/parts.hpp>
 #include <mha/load/tokenizers/special_tokens.hpp>
+#include <mha/system/error.hpp>
 
 #include <algorithm>
 #include <unordered_map>
@@ -33,18 +33,18 @@ private:
   std::vector<Cut> other_; ///< of a word that is not kept
 };
 
-const std::string* piece_in(const Parts& parts, int id) {
+const std::string* piece_in(const Pipeline& parts, int id) {
   if (const AddedToken* token = parts.added->find(id)) return &token->content;
   return parts.model->vocabulary().piece_of(id);
 }
 
-Token token_of(const Parts& parts, int id, Span span) {
+Token token_of(const Pipeline& parts, int id, ByteRange span) {
   const std::string* piece = piece_in(parts, id);
   return {id, piece ? *piece : "", span.begin, span.end};
 }
 
 /// The pieces of a text between which the model sees nothing: added tokens, and words.
-std::vector<AlignedText> words_of(const Parts& parts, AlignedText text) {
+std::vector<AlignedText> words_of(const Pipeline& parts, AlignedText text) {
   std::vector<AlignedText> words;
   for (AlignedText& written : parts.added->cut(std::move(text), false)) {
     if (written.id) {
@@ -59,7 +59,7 @@ std::vector<AlignedText> words_of(const Parts& parts, AlignedText text) {
   return words;
 }
 
-std::vector<Token> tokens_of(const Parts& parts, const std::vector<AlignedText>& words) {
+std::vector<Token> tokens_of(const Pipeline& parts, const std::vector<AlignedText>& words) {
   std::vector<Token> tokens;
   WordCache cache(*parts.model);
   for (const AlignedText& word : words) {
@@ -83,7 +83,7 @@ std::vector<int> Encoding::ids() const {
 }
 
 Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
-  const Parts& parts = *parts_;
+  const Pipeline& parts = *parts_;
   Encoding encoding;
   std::size_t replaced = 0;
   AlignedText whole = aligned(text, replaced);
@@ -99,7 +99,8 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   bool before = true; // the text is yet to come
   for (const auto& id : frame) {
     if (id)
-      encoding.tokens.push_back(token_of(parts, *id, before ? Span{0, 0} : Span{end, end}));
+      encoding.tokens.push_back(
+          token_of(parts, *id, before ? ByteRange{0, 0} : ByteRange{end, end}));
     else
       encoding.tokens.insert(encoding.tokens.end(), inner.begin(), inner.end());
     before = before && id;

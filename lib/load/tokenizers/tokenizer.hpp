@@ -33,13 +33,13 @@ struct SpecialTokens {
 };
 
 /// What the files of a tokenizer became; how is nobody's business (parts.hpp).
-struct Parts;
+struct Pipeline;
 
 /// The tokenizer of a checkpoint. Cheap to copy; all its functions may be called from several
 /// threads.
 class Tokenizer {
 public:
-  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  explicit Tokenizer(std::shared_ptr<const Pipeline> parts) : parts_(std::move(parts)) {}
 
   /// Cuts a text into tokens. Invalid UTF-8 is read as U+FFFD, with a note. Throws Error where the
   /// text holds what the vocabulary has no token for, not even an unknown one, and where a pattern
@@ -65,7 +65,7 @@ public:
   bool is_special(int id) const;
 
 private:
-  std::shared_ptr<const Parts> parts_;
+  std::shared_ptr<const Pipeline> parts_;
 };
 
 /// Whether a folder has files of a tokenizer (that load_tokenizer would try to read).

@@ -4,8 +4,8 @@
 #include <mha/load/tokenizers/tokenizer.hpp>
 #include <mha/load/tokenizers/tokenizer_json.hpp>
 
-#include <mha/system/error.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/error.hpp>
 
 #include <filesystem>
 
@@ -56,7 +56,7 @@ bool has_tokenizer(const std::string& folder) {
 }
 
 Tokenizer load_tokenizer(const std::string& folder) {
-  std::shared_ptr<Parts> parts;
+  std::shared_ptr<Pipeline> parts;
   if (const auto bytes = read_file_of(folder, "tokenizer.json"))
     parts = read_tokenizer_json(bytes->name, bytes->text());
   else

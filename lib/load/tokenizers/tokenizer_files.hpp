@@ -13,6 +13,6 @@ std::optional<io::Bytes> read_file_of(const std::string& folder, const std::stri
 
 /// GPT-2's vocab.json and merges.txt, or BERT's vocab.txt; nullptr where a folder has neither.
 /// Throws Error where the folder's models are cut by rules that these files do not say.
-std::shared_ptr<Parts> read_vocabulary_files(const std::string& folder);
+std::shared_ptr<Pipeline> read_vocabulary_files(const std::string& folder);
 
 } // namespace mha::tokenizers

@@ -63,7 +63,7 @@ bool mentions_type(const JsonNode& node, std::string_view type) {
 }
 
 /// Every token that goes around a text has a name.
-void check_frame(const JsonNode& node, const Parts& parts) {
+void check_frame(const JsonNode& node, const Pipeline& parts) {
   for (const auto& id : parts.frame)
     if (id && !parts.model->vocabulary().piece_of(*id) && !parts.added->find(*id))
       node.refuse(fmt::format("the special token {} is no token of the vocabulary", *id));
@@ -71,11 +71,11 @@ void check_frame(const JsonNode& node, const Parts& parts) {
 
 } // namespace
 
-std::shared_ptr<Parts> read_tokenizer_json(const std::string& name, std::string_view text) {
+std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::string_view text) {
   JsonText json(io::shown(name), text);
   Fields fields(JsonNode::root(json), "the tokenizer");
   fields.ignore({"version", "padding"}); // padding is for batches
-  auto parts = std::make_shared<Parts>();
+  auto parts = std::make_shared<Pipeline>();
   parts->name = name;
   parts->model = read_model(fields.need("model"), *parts);
   if (const auto node = fields.find("normalizer")) parts->normalizer = read_normalizer(*node);

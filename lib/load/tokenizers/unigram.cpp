@@ -105,7 +105,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Model> unigram(Fields& fields, Parts&) {
+std::unique_ptr<Model> unigram(Fields& fields, Pipeline&) {
   Vocabulary vocabulary;
   Scored scored;
   const JsonNode node = fields.need("vocab");

@@ -87,7 +87,7 @@ std::vector<Merge> read_merges(const io::Bytes& bytes) {
   return merges;
 }
 
-void add_special(Parts& parts, std::initializer_list<std::string_view> pieces) {
+void add_special(Pipeline& parts, std::initializer_list<std::string_view> pieces) {
   std::vector<AddedToken> tokens;
   for (const std::string_view piece : pieces)
     if (const auto id = parts.model->vocabulary().id_of(piece)) {
@@ -102,19 +102,19 @@ void add_special(Parts& parts, std::initializer_list<std::string_view> pieces) {
 }
 
 /// The frame of two tokens around a text, where the vocabulary has both.
-void frame_with(Parts& parts, std::string_view first, std::string_view last) {
+void frame_with(Pipeline& parts, std::string_view first, std::string_view last) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   const auto before = vocabulary.id_of(first), behind = vocabulary.id_of(last);
   if (before && behind) parts.frame = {before, std::nullopt, behind};
 }
 
-std::shared_ptr<Parts> byte_level_files(const std::string& folder, const io::Bytes& vocab,
-                                        const io::Bytes& merges) {
+std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
+                                           const io::Bytes& merges) {
   const Beside beside = read_beside(folder);
   const bool roberta = one_of(beside.family, {"roberta", "bart", "longformer", "led"});
   if (!roberta && !one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
     refuse(folder, beside);
-  auto parts = std::make_shared<Parts>();
+  auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
   JsonText json(io::shown(vocab.name), vocab.text());
   Vocabulary vocabulary = read_vocabulary(JsonNode::root(json));
@@ -136,7 +136,7 @@ std::shared_ptr<Parts> byte_level_files(const std::string& folder, const io::Byt
   return parts;
 }
 
-std::shared_ptr<Parts> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
+std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
   const Beside beside = read_beside(folder);
   if (!one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
     refuse(folder, beside);
@@ -151,7 +151,7 @@ std::shared_ptr<Parts> word_piece_files(const std::string& folder, const io::Byt
     if (++number > most_id) fail("{}: more pieces than any model has", io::shown(vocab.name));
   }
   vocabulary.finish();
-  auto parts = std::make_shared<Parts>();
+  auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
   const bool lower = says(beside, "do_lower_case", true);
@@ -166,7 +166,7 @@ std::shared_ptr<Parts> word_piece_files(const std::string& folder, const io::Byt
 
 } // namespace
 
-std::shared_ptr<Parts> read_vocabulary_files(const std::string& folder) {
+std::shared_ptr<Pipeline> read_vocabulary_files(const std::string& folder) {
   const auto json = read_file_of(folder, "vocab.json"), merges = read_file_of(folder, "merges.txt");
   if (json && merges) return byte_level_files(folder, *json, *merges);
   if (const auto text = read_file_of(folder, "vocab.txt")) return word_piece_files(folder, *text);

@@ -29,7 +29,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Model> word_level(Fields& fields, Parts&) {
+std::unique_ptr<Model> word_level(Fields& fields, Pipeline&) {
   Vocabulary vocabulary = read_vocabulary(fields.need("vocab"));
   return std::make_unique<WordLevel>(std::move(vocabulary), fields.text("unk_token", "<unk>"));
 }

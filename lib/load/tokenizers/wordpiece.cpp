@@ -51,7 +51,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Model> word_piece(Fields& fields, Parts& parts) {
+std::unique_ptr<Model> word_piece(Fields& fields, Pipeline& parts) {
   Vocabulary vocabulary = read_vocabulary(fields.need("vocab"));
   const std::string unknown = fields.text("unk_token", "[UNK]");
   parts.continuing_prefix = fields.text("continuing_subword_prefix", "##");

@@ -105,7 +105,7 @@ TEST_CASE("a forced naming reads the square matrix the other way") {
   add_gpt2(file, "h.0.attn.", layer);
   mha::Request more;
   more.naming = "nanogpt";
-  CHECK_THROWS_WITH(file.load(layer, more), Catch::Contains("h.0.attn.c_attn.weight is (36, 12)"));
+  CHECK_THROWS_WITH(file.load(layer, more), Catch::Contains("h.0.attn.c_attn.weight, transposed, is (36, 12)"));
   more.naming = "gtp2";
   CHECK_THROWS_WITH(file.load(layer, more),
                     Catch::Contains("no naming is called 'gtp2'; did you mean 'gpt2'?"));
