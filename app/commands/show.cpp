@@ -130,6 +130,7 @@ void Show::overview(const Model& model, const std::string& form) {
 /// Some stages, kept; what other ranks computed is there on the first.
 Trace Show::trace_together(const Layer& layer, const std::vector<Stage>& wanted,
                            const Selection& part) const {
+  require_axes(layer, wanted, part); // not of what is watched beside them
   Trace kept(layer, wanted, part);
   OverflowWatch overflow(layer);
   SeveralShareable all;

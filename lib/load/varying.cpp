@@ -58,6 +58,7 @@ void Model::State::require_varying() const {
                                          chosen.size() > 2 ? "…, " : "", chosen.back());
   for (const io::Source& binding : bindings) {
     if (io::mentions_layer(binding) || !label_name(binding.name).empty()) continue;
+    if (binding.name.starts_with("layers.")) continue; // it says its layer
     const std::string name = canonical_name(binding.name, false);
     if (!varies(name) || binding.axes.find('L') != std::string::npos) continue;
     if (!binding.raw_shape && layers_of(name, io::bound_entry(binding).shape, binding.axes) > 0)

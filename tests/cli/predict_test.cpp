@@ -87,7 +87,7 @@ TEST_CASE("what cannot be predicted is said") {
     CHECK(result.err.find(words) != std::string::npos);
   };
   says({"predict", "data/bard-gpt2", "--ids", "5,99999"}, "the vocabulary has 0 to 1023");
-  says({"predict", "data/bard-gpt2", "--ids", "x,y"}, "--ids");
+  says({"predict", "data/bard-gpt2", "--ids", "x,y"}, "x,y: no such file");
   says({"predict", "data/induction", "--ids", "1,2"}, "X=FILE");
   says({"predict", "data/bard-gpt2", "--text", ""}, "no token");
   says({"predict", "data/bard-gpt2", "--text", "a", "--ids", "1"}, "one of them is to go");
