@@ -47,34 +47,49 @@ for program in unit-tests cli-tests; do
   [ "$(cat "$build/$program.status")" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
 done
 
-# The page of `report` in a browser: once, with the dev build.
-if [ "$preset" = dev ]; then
-  echo "== web-tests"
-  web=$build/web skipped=
-  mkdir -p "$web"
-  # shellcheck disable=SC2086  # one word a package
-  [ "${CI:-}" != true ] || need_packages $web_packages
-  for program in chromium node npm; do
-    have "$program" || skipped="$skipped $program"
+# node_tests NAME WHAT ENVIRONMENT... -- PROGRAM...: tests/NAME with its npm packages, which need
+# the programs. Where they are missing, a run by hand says so and CI fails.
+node_tests() {
+  name=$1 what=$2 settings='' missing=''
+  shift 2
+  while [ "$1" != -- ]; do
+    settings="$settings $1"
+    shift
   done
-  cp tests/web/package.json tests/web/package-lock.json "$web/"
-  if [ -z "$skipped" ] && ! (cd "$web" && npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1); then
-    cat "$web/npm.log"
-    skipped=" playwright-core (npm ci failed)"
+  shift
+  folder=$build/$name
+  echo "== $name-tests"
+  mkdir -p "$folder"
+  for program in "$@" node npm; do
+    have "$program" || missing="$missing $program"
+  done
+  cp "tests/$name/package.json" "tests/$name/package-lock.json" "$folder/"
+  if [ -z "$missing" ] && ! (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1); then
+    cat "$folder/npm.log"
+    missing=" npm's packages (npm ci failed)"
   fi
-  if [ -z "$skipped" ]; then
-    MHA=$build/app/mha-inspect OUT=$web node --test --test-reporter=tap tests/web/report_test.mjs >"$build/web-tests.log" 2>&1 ||
-      sed -n '/^not ok/,$p' "$build/web-tests.log"
-    counts=$(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } END { if (p + f > 0) print p, f }' "$build/web-tests.log")
-    [ -n "$counts" ] || { cat "$build/web-tests.log"; counts="0 1"; }
-    echo "$counts" | awk '{ print $1 " passed, " $2 + 0 " failed; screenshots in '"$web"'" }'
+  if [ -z "$missing" ]; then
+    # shellcheck disable=SC2086  # one word a setting
+    env $settings OUT="$folder" node --test --test-reporter=tap "tests/$name"/*_test.mjs >"$build/$name-tests.log" 2>&1 ||
+      sed -n '/^not ok/,$p' "$build/$name-tests.log"
+    counts=$(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } END { if (p + f > 0) print p, f }' "$build/$name-tests.log")
+    [ -n "$counts" ] || { cat "$build/$name-tests.log"; counts="0 1"; }
+    echo "$counts" | awk -v what="$what in $folder" '{ print $1 " passed, " $2 + 0 " failed; " what }'
     passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
   elif [ "${CI:-}" = true ]; then
-    echo "web tests could not run: missing$skipped"
+    echo "$name tests could not run: missing$missing"
     failed=$((failed + 1))
   else
-    echo "web tests skipped: missing$skipped (apt-get install --no-install-recommends chromium nodejs npm)"
+    echo "$name tests skipped: missing$missing (apt-get install --no-install-recommends chromium nodejs npm)"
   fi
+}
+
+# The page of `report` in a browser, and tokens against other implementations': with the dev build.
+if [ "$preset" = dev ]; then
+  # shellcheck disable=SC2086  # one word a package
+  [ "${CI:-}" != true ] || need_packages $web_packages
+  node_tests web screenshots MHA="$build/app/mha-inspect" -- chromium
+  node_tests tokenizers "how many texts differ: report-*.tsv" TOKENIZER_LINES="$build/tests/tokenizer-lines" --
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

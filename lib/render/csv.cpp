@@ -4,6 +4,8 @@
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>
 
+#include <fmt/format.h>
+
 #include <iterator>
 
 namespace mha::render {

@@ -2,7 +2,7 @@
 #include <mha/render/map_layout.hpp>
 #include <mha/render/png.hpp>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <iterator>

@@ -3,7 +3,7 @@
 #include <mha/render/map_labels.hpp>
 #include <mha/render/numbers.hpp>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

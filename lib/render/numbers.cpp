@@ -2,6 +2,8 @@
 
 #include <mha/system/characters.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>

@@ -5,6 +5,8 @@
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

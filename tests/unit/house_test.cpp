@@ -206,6 +206,21 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
   }
 }
 
+TEST_CASE("who writes through an iterator includes <fmt/format.h>", "[house]") {
+  // Clang links `format_to` against no symbol of a libfmt that GCC built: the template must be
+  // seen.
+  const std::regex through_iterator(R"(fmt::(format_to|format_to_n|formatted_size)\b)");
+  std::size_t users = 0;
+  for (const char* top : {"lib", "app"})
+    for (const Source& source : sources_in(top)) {
+      if (!std::regex_search(source.code, through_iterator)) continue;
+      ++users;
+      INFO(source.path);
+      CHECK(one_of("<fmt/format.h>", source.includes));
+    }
+  CHECK(users > 3);
+}
+
 TEST_CASE("MPI stays inside one file", "[house]") {
   for (const char* folder : {"app", "lib"})
     for (const Source& source : sources_in(folder)) {
