@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace mha {
 
@@ -27,36 +28,35 @@ template <class T> void add_masks(const Layer& layer, std::size_t b, std::size_t
 }
 
 template <class T>
+void mask_row(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, T* row) {
+  const std::size_t keys = layer.dims.S_all;
+  for (const Stage stage : {Stage::shifted, Stage::masked})
+    if (layer.has_given(stage)) {
+      const std::size_t first = ((b * layer.dims.H + h) * layer.dims.T + t) * keys;
+      std::copy_n(layer.given[index_of(stage)].template as<T>().data() + first, keys, row);
+      return;
+    }
+  std::fill_n(row, keys, T(0));
+  add_bias(layer, b, h, t, 0, keys, row);
+  add_masks(layer, b, h, t, 0, keys, row);
+}
+
+template <class T>
 bool masks_every_key(const Layer& layer, std::size_t b, std::size_t h, std::size_t t) {
-  for (Stage stage : {Stage::masked, Stage::shifted, Stage::exp, Stage::row_sum})
+  for (const Stage stage : {Stage::masked, Stage::shifted, Stage::exp, Stage::row_sum})
     if (layer.has_given(stage)) return true;
-  const Visible visible = visible_keys(layer, b, t);
-  const std::size_t positioned = layer.dims.past + layer.dims.S;
-  const auto covers = [](const Broadcast& mask, std::size_t j) {
-    return j >= mask.first_key && j < mask.first_key + mask.keys;
-  };
-  const auto is_masked = [&](std::size_t j) {
-    if (j < positioned && (j < visible.first || j >= visible.last)) return true;
-    for (const Broadcast& mask : layer.blocked)
-      if (covers(mask, j) &&
-          mask.row<std::uint8_t>(b, h, t)[(j - mask.first_key) * mask.strides[3]] != 0)
-        return true;
-    const auto hides = [&](const Broadcast& numbers) {
-      return covers(numbers, j) &&
-             numbers.row<T>(b, h, t)[(j - numbers.first_key) * numbers.strides[3]] ==
-                 -std::numeric_limits<T>::infinity();
-    };
-    return std::ranges::any_of(layer.added, hides) || std::ranges::any_of(layer.bias, hides);
-  };
-  for (std::size_t j = 0; j < layer.dims.S_all; ++j)
-    if (!is_masked(j)) return false;
-  return true;
+  std::vector<T> row(layer.dims.S_all);
+  mask_row(layer, b, h, t, row.data());
+  return std::ranges::all_of(row,
+                             [](T mask) { return mask == -std::numeric_limits<T>::infinity(); });
 }
 
 template void add_masks(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
                         std::size_t, float*);
 template void add_masks(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
                         std::size_t, double*);
+template void mask_row(const Layer&, std::size_t, std::size_t, std::size_t, float*);
+template void mask_row(const Layer&, std::size_t, std::size_t, std::size_t, double*);
 template bool masks_every_key<float>(const Layer&, std::size_t, std::size_t, std::size_t);
 template bool masks_every_key<double>(const Layer&, std::size_t, std::size_t, std::size_t);
 

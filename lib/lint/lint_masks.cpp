@@ -1,7 +1,7 @@
 #include <mha/lint/lint_masks.hpp>
 
-#include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/schedule/visible.hpp>
 
 #include <algorithm>
@@ -67,23 +67,14 @@ bool shows_the_future(const Layer& layer, const Broadcast& mask) {
   return true;
 }
 
-template <class T> bool is_masked_row(const Layer& layer, std::size_t b, std::size_t h,
-                                      std::size_t t, std::vector<T>& row) {
-  std::fill(row.begin(), row.end(), T(0));
-  add_masks(layer, b, h, t, 0, row.size(), row.data());
-  return std::all_of(row.begin(), row.end(),
-                     [](T value) { return std::isinf(value) && value < 0; });
-}
-
 /// The queries of one batch item and head that may attend to nothing.
 std::vector<std::size_t> masked_rows(const Layer& layer, std::size_t b, std::size_t h) {
   std::vector<std::size_t> queries;
-  std::vector<double> doubles(layer.dims.S_all);
-  std::vector<float> floats(layer.dims.S_all);
-  for (std::size_t t = 0; t < layer.dims.T; ++t)
-    if (layer.dtype == DType::f64 ? is_masked_row(layer, b, h, t, doubles)
-                                  : is_masked_row(layer, b, h, t, floats))
-      queries.push_back(t);
+  std::vector<std::uint8_t> masked;
+  for (std::size_t t = 0; t < layer.dims.T; ++t) {
+    masked_keys(layer, b, h, t, masked);
+    if (std::ranges::find(masked, 0) == masked.end()) queries.push_back(t);
+  }
   return queries;
 }
 
@@ -118,9 +109,7 @@ void find_masked_rows(const LintSubject& subject, Texts& texts) {
   const Layer& layer = subject.loaded->layer;
   const Dims& d = layer.dims;
   if (d.T == 0 || d.S_all == 0 || d.extra + d.zero > 0) return;
-  const auto depends_on_head = [](const Broadcast& mask) { return mask.strides[1] != 0; };
-  const bool by_head = std::any_of(layer.added.begin(), layer.added.end(), depends_on_head) ||
-                       std::any_of(layer.blocked.begin(), layer.blocked.end(), depends_on_head);
+  const bool by_head = masks_differ_by_head(layer);
   std::string places;
   std::size_t rows = 0, listed = 0;
   for (std::size_t b = 0; b < d.B; ++b)

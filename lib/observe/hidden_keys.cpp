@@ -1,28 +1,8 @@
 #include <mha/observe/hidden_keys.hpp>
 
-#include <mha/forward/bias.hpp>
-#include <mha/forward/mask.hpp>
-
 #include <algorithm>
 
 namespace mha {
-
-template <class T>
-void mask_row(const Layer& layer, std::size_t batch, std::size_t head, std::size_t query, T* mask) {
-  const std::size_t keys = layer.dims.S_all;
-  for (Stage stage : {Stage::shifted, Stage::masked})
-    if (layer.has_given(stage)) {
-      const std::size_t at = ((batch * layer.dims.H + head) * layer.dims.T + query) * keys;
-      std::copy_n(layer.given[index_of(stage)].template as<T>().data() + at, keys, mask);
-      return;
-    }
-  std::fill_n(mask, keys, T(0));
-  if (!layer.bias.empty()) add_bias(layer, batch, head, query, 0, keys, mask);
-  add_masks(layer, batch, head, query, 0, keys, mask);
-}
-
-template void mask_row(const Layer&, std::size_t, std::size_t, std::size_t, float*);
-template void mask_row(const Layer&, std::size_t, std::size_t, std::size_t, double*);
 
 HiddenKeys::HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
                        std::size_t most_bytes)

@@ -1,6 +1,7 @@
 #pragma once
 // What is masked in a picture or a page: one rule for thumbnails, matrices, PNG, SVG and text.
 
+#include <mha/forward/mask.hpp>
 #include <mha/layer/layer.hpp>
 #include <mha/observe/packing.hpp>
 #include <mha/schedule/observer.hpp>
@@ -9,16 +10,6 @@
 #include <optional>
 
 namespace mha {
-
-/// −inf, and what no score reaches: masks written as −1e9, or as a type's lowest number.
-template <class T> bool is_masked(T value) {
-  return value <= static_cast<T>(-1e8);
-}
-
-/// Fills `mask`, a number a key (S_all), with what mask tensors, biases, causal, windows and
-/// lengths add for one query of one head, or with what was given as `shifted` or `masked`.
-template <class T>
-void mask_row(const Layer& layer, std::size_t batch, std::size_t head, std::size_t query, T* mask);
 
 /// Whether a weight (or exp) is hidden: the mask blocks its key, and nothing was attended there.
 /// Rows that are masked whole may have weights all the same (`masked_rows`), and given ones may.

@@ -16,8 +16,9 @@ bool has_masks(const Layer& layer);
 bool masks_differ_by_head(const Layer& layer);
 
 /// Of query t: S_all flags, 1 = may not be attended to. A stage `masked` or `shifted` that is given
-/// decides by its −inf; else mask tensors (float ones by −inf), position biases by −inf, causal,
-/// windows and lengths do, whatever the computation starts from.
+/// decides; else mask tensors, position biases, causal, windows and lengths do, whatever the
+/// computation starts from. Numbers mask as is_masked() says; where all of a row's are finite, no
+/// key is masked: its softmax attends all the same.
 void masked_keys(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
                  std::vector<std::uint8_t>& masked);
 std::vector<std::uint8_t> masked_keys(const Layer& layer, std::size_t b, std::size_t h,

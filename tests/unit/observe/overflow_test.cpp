@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 using namespace mha;
 using Catch::Contains;
@@ -139,6 +140,17 @@ TEST_CASE("masked keys: masks say it, whatever the scores are", "[overflow]") {
     const Layer layer = make_layer(parts, one);
     CHECK(masked_keys(layer, 0, 0, 1) == std::vector<std::uint8_t>{0, 1});
     CHECK(explain(layer, {0, 1, 0}).heads[0].masked_count() == 1);
+  }
+  // So does what no score reaches, beside a key that is seen; a row of it is attended evenly.
+  for (const float low : {-1e9F, std::numeric_limits<float>::lowest()}) {
+    NamedTensors parts;
+    parts["X"].tensor = Tensor::of<float>({2, 1}, std::vector<float>{1, 1});
+    parts["mask"].tensor = Tensor::of<float>({2, 2}, std::vector<float>{0, low, low, low});
+    Settings one;
+    one.num_heads = 1;
+    const Layer layer = make_layer(parts, one);
+    CHECK(masked_keys(layer, 0, 0, 0) == std::vector<std::uint8_t>{0, 1});
+    CHECK(masked_keys(layer, 0, 0, 1) == std::vector<std::uint8_t>{0, 0});
   }
   // A given `masked` decides by its −inf; given weights by the settings.
   NamedTensors masked;
