@@ -10,11 +10,6 @@ namespace mha {
 template <class T> void add_masks(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
                                   std::size_t first, std::size_t last, T* row);
 
-/// −inf, and what no score reaches: masks written as −1e9, or as a type's lowest number.
-template <class T> bool is_masked(T mask) {
-  return mask <= static_cast<T>(-1e8);
-}
-
 /// Fills `row`, a number a key (S_all), with what mask tensors, biases, causal, windows and lengths
 /// add for query t, or with what was given as `shifted` or `masked`.
 template <class T>

@@ -1,5 +1,7 @@
 #include <mha/observe/hidden_keys.hpp>
 
+#include <mha/forward/mask.hpp>
+
 #include <algorithm>
 
 namespace mha {

@@ -1,8 +1,8 @@
 #pragma once
 // What is masked in a picture or a page: one rule for thumbnails, matrices, PNG, SVG and text.
 
-#include <mha/forward/mask.hpp>
 #include <mha/layer/layer.hpp>
+#include <mha/observe/masked_keys.hpp>
 #include <mha/observe/packing.hpp>
 #include <mha/schedule/observer.hpp>
 

@@ -9,6 +9,11 @@
 
 namespace mha {
 
+/// −inf, and what no score reaches: masks written as −1e9, or as a type's lowest number.
+template <class T> bool is_masked(T mask) {
+  return mask <= static_cast<T>(-1e8);
+}
+
 /// Whether anything says what a query may not see: causal, a window, kv_lengths, a mask tensor, a
 /// bias of −inf, or `masked` given as a tensor.
 bool has_masks(const Layer& layer);

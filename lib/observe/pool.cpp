@@ -1,5 +1,6 @@
 #include <mha/observe/pool.hpp>
 
+#include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
