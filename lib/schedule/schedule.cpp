@@ -244,6 +244,9 @@ template <class T> void Schedule<T>::release_inputs() {
     if (!computes(info.stage)) continue;
     for (Stage input : info.inputs) read.set(index_of(input));
     for (Tensor Layer::*tensor : info.reads) tensors_read.push_back(tensor);
+    // A position bias may be made of queries and keys.
+    if (info.stage == Stage::biased)
+      for (Stage input : inputs_of(layer_, info.stage)) read.set(index_of(input));
   }
   for (const StageInfo& info : stages()) {
     // What bands start from is read through steps that the layer does not have.
