@@ -1,5 +1,7 @@
 #include <mha/forward/latent.hpp>
 
+#include <mha/kernels/rows.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -20,8 +22,11 @@ void WithSharedPart<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) co
   const Matrix<const T> k_pe = rows[Stage::k_pe];
   const Matrix<T> k = rows[to];
   for (std::size_t j = 0; j < k.rows; ++j)
-    for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h)
-      std::copy_n(k_pe.row(j), shared_, k.row(j) + (h + 1) * d_k - shared_);
+    for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h) {
+      T* part = k.row(j) + (h + 1) * d_k - shared_;
+      std::copy_n(k_pe.row(j), shared_, part);
+      if (limit_ > 0) row_clip(part, shared_, limit_);
+    }
 }
 
 template class Compressed<float>;

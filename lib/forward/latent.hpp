@@ -29,8 +29,8 @@ private:
 /// has k = x W_k + b_k.
 template <class T> class WithSharedPart : public RowOperator<T> {
 public:
-  WithSharedPart(const Layer& layer, Linear<T>& W_k)
-      : layer_(layer), W_k_(W_k), shared_(layer.dims.d_pe) {}
+  WithSharedPart(const Layer& layer, Linear<T>& W_k, double limit)
+      : layer_(layer), W_k_(W_k), shared_(layer.dims.d_pe), limit_(static_cast<T>(limit)) {}
 
   void prepare(std::size_t rows, std::size_t threads) override { W_k_.prepare(rows, threads); }
   void release() override { W_k_.release(); }
@@ -40,6 +40,7 @@ private:
   const Layer& layer_;
   Linear<T>& W_k_;
   std::size_t shared_; ///< d_pe
+  T limit_;            ///< the shared part is clipped like the others
 };
 
 } // namespace mha
