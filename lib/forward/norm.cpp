@@ -54,7 +54,7 @@ template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from,
   const Matrix<const T> x = rows[from];
   const Matrix<T> y = rows[to];
   const HeadRange heads = n == x.cols ? HeadRange{0, 1} : rows.heads();
-  const T* bias = bias_.empty() ? nullptr : bias_.as<T>().data();
+  const T* bias = bias_.count() == weight_.count() ? bias_.as<T>().data() : nullptr;
   for (std::size_t i = 0; i < x.rows; ++i)
     for (std::size_t head = heads.first; head < heads.last; ++head) {
       const T *in = x.row(i) + head * n, *weight = weight_.as<T>().data() + head * own;

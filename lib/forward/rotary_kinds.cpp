@@ -79,8 +79,8 @@ Frequencies longrope(const Sequence& of) {
   const Tensor& factors = of.length > of.s.rope_original_length ? of.layer.rope_long_factor
                                                                 : of.layer.rope_short_factor;
   Frequencies theta = plain(of);
-  if (factors.empty()) return theta;
-  for (std::size_t i = 0; i < theta.size(); ++i) theta[i] /= factors.as<double>()[i];
+  for (std::size_t i = 0; i < std::min(theta.size(), factors.count()); ++i)
+    theta[i] /= factors.as<double>()[i];
   return theta;
 }
 
@@ -141,7 +141,8 @@ std::size_t rotary_length(const Layer& layer, std::size_t rows, std::int64_t fir
 
 RotaryFrequencies rotary_frequencies(const Layer& layer, std::size_t rows, std::int64_t first) {
   const Settings& s = layer.settings;
-  const std::size_t dims = s.rope_dims == 0 ? layer.dims.d_k - s.rope_first : s.rope_dims;
+  const std::size_t room = layer.dims.d_k - std::min(s.rope_first, layer.dims.d_k);
+  const std::size_t dims = s.rope_dims == 0 ? room : std::min(s.rope_dims, room);
   const RotaryKind& kind = kinds[static_cast<std::size_t>(s.rope_scaling)];
   const auto length = static_cast<double>(rotary_length(layer, rows, first));
   RotaryFrequencies theta{kind.frequencies({layer, s, static_cast<double>(dims), length}),
