@@ -15,12 +15,11 @@ namespace mha {
 
 namespace {
 
-template <class T> void attention(const Layer& layer, Schedule<T>& run) {
+template <class T> void attention(const Layer& layer, const Clip& clip, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
   const Routine by = run.projecting();
   InputNormOf<T> norm(layer);
-  const Clip clip = clip_of(layer); // ± c, or no bound
   Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
   Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
   Linear<T> W_k_pe(by, layer.W_k_pe, layer.b_k_pe);
@@ -69,8 +68,10 @@ template <class T> void attention(const Layer& layer, Schedule<T>& run) {
 
 template <class T>
 PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  const Clip clip =
+      clip_of(layer); // of the whole layer: the schedule lets go of what no step reads
   Schedule<T> run(std::move(layer), plan, observer, threads);
-  attention(run.layer(), run);
+  attention(run.layer(), clip, run);
   return run.times();
 }
 

@@ -245,8 +245,8 @@ template <class T> void Schedule<T>::release_inputs() {
     for (Stage input : info.inputs) read.set(index_of(input));
     for (Tensor Layer::*tensor : info.reads) tensors_read.push_back(tensor);
     // A position bias may be made of queries and keys.
-    if (info.stage == Stage::biased)
-      for (Stage input : inputs_of(layer_, info.stage)) read.set(index_of(input));
+    if (info.stage == Stage::biased && !layer_.relative_key.empty())
+      for (Stage input : {Stage::q_rope, Stage::k_all}) read.set(index_of(input));
   }
   for (const StageInfo& info : stages()) {
     // What bands start from is read through steps that the layer does not have.
