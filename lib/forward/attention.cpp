@@ -25,7 +25,7 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   Linear<T> W_k_pe(by, layer.W_k_pe, layer.b_k_pe);
   Linear<T> W_q(by, layer.W_q, layer.b_q, nullptr, clip.q);
   Linear<T> W_k_alone(by, layer.W_k, layer.b_k, &layer.X_k, clip.k);
-  WithSharedPart<T> W_k(layer, W_k_alone, clip.k);
+  JoinedKeys<T> W_k(layer, W_k_alone, clip.k);
   Linear<T> W_v(by, layer.W_v, layer.b_v, &layer.X_v, clip.v), W_o(by, layer.W_o, layer.b_o);
   HeadNorm<T> norm_q(layer, layer.q_norm_weight, layer.q_norm_bias);
   HeadNorm<T> norm_k(layer, layer.k_norm_weight, layer.k_norm_bias);

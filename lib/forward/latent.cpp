@@ -14,8 +14,7 @@ template <class T> void Compressed<T>::apply(const TokenRows<T>& rows, Stage fro
     rms_norm(c.row(t), weight, c.cols, layer_.settings.qk_norm_eps, false, c.row(t));
 }
 
-template <class T>
-void WithSharedPart<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
+template <class T> void JoinedKeys<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
   W_k_.apply(rows, from, to);
   if (shared_ == 0) return;
   const std::size_t d_k = layer_.dims.d_k;
@@ -31,7 +30,7 @@ void WithSharedPart<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) co
 
 template class Compressed<float>;
 template class Compressed<double>;
-template class WithSharedPart<float>;
-template class WithSharedPart<double>;
+template class JoinedKeys<float>;
+template class JoinedKeys<double>;
 
 } // namespace mha

@@ -27,9 +27,9 @@ private:
 
 /// k = [c_kv W_k, k_pe]: W_k makes zeros where every head gets the shared part. A layer without one
 /// has k = x W_k + b_k.
-template <class T> class WithSharedPart : public RowOperator<T> {
+template <class T> class JoinedKeys : public RowOperator<T> {
 public:
-  WithSharedPart(const Layer& layer, Linear<T>& W_k, double limit)
+  JoinedKeys(const Layer& layer, Linear<T>& W_k, double limit)
       : layer_(layer), W_k_(W_k), shared_(layer.dims.d_pe), limit_(static_cast<T>(limit)) {}
 
   void prepare(std::size_t rows, std::size_t threads) override { W_k_.prepare(rows, threads); }

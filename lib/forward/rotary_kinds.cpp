@@ -9,7 +9,7 @@ namespace mha {
 namespace {
 
 /// What a kind works on.
-struct Sequence {
+struct RotaryInput {
   const Layer& layer;
   const Settings& s;
   double dims;   ///< n: rotated dimensions
@@ -24,17 +24,17 @@ Frequencies powers_of(double base, double dims) {
     theta[i] = std::pow(base, -2.0 * static_cast<double>(i) / dims);
   return theta;
 }
-Frequencies plain(const Sequence& of) {
+Frequencies plain(const RotaryInput& of) {
   return powers_of(of.s.rope_base, of.dims);
 }
 
-Frequencies linear(const Sequence& of) {
+Frequencies linear(const RotaryInput& of) {
   Frequencies theta = plain(of);
   for (double& frequency : theta) frequency /= of.s.rope_factor;
   return theta;
 }
 
-Frequencies llama3(const Sequence& of) {
+Frequencies llama3(const RotaryInput& of) {
   const Settings& s = of.s;
   const double low = s.rope_original_length / s.rope_low_freq_factor;
   const double high = s.rope_original_length / s.rope_high_freq_factor;
@@ -50,13 +50,13 @@ Frequencies llama3(const Sequence& of) {
   return theta;
 }
 
-Frequencies dynamic(const Sequence& of) {
+Frequencies dynamic(const RotaryInput& of) {
   const double s = of.s.rope_factor, M = of.s.rope_original_length;
   const double longer = s * std::max(of.length, M) / M - (s - 1);
   return powers_of(of.s.rope_base * std::pow(longer, of.dims / (of.dims - 2)), of.dims);
 }
 
-Frequencies yarn(const Sequence& of) {
+Frequencies yarn(const RotaryInput& of) {
   const Settings& s = of.s;
   // The pair, as a fraction, that turns this often within the original length.
   const auto pair_of = [&](double turns) {
@@ -75,7 +75,7 @@ Frequencies yarn(const Sequence& of) {
   return theta;
 }
 
-Frequencies longrope(const Sequence& of) {
+Frequencies longrope(const RotaryInput& of) {
   const Tensor& factors = of.length > of.s.rope_original_length ? of.layer.rope_long_factor
                                                                 : of.layer.rope_short_factor;
   Frequencies theta = plain(of);
@@ -103,7 +103,7 @@ double factor_of_longrope(const Settings& s) {
 
 struct RotaryKind {
   RopeScaling kind;
-  Frequencies (*frequencies)(const Sequence&);
+  Frequencies (*frequencies)(const RotaryInput&);
   double (*attention_factor)(const Settings&);
 };
 constexpr RotaryKind kinds[]{

@@ -115,7 +115,7 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
   for (const Tile& tile :
        by_heads ? head_tiles(rows, width, step, threads_) : row_tiles(rows, count))
     tasks.push_back({&tokens, tile, width,
-                     first->stage != Stage::x && tile.heads.first == rows.front().heads.first});
+                     first->stage > Stage::k_pe && tile.heads.first == rows.front().heads.first});
   return tasks;
 }
 

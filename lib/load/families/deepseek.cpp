@@ -12,11 +12,11 @@ namespace mha::naming {
 namespace {
 
 /// The width of a head, of it without the shared part, and of that, as far as something says them.
-struct HeadParts {
+struct HeadWidths {
   std::optional<double> alone, shared;
 };
-HeadParts parts_of_head(const Group& group, const Translation& to) {
-  HeadParts parts{to.number({"qk_nope_head_dim"}), to.number({"qk_rope_head_dim"})};
+HeadWidths widths_of_head(const Group& group, const Translation& to) {
+  HeadWidths parts{to.number({"qk_nope_head_dim"}), to.number({"qk_rope_head_dim"})};
   const Shape down = group.shape("kv_a_proj_with_mqa.weight"),
               norm = group.shape("kv_a_layernorm.weight");
   if (!parts.shared && down.size() == 2 && norm.size() == 1 && norm[0] < down[0])
@@ -28,7 +28,7 @@ HeadParts parts_of_head(const Group& group, const Translation& to) {
 }
 
 /// 1/√d_k · g², g = 0.1 mscale_all_dim ln factor + 1 where rope_scaling has both.
-void set_scale(Translation& to, const HeadParts& head) {
+void set_scale(Translation& to, const HeadWidths& head) {
   const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
                               factor = rope_number(to, "factor");
   if (mscale.value_or(0) == 0 || factor.value_or(1) <= 1 || !head.alone || !head.shared) return;
@@ -48,7 +48,7 @@ void translate(const Group& group, Translation& to) {
   to.take_linear("W_kv_b", "kv_b_proj.weight"), to.take_output("o_proj");
   to.set_from_config("num_heads", {"num_attention_heads"});
   to.set("causal", "true");
-  const HeadParts head = parts_of_head(group, to);
+  const HeadWidths head = widths_of_head(group, to);
   set_rotary(to, {.style = to.is_true({"rope_interleave"}, true) ? "interleaved" : "half"});
   if (head.shared) to.set("rope_dims", fmt::format("{}", *head.shared));
   if (head.alone) to.set("rope_first", fmt::format("{}", *head.alone));
