@@ -23,8 +23,17 @@ std::vector<std::string> peculiarities(const Layer& layer) {
   std::vector<std::string> words;
   const auto get = [&](std::string_view name) { return find_setting(name)->get(s); };
   if (s.input_norm != InputNorm::none) words.push_back("input norm " + get("input_norm"));
-  if (!layer.q_norm_weight.empty()) words.emplace_back("QK norm");
-  if (s.rope != Rope::none) words.push_back("RoPE " + get("rope"));
+  if (!layer.W_c_kv.empty()) words.emplace_back("latent attention");
+  if (s.clip_qkv > 0) words.push_back("q, k, v within ±" + get("clip_qkv"));
+  if (!layer.q_norm_weight.empty())
+    words.emplace_back(s.qk_norm == QkNorm::layer ? "QK layer norm" : "QK norm");
+  if (s.rope != Rope::none) {
+    words.push_back("RoPE " + get("rope"));
+    if (s.rope_scaling != RopeScaling::none)
+      words.back() += fmt::format(" {} × {}", get("rope_scaling"), get("rope_factor"));
+  }
+  if (!layer.relative_key.empty())
+    words.emplace_back(s.relative_key_query ? "relative key and query" : "relative key");
   if (s.alibi != Alibi::none)
     words.push_back(s.alibi == Alibi::paper ? "ALiBi" : "ALiBi " + get("alibi"));
   if (s.scale != ScaleKind::d_k) words.push_back("scale " + get("scale"));

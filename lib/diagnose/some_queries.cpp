@@ -3,6 +3,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/forward/bias.hpp>
 #include <mha/forward/mask.hpp>
+#include <mha/forward/rotary_kinds.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/schedule/plan.hpp>
 
@@ -63,10 +64,26 @@ void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Lay
   const std::vector<double> slopes = full.settings.alibi == Alibi::none
                                          ? std::vector<double>(full.dims.H)
                                          : alibi_slopes(full.dims.H, full.settings.alibi);
+  // Queries and keys, where the bias is made of them.
+  const std::vector<Tensor> vectors =
+      full.relative_key.empty()
+          ? std::vector<Tensor>{}
+          : values_of(full, {step_for(full, Stage::q_rope), step_for(full, Stage::k_all)});
+  const Dims& d = full.dims;
   some.bias = {written_out(
       full, rows, false, [&]<class T>(std::size_t b, std::size_t h, std::size_t t, T* row) {
         add_bias(full, b, h, t, 0, full.dims.S_all, row);
         add_alibi(full, static_cast<T>(slopes[h]), b, t, 0, full.dims.S_all, row);
+        if (vectors.empty()) return;
+        const T* query = vectors[0].as<T>().data() + ((b * d.T + t) * d.H + h) * d.d_k;
+        const std::size_t width = d.H_kv * d.d_k;
+        const T* keys = vectors[1].as<T>().data() + b * d.S_all * width;
+        add_relative_key(
+            full, b, t, query,
+            full.settings.relative_key_query
+                ? Matrix<const T>{keys + kv_head_of(full, h) * d.d_k, d.S_all, d.d_k, width}
+                : Matrix<const T>{},
+            0, d.S_all, row);
       })};
 }
 
@@ -84,13 +101,17 @@ void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, La
 
 /// Rotary positions of the chosen queries. The table is as long as the keys, whose own are made.
 Tensor positions_of(const Layer& full, const std::vector<std::size_t>& rows) {
-  Tensor positions(DType::f64, {std::max(rows.size(), full.dims.S)});
+  const std::size_t given = full.positions.rank() == 2 ? full.positions.shape()[0] : 1;
+  const std::size_t length = std::max(rows.size(), full.dims.S);
+  Tensor positions(DType::f64, given == 1 ? Shape{length} : Shape{given, length});
   const auto offset = static_cast<double>(
       full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past)));
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    positions.as_mutable<double>()[i] = full.positions.empty()
-                                            ? offset + static_cast<double>(rows[i])
-                                            : full.positions.as<double>()[rows[i]];
+  for (std::size_t row = 0; row < given; ++row)
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      positions.as_mutable<double>()[row * length + i] =
+          full.positions.empty()
+              ? offset + static_cast<double>(rows[i])
+              : full.positions.as<double>()[row * full.positions.shape().back() + rows[i]];
   return positions;
 }
 
@@ -116,7 +137,12 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
     if (full.X_v.empty()) some.X_v = x;
     some.X = rows_of(full.X, 1, rows);
   }
-  if (full.settings.rope != Rope::none) some.positions = positions_of(full, rows);
+  if (full.settings.rope != Rope::none) {
+    some.positions = positions_of(full, rows);
+    const std::int64_t first =
+        full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past));
+    some.settings.rope_length = rotary_length(full, std::max(full.dims.T, full.dims.S), first);
+  }
 
   std::vector<Stage> of_keys;
   if (computes(Stage::scores)) of_keys.push_back(step_for(full, Stage::k_all));
@@ -134,7 +160,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
     write_out_masks(full, rows, some);
   else
     some.added.clear();
-  some.blocked.clear(), some.kv_lengths.clear(), some.relative_bias = {};
+  some.blocked.clear(), some.kv_lengths.clear(), some.relative_bias = some.relative_key = {};
   some.settings.alibi = Alibi::none;
   some.settings.causal = false;
   some.settings.window_left = some.settings.window_right = -1;

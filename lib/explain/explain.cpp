@@ -16,7 +16,8 @@ namespace mha {
 namespace {
 
 /// Stages of the query itself; those with a head axis come once per head.
-constexpr std::array token_stages{Stage::x, Stage::concat, Stage::output, Stage::residual};
+constexpr std::array token_stages{Stage::x, Stage::c_q, Stage::concat, Stage::output,
+                                  Stage::residual};
 constexpr std::array head_stages{
     Stage::q,         Stage::q_norm,  Stage::q_rope,   Stage::scores,
     Stage::scaled,    Stage::capped,  Stage::biased,   Stage::masked,

@@ -2,6 +2,7 @@
 
 #include <mha/forward/add.hpp>
 #include <mha/forward/block.hpp>
+#include <mha/forward/latent.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
@@ -14,14 +15,20 @@ namespace mha {
 
 namespace {
 
-template <class T> void attention(const Layer& layer, Schedule<T>& run) {
+template <class T> void attention(const Layer& layer, const Clip& clip, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
   const Routine by = run.projecting();
   InputNormOf<T> norm(layer);
-  Linear<T> W_q(by, layer.W_q, layer.b_q), W_k(by, layer.W_k, layer.b_k, &layer.X_k);
-  Linear<T> W_v(by, layer.W_v, layer.b_v, &layer.X_v), W_o(by, layer.W_o, layer.b_o);
-  HeadNorm<T> norm_q(layer, layer.q_norm_weight), norm_k(layer, layer.k_norm_weight);
+  Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
+  Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
+  Linear<T> W_k_pe(by, layer.W_k_pe, layer.b_k_pe);
+  Linear<T> W_q(by, layer.W_q, layer.b_q, nullptr, clip.q);
+  Linear<T> W_k_alone(by, layer.W_k, layer.b_k, &layer.X_k, clip.k);
+  JoinedKeys<T> W_k(layer, W_k_alone, clip.k);
+  Linear<T> W_v(by, layer.W_v, layer.b_v, &layer.X_v, clip.v), W_o(by, layer.W_o, layer.b_o);
+  HeadNorm<T> norm_q(layer, layer.q_norm_weight, layer.q_norm_bias);
+  HeadNorm<T> norm_k(layer, layer.k_norm_weight, layer.k_norm_bias);
   Rotary<T> rotate(layer);
   const PositionBias<T> bias(layer);
   AddTo<T> add_to_X(layer.X);
@@ -29,13 +36,17 @@ template <class T> void attention(const Layer& layer, Schedule<T>& run) {
   // clang-format off
   // Each token by itself. x: T, d_model. q: H, T, d_k. k: H_kv, S, d_k. v: H_kv, S, d_v
   run.together({{input, {{x, norm, x}}}});            // norm(X)
-  run.together({{query, {{q, W_q, x},                 // x W_q + b_q
+  // Latent attention: c_q: T, r_q. c_kv: T, r_kv. k_pe: T, d_pe. Without it, all three are x
+  run.together({{query, {{c_q, W_c_q, x}}},           // norm(x W_c_q)
+                {input, {{c_kv, W_c_kv, x}}},         // norm(x W_c_kv)
+                {input, {{k_pe, W_k_pe, x}}}});       // x W_k_pe
+  run.together({{query, {{q, W_q, c_q},               // clip(x W_q + b_q)
                          {q_norm, norm_q, q},         // norm(q)
                          {q_rope, rotate, q_norm}}},  // rotate(q)
-                {key, {{k, W_k, x},                   // X_k W_k + b_k
+                {key, {{k, W_k, c_kv},                // clip(X_k W_k + b_k); latent: [c_kv W_k, k_pe]
                        {k_norm, norm_k, k},           // norm(k)
                        {k_rope, rotate, k_norm}}},    // rotate(k)
-                {key, {{v, W_v, x}}}});               // X_v W_v + b_v
+                {key, {{v, W_v, c_kv}}}});            // clip(X_v W_v + b_v)
 
   // What is attended to: past, current, learned extra, zero. k_all, v_all: H_kv, S_all, d
   run.append(k_all, layer.k_past, k_rope, layer.k_extra);
@@ -57,8 +68,10 @@ template <class T> void attention(const Layer& layer, Schedule<T>& run) {
 
 template <class T>
 PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  const Clip clip =
+      clip_of(layer); // of the whole layer: the schedule lets go of what no step reads
   Schedule<T> run(std::move(layer), plan, observer, threads);
-  attention(run.layer(), run);
+  attention(run.layer(), clip, run);
   return run.times();
 }
 

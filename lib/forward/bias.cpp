@@ -87,6 +87,44 @@ template <class T> void add_alibi(const Layer& layer, T slope, std::size_t b, st
   }
 }
 
+namespace {
+
+/// Σ a_i b_i in eight sums, which a processor takes at once; the order depends on n alone.
+template <class T> T dot(const T* a, const T* b, std::size_t n) {
+  T sums[8] = {};
+  std::size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < n; ++i) sums[i % 8] += a[i] * b[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+} // namespace
+
+template <class T> void add_relative_key(const Layer& layer, std::size_t b, std::size_t t,
+                                         const T* query, Matrix<const T> keys, std::size_t first,
+                                         std::size_t last, T* row) {
+  const std::size_t end =
+      std::min(last, layer.dims.past + layer.dims.S); // extra keys have no position
+  const auto rows = static_cast<std::ptrdiff_t>(layer.relative_key.shape()[0]);
+  const std::size_t d_k = layer.dims.d_k;
+  const auto scale = static_cast<T>(layer.scale());
+  const std::ptrdiff_t middle =
+      layer.query_position(b, t) + rows / 2; // the row of distance 0 is M − 1
+  for (std::size_t j = first; j < end; ++j) {
+    const std::ptrdiff_t at =
+        std::clamp<std::ptrdiff_t>(middle - static_cast<std::ptrdiff_t>(j), 0, rows - 1);
+    const T* r = layer.relative_key.as<T>().data() + static_cast<std::size_t>(at) * d_k;
+    T sum = dot(query, r, d_k);
+    if (keys.data) sum += dot(keys.row(j), r, d_k);
+    row[j] += scale * sum;
+  }
+}
+
+template void add_relative_key(const Layer&, std::size_t, std::size_t, const float*,
+                               Matrix<const float>, std::size_t, std::size_t, float*);
+template void add_relative_key(const Layer&, std::size_t, std::size_t, const double*,
+                               Matrix<const double>, std::size_t, std::size_t, double*);
 template void add_broadcast(const Broadcast&, std::size_t, std::size_t, std::size_t, std::size_t,
                             std::size_t, float*);
 template void add_broadcast(const Broadcast&, std::size_t, std::size_t, std::size_t, std::size_t,

@@ -1,8 +1,15 @@
 #include <mha/forward/norm.hpp>
 
+#include <mha/kernels/rows.hpp>
+
 #include <cmath>
 
 namespace mha {
+
+Clip clip_of(const Layer& layer) {
+  const double c = layer.settings.clip_qkv;
+  return {layer.q_norm_weight.empty() ? c : 0, layer.k_norm_weight.empty() ? c : 0, c};
+}
 
 template <class T>
 void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out) {
@@ -42,14 +49,22 @@ template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, S
 }
 
 template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
-  const std::size_t n = weight_.count();
+  const Settings& s = layer_.settings;
+  const std::size_t n = width(), own = weight_.rank() == 2 ? n : 0; // of each head, or every head's
   const Matrix<const T> x = rows[from];
   const Matrix<T> y = rows[to];
   const HeadRange heads = n == x.cols ? HeadRange{0, 1} : rows.heads();
+  const T* bias = bias_.count() == weight_.count() ? bias_.as<T>().data() : nullptr;
   for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t head = heads.first; head < heads.last; ++head)
-      rms_norm(x.row(i) + head * n, weight_.as<T>().data(), n, layer_.settings.qk_norm_eps,
-               layer_.settings.qk_norm_one_plus, y.row(i) + head * n);
+    for (std::size_t head = heads.first; head < heads.last; ++head) {
+      const T *in = x.row(i) + head * n, *weight = weight_.as<T>().data() + head * own;
+      T* out = y.row(i) + head * n;
+      if (s.qk_norm == QkNorm::rms)
+        rms_norm(in, weight, n, s.qk_norm_eps, s.qk_norm_one_plus, out);
+      else
+        layer_norm(in, weight, bias ? bias + head * own : nullptr, n, s.qk_norm_eps, out);
+      if (s.clip_qkv > 0) row_clip(out, n, static_cast<T>(s.clip_qkv));
+    }
 }
 
 template void rms_norm(const float*, const float*, std::size_t, double, bool, float*);

@@ -6,6 +6,13 @@
 
 namespace mha {
 
+/// By how much q, k and v are clipped as they are projected; 0: not. Queries and keys that are
+/// normalised are clipped after that (OLMoE).
+struct Clip {
+  double q = 0, k = 0, v = 0;
+};
+Clip clip_of(const Layer& layer);
+
 /// out = x / rms(x) · weight, rms over the n elements: √(mean(x²) + eps). Empty weight (nullptr)
 /// = 1. `one_plus`: times (1 + weight), as Gemma does. Zhang & Sennrich 2019.
 template <class T>
@@ -26,19 +33,22 @@ private:
   const Layer& layer_;
 };
 
-/// RMS norm of queries or keys. The weight is d_k long, one for every head, or as long as the
+/// RMS or layer norm of queries or keys, clipped where the layer says so. The weight is d_k long,
+/// one for every head; heads × d_k, each head's own (Cohere, StableLM); or as long as the
 /// projection: then the whole row is one.
 template <class T> class HeadNorm : public RowOperator<T> {
 public:
-  HeadNorm(const Layer& layer, const Tensor& weight) : layer_(layer), weight_(weight) {}
-  Needs needs() const override {
-    return weight_.count() == layer_.dims.d_k ? Needs::head : Needs::row;
-  }
+  HeadNorm(const Layer& layer, const Tensor& weight, const Tensor& bias)
+      : layer_(layer), weight_(weight), bias_(bias) {}
+  Needs needs() const override { return width() == layer_.dims.d_k ? Needs::head : Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   const Layer& layer_;
-  const Tensor& weight_;
+  /// Of what is normalised together.
+  std::size_t width() const { return weight_.rank() == 2 ? weight_.shape()[1] : weight_.count(); }
+
+  const Tensor &weight_, &bias_;
 };
 
 } // namespace mha

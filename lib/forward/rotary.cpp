@@ -1,47 +1,26 @@
 #include <mha/forward/rotary.hpp>
 
+#include <mha/forward/rotary_kinds.hpp>
+
 #include <algorithm>
 #include <cmath>
 
 namespace mha {
 
-namespace {
-
-/// Llama 3.1's scaling: low frequencies divided by the factor, high ones kept, a ramp between.
-double llama3_scaled(double frequency, const Settings& s) {
-  const double wavelength = 2 * M_PI / frequency;
-  const double low = s.rope_original_length / s.rope_low_freq_factor;
-  const double high = s.rope_original_length / s.rope_high_freq_factor;
-  if (wavelength < high) return frequency;
-  if (wavelength > low) return frequency / s.rope_factor;
-  const double smooth = (s.rope_original_length / wavelength - s.rope_low_freq_factor) /
-                        (s.rope_high_freq_factor - s.rope_low_freq_factor);
-  return (1 - smooth) * frequency / s.rope_factor + smooth * frequency;
-}
-
-} // namespace
-
 template <class T>
 RotaryTable<T> rotary_table(const Layer& layer, std::size_t rows, std::int64_t first) {
-  const Settings& s = layer.settings;
-  const std::size_t dims = s.rope_dims == 0 ? layer.dims.d_k : s.rope_dims;
+  const RotaryFrequencies theta = rotary_frequencies(layer, rows, first);
+  const std::size_t pairs = theta.frequencies.size();
   RotaryTable<T> table;
-  table.pairs = dims / 2;
-  table.cosines.resize(rows * table.pairs);
-  table.sines.resize(rows * table.pairs);
-  for (std::size_t i = 0; i < table.pairs; ++i) {
-    double frequency =
-        std::pow(s.rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
-    if (s.rope_scaling == RopeScaling::linear) frequency /= s.rope_factor;
-    if (s.rope_scaling == RopeScaling::llama3) frequency = llama3_scaled(frequency, s);
+  table.pairs = pairs;
+  table.cosines.resize(rows * pairs);
+  table.sines.resize(rows * pairs);
+  for (std::size_t i = 0; i < pairs; ++i)
     for (std::size_t t = 0; t < rows; ++t) {
-      const double position = layer.positions.empty()
-                                  ? static_cast<double>(first + static_cast<std::int64_t>(t))
-                                  : layer.positions.as<double>()[t];
-      table.cosines[t * table.pairs + i] = static_cast<T>(std::cos(position * frequency));
-      table.sines[t * table.pairs + i] = static_cast<T>(std::sin(position * frequency));
+      const double angle = rotary_position(layer, first, t, i) * theta.frequencies[i];
+      table.cosines[t * pairs + i] = static_cast<T>(std::cos(angle) * theta.attention_factor);
+      table.sines[t * pairs + i] = static_cast<T>(std::sin(angle) * theta.attention_factor);
     }
-  }
   return table;
 }
 
@@ -67,13 +46,17 @@ template <class T> void Rotary<T>::prepare(std::size_t, std::size_t) {
 
 template <class T> void Rotary<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
   const std::size_t d_k = layer_.dims.d_k, pairs = table_.pairs;
+  const std::size_t before = layer_.settings.rope_first; // they pass through
   const Matrix<const T> x = rows[from];
   const Matrix<T> y = rows[to];
   for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h)
-      rotate(x.row(i) + h * d_k, table_.cosines.data() + (rows.first() + i) * pairs,
-             table_.sines.data() + (rows.first() + i) * pairs, d_k, 2 * pairs,
-             layer_.settings.rope == Rope::interleaved, y.row(i) + h * d_k);
+    for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h) {
+      const T* head = x.row(i) + h * d_k;
+      T* turned = std::copy_n(head, before, y.row(i) + h * d_k);
+      rotate(head + before, table_.cosines.data() + (rows.first() + i) * pairs,
+             table_.sines.data() + (rows.first() + i) * pairs, d_k - before, 2 * pairs,
+             layer_.settings.rope == Rope::interleaved, turned);
+    }
 }
 
 template RotaryTable<float> rotary_table(const Layer&, std::size_t, std::int64_t);

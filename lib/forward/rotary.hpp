@@ -6,14 +6,13 @@
 
 namespace mha {
 
-/// Cosines and sines of the rotary embedding for the tokens of one sequence: rows × rope_dims / 2.
+/// Cosines and sines of the rotary embedding for the tokens of one sequence: rows × pairs.
 template <class T> struct RotaryTable {
   std::vector<T> cosines, sines;
   std::size_t pairs = 0;
 };
 /// The table for `rows` tokens that start at `first` (positions of the layer, if it has any, win).
-/// Frequencies: base^(−2i/dims); linear: divided by the factor; llama3: as in Meta's Llama 3.1
-/// code.
+/// Frequencies, and what multiplies cosines and sines: rotary_kinds.hpp.
 template <class T>
 RotaryTable<T> rotary_table(const Layer& layer, std::size_t rows, std::int64_t first);
 

@@ -42,7 +42,7 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   row.step(capped, [&](K keys) {            // softcap · tanh(scaled / softcap)
     row_softcap(keys.begin(), keys.size(), static_cast<T>(layer.settings.softcap));
   });
-  row.step(biased, [&](K keys) { bias.add(b, h, t, keys.first, keys.last, keys.row); });
+  row.step(biased, [&](K keys) { bias.add(b, h, t, keys.first, keys.last, keys.row, row); });
   row.step(masked, -infinity, // −∞ where a query may not attend
            [&](K keys) { add_masks(layer, b, h, t, keys.first, keys.last, keys.row); });
 

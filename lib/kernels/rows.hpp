@@ -4,6 +4,7 @@
 
 #include <mha/kernels/simd/table.hpp>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace mha {
@@ -28,6 +29,10 @@ template <class T> void row_divide(T* row, std::size_t n, T divisor);
 /// Sums of a row of weights, none of them negative, that measures are made of. NaN in `sum` if an
 /// element is.
 template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform);
+/// row, no element beyond ± limit; NaN stays.
+template <class T> void row_clip(T* row, std::size_t n, T limit) {
+  for (std::size_t i = 0; i < n; ++i) row[i] = std::clamp(row[i], -limit, limit);
+}
 /// cap · tanh(row / cap).
 template <class T> void row_softcap(T* row, std::size_t n, T cap);
 

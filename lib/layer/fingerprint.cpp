@@ -71,16 +71,45 @@ Fingerprint& Fingerprint::add(const Layer& layer) {
   add(name_of(layer.dtype));
   for (const SettingInfo& info : settings_table()) add(info.get(layer.settings));
   const Dims& dims = layer.dims;
-  for (const std::size_t size : {dims.B, dims.T, dims.S, dims.past, dims.extra, dims.zero, dims.H,
-                                 dims.H_kv, dims.d_model, dims.d_k, dims.d_v, dims.d_out})
+  for (const std::size_t size :
+       {dims.B, dims.T, dims.S, dims.past, dims.extra, dims.zero, dims.H, dims.H_kv, dims.d_model,
+        dims.d_k, dims.d_v, dims.d_out, dims.r_q, dims.r_kv, dims.d_pe})
     add_word(size);
-  for (const Tensor* value :
-       {&layer.X,         &layer.X_k,           &layer.X_v,           &layer.W_q,
-        &layer.W_k,       &layer.W_v,           &layer.W_o,           &layer.b_q,
-        &layer.b_k,       &layer.b_v,           &layer.b_o,           &layer.norm_weight,
-        &layer.norm_bias, &layer.q_norm_weight, &layer.k_norm_weight, &layer.positions,
-        &layer.k_past,    &layer.v_past,        &layer.k_extra,       &layer.v_extra,
-        &layer.sinks,     &layer.relative_bias})
+  for (const Tensor* value : {&layer.X,
+                              &layer.X_k,
+                              &layer.X_v,
+                              &layer.W_q,
+                              &layer.W_k,
+                              &layer.W_v,
+                              &layer.W_o,
+                              &layer.b_q,
+                              &layer.b_k,
+                              &layer.b_v,
+                              &layer.b_o,
+                              &layer.norm_weight,
+                              &layer.norm_bias,
+                              &layer.q_norm_weight,
+                              &layer.k_norm_weight,
+                              &layer.positions,
+                              &layer.k_past,
+                              &layer.v_past,
+                              &layer.k_extra,
+                              &layer.v_extra,
+                              &layer.sinks,
+                              &layer.relative_bias,
+                              &layer.relative_key,
+                              &layer.q_norm_bias,
+                              &layer.k_norm_bias,
+                              &layer.rope_short_factor,
+                              &layer.rope_long_factor,
+                              &layer.W_c_q,
+                              &layer.W_c_kv,
+                              &layer.W_k_pe,
+                              &layer.b_c_q,
+                              &layer.b_c_kv,
+                              &layer.b_k_pe,
+                              &layer.c_q_norm_weight,
+                              &layer.c_kv_norm_weight})
     tensor(*value);
   masks(layer.added), masks(layer.blocked), masks(layer.bias);
   for (const std::size_t length : layer.kv_lengths) add_word(length);

@@ -20,6 +20,11 @@ std::string seen(const Layer& layer, const Tensor& own, const char* name, const 
   return W.empty() && is_X ? "X" : "x";
 }
 
+/// What is clipped as it is projected: all of it but queries and keys that are normalised first.
+std::string clipped(const Layer& layer, bool here, std::string formula) {
+  return layer.settings.clip_qkv > 0 && here ? fmt::format("clip({})", formula) : formula;
+}
+
 } // namespace
 
 std::string formula_of(const Layer& layer, Stage stage) {
@@ -29,12 +34,20 @@ std::string formula_of(const Layer& layer, Stage stage) {
     return layer.settings.input_norm == InputNorm::layer ? "layer_norm(X)"
            : layer.settings.input_norm == InputNorm::rms ? "rms_norm(X)"
                                                          : "X";
-  case Stage::q:
-    return projected(seen(layer, {}, "", layer.W_q), layer.W_q, layer.b_q, 'q');
+  case Stage::q: {
+    const std::string from =
+        layer.W_c_q.empty() ? seen(layer, {}, "", layer.W_q) : std::string("c_q");
+    return clipped(layer, layer.q_norm_weight.empty(), projected(from, layer.W_q, layer.b_q, 'q'));
+  }
   case Stage::k:
-    return projected(seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, 'k');
+    if (!layer.W_c_kv.empty())
+      return clipped(layer, layer.k_norm_weight.empty(), "[c_kv W_k, k_pe]");
+    return clipped(layer, layer.k_norm_weight.empty(),
+                   projected(seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, 'k'));
   case Stage::v:
-    return projected(seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, 'v');
+    if (!layer.W_c_kv.empty()) return clipped(layer, true, "c_kv W_v");
+    return clipped(layer, true,
+                   projected(seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, 'v'));
   case Stage::head_result:
     return layer.W_o.empty() ? "head_out in its columns" : "head_out W_o[h]";
   case Stage::output:

@@ -32,6 +32,11 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
       continue;
     add(add, input);
   }
+  // q · r and k · r of the distance's vector r.
+  if (stage == Stage::biased && !layer.relative_key.empty()) {
+    add(add, Stage::q_rope);
+    if (layer.settings.relative_key_query) add(add, Stage::k_all);
+  }
   if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
   return inputs;
 }
@@ -55,8 +60,11 @@ Input input_of(const Layer& layer, Stage stage) {
   const bool is_k = stage == Stage::k;
   if (const Tensor& own = is_k ? layer.X_k : layer.X_v; stage != Stage::q && !own.empty())
     return {is_k ? "X_k" : "X_v", own.shape()[own.rank() - 2], own.shape().back()};
+  const Dims& dims = layer.dims;
+  if (stage == Stage::q && has_step(layer, Stage::c_q)) return {"c_q", dims.T, dims.r_q};
+  if (stage != Stage::q && has_step(layer, Stage::c_kv)) return {"c_kv", dims.T, dims.r_kv};
   if (!layer.has_given(Stage::x) && layer.X.empty()) return {};
-  return {layer.has_given(Stage::x) ? "x" : "X", layer.dims.T, layer.dims.d_model};
+  return {layer.has_given(Stage::x) ? "x" : "X", dims.T, dims.d_model};
 }
 
 /// Whether q, k or v would have to be made of an input that does not fit: other tokens than it has,

@@ -27,6 +27,12 @@ std::size_t Dims::size_of(Letter letter) const {
     return H * d_v;
   case Letter::d_out:
     return d_out;
+  case Letter::r_q:
+    return r_q;
+  case Letter::r_kv:
+    return r_kv;
+  case Letter::d_pe:
+    return d_pe;
   case Letter::d_ff:
     return d_ff;
   case Letter::vocabulary:

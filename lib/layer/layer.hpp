@@ -25,7 +25,10 @@ struct Dims {
   std::size_t H = 0, H_kv = 0;
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
-  std::size_t d_out = 0;                ///< width of the output
+  std::size_t d_out = 0; ///< width of the output
+  std::size_t r_q = 0,
+              r_kv = 0; ///< widths of latent attention's compressed queries, keys and values
+  std::size_t d_pe = 0; ///< width of its part of the key that all heads share
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
 
   std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
@@ -57,17 +60,27 @@ struct Layer {
   Tensor X_k, X_v;           ///< B, S, d_in; empty: X itself
   Tensor W_q, W_k, W_v, W_o; ///< (in, out), heads side by side
   Tensor b_q, b_k, b_v, b_o;
-  Tensor norm_weight, norm_bias;       ///< d_model
-  Tensor q_norm_weight, k_norm_weight; ///< d_k, or the whole projection's width
-  Tensor positions;      ///< T: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
-  Tensor k_past, v_past; ///< B, past, H_kv · d
-  Tensor k_extra, v_extra; ///< H_kv · d
-  Tensor sinks;            ///< H
+  Tensor norm_weight, norm_bias; ///< d_model
+  /// d_k; heads, d_k: each head its own; or the whole projection's width: over all heads.
+  Tensor q_norm_weight, k_norm_weight;
+  Tensor q_norm_bias, k_norm_bias; ///< as the weights; for QkNorm::layer
+  /// T, or 3, T for mrope: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
+  Tensor positions;
+  Tensor rope_short_factor, rope_long_factor; ///< rope_dims / 2, f64: longrope's divisors
+  /// Latent attention (DeepSeek): c_q = norm(x W_c_q), c_kv = norm(x W_c_kv), k_pe = x W_k_pe. W_q
+  /// multiplies c_q; W_k and W_v c_kv, and W_k has zeros in the columns of the shared part.
+  Tensor W_c_q, W_c_kv, W_k_pe; ///< d_model, r_q; d_model, r_kv; d_model, d_pe
+  Tensor b_c_q, b_c_kv, b_k_pe;
+  Tensor c_q_norm_weight, c_kv_norm_weight; ///< r_q; r_kv
+  Tensor k_past, v_past;                    ///< B, past, H_kv · d
+  Tensor k_extra, v_extra;                  ///< H_kv · d
+  Tensor sinks;                             ///< H
 
   std::vector<Broadcast> added;   ///< float masks
   std::vector<Broadcast> blocked; ///< bool, true = may not attend
   std::vector<Broadcast> bias;    ///< position bias, at most one
   Tensor relative_bias;           ///< buckets, H: T5's position bias
+  Tensor relative_key; ///< 2M − 1, d_k: a vector for every distance from −(M − 1) on (Shaw et al.)
   std::vector<std::size_t>
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty

@@ -88,8 +88,9 @@ template <> struct Words<Rope> {
   static constexpr std::array words{"none", "half", "interleaved"};
 };
 template <> struct Words<RopeScaling> {
-  static constexpr std::array words{"none", "linear", "llama3"};
+  static constexpr std::array words{"none", "linear", "llama3", "dynamic", "yarn", "longrope"};
 };
+template <> struct Words<QkNorm> { static constexpr std::array words{"rms", "layer"}; };
 template <> struct Words<Alibi> {
   static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"};
 };
@@ -163,6 +164,25 @@ template <auto Member> std::string load_word(const Settings& s) {
   return word(s.*Member);
 }
 
+/// "16,24,24": how many pairs turn by each of three rows of positions.
+void set_sections(Settings& s, std::string_view text) {
+  if (text == "none") {
+    s.mrope_section = {};
+    return;
+  }
+  std::size_t commas = 0;
+  for (const char c : text) commas += c == ',';
+  if (commas != 2) expected("three numbers, 16,24,24, or none");
+  for (std::size_t& section : s.mrope_section) {
+    section = whole(text.substr(0, text.find(',')));
+    text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
+  }
+}
+std::string get_sections(const Settings& s) {
+  const auto& [t, h, w] = s.mrope_section;
+  return t + h + w == 0 ? "none" : fmt::format("{},{},{}", t, h, w);
+}
+
 using S = Settings;
 // clang-format off
 const SettingInfo setting_table[] = {
@@ -179,18 +199,31 @@ const SettingInfo setting_table[] = {
   {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
   {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
   {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
+  {"rope_first", SettingKind::count, "N", "the first rotated dimension of each head: latent attention rotates the last ones", "", store<&S::rope_first, whole>, load<&S::rope_first>},
   {"rope_offset", SettingKind::integer, "N", "position of the first token; default: the number of past keys", "",
    [](S& s, std::string_view text) { s.rope_offset = integer(text); },
    [](const S& s) { return s.rope_offset ? text_of(*s.rope_offset) : std::string("past"); }},
-  {"rope_scaling", SettingKind::choice, "none|linear|llama3", "frequency scaling of the rotary embedding", "", store<&S::rope_scaling, choice<RopeScaling>>, load_word<&S::rope_scaling>},
+  {"rope_scaling", SettingKind::choice, "none|linear|llama3|dynamic|yarn|longrope", "frequency scaling of the rotary embedding", "", store<&S::rope_scaling, choice<RopeScaling>>, load_word<&S::rope_scaling>},
   {"rope_factor", SettingKind::number, "NUMBER", "factor of rope_scaling", "", store<&S::rope_factor, positive>, load<&S::rope_factor>},
   {"rope_low_freq_factor", SettingKind::number, "NUMBER", "llama3: wavelengths above original length / this are scaled fully", "", store<&S::rope_low_freq_factor, positive>, load<&S::rope_low_freq_factor>},
   {"rope_high_freq_factor", SettingKind::number, "NUMBER", "llama3: wavelengths below original length / this are left alone", "", store<&S::rope_high_freq_factor, positive>, load<&S::rope_high_freq_factor>},
-  {"rope_original_length", SettingKind::number, "N", "llama3: context length before scaling", "", store<&S::rope_original_length, positive>, load<&S::rope_original_length>},
+  {"rope_original_length", SettingKind::number, "N", "llama3, dynamic, yarn, longrope: context length before scaling", "", store<&S::rope_original_length, positive>, load<&S::rope_original_length>},
+  {"rope_length", SettingKind::count, "N", "dynamic, longrope: length of the sequence; 0 = the last position + 1", "", store<&S::rope_length, whole>, load<&S::rope_length>},
+  {"rope_beta_fast", SettingKind::number, "NUMBER", "yarn: pairs that turn more often than this within the original length are left alone", "", store<&S::rope_beta_fast, positive>, load<&S::rope_beta_fast>},
+  {"rope_beta_slow", SettingKind::number, "NUMBER", "yarn: pairs that turn less often than this are scaled fully", "", store<&S::rope_beta_slow, positive>, load<&S::rope_beta_slow>},
+  {"rope_truncate", SettingKind::boolean, "", "yarn: the ramp between the two begins and ends at whole pairs", "", store<&S::rope_truncate, boolean>, load<&S::rope_truncate>},
+  {"rope_mscale", SettingKind::number, "NUMBER", "yarn: attention factor = g(this) / g(rope_mscale_all_dim), g(m) = 0.1 m ln(factor) + 1, where both are set; else g(1)", "", store<&S::rope_mscale, not_negative>, load<&S::rope_mscale>},
+  {"rope_mscale_all_dim", SettingKind::number, "NUMBER", "yarn: see rope_mscale", "", store<&S::rope_mscale_all_dim, not_negative>, load<&S::rope_mscale_all_dim>},
+  {"rope_attention_factor", SettingKind::number, "NUMBER", "what cosines and sines are multiplied by; 0 = as rope_scaling says", "", store<&S::rope_attention_factor, not_negative>, load<&S::rope_attention_factor>},
+  {"mrope_section", SettingKind::choice, "T,H,W|none", "pairs that turn by each of three rows of positions: time, height, width (Qwen2-VL)", "", set_sections, get_sections},
+  {"mrope_interleaved", SettingKind::boolean, "", "the sections take turns, pair by pair (Qwen3-VL), instead of lying one after the other", "", store<&S::mrope_interleaved, boolean>, load<&S::mrope_interleaved>},
+  {"clip_qkv", SettingKind::number, "NUMBER", "queries, keys and values are clipped to ± this; 0 = not", "", store<&S::clip_qkv, not_negative>, load<&S::clip_qkv>},
   {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
   {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
   {"relative_max_distance", SettingKind::count, "N", "relative_bias: keys farther than this share one bucket", "", store<&S::relative_max_distance, whole>, load<&S::relative_max_distance>},
-  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation (RMS)", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
+  {"relative_key_query", SettingKind::boolean, "", "relative_key: the keys are multiplied with it, too (BERT's relative_key_query)", "", store<&S::relative_key_query, boolean>, load<&S::relative_key_query>},
+  {"qk_norm", SettingKind::choice, "rms|layer", "which normalisation q_norm.weight and k_norm.weight are of", "", store<&S::qk_norm, choice<QkNorm>>, load_word<&S::qk_norm>},
+  {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation, and of latent attention's", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},

@@ -4,6 +4,7 @@
 
 #include <mha/system/error.hpp>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,7 +18,8 @@ enum class ScaleKind : std::uint8_t { d_k, d_model, none, number };
 enum class InputNorm : std::uint8_t { none, layer, rms, checkpoint };
 enum class CausalAlign : std::uint8_t { automatic, top_left, bottom_right };
 enum class Rope : std::uint8_t { none, half, interleaved };
-enum class RopeScaling : std::uint8_t { none, linear, llama3 };
+enum class RopeScaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };
+enum class QkNorm : std::uint8_t { rms, layer };
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 enum class Softmax : std::uint8_t { stable, naive };
 enum class QkvOrder : std::uint8_t { qkv, qvk, kqv, kvq, vqk, vkq, per_group };
@@ -37,16 +39,27 @@ struct Settings {
   double softcap = 0;                               ///< 0 = none
   Rope rope = Rope::none;
   double rope_base = 10000;
-  std::size_t rope_dims = 0; ///< rotated dimensions of a head; 0 = all
+  std::size_t rope_dims = 0;  ///< rotated dimensions of a head; 0 = all from rope_first on
+  std::size_t rope_first = 0; ///< the first of them: latent attention rotates the last ones
   std::optional<std::int64_t>
       rope_offset; ///< position of token 0; default: the number of past keys
   RopeScaling rope_scaling = RopeScaling::none;
-  double rope_factor = 1; ///< linear and llama3
-  double rope_low_freq_factor = 1, rope_high_freq_factor = 4,
-         rope_original_length = 8192; ///< llama3
+  double rope_factor = 1; ///< how much longer the sequences become
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4; ///< llama3
+  double rope_original_length = 8192;             ///< length trained on: all kinds but linear
+  std::size_t rope_length = 0;                    ///< dynamic, longrope: 0 = the last position + 1
+  double rope_beta_fast = 32, rope_beta_slow = 1; ///< yarn: turns within the original length
+  bool rope_truncate = true;                      ///< yarn: the ramp begins and ends at whole pairs
+  double rope_mscale = 0, rope_mscale_all_dim = 0; ///< yarn: of the attention factor; 0 = none
+  double rope_attention_factor = 0;           ///< of cosines and sines; 0 = as rope_scaling says
+  std::array<std::size_t, 3> mrope_section{}; ///< pairs by time, height, width; zeros: none
+  bool mrope_interleaved = false;             ///< the sections take turns
+  double clip_qkv = 0;                        ///< q, k and v are clipped to ± this; 0 = not
   Alibi alibi = Alibi::none;
   bool relative_bidirectional = true;      ///< relative_bias: later keys have buckets of their own
   std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
+  bool relative_key_query = false;         ///< relative_key: keys are multiplied with it, too
+  QkNorm qk_norm = QkNorm::rms;
   double qk_norm_eps = 1e-6;
   bool qk_norm_one_plus = false; ///< the weight is 1 + w
   bool residual = false;

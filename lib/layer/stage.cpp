@@ -13,27 +13,48 @@ using enum Stage;
 using enum Letter;
 
 // When a layer has a step.
-bool has_q_norm(const Layer& layer) { return !layer.q_norm_weight.empty(); }
-bool has_k_norm(const Layer& layer) { return !layer.k_norm_weight.empty(); }
-bool has_rope(const Layer& layer) { return layer.settings.rope != Rope::none; }
-bool has_other_keys(const Layer& layer) { return layer.dims.S_all != layer.dims.S; }
-bool has_softcap(const Layer& layer) { return layer.settings.softcap != 0; }
+bool has_c_q(const Layer& layer) {
+  return !layer.W_c_q.empty();
+}
+bool has_c_kv(const Layer& layer) {
+  return !layer.W_c_kv.empty();
+}
+bool has_q_norm(const Layer& layer) {
+  return !layer.q_norm_weight.empty();
+}
+bool has_k_norm(const Layer& layer) {
+  return !layer.k_norm_weight.empty();
+}
+bool has_rope(const Layer& layer) {
+  return layer.settings.rope != Rope::none;
+}
+bool has_other_keys(const Layer& layer) {
+  return layer.dims.S_all != layer.dims.S;
+}
+bool has_softcap(const Layer& layer) {
+  return layer.settings.softcap != 0;
+}
 bool has_bias(const Layer& layer) {
-  return !layer.bias.empty() || !layer.relative_bias.empty() ||
+  return !layer.bias.empty() || !layer.relative_bias.empty() || !layer.relative_key.empty() ||
          layer.settings.alibi != Alibi::none;
 }
-bool has_residual(const Layer& layer) { return layer.settings.residual; }
+bool has_residual(const Layer& layer) {
+  return layer.settings.residual;
+}
 
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
   {embed, "embed", Kind::token, {T, d_model}, "tokens + positions", "what enters the first block: tokens, positions, types, scale, norm", "of a whole model", {}, ""},
   {resid_pre, "resid_pre", Kind::token, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre", nullptr, {&Layer::X}},
   {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, "", nullptr, {&Layer::X, &Layer::norm_weight, &Layer::norm_bias}},
-  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {x}, "hook_q", nullptr, {&Layer::W_q, &Layer::b_q}},
-  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {x}, "hook_k", nullptr, {&Layer::X_k, &Layer::W_k, &Layer::b_k}},
-  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {x}, "hook_v value_states Vcur", nullptr, {&Layer::X_v, &Layer::W_v, &Layer::b_v}},
-  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm, {&Layer::q_norm_weight}},
-  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm, {&Layer::k_norm_weight}},
+  {c_q, "c_q", Kind::token, {T, r_q}, "norm(x W_q_a)", "compressed queries of latent attention", "if it has W_q_a", {x}, "q_a_layernorm", has_c_q, {&Layer::W_c_q, &Layer::b_c_q, &Layer::c_q_norm_weight}},
+  {c_kv, "c_kv", Kind::token, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv, {&Layer::W_c_kv, &Layer::b_c_kv, &Layer::c_kv_norm_weight}},
+  {k_pe, "k_pe", Kind::token, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv, {&Layer::W_k_pe, &Layer::b_k_pe}},
+  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q", nullptr, {&Layer::W_q, &Layer::b_q}},
+  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k", nullptr, {&Layer::X_k, &Layer::W_k, &Layer::b_k}},
+  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur", nullptr, {&Layer::X_v, &Layer::W_v, &Layer::b_v}},
+  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm, {&Layer::q_norm_weight, &Layer::q_norm_bias}},
+  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm, {&Layer::k_norm_weight, &Layer::k_norm_bias}},
   {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope, {&Layer::positions}},
   {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope, {&Layer::positions}},
   {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys, {&Layer::k_past, &Layer::k_extra}},
@@ -115,6 +136,12 @@ std::string_view name_of(Letter letter) {
     return "H·d_v";
   case d_out:
     return "d_model";
+  case r_q:
+    return "r_q";
+  case r_kv:
+    return "r_kv";
+  case d_pe:
+    return "d_pe";
   case d_ff:
     return "d_ff";
   case vocabulary:

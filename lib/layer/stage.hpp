@@ -22,6 +22,9 @@ enum class Stage : std::uint8_t {
   embed,
   resid_pre,
   x,
+  c_q,
+  c_kv,
+  k_pe,
   q,
   k,
   v,
@@ -82,6 +85,9 @@ enum class Letter : std::uint8_t {
   d_v,
   H_d_v,
   d_out,
+  r_q,
+  r_kv,
+  d_pe,
   d_ff,
   vocabulary,
   E,
@@ -105,7 +111,7 @@ struct StageInfo {
   std::string_view part;       ///< when it is part of a layer: "always", "if …"
   std::vector<Stage>
       inputs; ///< computed from; one that a layer does not have stands for its own inputs
-  std::string_view aliases; ///< other tools' names, separated by spaces
+  std::string_view aliases;                ///< other tools' names, separated by spaces
   bool (*is_step)(const Layer&) = nullptr; ///< whether a layer has it at all; nullptr: always
   std::vector<Tensor Layer::*> reads = {}; ///< the layer's tensors that its formula reads
 };

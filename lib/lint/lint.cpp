@@ -2,6 +2,7 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/lint/lint_masks.hpp>
+#include <mha/lint/lint_rotary.hpp>
 
 #include <fmt/format.h>
 
@@ -129,7 +130,8 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
   // A bilinear form, X W Xᵀ, has no W_k and wants no scale.
   if (!layer.X.empty() && layer.W_k.empty() && !layer.has_given(Stage::k)) return;
   const double usual = 1 / std::sqrt(static_cast<double>(layer.dims.d_k)), scale = layer.scale();
-  const double factor = scale / usual;
+  const double factor = scale / usual, latent = factor / scale_of_mscale(layer.settings);
+  if (latent > 0.999 && latent < 1.001) return;
   if (factor > 0.95 && factor < 1.05) return;
   texts.push_back(
       fmt::format("scale is {:.6g} ({}), not 1/√d_k = 1/√{} = {:.6g}: scores are {:.4g} times what "
@@ -150,6 +152,7 @@ constexpr std::array all_checks{
     Check{"weights.sum", "given weights whose rows do not sum to 1", find_rows_that_do_not_sum},
     Check{"numbers.finite", "NaN or infinity in weights and inputs", find_not_finite},
     Check{"scale", "a scale that is not 1/√d_k", find_other_scale},
+    Check{"rope.scaling", "a rotary scaling without its factor or length", find_idle_rope_scaling},
 };
 
 } // namespace

@@ -1,14 +1,15 @@
 #include <mha/load/assemble.hpp>
 
-#include <mha/layer/buckets.hpp>
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/check_settings.hpp>
 #include <mha/load/labels.hpp>
+#include <mha/load/latent.hpp>
 #include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
+#include <mha/load/take_positions.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,7 @@ public:
     choose_given();
     const HeadCounts heads = find_heads(parts_, given_, layer_.settings);
     unfuse(heads);
+    split_latent(parts_, layer_.settings, heads.H);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
     require_plausible(layer_.dims);
     const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});
@@ -102,7 +104,8 @@ private:
     probe.q_norm_weight = tensor("q_norm.weight");
     probe.k_norm_weight = tensor("k_norm.weight");
     probe.sinks = tensor("sinks");
-    if (find("bias") || find("relative_bias")) probe.bias.emplace_back();
+    probe.W_c_q = tensor("W_q_a"), probe.W_c_kv = tensor("W_kv_a");
+    if (find("bias") || find("relative_bias") || find("relative_key")) probe.bias.emplace_back();
     if (find("k_past") || find("k_extra") || layer_.settings.zero_attn) probe.dims.S_all = 2;
     const bool fused = find("W_qkv") != nullptr;
     // No weight is the identity, but a result that is there is a better guess than that.
@@ -111,9 +114,9 @@ private:
       case Stage::q:
         return fused || find("W_q");
       case Stage::k:
-        return fused || find("W_k");
+        return fused || find("W_k") || find("W_kv_b");
       case Stage::v:
-        return fused || find("W_v");
+        return fused || find("W_v") || find("W_kv_b");
       case Stage::output:
         return find("W_o") != nullptr;
       default:
@@ -236,22 +239,17 @@ private:
       return take(name, {part && layer_.X.empty() ? part->tensor.count() : d.d_model});
     };
     layer_.norm_weight = input_norm("norm.weight"), layer_.norm_bias = input_norm("norm.bias");
-    const auto norm = [&](const char* name, std::size_t packed) {
+    const auto norm = [&](const char* name, std::size_t heads) {
       const NamedTensor* part = find(name);
-      return take(name, {part && part->tensor.count() == packed ? packed : d.d_k});
+      if (part && part->tensor.rank() == 2) return take(name, {heads, d.d_k}); // each head its own
+      return take(name, {part && part->tensor.count() == heads * d.d_k ? heads * d.d_k : d.d_k});
     };
-    layer_.q_norm_weight = norm("q_norm.weight", q),
-    layer_.k_norm_weight = norm("k_norm.weight", k);
-    if (const NamedTensor* part = find("positions")) {
-      if (part->tensor.count() != d.T || d.S != d.T)
-        fail("{} is {}, but the layer has {} and {}: one position a token expected, for "
-             "self-attention",
-             part->source, to_string(part->tensor.shape()), counted(d.T, "queries"),
-             counted(d.S, "keys"));
-      layer_.positions = convert(part->tensor, DType::f64).reshaped({d.T});
-      parts_.erase("positions");
-    }
-    take_relative_bias();
+    layer_.q_norm_weight = norm("q_norm.weight", d.H),
+    layer_.q_norm_bias = norm("q_norm.bias", d.H);
+    layer_.k_norm_weight = norm("k_norm.weight", d.H_kv);
+    layer_.k_norm_bias = norm("k_norm.bias", d.H_kv);
+    take_latent();
+    take_positions(parts_, layer_, notes_);
     const bool some = !layer_.W_q.empty() || !layer_.W_k.empty() || !layer_.W_v.empty();
     for (const auto& [W, name, stage] : {std::tuple(&layer_.W_q, "W_q", Stage::q),
                                          {&layer_.W_k, "W_k", Stage::k},
@@ -260,26 +258,19 @@ private:
         notes_.push_back(warning(fmt::format("there is no {}: it is taken as the identity", name)));
   }
 
-  void take_relative_bias() {
-    const NamedTensor* part = find("relative_bias");
-    if (!part) return;
-    const Settings& s = layer_.settings;
-    const std::string source = part->source;
-    const Shape shape = part->tensor.shape();
-    if (shape.size() != 2 || shape[1] != layer_.dims.H)
-      fail("{} is {}: expected (buckets, H) with {}", source, to_string(shape),
-           counted(layer_.dims.H, "heads"));
-    const std::size_t buckets = s.relative_bidirectional ? shape[0] / 2 : shape[0];
-    if (buckets < 2 || s.relative_max_distance <= buckets / 2)
-      fail("{} is {}: {}{} do not fit relative_max_distance {}", source, to_string(shape),
-           counted(buckets, "buckets"), s.relative_bidirectional ? " a direction" : "",
-           s.relative_max_distance);
-    layer_.relative_bias = take("relative_bias", shape);
-    const std::size_t farthest =
-        std::min(s.relative_max_distance, layer_.dims.T + layer_.dims.S_all);
-    for (std::size_t distance = 0; distance <= farthest; ++distance)
-      layer_.relative_buckets.push_back(
-          relative_bucket(distance, buckets, s.relative_max_distance));
+  /// What split_latent has made of latent attention's tensors.
+  void take_latent() {
+    const Dims& d = layer_.dims;
+    const auto rows = [&](const char* name) {
+      const NamedTensor* part = find(name);
+      return part ? part->tensor.shape()[0] : 0;
+    };
+    layer_.W_c_q = take("W_q_a", {rows("W_q_a"), d.r_q}), layer_.b_c_q = take("b_q_a", {d.r_q});
+    layer_.W_c_kv = take("W_c_kv", {rows("W_c_kv"), d.r_kv});
+    layer_.W_k_pe = take("W_k_pe", {rows("W_k_pe"), d.d_pe});
+    layer_.b_c_kv = take("b_c_kv", {d.r_kv}), layer_.b_k_pe = take("b_k_pe", {d.d_pe});
+    layer_.c_q_norm_weight = take("q_a_norm.weight", {d.r_q});
+    layer_.c_kv_norm_weight = take("kv_a_norm.weight", {d.r_kv});
   }
 
   /// Given stages: (B, T, H · d) for token stages, else as the table says with B in front.

@@ -30,14 +30,35 @@ std::string idle(const Layer& layer, std::string_view name) {
                 : fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
   };
 
-  if (any_of({"rope_base", "rope_dims", "rope_offset", "rope_scaling"})) return rope();
-  if (name == "rope_factor") return scaling(s.rope_scaling != RopeScaling::none);
-  if (any_of({"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_length"}))
-    return scaling(s.rope_scaling == RopeScaling::llama3);
+  if (any_of({"rope_base", "rope_dims", "rope_first", "rope_offset", "rope_scaling",
+              "rope_attention_factor"}))
+    return rope();
+  using enum RopeScaling;
+  const auto is_any_of = [&](std::initializer_list<RopeScaling> kinds) {
+    return std::ranges::find(kinds, s.rope_scaling) != kinds.end();
+  };
+  if (name == "rope_factor") return scaling(!is_any_of({none}));
+  if (any_of({"rope_low_freq_factor", "rope_high_freq_factor"}))
+    return scaling(is_any_of({llama3}));
+  if (name == "rope_original_length") return scaling(!is_any_of({none, linear}));
+  if (name == "rope_length") return scaling(is_any_of({dynamic, longrope}));
+  if (any_of({"rope_beta_fast", "rope_beta_slow", "rope_truncate", "rope_mscale",
+              "rope_mscale_all_dim"}))
+    return scaling(is_any_of({yarn}));
+  if (any_of({"mrope_section", "mrope_interleaved"}) && s.rope != Rope::none)
+    return layer.positions.rank() == 2 ? "" : "positions are one row, which every pair turns by";
+  if (any_of({"mrope_section", "mrope_interleaved"})) return rope();
   if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
   const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
-  if (any_of({"qk_norm_eps", "qk_norm_one_plus"}) && !normed)
+  const bool latent = !layer.W_c_q.empty() || !layer.W_c_kv.empty();
+  if (any_of({"qk_norm", "qk_norm_eps", "qk_norm_one_plus"}) && !normed &&
+      (name != "qk_norm_eps" || !latent))
     return "there is no q_norm.weight and no k_norm.weight";
+  if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
+  if (name == "clip_qkv" && s.clip_qkv > 0)
+    for (Stage stage : {Stage::scores, Stage::scaled, Stage::masked, Stage::weights})
+      if (layer.has_given(stage))
+        return fmt::format("the computation starts at {}", mha::name_of(stage));
   if (any_of({"relative_bidirectional", "relative_max_distance"}) && layer.relative_bias.empty())
     return "there is no relative_bias";
   if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&
@@ -55,6 +76,28 @@ std::string idle(const Layer& layer, std::string_view name) {
 bool masks_only_what_is_told(const Layer& layer, std::string_view name) {
   return (name == "causal" || name == "window_left" || name == "window_right") &&
          !layer.has_given(Stage::masked) && !layer.has_given(Stage::shifted);
+}
+
+/// What the kinds of rotary scaling need: `pairs` are rotated.
+template <class Origin>
+void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
+  const Settings& s = layer.settings;
+  const auto& [time, height, width] = s.mrope_section;
+  if (const std::size_t sum = time + height + width; layer.positions.rank() == 2 && sum != pairs)
+    fail("{}: mrope_section is {},{},{}: {} pairs, but {} are rotated", origin("mrope_section"),
+         time, height, width, sum, pairs);
+  if (s.rope_scaling == RopeScaling::yarn && s.rope_beta_slow >= s.rope_beta_fast)
+    fail("{}: rope_beta_slow is {}, rope_beta_fast {}: the first must be the smaller one",
+         origin(s.origins.count("rope_beta_slow") ? "rope_beta_slow" : "rope_beta_fast"),
+         s.rope_beta_slow, s.rope_beta_fast);
+  if (s.rope_scaling != RopeScaling::longrope) return;
+  for (const auto& [name, factor] : {std::pair("rope_short_factor", &layer.rope_short_factor),
+                                     {"rope_long_factor", &layer.rope_long_factor}})
+    if (factor->count() != pairs || factor->empty())
+      fail("{}: rope_scaling is longrope, and {} {}: {} expected, one a rotated pair; give {}=FILE",
+           origin("rope_scaling"), name,
+           factor->empty() ? "is missing" : "is " + to_string(factor->shape()),
+           counted(pairs, "factors"), name);
 }
 
 } // namespace
@@ -75,11 +118,25 @@ void check_settings(const Layer& layer, const std::string& head_source,
   const auto any_of = [&](std::initializer_list<Stage> stages) {
     return std::ranges::any_of(stages, [&](Stage stage) { return contains(available, stage); });
   };
-  const std::size_t rotated = s.rope_dims == 0 ? d.d_k : s.rope_dims;
-  if (s.rope != Rope::none && any_of({Stage::q, Stage::q_norm, Stage::k, Stage::k_norm}) &&
-      (rotated > d.d_k || rotated % 2 != 0))
+  const bool rotates =
+      s.rope != Rope::none && any_of({Stage::q, Stage::q_norm, Stage::k, Stage::k_norm});
+  const std::size_t rotated =
+      s.rope_dims == 0 ? d.d_k - std::min(s.rope_first, d.d_k) : s.rope_dims;
+  if (rotates && s.rope_first > 0 && s.rope_first + rotated > d.d_k)
+    fail("{}: rope rotates {} dimensions from number {} on, a head of {} has {}",
+         origin("rope_first"), rotated, s.rope_first, head_source, d.d_k);
+  if (rotates && (rotated > d.d_k || rotated % 2 != 0))
     fail("{}: rope rotates {} dimensions, a head of {} has {}: expected an even number up to that",
          origin(s.rope_dims == 0 ? "rope" : "rope_dims"), rotated, head_source, d.d_k);
+  if (rotates) check_rotary(layer, rotated / 2, origin);
+  if (s.qk_norm == QkNorm::layer && s.qk_norm_one_plus &&
+      !(layer.q_norm_weight.empty() && layer.k_norm_weight.empty()))
+    fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
+         origin("qk_norm_one_plus"), origin("qk_norm"));
+  if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
+    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give --qk-norm "
+         "layer, or leave them out",
+         origin("qk_norm"));
   if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor >= s.rope_high_freq_factor)
     fail("{}: rope_low_freq_factor is {}, rope_high_freq_factor {}: the first must be the smaller "
          "one",

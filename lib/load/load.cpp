@@ -138,7 +138,7 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
         label(entry.name, io::labels_of_numbers(entry.read()));
         continue;
       }
-      if (index->of_family(entry)) continue;
+      if (index->of_family(entry) || entry.name == "mrope_section") continue;
       const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
         if (!checkpoint && !is_bound(file, entry))

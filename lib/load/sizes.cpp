@@ -39,6 +39,7 @@ public:
     if (heads.H > 0) H.learn(heads.H, "num_heads");
     if (heads.H_kv > 0) H_kv.learn(heads.H_kv, "num_kv_heads");
     learn_inputs();
+    learn_latent();
     learn_given();
     learn_keys();
     learn_widths();
@@ -143,6 +144,24 @@ private:
     if (const NamedTensor* p = part("X_v")) learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
   }
 
+  /// What W multiplies in latent attention, or nothing.
+  const NamedTensor* compressed(std::string_view W) const {
+    return part(W == "W_q" ? "W_q_a" : "W_c_kv");
+  }
+  /// The widths of latent attention's compressed rows.
+  void learn_latent() {
+    for (const auto& [name, width] :
+         {std::pair("W_q_a", &r_q), {"W_c_kv", &r_kv}, {"W_k_pe", &d_pe}}) {
+      const NamedTensor* p = part(name);
+      if (!p) continue;
+      const Shape& shape = p->tensor.shape();
+      if (input() && input()->tensor.shape().back() != shape[0])
+        fail("{} is {}: {}, but {} has {}", p->source, to_string(shape), counted(shape[0], "rows"),
+             input()->source, counted(input()->tensor.shape().back(), "columns"));
+      width->learn(shape[1], p->source, &shape);
+    }
+  }
+
   void learn_given() {
     for (const auto& [stage, name] : given_) {
       const NamedTensor& p = parts_.at(name);
@@ -207,6 +226,7 @@ private:
   std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
                                        const NamedTensor** says) {
     const NamedTensor* p = part(W);
+    if (compressed(W)) source = compressed(W);
     *says = p ? p : source;
     const NamedTensor* multiplied = source == part("X") ? input() : source;
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
@@ -362,6 +382,7 @@ private:
     d.extra = part("k_extra") ? 1 : 0, d.zero = settings_.zero_attn ? 1 : 0, d.S_all = S_all.value;
     d.H = H.value, d.H_kv = H_kv.value;
     d.d_model = d_model.value, d.d_k = d_k.value, d.d_v = d_v.value, d.d_out = d_out.value;
+    d.r_q = r_q.value, d.r_kv = r_kv.value, d.d_pe = d_pe.value;
     d.d_ff = d_ff.value;
     return d;
   }
@@ -388,6 +409,12 @@ private:
       return H_d_v;
     case Letter::d_out:
       return d_out;
+    case Letter::r_q:
+      return r_q;
+    case Letter::r_kv:
+      return r_kv;
+    case Letter::d_pe:
+      return d_pe;
     case Letter::d_ff:
       return d_ff;
     case Letter::vocabulary:
@@ -406,9 +433,10 @@ private:
   Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
       H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
       d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
-      d_out{"output columns"}, d_ff{"columns (d_ff)"}, vocabulary{"tokens of a vocabulary"},
-      experts{"experts"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"}, width_k{"columns"},
-      width_v{"columns"};
+      d_out{"output columns"}, r_q{"compressed columns (r_q)"}, r_kv{"compressed columns (r_kv)"},
+      d_pe{"shared columns of the key (d_pe)"}, d_ff{"columns (d_ff)"},
+      vocabulary{"tokens of a vocabulary"}, experts{"experts"}, H_d_v{"columns (H·d_v)"},
+      width_q{"columns"}, width_k{"columns"}, width_v{"columns"};
   const NamedTensor *source_k_ = nullptr, *source_v_ = nullptr;
   bool batched_ = false, batch_known_ = false;
   std::string batch_source_;

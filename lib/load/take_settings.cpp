@@ -44,7 +44,15 @@ void Model::State::add_settings(Settings& settings, const NamedTensors& parts,
         origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
     notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
   };
-  for (const io::Contents& file : contents)
+  for (const io::Contents& file : contents) {
+    // The one setting that may be a list of numbers.
+    for (const io::Entry& entry : file.tensors)
+      if (entry.name == "mrope_section" && count_of(entry.shape) == 3) {
+        const Tensor list = entry.read();
+        overrule(entry.name,
+                 fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
+                 file.name);
+      }
     for (const auto& [name, value] : file.scalars) {
       if (find_setting(name) || !label_name(name).empty()) {
         if (find_setting(name)) overrule(name, value, file.name);
@@ -69,6 +77,7 @@ void Model::State::add_settings(Settings& settings, const NamedTensors& parts,
              names_hint);
       notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
     }
+  }
   for (const auto& [name, value] : request.settings) {
     const SettingInfo* info = find_setting(name);
     const std::string option = info ? "--" + std::string(info->name) : "--" + name;

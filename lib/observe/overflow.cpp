@@ -24,13 +24,38 @@ bool is_finite(const Layer& layer, const Tensor& tensor) {
 
 /// Whether everything that the numbers before the masks are made of is finite.
 bool inputs_are_finite(const Layer& layer) {
-  for (const Tensor* tensor :
-       {&layer.X,         &layer.X_k,           &layer.X_v,           &layer.W_q,
-        &layer.W_k,       &layer.W_v,           &layer.W_o,           &layer.b_q,
-        &layer.b_k,       &layer.b_v,           &layer.b_o,           &layer.norm_weight,
-        &layer.norm_bias, &layer.q_norm_weight, &layer.k_norm_weight, &layer.k_past,
-        &layer.v_past,    &layer.k_extra,       &layer.v_extra,       &layer.relative_bias,
-        &layer.sinks})
+  for (const Tensor* tensor : {&layer.X,
+                               &layer.X_k,
+                               &layer.X_v,
+                               &layer.W_q,
+                               &layer.W_k,
+                               &layer.W_v,
+                               &layer.W_o,
+                               &layer.b_q,
+                               &layer.b_k,
+                               &layer.b_v,
+                               &layer.b_o,
+                               &layer.norm_weight,
+                               &layer.norm_bias,
+                               &layer.q_norm_weight,
+                               &layer.k_norm_weight,
+                               &layer.k_past,
+                               &layer.v_past,
+                               &layer.k_extra,
+                               &layer.v_extra,
+                               &layer.relative_bias,
+                               &layer.sinks,
+                               &layer.relative_key,
+                               &layer.q_norm_bias,
+                               &layer.k_norm_bias,
+                               &layer.W_c_q,
+                               &layer.W_c_kv,
+                               &layer.W_k_pe,
+                               &layer.b_c_q,
+                               &layer.b_c_kv,
+                               &layer.b_k_pe,
+                               &layer.c_q_norm_weight,
+                               &layer.c_kv_norm_weight})
     if (!is_finite(layer, *tensor)) return false;
   return true;
 }

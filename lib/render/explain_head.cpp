@@ -64,7 +64,9 @@ private:
 
   // The token, its query and the query's later forms.
   void add_token() {
-    if (explanation.has(Stage::x)) add(token_lines, "x", explanation.values.at(Stage::x));
+    for (Stage stage : {Stage::x, Stage::c_q})
+      if (explanation.has(stage))
+        add(token_lines, std::string(name_of(stage)), explanation.values.at(stage));
     for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope})
       if (head.has(stage)) add(token_lines, std::string(name_of(stage)), head.values.at(stage));
   }
@@ -77,10 +79,17 @@ private:
     if (explanation.has(Stage::x) && explanation.settings.input_norm != InputNorm::none &&
         !contains(explanation.given, Stage::x))
       formulas.emplace_back("x = norm(X)");
+    const bool compressed = explanation.has(Stage::c_q), normed = head.has(Stage::q_norm);
+    if (compressed && !contains(explanation.given, Stage::c_q))
+      formulas.emplace_back("c_q = norm(x W_q_a)");
+    const auto clipped = [&](bool here, const std::string& formula) {
+      return here && explanation.settings.clip_qkv > 0 ? "clip(" + formula + ")" : formula;
+    };
     if (computed(Stage::q))
-      formulas.emplace_back("q = " + projection(explanation, "x", "W_q", explanation.has_W_q, "b_q",
-                                                explanation.has_b_q));
-    if (computed(Stage::q_norm)) formulas.emplace_back("q_norm = norm(q)");
+      formulas.emplace_back(
+          "q = " + clipped(!normed, projection(explanation, compressed ? "c_q" : "x", "W_q",
+                                               explanation.has_W_q, "b_q", explanation.has_b_q)));
+    if (computed(Stage::q_norm)) formulas.push_back("q_norm = " + clipped(true, "norm(q)"));
     if (computed(Stage::q_rope))
       formulas.push_back(
           fmt::format("q_rope = rotate({})", head.has(Stage::q_norm) ? "q_norm" : "q"));

@@ -57,10 +57,11 @@ Every step of multi-head attention, in the order of the computation. This page i
 - **T**, **S**: query tokens, key tokens. In self-attention they are the same. From `k_all` on, S counts every key: past, current, extra and zero ones.
 - **H**, **H_kv**: query heads, key/value heads. Query head h reads key/value head ⌊h · H_kv / H⌋.
 - **d_model**: the width of the input and of the output. **d_k**, **d_v**: the width of one head's queries and keys, of its values.
+- **r_q**, **r_kv**, **d_pe**: the widths of latent attention's compressed queries, of its compressed keys and values, of the part of the key that all heads share.
 
 A batch axis stands before all others exactly when the input has one. With `columns`, the last two axes of every stage are exchanged, but for `row_max`, `row_sum` and `logsumexp`.
 
-A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
+A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`; without latent attention, `q`, `k` and `v` from `x`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
 
 )";
 constexpr std::string_view markdown_names = R"(

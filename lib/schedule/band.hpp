@@ -129,6 +129,13 @@ public:
     return {band_.place_.batch, band_.place_.head, band_.place_.token + i_};
   }
   std::size_t all_keys() const { return band_.all_keys_; }
+  /// The query itself, and the keys that its head reads: S_all × d_k.
+  const T* query() const { return band_[Stage::q_rope].row(i_); }
+  Matrix<const T> keys_read() const {
+    const std::size_t d_k = band_.layer_.dims.d_k;
+    return band_.tokens_.rows(Stage::k_all, band_.place_.batch)
+        .cols_from(kv_head_of(band_.layer_, band_.place_.head) * d_k, d_k);
+  }
 
   /// A step before the mask: `formula` turns the keys of the stage before it into its own.
   template <class F> void step(Stage stage, const F& formula) { step(stage, T(0), formula); }

@@ -24,9 +24,10 @@ template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, S
     for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i) + first, part.cols, part.row(i));
   else
     packed_.multiply(x, 0, first, part);
-  if (bias_.empty()) return;
-  for (std::size_t i = 0; i < y.rows; ++i)
-    row_add(part.row(i), bias_.as<T>().data() + first, part.cols);
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    if (!bias_.empty()) row_add(part.row(i), bias_.as<T>().data() + first, part.cols);
+    if (limit_ > 0) row_clip(part.row(i), part.cols, limit_);
+  }
 }
 
 template <class T> void Linear<T>::of_head(std::size_t head, Matrix<const T> x, Matrix<T> y) const {

@@ -6,13 +6,14 @@
 
 namespace mha {
 
-/// y = x W + b; no W is the identity, no b is zero. W and b are the layer's, which lets them go
-/// after the phase.
+/// y = x W + b, clipped to ± `limit` where that is not 0; no W is the identity, no b is zero. W and
+/// b are the layer's, which lets them go after the phase.
 template <class T> class Linear : public RowOperator<T> {
 public:
   /// `X` replaces the stage that the step names, where it is not empty.
-  Linear(Routine routine, const Tensor& W, const Tensor& bias, const Tensor* X = nullptr)
-      : routine_(routine), W_(W), bias_(bias), X_(X) {}
+  Linear(Routine routine, const Tensor& W, const Tensor& bias, const Tensor* X = nullptr,
+         double limit = 0)
+      : routine_(routine), W_(W), bias_(bias), X_(X), limit_(static_cast<T>(limit)) {}
 
   void prepare(std::size_t rows, std::size_t threads) override;
   void release() override { packed_ = {}; }
@@ -28,6 +29,7 @@ private:
   const Tensor& W_;
   const Tensor& bias_;
   const Tensor* X_;
+  T limit_;
   PackedMatrix<T> packed_;
 };
 

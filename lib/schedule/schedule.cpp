@@ -115,7 +115,7 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
   for (const Tile& tile :
        by_heads ? head_tiles(rows, width, step, threads_) : row_tiles(rows, count))
     tasks.push_back({&tokens, tile, width,
-                     first->stage != Stage::x && tile.heads.first == rows.front().heads.first});
+                     first->stage > Stage::k_pe && tile.heads.first == rows.front().heads.first});
   return tasks;
 }
 
@@ -244,6 +244,9 @@ template <class T> void Schedule<T>::release_inputs() {
     if (!computes(info.stage)) continue;
     for (Stage input : info.inputs) read.set(index_of(input));
     for (Tensor Layer::*tensor : info.reads) tensors_read.push_back(tensor);
+    // A position bias may be made of queries and keys.
+    if (info.stage == Stage::biased && !layer_.relative_key.empty())
+      for (Stage input : {Stage::q_rope, Stage::k_all}) read.set(index_of(input));
   }
   for (const StageInfo& info : stages()) {
     // What bands start from is read through steps that the layer does not have.

@@ -82,7 +82,8 @@ def frequencies(n, base):
 
 
 def scaled_frequencies(theta, scaling):
-    """theta as rope_scaling changes it: linear, or Llama 3.1's three bands of wavelengths."""
+    """theta as rope_scaling changes it: linear, or Llama 3.1's three bands of wavelengths. The kinds that depend on
+    the config or the length are scaled_rope's."""
     kind = (scaling or {}).get("rope_type", (scaling or {}).get("type", "default"))
     if kind == "default":
         return theta
@@ -93,6 +94,48 @@ def scaled_frequencies(theta, scaling):
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     kept = np.clip((turns - low) / (high - low), 0, 1)  # fast ones stay, slow ones are stretched
     return theta * (kept + (1 - kept) / scaling["factor"])
+
+
+def yarn_frequencies(theta, base, scaling, original):
+    """NTK by parts (Peng et al. 2023): pairs that turn often stay, those that turn rarely are stretched."""
+    n, s = 2 * len(theta), scaling["factor"]
+    pair = lambda turns: n * np.log(original / (turns * 2 * np.pi)) / (2 * np.log(base))
+    low, high = pair(scaling.get("beta_fast") or 32), pair(scaling.get("beta_slow") or 1)
+    if scaling.get("truncate", True):
+        low, high = np.floor(low), np.ceil(high)
+    low, high = max(low, 0), min(high, n - 1)
+    share = np.clip((np.arange(len(theta)) - low) / (high - low or 0.001), 0, 1)
+    return theta / s * share + theta * (1 - share)
+
+
+def yarn_factor(scaling):
+    given, s = scaling.get("attention_factor"), scaling["factor"]
+    g = lambda m: 0.1 * m * np.log(s) + 1 if s > 1 else 1.0
+    if given is not None:
+        return given
+    if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+        return g(scaling["mscale"]) / g(scaling["mscale_all_dim"])
+    return g(1)
+
+
+def scaled_rope(c, dims, base, scaling):
+    """The rotation as config.json describes it."""
+    kind = (scaling or {}).get("rope_type", (scaling or {}).get("type", "default"))
+    theta, longest = frequencies(dims, base), c["max_position_embeddings"]
+    if kind == "dynamic":
+        s = scaling["factor"]
+        stretch = lambda L: (s * max(L, longest) / longest - (s - 1)) ** (dims / (dims - 2))
+        return Rope(lambda L: frequencies(dims, base * stretch(L)))
+    if kind == "yarn":
+        original = scaling.get("original_max_position_embeddings", longest)
+        return Rope(yarn_frequencies(theta, base, scaling, original), factor=yarn_factor(scaling))
+    if kind in ("longrope", "su"):
+        original = c["original_max_position_embeddings"]
+        divisors = {x: np.array(scaling[f"{x}_factor"], float) for x in ("short", "long")}
+        s = longest / original
+        a = scaling.get("attention_factor") or (np.sqrt(1 + np.log(s) / np.log(original)) if s > 1 else 1.0)
+        return Rope(lambda L: theta / divisors["long" if L > original else "short"], factor=a)
+    return Rope(scaled_frequencies(theta, scaling))
 
 
 @dataclass
@@ -198,7 +241,7 @@ class Ways:
     activation: Callable = lambda c: c.get("hidden_act", "silu")
     scale: Callable = lambda c, d_k: d_k ** -0.5
     window: Callable = lambda c, n: None
-    rope: Callable = lambda c, n, dims: scaled_frequencies(frequencies(dims, rope_base(c)), rope_scaling(c))
+    rope: Callable = lambda c, n, dims: scaled_rope(c, dims, rope_base(c), rope_scaling(c))
     softcap: Callable = lambda c: None
     final_softcap: Callable = lambda c: None
     text: Callable = lambda c: c  # where the config of the text model stands
@@ -271,7 +314,7 @@ def llama_model(ways, c, w):
         rotary = int(d_k * c.get("partial_rotary_factor", 1.0))
         attention = Attention(
             q, k, v, attn.linear("o_proj"), H, H_kv, ways.scale(c, d_k),
-            window=ways.window(c, n), softcap=ways.softcap(c), rope=Rope(ways.rope(c, n, rotary)),
+            window=ways.window(c, n), softcap=ways.softcap(c), rope=ways.rope(c, n, rotary),
             q_norm=norm(attn, "q_norm") if ways.qk_norm else None,
             k_norm=norm(attn, "k_norm") if ways.qk_norm else None)
         feed_forward = FeedForward(gate, mlp.linear("down_proj"), ACTIVATIONS[ways.activation(c)], up)
@@ -388,10 +431,10 @@ def gemma3_text(c):
 def gemma3_rope(c, n, dims):
     if "rope_parameters" in c:
         p = c["rope_parameters"]["sliding_attention" if c["local"][n] else "full_attention"]
-        return scaled_frequencies(frequencies(dims, p["rope_theta"]), p)
+        return Rope(scaled_frequencies(frequencies(dims, p["rope_theta"]), p))
     if c["local"][n]:
-        return frequencies(dims, c["rope_local_base_freq"])
-    return scaled_frequencies(frequencies(dims, rope_base(c, 1e6)), c["rope_scaling"])
+        return Rope(frequencies(dims, c["rope_local_base_freq"]))
+    return Rope(scaled_frequencies(frequencies(dims, rope_base(c, 1e6)), c["rope_scaling"]))
 
 
 GEMMA3_WAYS = Ways(
@@ -483,6 +526,10 @@ def bert_tensors(c, base="bert."):
         at = f"{base}encoder.layer.{n}."
         for x in ("query", "key", "value"):
             names |= linear(d, d, True, f"{at}attention.self.{x}")
+        if c.get("position_embedding_type", "absolute") != "absolute":
+            distances = 2 * c["max_position_embeddings"] - 1
+            names[f"{at}attention.self.distance_embedding.weight"] = \
+                Tensor((distances, d // c["num_attention_heads"]), "position")
         names |= linear(d, d, True, at + "attention.output.dense") | layer_norm(d, at + "attention.output.LayerNorm")
         names |= linear(ff, d, True, at + "intermediate.dense") | linear(d, ff, True, at + "output.dense")
         names |= layer_norm(d, at + "output.LayerNorm")
@@ -518,16 +565,19 @@ def bert_blocks(c, b):
         l = b.under(f"encoder.layer.{n}.")
         q, k, v = (l.linear(f"attention.self.{x}") for x in ("query", "key", "value"))
         yield Block(
-            "post", Attention(q, k, v, l.linear("attention.output.dense"), H, H, (d / H) ** -0.5, causal=False),
+            "post", Attention(
+                q, k, v, l.linear("attention.output.dense"), H, H, (d / H) ** -0.5, causal=False,
+                distances=l.get("attention.self.distance_embedding.weight", None),
+                of_keys=c.get("position_embedding_type") == "relative_key_query"),
             FeedForward(l.linear("intermediate.dense"), l.linear("output.dense"), ACTIVATIONS[c["hidden_act"]]),
             n1=l.layer_norm("attention.output.LayerNorm", eps), n2=l.layer_norm("output.LayerNorm", eps))
 
 
-def bert_embed(b, eps, positions):
+def bert_embed(b, eps, positions, absolute=True):
     norm = b.layer_norm("embeddings.LayerNorm", eps)
     words, places = b["embeddings.word_embeddings.weight"], b["embeddings.position_embeddings.weight"]
     types = b.get("embeddings.token_type_embeddings.weight", np.zeros((1, 1)))
-    return lambda ids: norm(words[ids] + places[positions(ids)] + types[0])
+    return lambda ids: norm(words[ids] + (places[positions(ids)] if absolute else 0) + types[0])
 
 
 def from_zero(ids):
@@ -541,7 +591,8 @@ def bert_model(c, w):
     decoder = b["embeddings.word_embeddings.weight"] if tied else w["cls.predictions.decoder.weight"]
     head = mlm_head(w, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
                     decoder, "cls.predictions.bias", ACTIVATIONS[c["hidden_act"]], eps)
-    return Model(bert_embed(b, eps, from_zero), list(bert_blocks(c, b)), head=head, causal=False)
+    absolute = c.get("position_embedding_type", "absolute") == "absolute"
+    return Model(bert_embed(b, eps, from_zero, absolute), list(bert_blocks(c, b)), head=head, causal=False)
 
 
 BERT = Family("bert", {

@@ -72,14 +72,18 @@ def identity(x):
 
 @dataclass
 class Rope:
-    frequencies: np.ndarray  # one for each pair of the first 2 * len(frequencies) dimensions
+    frequencies: object      # one for each pair of the first 2 * len(frequencies) dimensions; or of the length
     adjacent: bool = False   # pairs (0, 1), (2, 3), … instead of (0, n/2), (1, n/2 + 1), …
+    factor: float = 1.0      # of cosines and sines
 
     def __call__(self, x, positions):
-        n = 2 * len(self.frequencies)
+        theta = self.frequencies
+        if callable(theta):
+            theta = theta(positions.max() + 1)
+        n = 2 * len(theta)
         first, second = (slice(0, n, 2), slice(1, n, 2)) if self.adjacent else (slice(0, n // 2), slice(n // 2, n))
-        angle = positions[..., :, None] * self.frequencies
-        cos, sin = np.cos(angle), np.sin(angle)
+        angle = positions[..., :, None] * theta
+        cos, sin = self.factor * np.cos(angle), self.factor * np.sin(angle)
         a, b = x[..., first], x[..., second]
         y = x.copy()
         y[..., first] = a * cos - b * sin
@@ -102,6 +106,8 @@ class Attention:
     q_norm: Optional[Norm] = None
     k_norm: Optional[Norm] = None
     rope: Optional[Rope] = None
+    distances: Optional[np.ndarray] = None  # 2M - 1, d_k: a vector for every query - key from -(M - 1) on
+    of_keys: bool = False                   # keys are multiplied with it, too
 
 
 @dataclass
@@ -191,6 +197,13 @@ def attend(a, t, x, attention_mask):
     s = t("scaled", s * a.scale)
     if a.softcap:
         s = t("capped", a.softcap * np.tanh(s / a.softcap))
+    if a.distances is not None:
+        n = x.shape[-2]
+        R = a.distances[np.arange(n)[:, None] - np.arange(n) + len(a.distances) // 2]  # T, T, d_k
+        bias = np.einsum("...ld,lrd->...lr", q, R)
+        if a.of_keys:
+            bias = bias + np.einsum("...rd,lrd->...lr", k, R)
+        s = t("biased", s + a.scale * bias)
     s = t("masked", np.where(visible(a, x.shape[-2], attention_mask), s, -np.inf))
     w = t("weights", softmax(s))
     z = t("head_out", w @ v)

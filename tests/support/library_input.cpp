@@ -106,7 +106,14 @@ mha::NamedTensors parts_of(const reference::Layer& layer, const Form& form) {
   put("norm.weight", layer.norm_weight, dtype), put("norm.bias", layer.norm_bias, dtype);
   put("q_norm.weight", layer.q_norm_weight, dtype),
       put("k_norm.weight", layer.k_norm_weight, dtype);
+  put("q_norm.bias", layer.q_norm_bias, dtype), put("k_norm.bias", layer.k_norm_bias, dtype);
+  put("W_q_a", layer.W_q_a, dtype), put("b_q_a", layer.b_q_a, dtype);
+  put("q_a_norm.weight", layer.q_a_norm, dtype), put("W_kv_a", layer.W_kv_a, dtype);
+  put("b_kv_a", layer.b_kv_a, dtype), put("kv_a_norm.weight", layer.kv_a_norm, dtype);
+  put("W_kv_b", layer.W_kv_b, dtype);
   put("positions", layer.positions, mha::DType::i64);
+  put("rope_short_factor", layer.short_factor, mha::DType::f64);
+  put("rope_long_factor", layer.long_factor, mha::DType::f64);
   put_batch("k_past", layer.k_past), put_batch("v_past", layer.v_past);
   put("k_extra", layer.k_extra, dtype), put("v_extra", layer.v_extra, dtype);
   put("sinks", layer.sinks, dtype);
@@ -116,7 +123,7 @@ mha::NamedTensors parts_of(const reference::Layer& layer, const Form& form) {
   };
   put("mask", mask(layer.mask), dtype);
   put("bias", mask(layer.bias), dtype);
-  put("relative_bias", layer.relative_bias, dtype);
+  put("relative_bias", layer.relative_bias, dtype), put("relative_key", layer.relative_key, dtype);
   if (form.may_attend_mask)
     put("mask", mask(inverted(layer.blocked)), mha::DType::boolean);
   else
@@ -161,10 +168,18 @@ mha::Settings settings_of(const reference::Layer& layer, const Form& form) {
   choose("rope", layer.rope, {"none", "half", "interleaved"});
   set("rope_base", layer.rope_base), set("rope_dims", layer.rope_dims);
   if (layer.has_rope_offset) set("rope_offset", layer.rope_offset);
-  choose("rope_scaling", layer.rope_scaling, {"none", "linear", "llama3"});
+  choose("rope_scaling", layer.rope_scaling,
+         {"none", "linear", "llama3", "dynamic", "yarn", "longrope"});
   set("rope_factor", layer.rope_factor);
   set("rope_low_freq_factor", layer.rope_low), set("rope_high_freq_factor", layer.rope_high);
-  set("rope_original_length", layer.rope_length);
+  set("rope_original_length", layer.rope_length), set("rope_first", layer.rope_first);
+  set("rope_beta_fast", layer.beta_fast), set("rope_beta_slow", layer.beta_slow);
+  set("rope_mscale", layer.mscale), set("rope_mscale_all_dim", layer.mscale_all_dim);
+  set("rope_attention_factor", layer.attention_factor), set("rope_truncate", layer.truncate);
+  set("mrope_section", fmt::format("{},{},{}", layer.mrope[0], layer.mrope[1], layer.mrope[2]));
+  set("mrope_interleaved", layer.mrope_interleaved), set("clip_qkv", layer.clip);
+  set("relative_key_query", layer.relative_key_query);
+  choose("qk_norm", layer.qk_layer_norm, {"rms", "layer"});
   choose("alibi", layer.alibi, {"false", "true", "bloom", "falcon", "mpt"});
   set("relative_bidirectional", layer.relative_bidirectional);
   set("relative_max_distance", layer.relative_max_distance);

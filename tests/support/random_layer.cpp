@@ -34,6 +34,8 @@ constexpr std::array<const char*, variant_count> names{
   "rope_llama3",
   "layer_norm", "rms_norm", "scale_number", "scale_d_model", "scale_none",
   "masked_nan", "masked_uniform", "naive", "residual",
+  "rope_dynamic", "rope_yarn", "rope_longrope", "rope_mrope", "rope_late", "qk_layer_norm",
+  "qk_norm_each", "clip", "relative_key", "relative_key_query", "latent", "latent_queries",
 };
 // clang-format on
 
@@ -80,10 +82,13 @@ private:
 
   void draw_sizes() {
     using enum Variant;
-    rotates_ = has_any(rope_half, rope_interleaved, rope_partial, rope_offset, positions,
-                       rope_linear, rope_llama3);
+    rotates_ =
+        has_any(rope_half, rope_interleaved, rope_partial, rope_offset, positions, rope_linear,
+                rope_llama3, rope_dynamic, rope_yarn, rope_longrope, rope_mrope, rope_late);
+    latent_ = has_any(latent, latent_queries);
     cross_ = has_any(cross, separate_sources, one_key) ||
-             (random_.chance(0.4) && !has_any(positions, fused_weights));
+             (random_.chance(0.4) && !has_any(positions, fused_weights, rope_mrope));
+    cross_ = cross_ && !latent_;
     form.batched = random_.chance(0.6);
     B = form.batched ? random_.count(1, 3) : 1;
     for (int attempt = 0; attempt < 50; ++attempt) {
@@ -100,9 +105,11 @@ private:
     layer.H = layer.H_kv = random_.count(1, limits_.heads);
     if (has(gqa)) layer.H_kv = random_.count(1, 3), layer.H = layer.H_kv * random_.count(2, 3);
     if (has(mqa)) layer.H_kv = 1;
-    layer.d_k = rotates_ ? 2 * random_.count(has(rope_partial) ? 2 : 1,
+    if (latent_) layer.H_kv = layer.H;
+    layer.d_k = rotates_ ? 2 * random_.count(has_any(rope_partial, rope_late) || latent_ ? 2 : 1,
                                              std::max<std::size_t>(2, limits_.width / 2))
                          : random_.count(1, limits_.width);
+    if (!rotates_ && latent_) ++layer.d_k; // a shared part and one of its own
     layer.d_v = has(fused_weights) ? layer.d_k : random_.count(1, limits_.width);
     d_model = random_.count(3, limits_.d_model);
     if (has(identity_queries)) d_model = layer.H * layer.d_k;
@@ -127,8 +134,8 @@ private:
       layer.X_v = has(separate_sources) ? numbers({B, S, in_v}, -1.7, 1.7) : layer.X_k;
       form.one_source = !has(separate_sources);
     }
-    form.fused_weights =
-        has(fused_weights) && !cross_ && layer.d_k == layer.d_v && !has(identity_queries);
+    form.fused_weights = has(fused_weights) && !cross_ && layer.d_k == layer.d_v &&
+                         !has(identity_queries) && !latent_;
     if (form.fused_weights) {
       const std::array<const char*, 7> orders{"qkv", "qvk", "kqv",      "kvq",
                                               "vqk", "vkq", "per_group"};
@@ -136,9 +143,10 @@ private:
     }
     form.per_head_weights = has(per_head_weights);
     form.columns = has(columns);
-    if (!has(identity_queries)) layer.W_q = weight(d_model, H * d_k);
+    if (!has(identity_queries) || latent_) layer.W_q = weight(d_model, H * d_k);
     layer.W_k = weight(in_k, H_kv * d_k);
     layer.W_v = weight(in_v, H_kv * d_v);
+    if (latent_) make_latent();
     if (!has(identity_output)) layer.W_o = weight(H * d_v, d_out);
     // Some layers have all biases, some a few (Whisper has none on k).
     const auto biased = [&] { return !has(no_biases) && random_.chance(0.7); };
@@ -147,7 +155,28 @@ private:
       return all || (!form.fused_weights && biased()) ? numbers({n}, -1, 1) : Array();
     };
     layer.b_q = vector(H * d_k), layer.b_k = vector(H_kv * d_k), layer.b_v = vector(H_kv * d_v);
+    if (latent_) layer.b_k = layer.b_v = Array();
     if (biased()) layer.b_o = numbers({d_out}, -1, 1);
+  }
+
+  /// Compressed keys and values with a shared part of the key, and perhaps queries; every width
+  /// another number.
+  void make_latent() {
+    using enum Variant;
+    const std::size_t H = layer.H, d_k = layer.d_k;
+    layer.d_pe = rotates_ ? 2 * random_.count(1, d_k / 2 - 1) : random_.count(1, d_k - 1);
+    const std::size_t r = random_.count(2, limits_.d_model + 3);
+    layer.W_k = layer.W_v = Array();
+    layer.W_kv_a = weight(d_model, r + layer.d_pe);
+    layer.kv_a_norm = numbers({r}, 0.5, 1.5);
+    layer.W_kv_b = weight(r, H * (d_k - layer.d_pe + layer.d_v));
+    if (random_.chance(0.4)) layer.b_kv_a = numbers({r + layer.d_pe}, -1, 1);
+    if (!has(latent_queries)) return;
+    const std::size_t r_q = random_.count(2, limits_.d_model + 5);
+    layer.W_q_a = weight(d_model, r_q);
+    layer.W_q = weight(r_q, H * d_k);
+    layer.q_a_norm = numbers({r_q}, 0.5, 1.5);
+    if (random_.chance(0.4)) layer.b_q_a = numbers({r_q}, -1, 1);
   }
 
   void make_keys() {
@@ -215,6 +244,11 @@ private:
       layer.relative_bias = numbers({buckets, layer.H}, -2, 2);
       layer.relative_max_distance = random_.count(4, 12);
     }
+    if (has_any(relative_key, relative_key_query)) {
+      const std::size_t longest = std::max(T, P + S) + random_.count(0, 3);
+      layer.relative_key = numbers({2 * longest - 1, layer.d_k}, -1, 1);
+      layer.relative_key_query = has(relative_key_query);
+    }
     if (has(alibi_paper)) layer.alibi = reference::Alibi::paper;
     if (has(alibi_bloom)) layer.alibi = reference::Alibi::bloom;
     if (has(alibi_falcon)) layer.alibi = reference::Alibi::falcon;
@@ -247,18 +281,67 @@ private:
       layer.rope_scaling = reference::Scaling::llama3, layer.rope_factor = 8;
       layer.rope_length = 100, layer.rope_base = 100;
     }
+    make_newer_rotary();
+  }
+
+  void make_newer_rotary() {
+    using enum Variant;
+    if (has(rope_late)) {
+      layer.rope_first = random_.count(1, layer.d_k - 2);
+      layer.rope_dims = 2 * random_.count(1, (layer.d_k - layer.rope_first) / 2);
+    }
+    if (latent_) layer.rope_first = layer.d_k - layer.d_pe, layer.rope_dims = layer.d_pe;
+    const std::size_t dims = layer.rope_dims == 0 ? layer.d_k : layer.rope_dims, pairs = dims / 2;
+    if (has(rope_dynamic) && dims > 2) { // short, so that some sequences are longer
+      layer.rope_scaling = reference::Scaling::dynamic, layer.rope_factor = 3;
+      layer.rope_length = static_cast<double>(random_.count(2, 7));
+    }
+    if (has(rope_yarn)) { // pairs on both sides of the ramp and on it
+      layer.rope_scaling = reference::Scaling::yarn, layer.rope_factor = 5;
+      layer.rope_length = 500, layer.rope_base = 100;
+      layer.beta_fast = random_.chance(0.5) ? 32 : 20, layer.beta_slow = 2;
+      layer.truncate = random_.chance(0.5);
+      if (random_.chance(0.5)) layer.mscale = 0.7, layer.mscale_all_dim = 1.1;
+    }
+    if (has(rope_longrope)) {
+      layer.rope_scaling = reference::Scaling::longrope, layer.rope_factor = 6;
+      layer.rope_length = static_cast<double>(random_.count(2, 7));
+      layer.short_factor = numbers({pairs}, 1, 1.5), layer.long_factor = numbers({pairs}, 2, 9);
+    }
+    if (layer.rope_scaling != reference::Scaling::none && random_.chance(0.2))
+      layer.attention_factor = 1.25;
+    if (has(rope_mrope) && !cross_) {
+      layer.positions = Array({3, T});
+      for (double& value : layer.positions.values)
+        value = static_cast<double>(random_.count(0, 60));
+      layer.mrope_interleaved = random_.chance(0.5);
+      layer.mrope[1] = random_.count(0, pairs),
+      layer.mrope[2] = random_.count(0, pairs - layer.mrope[1]);
+      if (layer.mrope_interleaved) layer.mrope[1] /= 3, layer.mrope[2] /= 3;
+      layer.mrope[0] = pairs - layer.mrope[1] - layer.mrope[2];
+    }
   }
 
   void make_settings() {
     using enum Variant;
-    if (has_any(qk_norm, qk_norm_whole, qk_norm_one_plus)) {
-      const std::size_t q = has(qk_norm_whole) ? layer.H * layer.d_k : layer.d_k;
-      const std::size_t k = has(qk_norm_whole) ? layer.H_kv * layer.d_k : layer.d_k;
-      layer.one_plus = has(qk_norm_one_plus);
-      layer.q_norm_weight = numbers({q}, layer.one_plus ? -0.5 : 0.5, layer.one_plus ? 0.5 : 1.5);
-      layer.k_norm_weight = numbers({k}, layer.one_plus ? -0.5 : 0.5, layer.one_plus ? 0.5 : 1.5);
+    if (has_any(qk_norm, qk_norm_whole, qk_norm_one_plus, qk_layer_norm, qk_norm_each)) {
+      const auto shape = [&](std::size_t heads) {
+        return has(qk_norm_each)    ? reference::Shape{heads, layer.d_k}
+               : has(qk_norm_whole) ? reference::Shape{heads * layer.d_k}
+                                    : reference::Shape{layer.d_k};
+      };
+      layer.qk_layer_norm = has(qk_layer_norm);
+      layer.one_plus = has(qk_norm_one_plus) && !layer.qk_layer_norm;
+      const double low = layer.one_plus ? -0.5 : 0.5;
+      layer.q_norm_weight = numbers(shape(layer.H), low, low + 1);
+      layer.k_norm_weight = numbers(shape(layer.H_kv), low, low + 1);
+      if (layer.qk_layer_norm && random_.chance(0.6)) {
+        layer.q_norm_bias = numbers(shape(layer.H), -1, 1);
+        layer.k_norm_bias = numbers(shape(layer.H_kv), -1, 1);
+      }
       layer.qk_norm_eps = 1e-3;
     }
+    if (has(clip)) layer.clip = 0.75;
     if (has_any(layer_norm, rms_norm)) {
       layer.input_norm = has(rms_norm) ? reference::Norm::rms : reference::Norm::layer;
       layer.input_norm_eps = 1e-3;
@@ -284,7 +367,7 @@ private:
   Form form;
   std::string text;
   std::size_t B = 1, T = 1, S = 1, P = 0, d_model = 1, d_out = 1;
-  bool rotates_ = false, cross_ = false;
+  bool rotates_ = false, cross_ = false, latent_ = false;
 };
 
 } // namespace

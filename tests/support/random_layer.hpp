@@ -34,9 +34,11 @@ enum class Variant : std::uint8_t {
   rope_half, rope_interleaved, rope_partial, rope_offset, positions, rope_linear, rope_llama3,
   layer_norm, rms_norm, scale_number, scale_d_model, scale_none,
   masked_nan, masked_uniform, naive, residual,
+  rope_dynamic, rope_yarn, rope_longrope, rope_mrope, rope_late, qk_layer_norm, qk_norm_each, clip,
+  relative_key, relative_key_query, latent, latent_queries,
 };
 // clang-format on
-inline constexpr std::size_t variant_count = static_cast<std::size_t>(Variant::residual) + 1;
+inline constexpr std::size_t variant_count = static_cast<std::size_t>(Variant::latent_queries) + 1;
 const char* name_of(Variant variant);
 
 /// How the files of a layer say it, where there are several ways.

@@ -53,11 +53,39 @@ Array projected(const Array& x, const Array& W, const Array& bias, std::size_t h
   return y;
 }
 
-// q: B, heads, rows, d. The weight counts d: each head for itself; or heads·d: the row as a whole.
-Array normed(const Array& q, const Array& weight, double eps, bool one_plus) {
+// q: B, heads, rows, d. (q − mean) / √(variance + ε) · weight + bias, with weights as for normed().
+Array layer_normed(const Array& q, const Array& weight, const Array& bias, double eps) {
   Array y(q.shape);
   const std::size_t heads = q.shape[1], d = q.shape[3];
-  const bool whole = weight.shape[0] == heads * d;
+  const bool whole = weight.shape.size() == 1 && weight.shape[0] == heads * d;
+  for (std::size_t b = 0; b < q.shape[0]; ++b)
+    for (std::size_t t = 0; t < q.shape[2]; ++t)
+      for (std::size_t h = 0; h < heads; ++h) {
+        const std::size_t first = whole ? 0 : h, last = whole ? heads : h + 1;
+        const double n = real((last - first) * d);
+        double mean = 0, variance = 0;
+        for (std::size_t g = first; g < last; ++g)
+          for (std::size_t i = 0; i < d; ++i) mean += q(b, g, t, i) / n;
+        for (std::size_t g = first; g < last; ++g)
+          for (std::size_t i = 0; i < d; ++i) variance += std::pow(q(b, g, t, i) - mean, 2) / n;
+        for (std::size_t i = 0; i < d; ++i) {
+          const std::size_t at = weight.values.size() == d ? i : h * d + i;
+          y(b, h, t, i) = (q(b, h, t, i) - mean) / std::sqrt(variance + eps) * weight.values[at] +
+                          (bias.empty() ? 0 : bias.values[at]);
+        }
+      }
+  return y;
+}
+
+// q: B, heads, rows, d. The weight counts d: each head for itself; heads, d: with weights of its
+// own; or heads·d: the row as a whole.
+Array normed(const Layer& layer, const Array& q, const Array& weight, const Array& bias) {
+  const double eps = layer.qk_norm_eps;
+  const bool one_plus = layer.one_plus;
+  if (layer.qk_layer_norm) return layer_normed(q, weight, bias, eps);
+  Array y(q.shape);
+  const std::size_t heads = q.shape[1], d = q.shape[3];
+  const bool whole = weight.shape.size() == 1 && weight.shape[0] == heads * d;
   for (std::size_t b = 0; b < q.shape[0]; ++b)
     for (std::size_t t = 0; t < q.shape[2]; ++t) {
       std::vector<double> squares(heads, 0);
@@ -68,11 +96,67 @@ Array normed(const Array& q, const Array& weight, double eps, bool one_plus) {
       for (std::size_t h = 0; h < heads; ++h)
         for (std::size_t i = 0; i < d; ++i) {
           const double mean = whole ? all / real(heads * d) : squares[h] / real(d);
-          const double w = whole ? weight(h * d + i) : weight(i);
+          const double w = weight.values[weight.values.size() == d ? i : h * d + i];
           y(b, h, t, i) = q(b, h, t, i) / std::sqrt(mean + eps) * (one_plus ? 1 + w : w);
         }
     }
   return y;
+}
+
+// x: B, T, d_model. RMS-normed x W + b: B, T, r, of the first r columns of W.
+Array compressed(const Array& x, const Array& W, const Array& bias, const Array& weight,
+                 double eps) {
+  const std::size_t r = weight.shape[0];
+  Array c({x.shape[0], x.shape[1], r});
+  for (std::size_t b = 0; b < x.shape[0]; ++b)
+    for (std::size_t t = 0; t < x.shape[1]; ++t) {
+      double square = 0;
+      for (std::size_t i = 0; i < r; ++i) {
+        c(b, t, i) = bias.empty() ? 0 : bias(i);
+        for (std::size_t j = 0; j < x.shape[2]; ++j) c(b, t, i) += x(b, t, j) * W(j, i);
+        square += c(b, t, i) * c(b, t, i) / real(r);
+      }
+      for (std::size_t i = 0; i < r; ++i) c(b, t, i) *= weight(i) / std::sqrt(square + eps);
+    }
+  return c;
+}
+
+// x: B, T, d_model. The last d_pe columns of x W_kv_a: B, T, d_pe.
+Array shared_key(const Layer& layer, const Array& x) {
+  const std::size_t r = layer.W_kv_a.shape[1] - layer.d_pe;
+  Array k({x.shape[0], x.shape[1], layer.d_pe});
+  for (std::size_t b = 0; b < x.shape[0]; ++b)
+    for (std::size_t t = 0; t < x.shape[1]; ++t)
+      for (std::size_t i = 0; i < layer.d_pe; ++i) {
+        k(b, t, i) = layer.b_kv_a.empty() ? 0 : layer.b_kv_a(r + i);
+        for (std::size_t j = 0; j < x.shape[2]; ++j)
+          k(b, t, i) += x(b, t, j) * layer.W_kv_a(j, r + i);
+      }
+  return k;
+}
+
+// c: B, T, r. A head's `width` columns of c W_kv_b from `first` on, then the shared key, if it is
+// given: B, H, T, width + d_pe.
+Array expanded(const Layer& layer, const Array& c, std::size_t first, std::size_t width,
+               const Array* shared) {
+  const std::size_t more = shared ? layer.d_pe : 0, step = layer.W_kv_b.shape[1] / layer.H;
+  Array y({c.shape[0], layer.H, c.shape[1], width + more});
+  for (std::size_t b = 0; b < c.shape[0]; ++b)
+    for (std::size_t h = 0; h < layer.H; ++h)
+      for (std::size_t t = 0; t < c.shape[1]; ++t) {
+        for (std::size_t i = 0; i < width; ++i)
+          for (std::size_t j = 0; j < c.shape[2]; ++j)
+            y(b, h, t, i) += c(b, t, j) * layer.W_kv_b(j, h * step + first + i);
+        for (std::size_t i = 0; i < more; ++i) y(b, h, t, width + i) = (*shared)(b, t, i);
+      }
+  return y;
+}
+
+// Every number no farther than c from 0; 0: as it is.
+Array clipped(Array a, double c) {
+  if (c > 0)
+    for (double& value : a.values) value = value > c ? c : value < -c ? -c : value;
+  return a;
 }
 
 // past: B, H_kv, P, d. current: B, H_kv, S, d. extra: H_kv·d. The result: B, H_kv, S_all, d.
@@ -192,15 +276,34 @@ std::map<std::string, Array> compute(const Layer& layer) {
   };
 
   const Array& x = put("x", normalised_input(layer));
-  const Array* q = &put("q", projected(x, layer.W_q, layer.b_q, layer.H, layer.d_k));
-  const Array* k = &put("k", projected(layer.X_k.empty() ? x : layer.X_k, layer.W_k, layer.b_k,
-                                       layer.H_kv, layer.d_k));
-  const Array* v = &put("v", projected(layer.X_v.empty() ? x : layer.X_v, layer.W_v, layer.b_v,
-                                       layer.H_kv, layer.d_v));
+  const Array *from_q = &x, *c_kv = nullptr, *k_pe = nullptr;
+  if (!layer.W_q_a.empty())
+    from_q =
+        &put("c_q", compressed(x, layer.W_q_a, layer.b_q_a, layer.q_a_norm, layer.qk_norm_eps));
+  if (layer.d_pe > 0) {
+    c_kv =
+        &put("c_kv", compressed(x, layer.W_kv_a, layer.b_kv_a, layer.kv_a_norm, layer.qk_norm_eps));
+    k_pe = &put("k_pe", shared_key(layer, x));
+  }
+  const double clip_q = layer.q_norm_weight.empty() ? layer.clip : 0;
+  const double clip_k = layer.k_norm_weight.empty() ? layer.clip : 0;
+  const std::size_t own = layer.d_k - layer.d_pe; // of a key
+  const Array* q =
+      &put("q", clipped(projected(*from_q, layer.W_q, layer.b_q, layer.H, layer.d_k), clip_q));
+  const Array* k = &put("k", clipped(c_kv ? expanded(layer, *c_kv, 0, own, k_pe)
+                                          : projected(layer.X_k.empty() ? x : layer.X_k, layer.W_k,
+                                                      layer.b_k, layer.H_kv, layer.d_k),
+                                     clip_k));
+  const Array* v = &put("v", clipped(c_kv ? expanded(layer, *c_kv, own, layer.d_v, nullptr)
+                                          : projected(layer.X_v.empty() ? x : layer.X_v, layer.W_v,
+                                                      layer.b_v, layer.H_kv, layer.d_v),
+                                     layer.clip));
   if (!layer.q_norm_weight.empty())
-    q = &put("q_norm", normed(*q, layer.q_norm_weight, layer.qk_norm_eps, layer.one_plus));
+    q = &put("q_norm",
+             clipped(normed(layer, *q, layer.q_norm_weight, layer.q_norm_bias), layer.clip));
   if (!layer.k_norm_weight.empty())
-    k = &put("k_norm", normed(*k, layer.k_norm_weight, layer.qk_norm_eps, layer.one_plus));
+    k = &put("k_norm",
+             clipped(normed(layer, *k, layer.k_norm_weight, layer.k_norm_bias), layer.clip));
   if (layer.rope != Rope::none) {
     q = &put("q_rope", rotated(layer, *q));
     k = &put("k_rope", rotated(layer, *k));
@@ -216,8 +319,9 @@ std::map<std::string, Array> compute(const Layer& layer) {
     score = &put("capped", each(*score, [&](double a, auto...) {
                    return layer.softcap * std::tanh(a / layer.softcap);
                  }));
-  if (!layer.bias.empty() || !layer.relative_bias.empty() || layer.alibi != Alibi::none)
-    score = &put("biased", biased(layer, *score));
+  if (!layer.bias.empty() || !layer.relative_bias.empty() || !layer.relative_key.empty() ||
+      layer.alibi != Alibi::none)
+    score = &put("biased", with_relative_key(layer, *q, *k, biased(layer, *score)));
   const Array& logits = put("masked", masked(layer, *score));
 
   const auto sink = [&](std::size_t h) { return layer.sinks.empty() ? -infinity : layer.sinks(h); };

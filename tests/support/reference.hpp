@@ -35,7 +35,7 @@ private:
 enum class Norm : std::uint8_t { none, layer, rms };
 enum class Align : std::uint8_t { automatic, top_left, bottom_right };
 enum class Rope : std::uint8_t { none, half, interleaved };
-enum class Scaling : std::uint8_t { none, linear, llama3 };
+enum class Scaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 enum class MaskedRows : std::uint8_t { zero, nan, uniform };
 
@@ -49,16 +49,23 @@ struct Layer {
   Array W_q, W_k, W_v, W_o; ///< in, out; empty: the identity
   Array b_q, b_k, b_v, b_o;
   Array norm_weight, norm_bias;       ///< d_model
-  Array q_norm_weight, k_norm_weight; ///< d_k, or H·d_k (H_kv·d_k): the whole projection
-  Array positions;                    ///< T
-  Array k_past, v_past;               ///< B, H_kv, P, d
-  Array k_extra, v_extra;             ///< H_kv·d
-  Array sinks;                        ///< H
-  Array mask;          ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all, or fewer
-  Array blocked;       ///< not 0: may not attend; axes as mask
-  Array padding;       ///< not 0: ignored; B, S or B, S_all
-  Array bias;          ///< B, H, T, keys, as mask
-  Array relative_bias; ///< buckets, H
+  Array q_norm_weight, k_norm_weight; ///< d_k; H, d_k: each head's; H·d_k: the whole projection
+  Array q_norm_bias, k_norm_bias;     ///< alike, of layer norms
+  Array positions;                    ///< T; 3, T with mrope_section
+  Array short_factor, long_factor;    ///< longrope's divisors, one a pair
+  /// Latent attention: queries are W_q of norm(x W_q_a); W_kv_a makes r compressed columns and d_pe
+  /// shared ones; W_kv_b, of each head its key without the shared part, then its value.
+  std::size_t d_pe = 0;
+  Array W_q_a, b_q_a, q_a_norm, W_kv_a, b_kv_a, kv_a_norm, W_kv_b;
+  Array k_past, v_past;   ///< B, H_kv, P, d
+  Array k_extra, v_extra; ///< H_kv·d
+  Array sinks;            ///< H
+  Array mask;             ///< added; B, H, T, keys, each possibly 1; keys: P + S or S_all, or fewer
+  Array blocked;          ///< not 0: may not attend; axes as mask
+  Array padding;          ///< not 0: ignored; B, S or B, S_all
+  Array bias;             ///< B, H, T, keys, as mask
+  Array relative_bias;    ///< buckets, H
+  Array relative_key;     ///< 2M − 1, d_k
   std::vector<std::size_t> kv_lengths; ///< B: valid keys of P + S
 
   double scale = 1;
@@ -70,11 +77,19 @@ struct Layer {
   double softcap = 0;
   Rope rope = Rope::none;
   double rope_base = 10000;
-  std::size_t rope_dims = 0; ///< 0: all of d_k
+  std::size_t rope_dims = 0; ///< 0: all of d_k from rope_first on
+  std::size_t rope_first = 0;
   bool has_rope_offset = false;
   std::int64_t rope_offset = 0;
   Scaling rope_scaling = Scaling::none;
   double rope_factor = 1, rope_low = 1, rope_high = 4, rope_length = 8192;
+  double beta_fast = 32, beta_slow = 1, mscale = 0, mscale_all_dim = 0, attention_factor = 0;
+  bool truncate = true;
+  std::size_t mrope[3] = {0, 0, 0};
+  bool mrope_interleaved = false;
+  double clip = 0;
+  bool relative_key_query = false;
+  bool qk_layer_norm = false;
   Alibi alibi = Alibi::none;
   bool relative_bidirectional = true;
   std::size_t relative_max_distance = 128;

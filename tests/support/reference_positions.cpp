@@ -7,8 +7,71 @@ namespace reference {
 
 namespace {
 
+// The position of a token's pair. mrope: time, height and width have their pairs one after the
+// other, or t h w t h w … while height and width have some left.
+double position_of(const Layer& layer, std::size_t t, std::size_t pair) {
+  const double first =
+      layer.has_rope_offset ? static_cast<double>(layer.rope_offset) : real(layer.P());
+  if (layer.positions.empty()) return first + real(t);
+  if (layer.positions.shape.size() == 1) return layer.positions(t);
+  const std::size_t *section = layer.mrope, turn = pair % 3;
+  std::size_t row = pair < section[0] ? 0 : pair < section[0] + section[1] ? 1 : 2;
+  if (layer.mrope_interleaved) row = turn != 0 && pair / 3 < section[turn] ? turn : 0;
+  return layer.positions(row, t);
+}
+
+// The last position + 1.
+double length_of(const Layer& layer) {
+  double last = -infinity;
+  for (double p : layer.positions.values) last = p > last ? p : last;
+  const std::size_t tokens = layer.T() > layer.S() ? layer.T() : layer.S();
+  if (layer.positions.empty()) last = position_of(layer, tokens - 1, 0);
+  return last + 1;
+}
+
+// What cosines and sines are multiplied by.
+double attention_factor(const Layer& layer) {
+  if (layer.attention_factor != 0) return layer.attention_factor;
+  const double s = layer.rope_factor;
+  if (layer.rope_scaling == Scaling::yarn) {
+    if (layer.mscale == 0 || layer.mscale_all_dim == 0) return 1 + std::log(s) / 10;
+    return (1 + layer.mscale * std::log(s) / 10) / (1 + layer.mscale_all_dim * std::log(s) / 10);
+  }
+  if (layer.rope_scaling == Scaling::longrope)
+    return std::sqrt(1 + std::log(s) / std::log(layer.rope_length));
+  return 1;
+}
+
+// How often a pair, any real number, turns within the original length decides: above beta_fast it
+// stays, below beta_slow it is stretched.
+double yarn_share(const Layer& layer, std::size_t pair, std::size_t dims) {
+  const auto pair_that_turns = [&](double turns) {
+    // turns = M θ / 2π and θ = base^(−2 pair / n), solved for the pair.
+    const double theta = turns * 2 * std::numbers::pi / layer.rope_length;
+    return -std::log(theta) / std::log(layer.rope_base) * real(dims) / 2;
+  };
+  double low = pair_that_turns(layer.beta_fast), high = pair_that_turns(layer.beta_slow);
+  if (layer.truncate) low = std::floor(low), high = std::ceil(high);
+  low = low < 0 ? 0 : low, high = high > real(dims) - 1 ? real(dims) - 1 : high;
+  if (low == high) high += 0.001;
+  const double share = (real(pair) - low) / (high - low);
+  return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
 double rope_frequency(const Layer& layer, std::size_t pair, std::size_t dims) {
   const double frequency = 1 / std::pow(layer.rope_base, 2 * real(pair) / real(dims));
+  const double length = length_of(layer), M = layer.rope_length, s = layer.rope_factor;
+  if (layer.rope_scaling == Scaling::dynamic) {
+    const double longest = length > M ? length : M;
+    const double stretch = std::pow(s * longest / M - (s - 1), real(dims) / (real(dims) - 2));
+    return 1 / std::pow(layer.rope_base * stretch, 2 * real(pair) / real(dims));
+  }
+  if (layer.rope_scaling == Scaling::yarn) {
+    const double share = yarn_share(layer, pair, dims);
+    return frequency * (1 - share) + frequency / s * share;
+  }
+  if (layer.rope_scaling == Scaling::longrope)
+    return frequency / (length > M ? layer.long_factor : layer.short_factor)(pair);
   if (layer.rope_scaling == Scaling::linear) return frequency / layer.rope_factor;
   if (layer.rope_scaling == Scaling::none) return frequency;
   // Llama 3.1: how often the pair turns within the original context decides.
@@ -64,21 +127,20 @@ bool may_attend(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
 // e^(i·position·frequency).
 Array rotated(const Layer& layer, const Array& q) {
   Array y = q;
-  const std::size_t d = q.shape[3], dims = layer.rope_dims == 0 ? d : layer.rope_dims;
+  const std::size_t d = q.shape[3], begin = layer.rope_first;
+  const std::size_t dims = layer.rope_dims == 0 ? d - begin : layer.rope_dims;
+  const double factor = attention_factor(layer);
   for (std::size_t b = 0; b < q.shape[0]; ++b)
     for (std::size_t h = 0; h < q.shape[1]; ++h)
       for (std::size_t t = 0; t < q.shape[2]; ++t)
         for (std::size_t pair = 0; pair < dims / 2; ++pair) {
-          const double offset =
-              layer.has_rope_offset ? static_cast<double>(layer.rope_offset) : real(layer.P());
-          const double position = layer.positions.empty() ? offset + real(t) : layer.positions(t);
-          const double angle = position * rope_frequency(layer, pair, dims);
+          const double angle = position_of(layer, t, pair) * rope_frequency(layer, pair, dims);
           const bool half = layer.rope == Rope::half;
-          const std::size_t first = half ? pair : 2 * pair;
-          const std::size_t second = half ? pair + dims / 2 : 2 * pair + 1;
+          const std::size_t first = begin + (half ? pair : 2 * pair);
+          const std::size_t second = begin + (half ? pair + dims / 2 : 2 * pair + 1);
           const double a = q(b, h, t, first), c = q(b, h, t, second);
-          y(b, h, t, first) = a * std::cos(angle) - c * std::sin(angle);
-          y(b, h, t, second) = c * std::cos(angle) + a * std::sin(angle);
+          y(b, h, t, first) = factor * (a * std::cos(angle) - c * std::sin(angle));
+          y(b, h, t, second) = factor * (c * std::cos(angle) + a * std::sin(angle));
         }
   return y;
 }
@@ -151,6 +213,26 @@ Array biased(const Layer& layer, const Array& capped) {
                 }
                 return score;
               });
+}
+
+// Shaw et al.; BERT's relative_key and relative_key_query. Distances beyond the table take its
+// ends.
+Array with_relative_key(const Layer& layer, const Array& q, const Array& k, Array biased) {
+  if (layer.relative_key.empty()) return biased;
+  const double farthest = real(layer.relative_key.shape[0] / 2);
+  return each(biased, [&](double score, std::size_t b, std::size_t h, std::size_t t,
+                          std::size_t j) {
+    if (j >= layer.P() + layer.S()) return score;
+    double distance = real(t) + diagonal_offset(layer, b) - real(j);
+    distance = distance > farthest ? farthest : distance < -farthest ? -farthest : distance;
+    const auto at = static_cast<std::size_t>(distance + farthest);
+    const std::size_t group = q.shape[1] / k.shape[1];
+    for (std::size_t i = 0; i < q.shape[3]; ++i) {
+      const double with = q(b, h, t, i) + (layer.relative_key_query ? k(b, h / group, j, i) : 0);
+      score += layer.scale * with * layer.relative_key(at, i);
+    }
+    return score;
+  });
 }
 
 Array masked(const Layer& layer, const Array& biased) {

@@ -7,11 +7,24 @@ namespace mha::naming {
 
 namespace {
 
+/// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
+/// multiplied with, or relative_key_query: k, too.
+void take_relative_key(const Group& group, Translation& to) {
+  if (!group.has("self.distance_embedding.weight")) return;
+  to.take("relative_key", "self.distance_embedding.weight");
+  const std::optional<std::string> type = group.configured("position_embedding_type");
+  if (!type)
+    to.warn("config.json does not say position_embedding_type: taken as relative_key; "
+            "--relative-key-query chooses the other");
+  else
+    to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
+}
+
 void translate(const Group& group, Translation& to) {
   to.expect_models({"bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text",
                     "xlm-roberta-xl"});
-  to.refuse({"self.distance_embedding.weight", "self.relative_position_bias_table"},
-            "a learned relative position");
+  to.refuse({"self.relative_position_bias_table"}, "a learned relative position in two dimensions");
+  take_relative_key(group, to);
   to.take_projections("self.query", "self.key", "self.value", "output.dense");
   to.set_from_config("num_heads", {"num_attention_heads"});
   const bool cross = group.within({"crossattention"});
@@ -22,6 +35,9 @@ void translate(const Group& group, Translation& to) {
 
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle(const Group& group, ModelRecord& record) {
+  // Relative positions replace the learned ones, whose table stays in the file.
+  if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
+    record.positions = "";
   if (group.prefix.find("roberta.") == std::string::npos &&
       !group.is_model({"roberta", "xlm-roberta", "camembert"}))
     return;

@@ -1,5 +1,7 @@
 #include <mha/load/families/llama_like.hpp>
 
+#include <algorithm>
+
 namespace mha::naming {
 
 namespace {
@@ -24,7 +26,52 @@ void set_heads(Translation& to) {
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
 }
 
+/// MODULE.norms.0.weight, MODULE.norms.1.weight …: one a head, on top of each other.
+void take_stacked_norms(Translation& to, const std::string& canonical, const std::string& module) {
+  const Group& group = to.group();
+  std::vector<Tensor> norms;
+  while (const io::Entry* entry = group.elsewhere(
+             fmt::format("{}{}.norms.{}.weight", group.prefix, module, norms.size()))) {
+    norms.push_back(entry->read());
+    if (norms.back().shape() != norms[0].shape() || norms.back().dtype() != norms[0].dtype())
+      fail("{}: {} is {} of {}, the head before it {} of {}", group.contents->name, entry->name,
+           to_string(norms.back().shape()), name_of(norms.back().dtype()),
+           to_string(norms[0].shape()), name_of(norms[0].dtype()));
+  }
+  Tensor stacked(norms[0].dtype(), {norms.size(), norms[0].count()});
+  for (std::size_t head = 0; head < norms.size(); ++head)
+    std::copy_n(norms[head].raw(), norms[head].bytes(),
+                stacked.raw_mutable() + head * norms[head].bytes());
+  const std::string first = module + ".norms.0.weight";
+  to.put(canonical, std::move(stacked), first);
+}
+
 } // namespace
+
+void take_qk_norm(Translation& to, bool layer) {
+  const Group& group = to.group();
+  bool there = false;
+  for (const std::string letter : {"q", "k"})
+    for (const std::string kind : {"norm", "layernorm"}) {
+      const std::string module = fmt::format("{}_{}", letter, kind), weight = module + ".weight";
+      const std::string canonical = letter + "_norm.weight";
+      const bool one_a_head = group.has(module + ".norms.0.weight");
+      if (!group.has(weight) && !one_a_head) continue;
+      there = true, layer = layer || kind == "layernorm" || group.has(module + ".bias");
+      if (one_a_head)
+        take_stacked_norms(to, canonical, module);
+      else
+        to.take(canonical, weight);
+      to.take(letter + "_norm.bias", module + ".bias");
+    }
+  if (!there) return;
+  if (!layer) {
+    to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
+    return;
+  }
+  to.set("qk_norm", "layer");
+  if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
+}
 
 bool norms_heads(const Group& group) {
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
@@ -33,18 +80,12 @@ bool norms_heads(const Group& group) {
 
 void take_llama(Translation& to) {
   const Group& group = to.group();
-  to.refuse({"q_norm.bias", "q_layernorm.weight", "q_layernorm.norms.0.weight"},
-            "layer normalisation of queries and keys");
-  if (const auto clip = group.configured("clip_qkv"))
-    fail("{}: clip_qkv {} is not supported", group.contents->name, *clip);
   to.take_projections("q_proj", "k_proj", "v_proj", "o_proj");
   set_heads(to);
   to.set("causal", "true");
   to.set_from_config("scale", {"attention_multiplier"});
-  if (group.has("q_norm.weight")) {
-    to.take("q_norm.weight", "q_norm.weight"), to.take("k_norm.weight", "k_norm.weight");
-    to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
-  }
+  to.set_from_config("clip_qkv", {"clip_qkv"});
+  take_qk_norm(to);
   const std::string norm = group.parent() + "input_layernorm";
   to.normalises(group.elsewhere(norm + ".bias") ? NormKind::layer : NormKind::rms, {norm},
                 {"rms_norm_eps", "layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"}, 1e-6);

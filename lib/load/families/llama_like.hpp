@@ -8,12 +8,17 @@ namespace mha::naming {
 inline constexpr std::string_view llama_needs =
     "q_proj.weight k_proj.weight v_proj.weight o_proj.weight";
 inline constexpr std::string_view llama_knows =
-    "q_proj.bias k_proj.bias v_proj.bias o_proj.bias q_norm.weight k_norm.weight q_norm.bias sinks "
-    "q_layernorm.weight q_layernorm.norms.0.weight rotary_emb.inv_freq";
+    "q_proj.bias k_proj.bias v_proj.bias o_proj.bias q_norm.weight k_norm.weight q_norm.bias "
+    "k_norm.bias sinks q_layernorm.weight k_layernorm.weight q_layernorm.bias k_layernorm.bias "
+    "q_layernorm.norms.0.weight k_layernorm.norms.0.weight rotary_emb.inv_freq";
 
 /// The four projections, QK normalisation where there is one, the heads, causal, and the RMS or
 /// layer normalisation `input_layernorm` before them.
 void take_llama(Translation& to);
+
+/// The normalisation of queries and keys, where there is one: q_norm, RMS unless it has a bias or
+/// `layer` says so; q_layernorm, a layer normalisation, in StableLM one module a head (norms.N).
+void take_qk_norm(Translation& to, bool layer = false);
 
 /// Whether q_norm works on one head, and not on the whole projection.
 bool norms_heads(const Group& group);

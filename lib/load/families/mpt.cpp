@@ -9,9 +9,17 @@ namespace {
 
 void translate(const Group& group, Translation& to) {
   to.expect_models({"mpt"});
-  to.refuse({"q_ln.weight"}, "layer normalisation of queries and keys");
-  if (const auto clip = group.configured("attn_config.clip_qkv"))
-    fail("{}: clip_qkv {} is not supported", group.contents->name, *clip);
+  // llm-foundry clips first and normalises then, all heads together.
+  if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
+    fail("{}: clip_qkv {} before the layer normalisation of queries and keys (q_ln) is not "
+         "supported; with the model's own q and k of this layer, start from these: q=FILE k=FILE",
+         group.contents->name, *clip);
+  to.set_from_config("clip_qkv", {"attn_config.clip_qkv"});
+  for (const std::string letter : {"q", "k"}) {
+    to.take(letter + "_norm.weight", letter + "_ln.weight");
+    to.take(letter + "_norm.bias", letter + "_ln.bias");
+  }
+  if (group.has("q_ln.weight")) to.set("qk_norm", "layer"), to.set("qk_norm_eps", "1e-05");
   if (const auto slope = to.number({"attn_config.alibi_bias_max"}); slope && *slope != 8)
     fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
   to.take_fused("Wqkv", "qkv"), to.take_output("out_proj");
@@ -28,8 +36,11 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family mpt{
-    "mpt",   "MPT",    "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias q_ln.weight",
-    nullptr, translate};
+const Family mpt{"mpt",
+                 "MPT",
+                 "Wqkv.weight out_proj.weight",
+                 "Wqkv.bias out_proj.bias q_ln.weight k_ln.weight q_ln.bias k_ln.bias",
+                 nullptr,
+                 translate};
 
 } // namespace mha::naming

@@ -12,6 +12,12 @@
   family(gemma2)                          \
   family(gemma)                           \
   family(gpt_oss)                         \
+  family(cohere)                          \
+  family(glm)                             \
+  family(ernie)                           \
+  family(olmo)                            \
+  family(smollm3)                         \
+  family(exaone4)                         \
   family(qwen3)                           \
   family(olmo2)                           \
   family(qwen2)                           \

@@ -15,8 +15,11 @@ bool recognises(const Group& group) {
 
 void translate(const Group& group, Translation& to) {
   take_llama(to);
-  set_rotary(to, {.style = "half"});
-  set_window(to, [](const Group&, std::size_t layer) { return (layer + 1) % 4 != 0; });
+  // OLMo 3 stretches the positions of the layers that see everything alone.
+  const bool sliding =
+      group.configured("sliding_window") && is_sliding(group, all_but_every_fourth).value_or(false);
+  set_rotary(to, {.style = "half", .scaled = !sliding});
+  set_window(to, all_but_every_fourth);
   if (!group.beside("input_layernorm.weight")) to.normalises_after();
 }
 

@@ -1,8 +1,8 @@
 // Phi-1, 1.5 and 2: q_proj, k_proj, v_proj, dense, all with biases; older files mixer.Wqkv and
 // mixer.out_proj. A part of each head is rotated.
 
+#include <mha/load/families/llama_like.hpp>
 #include <mha/load/families/namings.hpp>
-#include <mha/load/families/positions.hpp>
 
 namespace mha::naming {
 
@@ -18,8 +18,8 @@ void finish(const Group& group, Translation& to) {
 }
 
 void translate(const Group& group, Translation& to) {
-  to.refuse({"q_layernorm.weight"}, "layer normalisation of queries and keys");
   to.take_projections("q_proj", "k_proj", "v_proj", "dense");
+  take_qk_norm(to);
   finish(group, to);
 }
 
@@ -36,7 +36,8 @@ void translate_mixer(const Group& group, Translation& to) {
 const Family phi{"phi",
                  "Phi",
                  "q_proj.weight k_proj.weight v_proj.weight dense.weight",
-                 "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight",
+                 "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight "
+                 "k_layernorm.weight q_layernorm.bias k_layernorm.bias",
                  nullptr,
                  translate};
 const Family phi_mixer{

@@ -1,6 +1,8 @@
 #include <mha/load/families/positions.hpp>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace mha::naming {
@@ -33,22 +35,81 @@ private:
   std::string_view layer_type_;
 };
 
+/// The kinds of rope_scaling, as config.json calls them; "none" where it is no scaling.
+struct ScalingName {
+  std::string_view config, setting;
+};
+constexpr ScalingName scaling_names[]{
+    {"default", "none"}, {"linear", "linear"},     {"llama3", "llama3"}, {"dynamic", "dynamic"},
+    {"yarn", "yarn"},    {"longrope", "longrope"}, {"su", "longrope"}, // Phi-3's first files
+    {"mrope", "none"}, // Qwen2-VL: the sections alone
+};
+
+/// "1.0,1.08" as numbers, under a canonical name.
+void put_factors(Translation& to, const RopeConfig& config, std::string_view key,
+                 const char* canonical) {
+  const std::optional<std::string> list = config.text(key);
+  if (!list) return;
+  std::vector<double> factors;
+  for (std::size_t i = 0; std::optional<std::string> text = element(*list, i); ++i) {
+    double factor = 0;
+    const char* last = text->data() + text->size();
+    if (const auto [end, error] = std::from_chars(text->data(), last, factor);
+        error != std::errc{} || end != last)
+      fail("config.json: {} holds '{}': a list of numbers expected", key, *text);
+    factors.push_back(factor);
+  }
+  to.parts[canonical] = {Tensor::of<double>({factors.size()}, factors),
+                         fmt::format("config.json: {}", key)};
+}
+
+/// The length trained on, and how much longer sequences become, where config.json says them.
+void set_lengths(Translation& to, const RopeConfig& config, std::string_view kind) {
+  const std::optional<double> longest = to.number({"max_position_embeddings"});
+  std::optional<double> original = config.number("original_max_position_embeddings");
+  if (!original) original = to.number({"original_max_position_embeddings"});
+  std::optional<double> factor = config.number("factor");
+  // Phi-3's factor is the ratio of the two lengths; yarn's, where none is given.
+  if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor)))
+    factor = *longest / *original;
+  if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
+  if (factor) to.set("rope_factor", fmt::format("{}", *factor), "config.json");
+  if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
+}
+
 void set_scaling(Translation& to, const RopeConfig& config) {
+  for (const char* setting : {"mrope_section", "mrope_interleaved"})
+    if (const std::optional<std::string> value = config.text(setting))
+      to.set(setting, *value, "config.json");
   std::optional<std::string> type = config.text("rope_type");
   if (!type) type = config.text("type");
-  if (!type || *type == "default" || to.option("rope_scaling")) return;
-  if (*type != "linear" && *type != "llama3")
-    fail("{}: rope_scaling '{}' is not supported: linear and llama3 are; --rope-scaling none "
-         "computes "
-         "without it",
+  if (!type || to.option("rope_scaling")) return;
+  const auto* const kind = std::ranges::find(scaling_names, *type, &ScalingName::config);
+  if (kind == std::end(scaling_names))
+    fail("{}: rope_scaling '{}' is not supported: linear, llama3, dynamic, yarn and longrope are; "
+         "--rope-scaling none computes without it",
          to.group().contents->name, *type);
-  to.set("rope_scaling", *type, "config.json");
-  for (const auto& [setting, key] : {std::pair("rope_factor", "factor"),
-                                     {"rope_low_freq_factor", "low_freq_factor"},
+  if (kind->setting == "none") return;
+  to.set("rope_scaling", kind->setting, "config.json");
+  if (kind->setting == "linear") {
+    if (const std::optional<std::string> factor = config.text("factor"))
+      to.set("rope_factor", *factor, "config.json");
+  } else {
+    set_lengths(to, config, kind->setting);
+  }
+  for (const auto& [setting, key] : {std::pair("rope_low_freq_factor", "low_freq_factor"),
                                      {"rope_high_freq_factor", "high_freq_factor"},
-                                     {"rope_original_length", "original_max_position_embeddings"}})
+                                     {"rope_beta_fast", "beta_fast"},
+                                     {"rope_beta_slow", "beta_slow"},
+                                     {"rope_truncate", "truncate"},
+                                     {"rope_mscale", "mscale"},
+                                     {"rope_mscale_all_dim", "mscale_all_dim"},
+                                     {"rope_attention_factor", "attention_factor"}})
     if (const std::optional<std::string> value = config.text(key))
       to.set(setting, *value, "config.json");
+  if (kind->setting != "longrope") return;
+  put_factors(to, config, "short_factor", "rope_short_factor");
+  put_factors(to, config, "long_factor", "rope_long_factor");
 }
 
 } // namespace
@@ -99,7 +160,8 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 }
 
 void set_window(Translation& to, Slides slides, std::size_t otherwise) {
-  if (!to.is_true({"use_sliding_window"}, true)) return; // Qwen: a window in the config, not in use
+  // Qwen: a window in the config, not in use unless it says so.
+  if (!to.is_true({"use_sliding_window"}, slides != upper_layers)) return;
   const std::optional<double> given = to.number({"sliding_window"});
   const double window = given.value_or(static_cast<double>(otherwise));
   if (window < 1) return;
@@ -111,6 +173,14 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise) {
                     window, window - 1));
   if (!sliding.value_or(false)) return;
   to.set("window_left", fmt::format("{}", window - 1), given ? "config.json" : "");
+}
+
+void set_no_rotary(Translation& to) {
+  to.set("rope", "none", "config.json: this layer");
+}
+
+std::optional<double> rope_number(const Translation& to, std::string_view key) {
+  return RopeConfig(to, {}).number(key);
 }
 
 void set_rotary_of_gptj(Translation& to) {
@@ -125,6 +195,12 @@ bool every_layer(const Group&, std::size_t) {
 }
 bool even_layers(const Group&, std::size_t layer) {
   return layer % 2 == 0;
+}
+
+bool all_but_every_fourth(const Group& group, std::size_t layer) {
+  const double every =
+      group.configured_number({"sliding_window_pattern", "_sliding_window_pattern"}).value_or(4);
+  return std::fmod(static_cast<double>(layer + 1), every) != 0;
 }
 
 bool upper_layers(const Group& group, std::size_t layer) {

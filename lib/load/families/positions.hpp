@@ -17,9 +17,12 @@ struct Rotary {
 };
 
 /// Sets rope and what belongs to it. Needs W_q or W_qkv taken and the heads set, for the
-/// dimensions. Throws Error for a rope_scaling other than linear and llama3, unless the user chose
-/// one.
+/// dimensions. Throws Error for a rope_scaling of an unknown kind, unless the user chose one.
 void set_rotary(Translation& to, const Rotary& rotary);
+/// This layer of the model does not rotate (NoPE).
+void set_no_rotary(Translation& to);
+/// A number of rope_scaling or rope_parameters.
+std::optional<double> rope_number(const Translation& to, std::string_view key);
 
 /// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions; a note where config.json is
 /// silent.
@@ -39,9 +42,11 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise = 0);
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);
 
-/// Every layer; every second, from the first; from max_window_layers on.
+/// Every layer; every second, from the first; from max_window_layers on; all but the fourth, eighth
+/// …
 bool every_layer(const Group& group, std::size_t layer);
 bool even_layers(const Group& group, std::size_t layer);
 bool upper_layers(const Group& group, std::size_t layer);
+bool all_but_every_fourth(const Group& group, std::size_t layer);
 
 } // namespace mha::naming

@@ -1,4 +1,5 @@
-// Qwen2: LLaMA's names with biases on q, k and v, none on o.
+// Qwen2, and the text part of Qwen2-VL and Qwen2.5-VL: LLaMA's names with biases on q, k and v,
+// none on o. The latter have three rows of positions (mrope_section).
 
 #include <mha/load/families/llama_like.hpp>
 #include <mha/load/families/namings.hpp>
@@ -8,7 +9,8 @@ namespace mha::naming {
 namespace {
 
 bool recognises(const Group& group) {
-  if (group.configured("model_type")) return group.is_model({"qwen2", "qwen2_moe"});
+  if (group.configured("model_type"))
+    return group.is_model({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"});
   return group.has("q_proj.bias") && !group.has("o_proj.bias") && !group.has("q_norm.weight");
 }
 

@@ -9,13 +9,15 @@ namespace mha::naming {
 namespace {
 
 bool recognises(const Group& group) {
-  return norms_heads(group) &&
-         (!group.configured("model_type") || group.is_model({"qwen3", "qwen3_moe"}));
+  return norms_heads(group) && (!group.configured("model_type") ||
+                                group.is_model({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"}));
 }
 
-void translate(const Group&, Translation& to) {
-  to.expect_models({"qwen3", "qwen3_moe"});
+void translate(const Group& group, Translation& to) {
+  to.expect_models({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"});
   take_llama(to);
+  // Qwen3-VL's three rows of positions take turns, whether its config says so or not.
+  if (group.is_model({"qwen3_vl", "qwen3_vl_moe"})) to.set("mrope_interleaved", "true");
   set_rotary(to, {.style = "half", .base = 1e6});
   set_window(to, upper_layers);
 }

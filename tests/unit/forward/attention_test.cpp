@@ -31,7 +31,8 @@ double bound_of(const RandomLayer& random, const std::map<std::string, reference
   const double logits = std::max(magnitude(stages.at("scaled")), magnitude(stages.at("masked")));
   if (!random.form.single) return 1e-12 * (layer.naive ? 1 + logits : 1) * (1 + size);
   const std::size_t depth = layer.X.shape[2] + (layer.X_k.empty() ? 0 : layer.X_k.shape[2]) +
-                            layer.d_k + layer.S_all() + layer.H * layer.d_v + 16;
+                            layer.d_k + layer.S_all() + layer.H * layer.d_v +
+                            (layer.d_pe == 0 ? 0 : layer.W_kv_a.shape[1] + layer.X.shape[2]) + 16;
   return std::numeric_limits<float>::epsilon() * static_cast<double>(depth) * (1 + logits) *
          (1 + size);
 }

@@ -25,17 +25,6 @@ TEST_CASE("BERT") {
   }
 }
 
-TEST_CASE("BERT with learned relative positions is refused") {
-  const CanonicalLayer layer;
-  Checkpoint file(R"({"num_attention_heads": 3})");
-  file.linears("encoder.layer.0.attention.",
-               {"self.query", "self.key", "self.value", "output.dense"}, layer);
-  file.add("encoder.layer.0.attention.self.distance_embedding.weight", layer["W_o"]);
-  CHECK_THROWS_WITH(file.load(layer),
-                    file.path() + ": encoder.layer.0.attention.self.distance_embedding.weight: "
-                                  "a learned relative position is not supported");
-}
-
 TEST_CASE("DistilBERT") {
   const CanonicalLayer layer;
   Checkpoint file(R"({"model_type": "distilbert", "n_heads": 3})");

@@ -66,20 +66,6 @@ TEST_CASE("the frequency scalings of LLaMA") {
   }
 }
 
-TEST_CASE("other frequency scalings are refused by name") {
-  CanonicalLayer layer = rotary();
-  for (const std::string type : {"yarn", "dynamic", "longrope", "su"}) {
-    Checkpoint file(
-        fmt::format(R"({{"num_attention_heads": 6, "rope_scaling": {{"type": "{}"}}}})", type));
-    file.linears("layers.0.self_attn.", projections, layer);
-    CHECK_THROWS_WITH(file.load(layer),
-                      file.path() + ": rope_scaling '" + type +
-                          "' is not supported: linear and llama3 are; --rope-scaling none "
-                          "computes without it");
-    CHECK(difference(file.load(layer, with("rope_scaling", "none")).layer, layer) == "");
-  }
-}
-
 TEST_CASE("Mistral's window counts the query's own key") {
   const CanonicalLayer layer = rotary().set("window_left", "1");
   Checkpoint file(R"({"model_type": "mistral", "num_attention_heads": 6, "sliding_window": 2})");
@@ -215,18 +201,6 @@ TEST_CASE("Phi and Phi-3") {
   fused.fused("model.layers.0.self_attn.qkv_proj", phi3, one_after_the_other("qkv", grouped));
   fused.linear("model.layers.0.self_attn.o_proj", phi3, "o");
   CHECK(difference(fused.load(phi3).layer, phi3) == "");
-}
-
-TEST_CASE("DeepSeek's latent attention is refused") {
-  const CanonicalLayer layer;
-  Checkpoint file;
-  file.add("model.layers.0.self_attn.kv_a_proj_with_mqa.weight", layer["W_k"]);
-  CHECK_THROWS_WITH(
-      file.load(layer),
-      file.path() +
-          ": model.layers.0.self_attn.kv_a_proj_with_mqa.weight: multi-head latent attention "
-          "(DeepSeek) is not supported; with the model's own q, k and v of this layer, start "
-          "from these: q=FILE k=FILE v=FILE");
 }
 
 TEST_CASE("config.json against the tensors, and models that are not known") {

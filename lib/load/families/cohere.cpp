@@ -1,0 +1,39 @@
+// Cohere's Command R and R+ (Cohere) and R7B, A (Cohere 2): LLaMA's names; pairs (2i, 2i + 1)
+// rotate, layer normalisations without biases, of each head of queries and keys in Command R+.
+// Cohere 2's layers with a window rotate, the others do not.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return group.is_model({"cohere", "cohere2"});
+}
+
+void translate(const Group& group, Translation& to) {
+  take_llama(to);
+  if (group.has("q_norm.weight")) take_qk_norm(to, true);
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
+  if (!group.is_model({"cohere2"})) {
+    set_rotary(to, {.style = "interleaved"});
+    return;
+  }
+  const std::optional<bool> sliding = is_sliding(group, all_but_every_fourth);
+  if (sliding.value_or(true))
+    set_rotary(to, {.style = "interleaved"});
+  else
+    set_no_rotary(to);
+  if (!sliding)
+    to.warn("layers of this model without a window do not rotate, and no number says which layer "
+            "this is: taken as one that rotates; --rope none chooses");
+  set_window(to, all_but_every_fourth, 4096);
+}
+
+} // namespace
+
+const Family cohere{"cohere", "Cohere", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

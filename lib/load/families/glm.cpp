@@ -1,0 +1,24 @@
+// GLM-4 and GLM-4.5: LLaMA's names with biases on q, k and v; half of each head rotates, in pairs
+// (2i, 2i + 1), but in GLM-4.5 (glm4_moe) in pairs (i, i + n/2).
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return group.is_model({"glm", "glm4", "glm4_moe"});
+}
+
+void translate(const Group& group, Translation& to) {
+  take_llama(to);
+  set_rotary(to, {.style = group.is_model({"glm4_moe"}) ? "half" : "interleaved", .part = 0.5});
+}
+
+} // namespace
+
+const Family glm{"glm", "GLM-4", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming

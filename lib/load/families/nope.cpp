@@ -1,0 +1,63 @@
+// SmolLM 3 and EXAONE 4: LLaMA's names; some layers do not rotate (NoPE). SmolLM 3 lists them, in
+// EXAONE 4 they are those without a window. EXAONE 4 normalises queries and keys, and after
+// attention.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+/// Whether SmolLM 3's layer rotates: no_rope_layers has 1 for those that do (sic), else every
+/// fourth does not.
+std::optional<bool> rotates(const Group& group) {
+  const std::optional<std::size_t> layer = group.number();
+  if (!layer) return std::nullopt;
+  if (const std::optional<std::string> list = group.configured("no_rope_layers"))
+    if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
+  const double every = group.configured_number({"no_rope_layer_interval"}).value_or(4);
+  return static_cast<double>(*layer + 1) / every !=
+         static_cast<double>(static_cast<std::size_t>(static_cast<double>(*layer + 1) / every));
+}
+
+void set_alternating_rotary(Translation& to, std::optional<bool> rotates, double base) {
+  if (rotates.value_or(true))
+    set_rotary(to, {.style = "half", .base = base});
+  else
+    set_no_rotary(to);
+  if (!rotates)
+    to.warn(
+        "some layers of this model do not rotate, and no number says which layer this is: taken "
+        "as one that does; --rope none chooses");
+}
+
+bool recognises_smollm3(const Group& group) {
+  return group.is_model({"smollm3"});
+}
+void translate_smollm3(const Group& group, Translation& to) {
+  take_llama(to);
+  set_alternating_rotary(to, rotates(group), 2e6);
+  set_window(to, [](const Group& of, std::size_t) { return !rotates(of).value_or(true); });
+}
+
+bool recognises_exaone4(const Group& group) {
+  return group.is_model({"exaone4"});
+}
+void translate_exaone4(const Group& group, Translation& to) {
+  take_llama(to);
+  to.normalises_after();
+  const bool hybrid = group.configured("sliding_window").has_value();
+  set_alternating_rotary(to, hybrid ? is_sliding(group, all_but_every_fourth) : std::optional(true),
+                         1e6);
+  set_window(to, all_but_every_fourth);
+}
+
+} // namespace
+
+const Family smollm3{"smollm3",   "SmolLM 3",         llama_needs,
+                     llama_knows, recognises_smollm3, translate_smollm3};
+const Family exaone4{"exaone4",   "EXAONE 4",         llama_needs,
+                     llama_knows, recognises_exaone4, translate_exaone4};
+
+} // namespace mha::naming

@@ -1,0 +1,25 @@
+// OLMo 1: LLaMA's names; layer normalisations without weights, queries, keys and values clipped.
+
+#include <mha/load/families/llama_like.hpp>
+#include <mha/load/families/namings.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+bool recognises(const Group& group) {
+  return group.is_model({"olmo"});
+}
+
+void translate(const Group& group, Translation& to) {
+  take_llama(to);
+  set_rotary(to, {.style = "half"});
+  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {}, 1e-5);
+  to.norm.needs_weight = false;
+}
+
+} // namespace
+
+const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, recognises, translate};
+
+} // namespace mha::naming
