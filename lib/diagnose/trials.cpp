@@ -86,7 +86,8 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   cone_ = made_from(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
   const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
-  if (T > few_queries && contains(of_queries, target_.stage)) {
+  // Of texts of several lengths, some queries would be padding.
+  if (T > few_queries && layer.lengths.empty() && contains(of_queries, target_.stage)) {
     for (std::size_t i = 0; i < screened_queries; ++i)
       rows_.push_back(i * (T - 1) / (screened_queries - 1));
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);

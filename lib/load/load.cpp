@@ -141,7 +141,8 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
       if (index->of_family(entry)) continue;
       const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
-        if (!checkpoint && !is_bound(file, entry))
+        // A dump of texts says their lengths, which a layer's masks do.
+        if (!checkpoint && entry.name != "lengths" && !is_bound(file, entry))
           strangers.push_back({file.name, entry.name, entry.shape});
         continue;
       }
@@ -330,6 +331,7 @@ LoadedLayer Model::load(const std::string& id, bool outline) const {
         layer.missing_X = inputs_among(state_->others(), id, W->shape()[0]);
   if (!input) return loaded;
   layer.block = input->block;
+  layer.lengths = input->lengths;
   if (input->block->mlp.there()) layer.dims.d_ff = input->block->mlp.in.out();
   return loaded;
 }
