@@ -50,9 +50,9 @@ int BenchCommand::time_pass(const Model& model, const render::Look& look) {
   {
     const Stopwatch watch(common.write_s);
     TextFile file(output.path);
-    file.sink()(output.is_json() ? render::pass_json(speed)
-                                 : render::visible(model.title()) + "\n\n" +
-                                       render::pass_table(speed, look));
+    file.sink()(output.is_json()
+                    ? render::pass_json(speed)
+                    : render::visible(model.title()) + "\n\n" + render::pass_table(speed, look));
     file.finish();
   }
   report_timings(common);

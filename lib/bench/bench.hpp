@@ -33,9 +33,9 @@ struct PhaseSpeed {
 /// day.
 struct Speed {
   PhaseSpeed projections, attention, output;
-  PhaseSpeed around; ///< of a layer of a whole model: what is behind attention
+  PhaseSpeed around;     ///< of a layer of a whole model: what is behind attention
   StageSeconds stages{}; ///< of a run, on average, of all workers together
-  PhaseSpeed all; ///< more than the parts: the plan, and the memory of what is kept
+  PhaseSpeed all;        ///< more than the parts: the plan, and the memory of what is kept
   std::size_t runs = 0;
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;

@@ -37,8 +37,9 @@ struct StageDiff {
   std::vector<Stage> from;    ///< the stages of the reference that it was recomputed from
   std::vector<Stage> between; ///< the layer's steps after those and before it
   std::optional<Difference> recomputed;
-  /// Where it is in a whole model and out of tolerance: how far the stage is from a pass in float64,
-  /// in the reference's precision. What differs by as much has grown from rounding, layer by layer.
+  /// Where it is in a whole model and out of tolerance: how far the stage is from a pass in
+  /// float64, in the reference's precision. What differs by as much has grown from rounding, layer
+  /// by layer.
   std::optional<double> rounding;
   const ReferenceStage* reference = nullptr;
 };

@@ -44,7 +44,10 @@ std::vector<Stage> meanings_of(std::string_view name) {
 class Reader {
 public:
   Reader(const Layer& layer, std::string layer_id, const WholeModelOfLayer* model)
-      : layer_(layer), model_(model), id_(std::move(layer_id)), available_(available_stages(layer)) {}
+      : layer_(layer),
+        model_(model),
+        id_(std::move(layer_id)),
+        available_(available_stages(layer)) {}
 
   void bind(const io::Source& source);
   void read(const io::Contents& contents);

@@ -242,8 +242,7 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
 }
 
 /// A query that is padding: it attends to nothing and counts nowhere.
-template <class T>
-void RowMeasures::pass_over(const Block& block, std::size_t i, BlockSums& part) {
+template <class T> void RowMeasures::pass_over(const Block& block, std::size_t i, BlockSums& part) {
   const std::size_t t = block.token + i;
   attends_[(block.batch * dims_.H + block.head) * dims_.T + t] = 0;
   if (!cells_.empty()) add_to_cells<T>(block, t, nullptr, part);

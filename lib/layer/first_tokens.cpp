@@ -18,8 +18,7 @@ Tensor first_of(const Tensor& tensor, std::initializer_list<std::size_t> axes, s
 Tensor first_of(Stage stage, const Tensor& tensor, std::size_t count) {
   const StageInfo& info = info_of(stage);
   if (info.kind == Kind::map) return first_of(tensor, {2, 3}, count);
-  if (info.kind == Kind::row || info.kind == Kind::head_result)
-    return first_of(tensor, {2}, count);
+  if (info.kind == Kind::row || info.kind == Kind::head_result) return first_of(tensor, {2}, count);
   return first_of(tensor, {1}, count);
 }
 

@@ -157,7 +157,8 @@ constexpr std::array all_checks{
           find_small_mask_constant},
     Check{"weights.sum", "given weights whose rows do not sum to 1", find_rows_that_do_not_sum},
     Check{"numbers.finite", "NaN or infinity in weights and inputs", find_not_finite},
-    Check{"numbers.overflow", "scores beyond the range of the layer's type", find_overflow_of_scores},
+    Check{"numbers.overflow", "scores beyond the range of the layer's type",
+          find_overflow_of_scores},
     Check{"scale", "a scale that is not 1/√d_k", find_other_scale},
 };
 

@@ -44,8 +44,8 @@ void Model::State::open_text() {
     typed += fmt::format("{}--{} {}", typed.empty() ? "" : ", ", option, value);
   }
   if (!typed.empty())
-    request.inputs->remark(fmt::format(
-        "{}: for every layer of the model, those before a chosen one too", typed));
+    request.inputs->remark(
+        fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
   listing.clear();
   for (const naming::Found& layer : found)
     listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});

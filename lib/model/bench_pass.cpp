@@ -69,8 +69,7 @@ PassSpeed bench_pass(const Model& model, ModelPass& pass, std::optional<std::siz
   speed.median_s = median_of(runs.all);
   speed.best_s = *std::min_element(runs.all.begin(), runs.all.end());
   speed.ends = median_of(runs.ends);
-  speed.tokens =
-      std::accumulate(pass.lengths().begin(), pass.lengths().end(), std::size_t{0});
+  speed.tokens = std::accumulate(pass.lengths().begin(), pass.lengths().end(), std::size_t{0});
   for (std::size_t n = 0; n < pass.layers().size(); ++n) {
     const auto of = [&](const auto& seconds) {
       std::vector<double> list;

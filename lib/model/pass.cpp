@@ -55,6 +55,11 @@ void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::F
                       static_cast<std::ptrdiff_t>(b * T),
                   lengths_[b], 1);
   }
+  if (const auto trained = model_->trained_positions(); trained && T > *trained)
+    remark(
+        fmt::format("the text has {}, but config.json says positions for {}: what the model does "
+                    "behind them was never trained",
+                    counted(T, "tokens"), *trained));
   const bool wide = model_->embedding().tokens.dtype() == DType::f64;
   dtype_ = precision.value_or(wide ? DType::f64 : DType::f32);
 }

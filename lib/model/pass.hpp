@@ -46,7 +46,8 @@ public:
   };
   const std::vector<LayerTimes>& times() const { return times_; }
 
-  void remark(std::string text) override { remarks_.push_back(std::move(text)); }
+  void check(const Layer& layer) const override { model_->check_layer(layer); }
+  void remark(std::string said) override { remarks_.push_back(std::move(said)); }
   const std::vector<std::string>& remarks() const { return remarks_; }
   /// What the user should know about the text.
   const std::vector<std::string>& notes() const { return notes_; }

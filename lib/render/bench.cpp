@@ -90,8 +90,8 @@ std::string duration_text(double seconds) {
 std::string speed_table(const Speed& speed, const Look& look) {
   Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](const char* name, const PhaseSpeed& part) {
-    grid.add({name, duration_text(part.median_s), duration_text(part.best_s), rate_text(part.rate()),
-              fraction_text(part.rate(), speed.peak_rate)});
+    grid.add({name, duration_text(part.median_s), duration_text(part.best_s),
+              rate_text(part.rate()), fraction_text(part.rate(), speed.peak_rate)});
   };
   add("projections", speed.projections);
   add("attention", speed.attention);

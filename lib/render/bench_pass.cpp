@@ -25,8 +25,8 @@ std::string pass_table(const PassSpeed& speed, const Look& look) {
   std::string text = grid.text(look);
   text += fmt::format("\nthe whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}\n",
                       duration_text(speed.median_s), duration_text(speed.best_s), speed.tokens,
-                      speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(),
-                      speed.runs, speed.runs == 1 ? "" : "s");
+                      speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(), speed.runs,
+                      speed.runs == 1 ? "" : "s");
   text += look.dim("read: the layer is made of the checkpoint's mapped tensors · around: norms, "
                    "feed-forward, the stream's sums") +
           "\n";
@@ -42,19 +42,18 @@ std::string pass_json(const PassSpeed& speed) {
         .member("tokens", speed.tokens)
         .member("tokens_per_s", speed.tokens_per_second())
         .member("logits_s", speed.ends);
-    json.key("layers").list(
-        speed.layers,
-        [&](const LayerSeconds& t) {
-          json.object([&] {
-            json.member("layer", t.layer)
-                .member("read_s", t.read)
-                .member("projections_s", t.projections)
-                .member("attention_s", t.attention)
-                .member("output_s", t.output)
-                .member("around_s", t.around);
-          });
-        },
-        {"\n    ", "\n    ", "\n  "});
+    json.key("layers").list(speed.layers,
+                            [&](const LayerSeconds& t) {
+                              json.object([&] {
+                                json.member("layer", t.layer)
+                                    .member("read_s", t.read)
+                                    .member("projections_s", t.projections)
+                                    .member("attention_s", t.attention)
+                                    .member("output_s", t.output)
+                                    .member("around_s", t.around);
+                              });
+                            },
+                            {"\n    ", "\n    ", "\n  "});
   });
   return json.take() + "\n";
 }

@@ -74,7 +74,9 @@ std::string verdict_text(const StageDiff& row) {
   case DiffStatus::equal:
     return "equal";
   case DiffStatus::close:
-    return row.difference.within ? "close" : row.rounding && row.from.empty() ? "rounding" : "close*";
+    return row.difference.within              ? "close"
+           : row.rounding && row.from.empty() ? "rounding"
+                                              : "close*";
   case DiffStatus::first:
     return "first";
   case DiffStatus::inherited:
@@ -135,8 +137,9 @@ std::string agreement(const Diff& diff) {
     text += " Where some elements are outside, the step itself is sound: computed from the "
             "reference's own stages before it, it agrees.";
   if (count_of(diff, [](const StageDiff& row) { return row.rounding.has_value(); }) > 0)
-    text += " Where rounding is said, elements are outside by no more than a pass in this precision "
-            "is from one in float64.";
+    text +=
+        " Where rounding is said, elements are outside by no more than a pass in this precision "
+        "is from one in float64.";
   return text;
 }
 

@@ -34,9 +34,10 @@ std::string growth(const std::vector<LayerLine>& lines) {
   for (const LayerLine& line : lines)
     if (line.stage == Stage::resid_post && line.rms > 0) stream.push_back(&line);
   if (stream.size() < 2) return "";
-  return fmt::format(" The stream's largest difference goes from {} to {} of its rms, layer {} to {}.",
-                     ratio_text(*stream.front()), ratio_text(*stream.back()),
-                     stream.front()->layer, stream.back()->layer);
+  return fmt::format(
+      " The stream's largest difference goes from {} to {} of its rms, layer {} to {}.",
+      ratio_text(*stream.front()), ratio_text(*stream.back()), stream.front()->layer,
+      stream.back()->layer);
 }
 
 } // namespace
@@ -59,12 +60,8 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
 }
 
 std::string layers_table(const std::vector<LayerLine>& lines, const Look& look) {
-  Grid grid({{"layer"},
-             {"stages", true},
-             {""},
-             {"of them"},
-             {"max abs", true},
-             {"of its rms", true}});
+  Grid grid(
+      {{"layer"}, {"stages", true}, {""}, {"of them"}, {"max abs", true}, {"of its rms", true}});
   const LayerLine* first = nullptr;
   bool rounding = false;
   for (const LayerLine& line : lines) {
@@ -82,9 +79,10 @@ std::string layers_table(const std::vector<LayerLine>& lines, const Look& look) 
     grid.add(std::move(cells));
   }
   std::string text =
-      first ? fmt::format("{} is the first that differs, in {}; what follows from it is not judged.",
-                          layer_name(*first), mha::name_of(first->stage))
-            : "Every layer agrees." + growth(lines);
+      first
+          ? fmt::format("{} is the first that differs, in {}; what follows from it is not judged.",
+                        layer_name(*first), mha::name_of(first->stage))
+          : "Every layer agrees." + growth(lines);
   if (rounding)
     text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
             "this precision is from one in float64: it grows from layer to layer.";

@@ -51,14 +51,12 @@ void BlankPadding::observe(const Block& block) {
         std::memset(to, 0, row);
         continue;
       }
-      const std::ptrdiff_t at =
-          (with_heads ? static_cast<std::ptrdiff_t>(h) * stride(0) : 0) +
-          static_cast<std::ptrdiff_t>(i) * stride(tokens);
+      const std::ptrdiff_t at = (with_heads ? static_cast<std::ptrdiff_t>(h) * stride(0) : 0) +
+                                static_cast<std::ptrdiff_t>(i) * stride(tokens);
       copy_elements(block.values.data + at * static_cast<std::ptrdiff_t>(element),
                     info.kind == Kind::row ? 1 : stride(tokens + 1), width, element, to);
       if (keys)
-        std::memset(to + (dims_.past + own.length) * element, 0,
-                    (dims_.S - own.length) * element);
+        std::memset(to + (dims_.past + own.length) * element, 0, (dims_.S - own.length) * element);
     }
   own.values.data = copy;
   std::ptrdiff_t step = 1;

@@ -16,7 +16,7 @@ struct PhaseTimes {
   double attention = 0;   ///< scores … weights, head_out, head_result
   double output = 0;      ///< concat W_o + b_o, residual
   double around = 0; ///< of a whole model: norms, feed-forward, sums of the stream; final, logits
-  StageSeconds stages{};  ///< of all workers together; those of the softmax are weights'
+  StageSeconds stages{}; ///< of all workers together; those of the softmax are weights'
 };
 
 } // namespace mha
