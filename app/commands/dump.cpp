@@ -54,7 +54,7 @@ private:
   void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
-  void add_lengths(const Layer& layer, const std::string& path, File& file) const;
+  void add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const;
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files, Inputs* run);
   void say_overflowed(const Dump& written) const;
@@ -216,7 +216,7 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
-    if (!stacked) add_lengths(loaded.layer, planned.path, file->second);
+    if (!stacked) add_lengths(loaded.layer, planned, file->second);
     if (is_shard()) {
       fingerprint_.add(loaded.layer);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
@@ -227,9 +227,9 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
 
 /// Of a batch of texts that are not equally long, the file says how long each is: the rest is
 /// zeros. A lone .npy has no room for it.
-void DumpCommand::add_lengths(const Layer& layer, const std::string& path, File& file) const {
-  const bool one = output.format.empty() ? path.ends_with(".npy") : output.format == "npy";
-  if (layer.lengths.empty() || file.lengths || one || selection.batch) return;
+void DumpCommand::add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const {
+  const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
+  if (layer.lengths.empty() || file.lengths || one || planned.selection.batch) return;
   file.lengths = file.output.items.size();
   file.output.items.push_back({"lengths", DType::i64, {layer.dims.B}});
   file.texts.assign(layer.lengths.begin(), layer.lengths.end());
