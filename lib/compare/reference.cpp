@@ -142,7 +142,8 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
       std::find_if(reference_.stages.begin(), reference_.stages.end(),
                    [&](const ReferenceStage& other) { return other.stage == stage.stage; });
   // A hidden state and the same stage by its name: the name wins.
-  if (at != reference_.stages.end() && model_ && !bound && at->source.ends_with(']')) {
+  if (at != reference_.stages.end() && model_ && !bound &&
+      at->source.find("hidden_states") != std::string::npos) {
     *at = std::move(stage);
     return;
   }

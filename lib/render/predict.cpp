@@ -59,7 +59,8 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
   const bool lens = !predictions.empty() && predictions[0].layer;
   if (lens) columns.push_back({"layer", true});
   columns.insert(columns.end(), {{"predicted", false, true}, {chance_title, true}});
-  if (view.causal) columns.insert(columns.end(), {{"came", false, true}, {chance_title, true}, {"rank", true}});
+  if (view.causal)
+    columns.insert(columns.end(), {{"came", false, true}, {chance_title, true}, {"rank", true}});
   Grid grid(std::move(columns));
   for (const Prediction& one : predictions) {
     std::vector<std::string> cells;

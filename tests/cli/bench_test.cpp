@@ -85,8 +85,9 @@ TEST_CASE_METHOD(BenchLayer, "bench: without --repeat there are at least five ru
 TEST_CASE_METHOD(BenchLayer, "bench: a table with a row a part") {
   const Result result = bench({});
   REQUIRE(result.code == 0);
-  for (const char* word : {"T 3", "projections", "attention", "output", "all", "median", "best",
-                           "GFLOP/s", "of the peak", "3 runs · 1 thread · kept: output", "multiply-adds"})
+  for (const char* word :
+       {"T 3", "projections", "attention", "output", "all", "median", "best", "GFLOP/s",
+        "of the peak", "3 runs · 1 thread · kept: output", "multiply-adds"})
     CHECK_THAT(result.out, Contains(word));
 }
 
@@ -159,8 +160,7 @@ TEST_CASE("bench: a text times the whole pass, layer by layer") {
                                       .out);
   CHECK(object["tokens"] == 4); // padding is none
   CHECK(object["runs"] == 3);
-  CHECK(object["tokens_per_s"].get<double>() ==
-        Approx(4 / object["median_s"].get<double>()));
+  CHECK(object["tokens_per_s"].get<double>() == Approx(4 / object["median_s"].get<double>()));
   REQUIRE(object["layers"].size() == 4);
   double parts = object["logits_s"];
   for (const json& layer : object["layers"])
@@ -170,8 +170,8 @@ TEST_CASE("bench: a text times the whole pass, layer by layer") {
     }
   CHECK(parts <= 3 * object["median_s"].get<double>()); // medians of parts, on a busy machine
   // A chosen layer is timed alone, as ever; what is around it when its result is asked for.
-  const json alone = json::parse(run({"bench", "data/bard-gpt2", "--text", "a", "--layer", "1", "-s",
-                                      "resid_post", "--repeat", "2", "-f", "json"})
+  const json alone = json::parse(run({"bench", "data/bard-gpt2", "--text", "a", "--layer", "1",
+                                      "-s", "resid_post", "--repeat", "2", "-f", "json"})
                                      .out);
   CHECK(alone["parts"]["around"].get<double>() > 0);
 }

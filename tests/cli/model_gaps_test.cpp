@@ -138,15 +138,49 @@ TEST_CASE("model: options of a layer are for every layer, and that is said once"
 
 TEST_CASE("overflow: info's checks and diagnose tell it as such") {
   const Folder folder;
-  const std::string layer = folder.write(
-      "layer.json",
-      R"({"num_heads": 1, "X": [[1e20, 2e20], [3e20, 1e20]], "W_q": [[1, 0], [0, 1]],
+  const std::string layer =
+      folder.write("layer.json",
+                   R"({"num_heads": 1, "X": [[1e20, 2e20], [3e20, 1e20]], "W_q": [[1, 0], [0, 1]],
           "W_k": [[1, 0], [0, 1]], "W_v": [[1, 0], [0, 1]], "W_o": [[1, 0], [0, 1]]})");
   const Result told = run({"diagnose", layer, "--dtype", "f32", "--against",
                            "output=" + folder.write("o.json", R"({"o": [[1, 2], [3, 4]]})")});
   INFO(told.out << told.err);
   CHECK_THAT(told.err, Contains("warning: overflow: ") && Contains("scores"));
-  const Result wide = run({"diagnose", layer, "--dtype", "f64", "--against",
-                           "output=" + folder.path("o.json")});
+  const Result wide =
+      run({"diagnose", layer, "--dtype", "f64", "--against", "output=" + folder.path("o.json")});
   CHECK(wide.err.find("overflow") == std::string::npos);
+}
+
+TEST_CASE("layers: thousands of unknown tensors beside thousands of layers take seconds") {
+  // Every pair of a layer and a tensor looked at would be millions of names compared.
+  const Folder folder;
+  const auto tensors = [&](const std::string& path, const std::vector<std::string>& names) {
+    json header;
+    std::size_t at = 0;
+    for (const std::string& name : names) {
+      header[name] = {{"dtype", "F32"}, {"shape", {2, 2}}, {"data_offsets", {at, at + 16}}};
+      at += 16;
+    }
+    const std::string text = header.dump();
+    const std::uint64_t length = text.size();
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&length), sizeof length);
+    file << text << std::string(at, '\0');
+  };
+  std::vector<std::string> layers, others;
+  for (int n = 0; n < 1500; ++n)
+    for (const char* letter : {"q", "k", "v", "o"})
+      layers.push_back(fmt::format("model.layers.{}.self_attn.{}_proj.weight", n, letter));
+  for (int n = 0; n < 4000; ++n) others.push_back(fmt::format("junk{}", n));
+  std::filesystem::create_directory(folder.path("model"));
+  tensors(folder.path("model/model.safetensors"), layers);
+  folder.write("model/config.json", R"({"model_type": "llama", "num_attention_heads": 1})");
+  tensors(folder.path("others.safetensors"), others);
+  folder.write("x.json", R"({"X": [[1, 2], [3, 4]]})");
+  const std::string files = folder.path("model") + " " + folder.path("others.safetensors");
+  // Before, one took 10 s of processor time and the other 20.
+  CHECK(shell("ulimit -t 6; \"$MHA\" info " + files).code == 0);
+  CHECK(shell("ulimit -t 6; \"$MHA\" show --layer all --same-x -q -s output -f csv " + files +
+              " X=" + folder.path("x.json") + ":X")
+            .code == 0);
 }

@@ -46,7 +46,8 @@ std::map<std::string, std::string> first_row(const std::string& csv) {
 
 } // namespace
 
-TEST_CASE("padding: a dump says the lengths, holds zeros behind them, and a lone text's bits before") {
+TEST_CASE(
+    "padding: a dump says the lengths, holds zeros behind them, and a lone text's bits before") {
   const Folder folder;
   for (const std::string name : {"bard-llama", "bard-bert", "bard-gpt2"}) {
     const std::string model = "data/" + name, all = folder.path("all.npz"),
@@ -64,9 +65,10 @@ TEST_CASE("padding: a dump says the lengths, holds zeros behind them, and a lone
       INFO(name << " " << entry.name);
       const Tensor mine = tensor_in(batch, entry.name).at(1), want = entry.read();
       const std::size_t at = entry.name.rfind('.');
-      const StageInfo& info = info_of(
-          *find_stage(at == std::string::npos ? entry.name : entry.name.substr(at + 1)));
-      const std::size_t rank = mine.rank(), axis = info.letters.size() == 3 || info.kind == Kind::row;
+      const StageInfo& info =
+          info_of(*find_stage(at == std::string::npos ? entry.name : entry.name.substr(at + 1)));
+      const std::size_t rank = mine.rank(),
+                        axis = info.letters.size() == 3 || info.kind == Kind::row;
       const bool map = info.kind == Kind::map;
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < mine.count(); ++i) {
@@ -105,7 +107,8 @@ TEST_CASE("padding: every way of writing has the lengths, and files of them are 
   for (const char* part : {"1/2", "2/2"})
     out_of(both({"dump", model, "-s", "weights", "--layer", "1", "--part", part, "-o",
                  folder.path(std::string("p") + part[0] + ".npz")}));
-  out_of({"convert", folder.path("p1.npz"), folder.path("p2.npz"), "-o", folder.path("joined.npz")});
+  out_of(
+      {"convert", folder.path("p1.npz"), folder.path("p2.npz"), "-o", folder.path("joined.npz")});
   const Tensor lengths = tensor_in(io::open(folder.path("joined.npz")), "lengths");
   CHECK(value_at(lengths, 0) > value_at(lengths, 1));
   CHECK(value_at(lengths, 1) > 0);
@@ -123,8 +126,9 @@ TEST_CASE("padding: measures of a text in a batch are those of the text alone") 
     };
     std::map<std::string, std::string> alone = with({"stats", model, "--text", short_text, "-q"}),
                                        batch = with(both({"stats", model, "--batch", "1"}));
-    for (const char* name : {"kind", "entropy", "first", "self", "previous", "distance", "induction",
-                             "one_key_rows", "result_norm", "masked_rows", "largest_logit"}) {
+    for (const char* name :
+         {"kind", "entropy", "first", "self", "previous", "distance", "induction", "one_key_rows",
+          "result_norm", "masked_rows", "largest_logit"}) {
       INFO(model << " " << name);
       if (alone[name].empty() || std::string(name) == "kind")
         CHECK(batch[name] == alone[name]);
@@ -142,8 +146,10 @@ TEST_CASE("padding: minimum, maximum and mean leave it out") {
     // What follows the formula: min, max, mean, and the masked keys.
     return line.substr(std::min(line.size(), std::size_t{45}));
   };
-  const std::string alone = out_of({"show", "data/bard-gpt2", "--text", short_text, "--layer", "1"}),
-                    batch = out_of(both({"show", "data/bard-gpt2", "--layer", "1", "--batch", "1"}));
+  const std::string alone =
+                        out_of({"show", "data/bard-gpt2", "--text", short_text, "--layer", "1"}),
+                    batch =
+                        out_of(both({"show", "data/bard-gpt2", "--layer", "1", "--batch", "1"}));
   for (const char* stage : {"q", "scores", "weights", "mlp_act", "resid_post"})
     CHECK(row(batch, stage) == row(alone, stage));
 }
@@ -152,8 +158,9 @@ TEST_CASE("padding: each text has its own labels, and none behind its end") {
   const std::string out =
       out_of(both({"show", "data/bard-llama", "--layer", "0", "-s", "row_sum", "--head", "0"}));
   CHECK(out.find("␣Romeo") != std::string::npos);
-  const json object = json::parse(out_of(both({"explain", "data/bard-llama", "--layer", "0", "--batch",
-                                               "1", "--head", "0", "--query", "1", "-f", "json"})));
+  const json object =
+      json::parse(out_of(both({"explain", "data/bard-llama", "--layer", "0", "--batch", "1",
+                               "--head", "0", "--query", "1", "-f", "json"})));
   CHECK(object.dump().find("Romeo") != std::string::npos);
   CHECK(object.dump().find("be") == std::string::npos);
   const Result beyond = run(both({"explain", "data/bard-llama", "--layer", "0", "--batch", "1",
@@ -167,9 +174,8 @@ TEST_CASE("padding: a page shows one text, as long as it is") {
     arguments.insert(arguments.end(), {"--layer", "0", "--head", "0", "-o", "-"});
     return out_of(arguments);
   };
-  const std::string one =
-      page(both({"report", "data/bard-llama", "--batch", "1"}));
-  CHECK(one.find("\"T\":" ) != std::string::npos);
+  const std::string one = page(both({"report", "data/bard-llama", "--batch", "1"}));
+  CHECK(one.find("\"T\":") != std::string::npos);
   CHECK(one.find("Romeo") != std::string::npos);
   CHECK(one.find("␣not") == std::string::npos);
 }

@@ -52,7 +52,8 @@ TEST_CASE("pipes: raw bytes are as many as their shape says") {
 
 TEST_CASE("pipes: tensors that go on without end are refused by their size") {
   if (sanitized) return; // they have no limit of memory
-  refuses("\"$MHA\" info <(printf '{\"X\": ['; yes '1,')", "as much as is read of a pipe for tensors");
+  refuses("\"$MHA\" info <(printf '{\"X\": ['; yes '1,')",
+          "as much as is read of a pipe for tensors");
 }
 
 TEST_CASE("pipes: a whole one is read as ever") {

@@ -54,8 +54,8 @@ template <class T> double error(Activation activation, double Point::*expected) 
   const std::vector<T> y = activated(activation, x);
   double worst = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const double unit =
-        static_cast<double>(std::numeric_limits<T>::epsilon()) * std::max(1.0, std::abs(points[i].x));
+    const double unit = static_cast<double>(std::numeric_limits<T>::epsilon()) *
+                        std::max(1.0, std::abs(points[i].x));
     worst = std::max(worst, std::abs(static_cast<double>(y[i]) - points[i].*expected) / unit);
   }
   return worst;
@@ -106,7 +106,8 @@ TEST_CASE("activations: solu is x softmax(x) over the row") {
   const std::vector<double> y = activated(Activation::solu, std::vector<double>{-1, 0.5, 2, 3});
   const std::array expected{-0.012474213302103306, 0.027952772708551045, 0.5011025437342295,
                             2.04320690824104};
-  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(y[i] == Approx(expected[i]).epsilon(1e-14));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(y[i] == Approx(expected[i]).epsilon(1e-14));
 }
 
 TEST_CASE("activations: every name of Transformers means what its code computes") {

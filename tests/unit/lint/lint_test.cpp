@@ -185,8 +185,8 @@ TEST_CASE("lint: scores beyond float32") {
   const auto of = [](const char* x, const char* precision) {
     const test::Folder folder;
     Request request;
-    request.sources = {folder.write(
-        "l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
+    request.sources = {
+        folder.write("l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
     request.dtype = dtype_named(precision);
     const Model model(std::move(request));
     return overflow_of(model.load(model.chosen()[0]).layer);
