@@ -13,16 +13,16 @@ namespace mha {
 
 namespace {
 
-constexpr std::string_view word = "hidden_states";
+constexpr std::string_view hidden_states_word = "hidden_states";
 
 /// What stands behind `hidden_states` at the end of a name: "" or ".3"; nothing if it is not there.
 std::optional<std::string_view> behind_word(std::string_view name) {
-  const std::size_t at = name.rfind(word);
+  const std::size_t at = name.rfind(hidden_states_word);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = name.substr(0, at);
   if (!before.empty() && (!before.ends_with('.') || naming::layer_number(before)))
     return std::nullopt;
-  return name.substr(at + word.size());
+  return name.substr(at + hidden_states_word.size());
 }
 
 /// 3 of ".3", "_3", "/3", "[3]".

@@ -22,7 +22,7 @@ Tensor first_of(Stage stage, const Tensor& tensor, std::size_t count) {
   return first_of(tensor, {1}, count);
 }
 
-void cut(std::vector<std::string>& labels, std::size_t count) {
+void keep_first(std::vector<std::string>& labels, std::size_t count) {
   if (labels.size() > count) labels.resize(count);
 }
 
@@ -44,9 +44,9 @@ Layer first_tokens(const Layer& layer, std::size_t count) {
     for (Broadcast& one : *list) one.keys = std::min(one.keys, count);
   for (std::size_t& length : some.lengths) length = std::min(length, count);
   for (std::size_t& length : some.kv_lengths) length = std::min(length, count);
-  cut(some.tokens, count), cut(some.key_tokens, count);
+  keep_first(some.tokens, count), keep_first(some.key_tokens, count);
   for (auto* items : {&some.item_tokens, &some.item_key_tokens})
-    for (std::vector<std::string>& labels : *items) cut(labels, count);
+    for (std::vector<std::string>& labels : *items) keep_first(labels, count);
   return some;
 }
 
