@@ -26,10 +26,10 @@ void require_against(std::string_view command, const std::vector<std::string>& a
 }
 
 Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
-                         Common& common, bool notes) {
+                         Common& common, bool notes, const WholeModelOfLayer* model) {
   Reference reference = [&] {
     const Stopwatch watch(common.read_s);
-    return read_reference(loaded.layer, against, loaded.id);
+    return read_reference(loaded.layer, against, loaded.id, model);
   }();
   const Stopwatch watch(common.compute_s);
   settle(loaded.layer, reference, common.threads);

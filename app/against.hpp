@@ -12,9 +12,10 @@ void add_against(Cli& cli, std::vector<std::string>& against);
 void require_against(std::string_view command, const std::vector<std::string>& against);
 
 /// The reference for one layer, in which each name has one meaning: its notes go to standard error
-/// unless `notes` is false; with --strict the first one is an error.
+/// unless `notes` is false; with --strict the first one is an error. `model`: the whole model that
+/// the layer is of.
 Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
-                         Common& common, bool notes);
+                         Common& common, bool notes, const WholeModelOfLayer* model = nullptr);
 
 /// " --against REF …", for a command line that a reader can copy.
 std::string retyped_against(const std::vector<std::string>& against);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fuzzes what reads files and what assembles layers: sh tests/fuzz.sh SECONDS [TARGET...]
-# TARGETs are npy npz safetensors json lists layer model tokenizer; all of them without names, as many at a
+# TARGETs are npy npz safetensors json lists layer model tokenizer checkpoint; all of them without names, as many at a
 # time as there are cores. Inputs that reach new code are kept in build/PRESET/corpus for the next
 # run; what fails lies in build/PRESET/finds, and is run again by giving the file to the program
 # build/PRESET/tests/fuzz/fuzz-TARGET. PRESET is fuzz, or asan, whose tests it shares a build with.
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:?"sh tests/fuzz.sh SECONDS [TARGET...]"}
 shift
-[ $# -gt 0 ] || set -- npy npz safetensors json lists layer model tokenizer
+[ $# -gt 0 ] || set -- npy npz safetensors json lists layer model tokenizer checkpoint
 preset=${PRESET:-fuzz}
 build=build/$preset
 seeds=$build/seeds
@@ -18,7 +18,7 @@ seeds=$build/seeds
 run() {
   name=$1
   dictionary=tests/fuzz/$name.dict
-  [ "$name" != model ] || dictionary=tests/fuzz/json.dict
+  [ "$name" != model ] && [ "$name" != checkpoint ] || dictionary=tests/fuzz/json.dict
   [ ! -f "$dictionary" ] || set -- "$@" -dict="$dictionary"
   shift
   mkdir -p "$build/corpus/$name"
@@ -56,6 +56,7 @@ for layer in data/quickstart.json data/columns.json data/qkv.json; do
 done
 cp "$seeds"/json/* "$seeds"/npz/* "$seeds"/safetensors/* "$seeds/model/"
 cp tests/broken/tokenizers/*.json tests/fuzz/tokenizers/*.json "$seeds/tokenizer/"
+python3 tests/fuzz/checkpoints.py "$seeds/checkpoint"
 printf '\011\001%s' '0-3,7,::2' >"$seeds/lists/indices"
 printf '\003\002%s' 'q=q.bin:bf16[2,512,12,64]@BTHD' >"$seeds/lists/source"
 printf '%s' 'a layer of some tensors, drawn from bytes: any bytes will do for a beginning' >"$seeds/layer/any"

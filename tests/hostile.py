@@ -31,6 +31,9 @@ EVIL = ["../../victim/l", "/tmp/x", "..", ".", "a/../../b", "\x1b[2J", "\u202eev
         "a\\..\\b", "x" * 300, "\ufffe", "\u0085", "a\nb", "~", "-o", "$(id)", "con.", "é", " ", ""]
 LABELS = ["the", "\x1b[31m", "\u009b2J", "\u202e", "\u2066x", "\ufffe", "\uffff", "\x00", "\x7f", "\u2028",
           "a,\"b", "\t", "\r", "\U0001fffe", "=1+1", "שלום", "x" * 2000, "", "\u061c", "<b>&"]
+MODEL_RUNS = ["in/model --ids 1,2,0", "in/model --ids 1,2 --ids 3", "in/model --ids in/ids.npy", "in/model --text a,b",
+              "in/model --text-file in/labels.txt", "in/model --ids 1,2,3 --layer 0", "in/model --ids 9,1",
+              "in/model --ids 1,2,0,1,2,0,1,2,0", "in/model --text-file /dev/zero", "in/model --ids in/layer.json"]
 EDGES = ["1e39", "-1e39", "3.4e38", "3.5e38", "1e-46", "1e-320", "0", "-0", "nan", "inf", "-inf", "1e400", "1", "7",
          "-1", "2147483648", "9223372036854775807", "18446744073709551616", "1e5", "", "x", "0x10", "١"]
 NUMBERS = ["--scale", "--softcap", "--num-heads", "--num-kv-heads", "--window-left", "--window-right", "--rope-base",
@@ -41,7 +44,7 @@ COMMANDS = {  # and the options that only they have
     "-f ndjson", "-f npy -s output", "--matrix -f csv -s scores"], "dump": ["-s weights", "-s q,k", "--dump-dtype f16",
     "--part 1/2", "--resume"], "map": ["-s scores", "-f svg", "-f png", "--color-scale log"], "report": [],
     "explain": ["--query 0", "--query 1 --head 0", "-f json"], "stats": ["-f csv", "-f json", "--all"],
-    "diff": [], "diagnose": [], "convert": ["--dump-dtype bf16"], "bench": [],
+    "diff": [], "diagnose": [], "predict": ["--all", "--each-layer", "--query 0", "--top 3"], "tokens": ["-f json", "-f csv"], "convert": ["--dump-dtype bf16"], "bench": [],
 }
 
 
@@ -143,6 +146,7 @@ class Place:
              ((2, 2), floats(rng, 4, False)) for _ in range(4)}))
         npz(self.path("in/odd.npz"), {rng.choice(EVIL) or "x": ((2, 2), floats(rng, 4, False)), "X": ((2, 2), b"\0" * 16)},
             {})
+        self.whole_model()
         self.write("victim/l.npz", b"precious")
         self.write("victim/l.weights.npy", b"precious")
         self.traps()
@@ -156,6 +160,38 @@ class Place:
     def write(self, name, data):
         with open(self.path(name), "wb") as file:
             file.write(data)
+
+    def whole_model(self):
+        """A tiny GPT-2 with its tokenizer, of which now and then something is wrong."""
+        rng = self.rng
+        os.mkdir(self.path("in/model"))
+        d, tokens = 4, 5
+        shapes = {"wte.weight": (tokens, d), "wpe.weight": (8, d), "ln_f.weight": (d,), "ln_f.bias": (d,)}
+        for name, shape in (("ln_1", (d,)), ("ln_2", (d,)), ("attn.c_attn", (d, 3 * d)), ("attn.c_proj", (d, d)),
+                            ("mlp.c_fc", (d, 6)), ("mlp.c_proj", (6, d))):
+            shapes["h.0.%s.weight" % name], shapes["h.0.%s.bias" % name] = shape, shape[-1:]
+        if rng.random() < .3:
+            shapes[rng.choice(list(shapes))] = rng.choice([(1,), (0, 4), (4, 0), (3, 5), (65536, 0), (1 << 40, 0), ()])
+        if rng.random() < .2:
+            shapes.pop(rng.choice(list(shapes)))
+        wild = rng.random() < .2
+        model = {}
+        for name, shape in shapes.items():
+            count = 1
+            for length in shape:
+                count *= length
+            model["transformer." + name] = (shape, floats(rng, count, wild))
+        self.write("in/model/model.safetensors", safetensors(model))
+        config = {"model_type": "gpt2", "n_head": 2, "n_embd": d, "n_layer": 1, "vocab_size": tokens}
+        if rng.random() < .3:
+            config[rng.choice(list(config))] = rng.choice([0, -1, 1e39, "x", None, [], {}, True, 1 << 62, "\x1b[2J"])
+        self.write("in/model/config.json", json.dumps(config).encode())
+        words = rng.choices(LABELS, k=tokens)
+        self.write("in/model/tokenizer.json", json.dumps({
+            "model": {"type": "WordLevel", "vocab": {word: i for i, word in enumerate(words)}, "unk_token": words[0]},
+            "pre_tokenizer": {"type": "WhitespaceSplit"}}, ensure_ascii=rng.random() < .5).encode("utf-8", "surrogatepass"))
+        self.write("in/ids.npy", npy((2, 3), struct.pack("<6q", *(rng.choice([0, 1, 2, 4, 4, -1, 5, 1 << 40]) if
+                                                               rng.random() < .3 else rng.randrange(5) for _ in range(6))), "<i8"))
 
     def traps(self):
         """Folders of what is no regular file."""
@@ -240,9 +276,11 @@ def sources(rng, place):
             "X=/dev/null:f32[0] --num-heads 1", "/dev/null", "X=in/raw.bin:f32[6,4] --num-heads 2",
             "X=in/raw.bin:f32[65536,65536,0] --num-heads 2", "q=in/raw.bin:f32[2,3,4] k=in/raw.bin:f32[2,3,4]",
             "X=in/layer.npz:{layer} --layer 0", "in/evil.safetensors --layer all X=in/{layer}.npy --num-heads 2",
-            "in", ".", "in/nothing", "--", "in/folder in/folder"]
+            "in", ".", "in/nothing", "--", "in/folder in/folder", "in/model", "in/model X=in/x.npy --layer 0",
+            *MODEL_RUNS]
     usual = ["in/layer.json", "in/layer.npz", "in/layer.safetensors", "in/folder", "in/link-layer.json",
-             "in/evil.safetensors --layer all X=in/x.npy --num-heads 2", "in/checkpoint --layer all X=in/x.npy"]
+             "in/evil.safetensors --layer all X=in/x.npy --num-heads 2", "in/checkpoint --layer all X=in/x.npy",
+             *MODEL_RUNS]
     words = rng.choice(usual if rng.random() < .6 else pool).split(" ")
     if rng.random() < .1:
         words += rng.choice(pool).split(" ")

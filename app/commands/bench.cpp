@@ -21,6 +21,7 @@ struct BenchCommand {
   Common common;
 
   int run();
+  int time_pass(const Model& model, const render::Look& look);
 };
 
 /// Memory that a run gives back is there for the next one, as frameworks' arenas keep it: what is
@@ -31,6 +32,31 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that it takes
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #endif
+}
+
+int BenchCommand::time_pass(const Model& model, const render::Look& look) {
+  if (world().count() > 1)
+    throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
+  auto& pass = dynamic_cast<ModelPass&>(*request.inputs);
+  pass.threads = common.threads;
+  if (!common.quiet)
+    for (const auto* list : {&pass.notes(), &pass.remarks()})
+      for (const std::string& note : *list) print_note(note, common.color);
+  PassSpeed speed;
+  {
+    const Stopwatch watch(common.compute_s);
+    speed = bench_pass(model, pass, repeat);
+  }
+  {
+    const Stopwatch watch(common.write_s);
+    TextFile file(output.path);
+    file.sink()(output.is_json()
+                    ? render::pass_json(speed)
+                    : render::visible(model.title()) + "\n\n" + render::pass_table(speed, look));
+    file.finish();
+  }
+  report_timings(common);
+  return 0;
 }
 
 int BenchCommand::run() {
@@ -44,6 +70,9 @@ int BenchCommand::run() {
   }
   const render::Look look = look_of_output(common.color);
   const bool as_json = output.is_json();
+  // A text and nothing chosen of its model: the whole pass.
+  if (model->text() && stages.empty() && request.layer.empty() && request.prefix.empty())
+    return time_pass(*model, look);
   if (stages.empty()) stages = {"output"};
 
   std::vector<render::SpeedRow> rows;
@@ -81,7 +110,9 @@ Run declare_bench(Cli& cli) {
       "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "
       "windows and kv_lengths leave a query; softmax, norms and rotations count nothing. Each run "
       "must give the bits of the first, or the exit code is 2. Several layers are a row each; "
-      "with --format json, one object keyed by layers.N.");
+      "with --format json, one object keyed by layers.N. With a text and no --layer, the whole "
+      "pass is timed, from token numbers to the logits behind the last one: tokens a second, and "
+      "the parts of every layer.");
   add_stages(cli, bench->stages);
   cli.group("Measuring");
   cli.value("--repeat", "N", bench->repeat,
@@ -95,6 +126,8 @@ Run declare_bench(Cli& cli) {
   cli.example("bench data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--repeat 20 --format json",
               "every layer of a checkpoint, for another program");
+  cli.example("bench data/bard-gpt2 --text 'To be, or not to be' --repeat 5",
+              "a whole model's pass: tokens a second, and where the time goes");
   return [bench] { return bench->run(); };
 }
 

@@ -5,6 +5,7 @@
 #include "describe.hpp"
 #include "output.hpp"
 #include "retype.hpp"
+#include <mha/lint/lint_overflow.hpp>
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
@@ -90,6 +91,7 @@ int DiagnoseCommand::run() {
     const LoadedLayer loaded = load_layer(*model, id, common);
     const Reference reference = load_reference(loaded, against, common, !as_json);
     const Stopwatch watch(common.compute_s);
+    tell_overflow(overflow_of(loaded.layer, common.threads), common);
     found.push_back(
         {id, diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads)});
     Diagnosis& diagnosis = found.back().diagnosis;

@@ -6,7 +6,10 @@
 #include "output.hpp"
 #include "retype.hpp"
 #include <mha/layer/graph.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/render/diff.hpp>
+#include <mha/render/diff_layers.hpp>
 
 #include <fmt/format.h>
 
@@ -29,6 +32,32 @@ struct DiffCommand {
 
 private:
   std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
+  std::optional<WholeModelOfLayer> whole_model() const;
+};
+
+/// The text's pass once more in float64, made when a stage of it is asked for: how far ours is from
+/// it is what rounding does.
+class ExactPass {
+public:
+  explicit ExactPass(const Request& request) : request_(request) {}
+
+  std::optional<Tensor> stage(const std::string& id, Stage stage, std::size_t threads) {
+    if (!model_) {
+      const auto pass = std::make_shared<ModelPass>();
+      pass->text = dynamic_cast<const ModelPass&>(*request_.inputs).text, pass->threads = threads;
+      request_.inputs = pass;
+      request_.dtype = DType::f64;
+      model_.emplace(request_);
+    }
+    if (!layer_ || layer_->id != id) layer_ = model_->load(id);
+    if (!contains(available_stages(layer_->layer), stage)) return std::nullopt;
+    return trace(layer_->layer, {stage}, {}, threads).value(stage);
+  }
+
+private:
+  Request request_;
+  std::optional<Model> model_;
+  std::optional<LoadedLayer> layer_;
 };
 
 double tolerance_of(std::string_view option, const std::string& text) {
@@ -103,6 +132,13 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
   return out + "Find why:   mha-inspect diagnose " + sources + retyped_against(against) + "\n";
 }
 
+/// What the layers are of, where a text makes their inputs.
+std::optional<WholeModelOfLayer> DiffCommand::whole_model() const {
+  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (!pass || !pass->given()) return std::nullopt;
+  return WholeModelOfLayer{pass->layers().size(), pass->model().last_norm().there()};
+}
+
 int DiffCommand::run() {
   require_against("diff", against);
   std::optional<Model> model;
@@ -115,6 +151,11 @@ int DiffCommand::run() {
   const render::Look look =
       output.to_standard_output() ? look_of_output(common.color) : render::Look{};
   bool equal = true, compared = false;
+  const std::optional<WholeModelOfLayer> whole = whole_model();
+  const bool line_a_layer = whole && model->chosen().size() > 1;
+  ExactPass exact(request);
+  std::vector<render::LayerLine> lines;
+  std::string differs; // the table of the first layer that does
   std::vector<render::LayerDiff> objects;
   TextFile file(output.path);
   const render::Sink sink = file.sink();
@@ -122,12 +163,21 @@ int DiffCommand::run() {
   for (const std::string& id : model->chosen()) {
     const LoadedLayer loaded = load_layer(*model, id, common);
     some_stages(loaded.layer);
-    const Reference reference = load_reference(loaded, against, common, !as_json);
+    const Reference reference =
+        load_reference(loaded, against, common, !as_json, whole ? &*whole : nullptr);
     const Stopwatch watch(common.compute_s);
-    const Diff found = diff(loaded.layer, reference, tolerances, common.threads);
+    PassContext pass{!equal, nullptr};
+    if (loaded.layer.dtype == DType::f32)
+      pass.exact = [&](Stage stage) { return exact.stage(id, stage, common.threads); };
+    const Diff found =
+        diff(loaded.layer, reference, tolerances, common.threads, whole ? &pass : nullptr);
     compared = compared || !found.stages.empty();
-    if (found.stages.empty() && model->text() && (compared || id != model->chosen().back()))
+    if (found.stages.empty() && whole && (compared || id != model->chosen().back()))
       continue; // of a whole model, a reference may have some layers alone
+    if (found.stages.empty() && whole)
+      fail("--against {}: no stage of this model is in it: layers.N.STAGE, hidden_states, embed, "
+           "final or logits expected",
+           fmt::join(against, " "));
     if (found.stages.empty())
       fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
            "the sources",
@@ -135,16 +185,23 @@ int DiffCommand::run() {
            found.not_compared.size() == 1 ? "is" : "are",
            found.not_compared.size() == 1 ? "it" : "them");
     equal = equal && found.equal();
+    if (line_a_layer) lines.push_back(render::line_of(id, found));
     if (as_json)
       objects.push_back({id, render::diff_json(found, reference)});
-    else
+    else if (line_a_layer && found.first && differs.empty())
+      differs = "\n" + headline(*model, loaded, look) + "\n" +
+                render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look);
+    else if (!line_a_layer)
       sink((first ? "" : "\n") + headline(*model, loaded, look) + "\n" +
            render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look));
     first = false;
   }
   {
     const Stopwatch watch(common.write_s);
-    if (as_json) sink(render::diff_json(objects));
+    if (as_json)
+      sink(render::diff_json(objects));
+    else if (line_a_layer)
+      sink(render::layers_table(lines, look) + differs);
     file.finish();
   }
   report_timings(common);

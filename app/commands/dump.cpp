@@ -44,6 +44,8 @@ private:
     std::vector<Share> shares;
     io::Output output;
     std::vector<io::ElementRanges> runs; ///< of each item: what this part has of it
+    std::optional<std::size_t> lengths;  ///< the item that says how long each text is
+    std::vector<std::int64_t> texts;     ///< what it says
     std::unique_ptr<io::Writer> writer;
   };
   using Files = std::vector<std::pair<std::string, File>>;
@@ -52,6 +54,7 @@ private:
   void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
+  void add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const;
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files, Inputs* run);
   void say_overflowed(const Dump& written) const;
@@ -213,12 +216,26 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
+    if (!stacked) add_lengths(loaded.layer, planned, file->second);
     if (is_shard()) {
       fingerprint_.add(loaded.layer);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
         fingerprint_.add(*list ? (*list)->text() : "");
     }
   }
+}
+
+/// Of a batch of texts that are not equally long, the file says how long each is: the rest is
+/// zeros. A lone .npy has no room for it.
+void DumpCommand::add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const {
+  const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
+  if (layer.lengths.empty() || file.lengths || one || planned.selection.batch) return;
+  file.lengths = file.output.items.size();
+  file.output.items.push_back({"lengths", DType::i64, {layer.dims.B}});
+  file.texts.assign(layer.lengths.begin(), layer.lengths.end());
+  if (!part) return;
+  const bool mine = part->index == 0;
+  file.runs.push_back(mine ? io::ElementRanges{{0, layer.dims.B}} : io::ElementRanges{});
 }
 
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
@@ -249,6 +266,9 @@ void DumpCommand::create(Files& files) const {
                                      {fingerprint_.text(), part->index, part->count});
     else
       file.writer = create_together(world(), path, output.format, file.output);
+    if (file.lengths && (part ? part->index == 0 : world().is_first()))
+      file.writer->write(*file.lengths, 0, reinterpret_cast<const std::byte*>(file.texts.data()),
+                         file.texts.size());
   }
 }
 

@@ -59,7 +59,8 @@ int Predict::run() {
   text.threads = common.threads;
   if (common.strict && !text.notes().empty()) fail("{} (an error by --strict)", text.notes()[0]);
   if (!common.quiet)
-    for (const std::string& note : text.notes()) print_note(note, common.color);
+    for (const auto* list : {&text.notes(), &text.remarks()})
+      for (const std::string& note : *list) print_note(note, common.color);
   PredictRequest asked;
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <type_traits>
@@ -97,7 +98,8 @@ template <class T> std::string unit_in_use() {
 
 /// The seconds of every run.
 struct Seconds {
-  std::vector<double> projections, attention, output, all;
+  std::vector<double> projections, attention, output, around, all;
+  StageSeconds stages{};
 };
 
 PhaseSpeed speed_of(std::vector<double> seconds, double operations) {
@@ -143,6 +145,9 @@ template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   seconds.projections.push_back(ranks_.largest(parts.projections));
   seconds.attention.push_back(ranks_.largest(parts.attention));
   seconds.output.push_back(ranks_.largest(parts.output));
+  seconds.around.push_back(ranks_.largest(parts.around));
+  for (std::size_t i = 0; i < stage_count; ++i)
+    if (parts.stages[i] > 0) seconds.stages[i] += parts.stages[i];
   return std::move(*kept);
 }
 
@@ -193,11 +198,32 @@ template <class T> Speed Bench<T>::measure() {
   speed.projections = speed_of(seconds.projections, operations.projections);
   speed.attention = speed_of(seconds.attention, operations.attention);
   speed.output = speed_of(seconds.output, operations.output);
-  speed.all =
-      speed_of(seconds.all, operations.projections + operations.attention + operations.output);
+  speed.around = speed_of(seconds.around, operations.around);
+  speed.all = speed_of(seconds.all, operations.projections + operations.attention +
+                                        operations.output + operations.around);
+  for (std::size_t i = 0; i < stage_count; ++i)
+    speed.stages[i] = seconds.stages[i] / static_cast<double>(speed.runs);
   speed.peak_rate = ranks_.sum(peak.rate());
   speed.unit = unit_in_use<T>();
   return speed;
+}
+
+/// What the feed-forward and the head multiply, of `rows` tokens.
+double around_attention(const Layer& layer, double rows,
+                        const std::function<bool(Stage)>& computes) {
+  double sum = 0;
+  const auto add = [&](Stage stage, const LinearMap& linear) {
+    if (computes(stage)) sum += product_operations(rows, linear.W.count());
+  };
+  if (layer.block) {
+    const FeedForward& mlp = layer.block->mlp;
+    add(Stage::mlp_pre, mlp.in), add(Stage::mlp_up, mlp.up), add(Stage::mlp_out, mlp.out);
+  }
+  if (layer.ends) {
+    add(Stage::logits, layer.ends->head.dense);
+    add(Stage::logits, layer.ends->head.decoder);
+  }
+  return sum;
 }
 
 } // namespace
@@ -237,6 +263,7 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   if (computes(Stage::head_result) && !layer.W_o.empty())
     sum.attention += product_operations(block_rows, dims.d_v, dims.d_out);
 
+  sum.around = around_attention(layer, queries, computes);
   if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
   return sum;
 }

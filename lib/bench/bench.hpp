@@ -3,6 +3,7 @@
 
 #include <mha/ranks/ranks.hpp>
 #include <mha/schedule/plan.hpp>
+#include <mha/schedule/times.hpp>
 
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@ namespace mha {
 /// not a tile computes them along, except in the product for scores that somebody wants to see.
 struct Operations {
   double projections = 0, attention = 0, output = 0;
+  double around = 0; ///< of a whole model: feed-forward and head
 };
 Operations operations_of(const Layer& layer, const Plan& plan);
 
@@ -31,7 +33,9 @@ struct PhaseSpeed {
 /// day.
 struct Speed {
   PhaseSpeed projections, attention, output;
-  PhaseSpeed all; ///< more than the parts: the plan, and the memory of what is kept
+  PhaseSpeed around;     ///< of a layer of a whole model: what is behind attention
+  StageSeconds stages{}; ///< of a run, on average, of all workers together
+  PhaseSpeed all;        ///< more than the parts: the plan, and the memory of what is kept
   std::size_t runs = 0;
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;

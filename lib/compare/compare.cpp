@@ -82,12 +82,13 @@ struct Comparison::Partial {
   std::size_t count = 0, mismatched = 0;
   Worst all, wrong; ///< of every element, of those that disagree
   double dot = 0, aa = 0, rr = 0;
+  std::size_t finite = 0;
 
   void add(const Partial& other) {
     same_bits = same_bits && other.same_bits;
     count += other.count, mismatched += other.mismatched;
     all.add(other.all), wrong.add(other.wrong);
-    dot += other.dot, aa += other.aa, rr += other.rr;
+    dot += other.dot, aa += other.aa, rr += other.rr, finite += other.finite;
   }
 };
 
@@ -189,7 +190,7 @@ void compare_elements(const Elements<A, R>& some, Tolerance tolerance, DType bit
       to.all.add(0, 0, a, r, at);
       continue;
     }
-    if (finite) to.dot += a * r, to.aa += a * a, to.rr += r * r;
+    if (finite) to.dot += a * r, to.aa += a * a, to.rr += r * r, ++to.finite;
     const bool alike = a == r || (std::isnan(a) && std::isnan(r));
     const double error = alike ? 0 : finite ? std::abs(a - r) : infinity;
     const double relative = alike ? 0 : !finite ? infinity : r == 0.0 ? 0 : error / std::abs(r);
@@ -210,7 +211,8 @@ void Comparison::observe(const Block& block) {
   const Shape& shape = block.values.shape;
   const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
   const bool masks = shows_masks(block.stage);
-  const bool rows = info_of(block.stage).kind == Kind::row;
+  const bool rows = info_of(block.stage).kind == Kind::row,
+             of_keys = info_of(block.stage).kind == Kind::map;
   const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
@@ -225,7 +227,8 @@ void Comparison::observe(const Block& block) {
       for (std::size_t part = 0; part < head_parts; ++part) {
         auto partial = std::make_shared<Partial>();
         const std::size_t head = block.head + h, columns = width / head_parts;
-        for (std::size_t i = 0; i < n; ++i) {
+        // Other implementations leave what they will behind the end of a shorter text.
+        for (std::size_t i = 0; i < n && block.token + i < block.length; ++i) {
           const std::size_t token = block.token + i;
           Elements<A, R> some{};
           some.ours =
@@ -238,7 +241,7 @@ void Comparison::observe(const Block& block) {
           some.step = rows ? 1 : stride(tokens + 1);
           some.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
                        token * stride(tokens) + part * columns * some.step;
-          some.count = columns;
+          some.count = of_keys ? std::min(columns, block.length) : columns;
           compare_elements(
               some, target->tolerance, target->bits, masks,
               [&](std::size_t j) {
@@ -286,6 +289,7 @@ Difference Comparison::of(Stage stage) const {
   if (total.count > 0)
     for (std::size_t axis = shape.size(), rest = worst.index; axis-- > 0; rest /= shape[axis])
       result.at[axis] = rest % shape[axis];
+  if (total.finite > 0) result.rms = std::sqrt(total.rr / static_cast<double>(total.finite));
   const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
   if (total.all.abs == 0)
     result.cosine = 1; // the same numbers
@@ -322,7 +326,8 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
     std::swap(whole.shape.end()[-1], whole.shape.end()[-2]);
     std::swap(whole.strides.end()[-1], whole.strides.end()[-2]);
   }
-  Block block{stage, 0, 0, 0, whole};
+  Block block;
+  block.stage = stage, block.values = whole;
   if (!layer.dims.batched) {
     if (ours.count() > 0) comparison.observe(block);
     return comparison.of(stage);
@@ -331,6 +336,7 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
   block.values.strides.erase(block.values.strides.begin());
   for (std::size_t b = 0; b < layer.dims.B && ours.count() > 0; ++b) {
     block.batch = b;
+    if (!layer.lengths.empty()) block.length = layer.lengths[b];
     block.values.data =
         whole.data + b * static_cast<std::size_t>(whole.strides[0]) * size_of(whole.dtype);
     comparison.observe(block);

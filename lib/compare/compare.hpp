@@ -34,6 +34,7 @@ struct Difference {
   std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
   double ours = 0, theirs = 0; ///< its values
   std::size_t mismatched = 0, count = 0;
+  double rms = 0;    ///< of the reference's finite elements
   double cosine = 1; ///< of the elements that are finite on both sides
   /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
   /// as many, with the largest error.

@@ -3,6 +3,7 @@
 
 #include <mha/compare/compare.hpp>
 
+#include <functional>
 #include <string_view>
 
 namespace mha {
@@ -36,6 +37,10 @@ struct StageDiff {
   std::vector<Stage> from;    ///< the stages of the reference that it was recomputed from
   std::vector<Stage> between; ///< the layer's steps after those and before it
   std::optional<Difference> recomputed;
+  /// Where it is in a whole model and out of tolerance: how far the stage is from a pass in
+  /// float64, in the reference's precision. What differs by as much has grown from rounding, layer
+  /// by layer.
+  std::optional<double> rounding;
   const ReferenceStage* reference = nullptr;
 };
 
@@ -44,14 +49,25 @@ struct Diff {
   std::optional<Stage> first;            ///< nothing: equal or close
   std::vector<std::string> not_compared; ///< stages of the reference that the sources lack
 
-  bool equal() const { return !first; } ///< every stage is equal or close
+  bool follows = false; ///< out of tolerance, as the layers before it are
+
+  bool equal() const { return !first && !follows; } ///< every stage is equal or close
+};
+
+/// Where a layer stands in a whole model's pass.
+struct PassContext {
+  bool earlier = false; ///< a layer before it differs: what is out of tolerance follows from that
+  /// A stage of the layer as a pass in float64 has it, from the text on; nothing where there is
+  /// none.
+  std::function<std::optional<Tensor>(Stage)> exact;
 };
 
 /// Compares every stage of a settled reference with the layer's. A stage out of tolerance is also
 /// computed from the reference's own stages before it: a step that agrees then is sound.
-/// `reference` must outlive the result.
+/// `reference` must outlive the result. In a whole model's pass, a difference no larger than what
+/// rounding makes of the text up to there is close.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
-          std::size_t threads = 0);
+          std::size_t threads = 0, const PassContext* pass = nullptr);
 
 /// The layer with a stage given instead of computed; `value` as users see it: of the shape
 /// layer.shape_of(stage), any floating type.

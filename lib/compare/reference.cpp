@@ -43,8 +43,11 @@ std::vector<Stage> meanings_of(std::string_view name) {
 
 class Reader {
 public:
-  Reader(const Layer& layer, std::string layer_id)
-      : layer_(layer), id_(std::move(layer_id)), available_(available_stages(layer)) {}
+  Reader(const Layer& layer, std::string layer_id, const WholeModelOfLayer* model)
+      : layer_(layer),
+        model_(model),
+        id_(std::move(layer_id)),
+        available_(available_stages(layer)) {}
 
   void bind(const io::Source& source);
   void read(const io::Contents& contents);
@@ -64,7 +67,11 @@ private:
   ReferenceStage value_of(const Named& named, Stage stage, const Tensor& tensor);
   std::size_t layer_number() const { return naming::layer_number(id_).value_or(0); }
 
+  /// Whether a name is another layer's, or the model's where a layer is read.
+  bool is_elsewhere(const std::string& name) const;
+
   const Layer& layer_;
+  const WholeModelOfLayer* model_;
   std::string id_;
   StageSet available_, bound_;
   std::map<std::string, std::vector<std::string>> rearranged_; ///< names by how they are read
@@ -134,6 +141,12 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   const auto at =
       std::find_if(reference_.stages.begin(), reference_.stages.end(),
                    [&](const ReferenceStage& other) { return other.stage == stage.stage; });
+  // A hidden state and the same stage by its name: the name wins.
+  if (at != reference_.stages.end() && model_ && !bound &&
+      at->source.find("hidden_states") != std::string::npos) {
+    *at = std::move(stage);
+    return;
+  }
   if (at == reference_.stages.end()) {
     if (bound) bound_.set(index_of(stage.stage));
     if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
@@ -164,7 +177,19 @@ void Reader::take(const Named& named) {
   reference_.ambiguous.push_back(std::move(ambiguous));
 }
 
+bool Reader::is_elsewhere(const std::string& name) const {
+  const std::optional<std::size_t> number = naming::layer_number(name);
+  if (model_ && (!number || id_.empty())) {
+    const std::optional<Stage> stage = find_stage(name);
+    const bool ends = stage && is_of_model(*stage);
+    return number ? id_.empty() : ends != id_.empty();
+  }
+  return number && !id_.empty() && std::to_string(*number) != id_ &&
+         !name.starts_with(fmt::format("layers.{}.", id_));
+}
+
 void Reader::bind(const io::Source& source) {
+  if (model_ && is_elsewhere(source.name)) return;
   const io::Entry entry = io::bound_entry(source);
   take({source.name, io::shown(source.text), &entry, source.axes, true});
 }
@@ -174,21 +199,26 @@ void Reader::read(const io::Contents& contents) {
   for (const io::Entry& entry : contents.tensors)
     if (const auto number = naming::layer_number(entry.name))
       if (!meanings_of(entry.name).empty()) numbers.insert(*number);
-  if (id_.empty() && numbers.size() > 1)
+  if (id_.empty() && numbers.size() > 1 && !model_)
     fail("{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
          io::shown(contents.name), fmt::join(numbers, ", "));
+  if (model_)
+    for (const HiddenState& state : hidden_states_of(contents, *model_, id_)) {
+      const std::string name(name_of(state.stage));
+      if (contains(available_, state.stage))
+        take({name, fmt::format("{}: {}", io::shown(contents.name), io::shown(state.entry.name)),
+              &state.entry, "", false});
+    }
   for (const io::Entry& entry : contents.tensors) {
-    const std::optional<std::size_t> number = naming::layer_number(entry.name);
-    if (number && !id_.empty() && std::to_string(*number) != id_ &&
-        !entry.name.starts_with(fmt::format("layers.{}.", id_)))
-      continue; // another layer's
+    if (is_elsewhere(entry.name) || entry.name == "lengths") continue;
+    if (model_ && holds_hidden_states(entry.name)) continue;
     take({entry.name, fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name)),
           &entry, "", false});
   }
 }
 
 Reference Reader::finish(const std::vector<std::string>& sources) {
-  if (reference_.stages.empty() && reference_.ambiguous.empty()) {
+  if (reference_.stages.empty() && reference_.ambiguous.empty() && !model_) {
     std::string there;
     for (const std::string& name : reference_.passed_over)
       if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
@@ -212,9 +242,9 @@ const ReferenceStage* Reference::find(Stage stage) const {
 }
 
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
-                         const std::string& layer_id) {
+                         const std::string& layer_id, const WholeModelOfLayer* model) {
   if (sources.empty()) fail("no reference is given: --against FILE, or STAGE=FILE for one stage");
-  Reader reader(layer, layer_id);
+  Reader reader(layer, layer_id, model);
   std::vector<io::Source> files;
   for (const std::string& text : sources) {
     const io::Source source = io::parse_source(text);

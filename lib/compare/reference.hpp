@@ -2,6 +2,7 @@
 // Stages that another implementation computed, read in the layer's own form: what `diff` and
 // `diagnose` compare with.
 
+#include <mha/compare/hidden_states.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <string>
@@ -45,7 +46,9 @@ struct Reference {
 /// one; tokens first; heads packed; transposed: where exactly one of these fits the shape it is
 /// taken, and said. A binding wins over a file. Throws Error for shapes that fit nothing or several
 /// ways, for two tensors of one stage, and where no stage of the layer is there at all.
+/// In a whole model (`model`), `layers.N.` is taken for layer N alone, what has no layer for the
+/// model's ends, and hidden_states for both; nothing need be there for a layer.
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
-                         const std::string& layer_id);
+                         const std::string& layer_id, const WholeModelOfLayer* model = nullptr);
 
 } // namespace mha

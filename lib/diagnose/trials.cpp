@@ -86,8 +86,10 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   cone_ = made_from(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
   const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
-  // Latent attention makes keys of the rows that queries are made of: all of them.
-  if (T > few_queries && layer.W_c_kv.empty() && contains(of_queries, target_.stage)) {
+  // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
+  // several lengths, some queries would be padding.
+  if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
+      contains(of_queries, target_.stage)) {
     for (std::size_t i = 0; i < screened_queries; ++i)
       rows_.push_back(i * (T - 1) / (screened_queries - 1));
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);

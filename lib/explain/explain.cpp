@@ -1,6 +1,7 @@
 #include <mha/explain/explain.hpp>
 
 #include <mha/explain/explain_notes.hpp>
+#include <mha/layer/first_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
 #include <mha/observe/overflow.hpp>
@@ -46,8 +47,8 @@ void check(const Layer& layer, const ExplainRequest& request) {
       fail("{} {}: there are {} {}{}", option, index, count, what,
            count == 0 ? std::string() : fmt::format(" (0 to {})", count - 1));
   };
-  within("--query", request.query, dims.T, "queries");
   within("--batch", request.batch, dims.B, "batch items");
+  within("--query", request.query, layer.length_of(request.batch), "queries");
   if (request.head) within("--head", *request.head, dims.H, "heads");
 }
 
@@ -178,7 +179,9 @@ double norm_of(const std::vector<double>& vector) {
   return std::sqrt(dot(vector, vector));
 }
 
-Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads) {
+Explanation explain(const Layer& whole, const ExplainRequest& request, std::size_t threads) {
+  const Layer layer =
+      request.batch < whole.dims.B ? without_padding_of(whole, request.batch) : whole;
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "

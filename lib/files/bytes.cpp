@@ -5,7 +5,9 @@
 #include <mha/files/file.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/mapping.hpp>
+#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/limits.hpp>
 
 #include <algorithm>
 #include <array>
@@ -60,8 +62,19 @@ std::string neighbour(const std::string& path) {
   fail("{}: cannot open: {}", shown(path), reason(code));
 }
 
+[[noreturn]] void fail_as_endless(const std::string& name, std::size_t most,
+                                  const StreamLimit& limit) {
+  const bool large = most >= 1 << 20;
+  fail("{}: is longer than {} {}, as much as is read of a pipe for {}; save it to a file",
+       shown(name), large ? most >> 20 : most, large ? "MiB" : "bytes", limit.what);
+}
+
 /// Reads until the end of a stream, whose length nobody knows: the memory doubles as it fills.
-Bytes read_stream(const File& file, std::string name) {
+Bytes read_stream(const File& file, std::string name, const StreamLimit& limit) {
+  constexpr std::size_t beginning = 4096; // of which the format can be told
+  const std::size_t half = memory_limit() / 2;
+  const std::size_t most = limit.bytes > 0 ? limit.bytes : half > 0 ? half : std::size_t{8} << 30;
+  bool seen = false;
   std::size_t capacity = std::size_t{1} << 16, size = 0;
   std::shared_ptr<std::byte> data = memory(capacity);
   while (true) {
@@ -76,6 +89,10 @@ Bytes read_stream(const File& file, std::string name) {
     if (got < 0) fail("{}: cannot read: {}", shown(name), reason(errno));
     if (got == 0) return {std::move(name), data, size};
     size += static_cast<std::size_t>(got);
+    if (size > most) fail_as_endless(name, most, limit);
+    if (seen || size < beginning) continue;
+    seen = true;
+    if (limit.possible && !limit.possible({data.get(), size})) return {std::move(name), data, size};
   }
 }
 
@@ -92,10 +109,10 @@ Bytes read_small(const File& file, std::string name, std::size_t size) {
   return {std::move(name), data, size};
 }
 
-Bytes map(const File& file, std::string name, std::size_t size) {
+Bytes map(const File& file, std::string name, std::size_t size, const StreamLimit& limit) {
   if (size == 0) return {std::move(name), memory(0), 0};
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
-  if (start == MAP_FAILED) return read_stream(file, std::move(name));
+  if (start == MAP_FAILED) return read_stream(file, std::move(name), limit);
   const auto* first = static_cast<const std::byte*>(start);
   const auto noted = std::make_shared<const Mapping>(first, size, name);
   const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
@@ -143,18 +160,23 @@ void require_no_device(const struct stat& status, const std::string& name) {
 }
 
 /// A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
-Bytes read_stream_once(const File& file, const std::string& path, std::string name) {
+Bytes read_stream_once(const File& file, const std::string& path, std::string name,
+                       const StreamLimit& limit) {
   static std::map<std::string, Bytes> streams;
   static std::mutex lock;
   const std::lock_guard hold(lock);
   const auto known = streams.find(path);
   if (known != streams.end()) return known->second;
-  return streams.emplace(path, read_stream(file, std::move(name))).first->second;
+  return streams.emplace(path, read_stream(file, std::move(name), limit)).first->second;
 }
 
 } // namespace
 
 Bytes read_bytes(const std::string& path) {
+  return read_bytes(path, StreamLimit{});
+}
+
+Bytes read_bytes(const std::string& path, const StreamLimit& limit) {
   const bool standard = path == "-";
   File file(standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string name = standard ? std::string(standard_input) : path;
@@ -172,8 +194,8 @@ Bytes read_bytes(const std::string& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   note_input(path, status, whole && size >= mapped_from);
   if (whole && size < mapped_from) return read_small(file, std::move(name), size);
-  if (whole) return map(file, std::move(name), size);
-  return read_stream_once(file, path, std::move(name));
+  if (whole) return map(file, std::move(name), size, limit);
+  return read_stream_once(file, path, std::move(name), limit);
 }
 
 Bytes read_member(const std::string& path) {

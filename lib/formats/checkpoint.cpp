@@ -1,5 +1,6 @@
 // A checkpoint folder: config.json, and model.safetensors or the shards that an index lists.
 
+#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/safetensors.hpp>
@@ -102,7 +103,7 @@ std::map<std::string, std::string> config_in(const Bytes& bytes) {
 } // namespace
 
 std::map<std::string, std::string> read_config(const std::string& path) {
-  return config_in(read_bytes(path));
+  return config_in(read_bytes(path, text_limit));
 }
 
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names) {

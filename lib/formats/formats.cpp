@@ -1,5 +1,6 @@
 #include <mha/formats/formats.hpp>
 
+#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>
@@ -100,11 +101,16 @@ const Format& format_of(const Bytes& bytes) {
   return *named;
 }
 
+/// Whether a pipe that begins so can be read, or is told by its first bytes what it is.
+bool can_be_read(First first) {
+  return by_bytes(first.first(std::min<std::size_t>(first.size(), 64))) != nullptr;
+}
+
 Contents open_as(const std::string& path, bool void_is_bf16) {
   std::error_code ignored;
   if (path != "-" && std::filesystem::is_directory(path, ignored))
     return read_folder({path, nullptr, 0}, void_is_bf16);
-  const Bytes bytes = read_bytes(path);
+  const Bytes bytes = read_bytes(path, {0, "tensors", can_be_read});
   const Format& format = format_of(bytes);
   if (format.name == "npz") return read_npz(bytes, void_is_bf16);
   if (format.name == "npy") return read_npy(bytes, void_is_bf16);

@@ -1,13 +1,19 @@
 #include <mha/formats/raw.hpp>
 
+#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
+
+#include <fmt/format.h>
 
 namespace mha::io {
 
 Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape) {
-  const Bytes bytes = read_bytes(path);
-  require_sensible(shown(bytes.name), shape);
   const auto wanted = bytes_of(shape, size_of(dtype));
+  const std::string what = fmt::format("{} of {}", name_of(dtype), to_string(shape));
+  // The size is known: more than it is an error of its own, except of a whole file.
+  const StreamLimit exactly{wanted.value_or(0), what, nullptr};
+  const Bytes bytes = wanted && *wanted > 0 ? read_bytes(path, exactly) : read_bytes(path);
+  require_sensible(shown(bytes.name), shape);
   if (!wanted || *wanted != bytes.size)
     fail("{}: {} bytes; {} of {} needs {}", shown(bytes.name), bytes.size, name_of(dtype),
          to_string(shape), wanted ? std::to_string(*wanted) : "more than 2^62");

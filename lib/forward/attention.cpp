@@ -6,6 +6,7 @@
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
+#include <mha/schedule/padding.hpp>
 #include <mha/schedule/schedule.hpp>
 
 // B batches, T queries, S keys, H heads over H_kv key/value heads, widths d_model, d_k, d_v. When,
@@ -78,6 +79,11 @@ PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std:
 } // namespace
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  if (!layer.lengths.empty()) {
+    BlankPadding blank(layer, observer);
+    layer.lengths.clear();
+    return compute(std::move(layer), plan, blank, threads);
+  }
   if (layer.block || layer.ends) return compute_block(std::move(layer), plan, observer, threads);
   return layer.dtype == DType::f64
              ? run_attention<double>(std::move(layer), plan, observer, threads)

@@ -133,7 +133,7 @@ PhaseTimes compute_with(Layer layer, const Plan& plan, Observer& observer, std::
     for (Tensor* weight : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o}) *weight = {};
     seconds = compute(std::move(alone), attention, kept, threads);
   }
-  seconds.output += seconds_of([&] {
+  seconds.around = seconds_of([&] {
     Stream<T> run(layer, plan, observer, threads, kept.output());
     run.each_run([&] {
       if (layer.block) around_attention<T>(*layer.block, run);

@@ -86,20 +86,24 @@ void RowMeasures::observe(const Block& block) {
 template <class T> void RowMeasures::observe_as(const Block& block) {
   BlockSums& part = sums_of(block);
   const std::size_t n = block.values.shape[1];
+  // What is behind the end of a shorter text is not measured.
+  const std::size_t tokens =
+      std::min(n, block.length > block.token ? block.length - block.token : 0);
   switch (block.stage) {
   case Stage::row_max:
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < tokens; ++i)
       if (const T value = *values_of<T>(block, i);
           selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
         keep_larger(part.totals.largest_logit, value);
     break;
   case Stage::logsumexp:
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < tokens; ++i)
       if (selected_[block.token + i])
         keep_larger(part.totals.largest_logsumexp, *values_of<T>(block, i));
     break;
   default:
-    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, values_of<T>(block, i), part);
+    for (std::size_t i = 0; i < tokens; ++i) measure_row(block, i, values_of<T>(block, i), part);
+    for (std::size_t i = tokens; i < n; ++i) pass_over<T>(block, i, part);
   }
 }
 
@@ -235,6 +239,13 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
   totals.window.add(near);
   if (seen.keys > 0) totals.window_keys.add(to_double(seen.in_window) / to_double(seen.keys));
   if (repeats_of(b).known()) add_repeats(block, t, row, totals);
+}
+
+/// A query that is padding: it attends to nothing and counts nowhere.
+template <class T> void RowMeasures::pass_over(const Block& block, std::size_t i, BlockSums& part) {
+  const std::size_t t = block.token + i;
+  attends_[(block.batch * dims_.H + block.head) * dims_.T + t] = 0;
+  if (!cells_.empty()) add_to_cells<T>(block, t, nullptr, part);
 }
 
 template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {

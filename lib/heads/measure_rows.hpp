@@ -43,6 +43,7 @@ private:
   template <class T> void observe_as(const Block& block);
   template <class T>
   void measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part);
+  template <class T> void pass_over(const Block& block, std::size_t i, BlockSums& part);
   template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
                                         std::size_t b, std::size_t t, RowTotals& totals) const;
   template <class T>

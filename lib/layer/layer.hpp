@@ -85,6 +85,10 @@ struct Layer {
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
+  /// Of a batch of texts, the tokens of each that are no padding: the others are handed out as
+  /// zeros, and no measure counts them. Empty: all are.
+  std::vector<std::size_t> lengths;
+
   std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups
 
   /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
@@ -111,6 +115,9 @@ struct Layer {
     return item_key_tokens.empty() ? key_tokens : item_key_tokens[batch];
   }
 
+  std::size_t length_of(std::size_t batch) const {
+    return lengths.empty() ? dims.T : lengths[batch];
+  }
   bool has_given(Stage stage) const { return contains(given_set, stage); }
   /// The number that `scaled` multiplies by.
   double scale() const;

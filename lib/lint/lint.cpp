@@ -2,6 +2,7 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/lint/lint_masks.hpp>
+#include <mha/lint/lint_overflow.hpp>
 #include <mha/lint/lint_rotary.hpp>
 
 #include <fmt/format.h>
@@ -139,6 +140,13 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
                   scale, origin->second, layer.dims.d_k, usual, factor));
 }
 
+/// A score beyond the type's range is not masked, and its row is lost.
+void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
+  if (!subject.loaded) return;
+  if (std::string text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
+    texts.push_back(std::move(text));
+}
+
 constexpr std::array all_checks{
     Check{"mask.named_bias", "a causal mask's buffer that is called bias", find_mask_named_bias},
     Check{"weight.thirds", "a fused weight whose thirds cannot be q, k, v", find_thirds},
@@ -151,6 +159,8 @@ constexpr std::array all_checks{
           find_small_mask_constant},
     Check{"weights.sum", "given weights whose rows do not sum to 1", find_rows_that_do_not_sum},
     Check{"numbers.finite", "NaN or infinity in weights and inputs", find_not_finite},
+    Check{"numbers.overflow", "scores beyond the range of the layer's type",
+          find_overflow_of_scores},
     Check{"scale", "a scale that is not 1/√d_k", find_other_scale},
     Check{"rope.scaling", "a rotary scaling without its factor or length", find_idle_rope_scaling},
 };

@@ -12,6 +12,7 @@
 #include <mha/layer/spelling.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 namespace mha {
@@ -49,12 +50,8 @@ std::size_t number_of(const std::string& id) {
 }
 
 bool file_exists(const std::string& path) {
-  try {
-    io::read_bytes(path);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+  std::error_code ignored; // a pipe is there, too, and is not read twice
+  return std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
 }
 
 void Model::State::open_sources() {

@@ -20,9 +20,11 @@ struct LayerInput {
   Tensor X;              ///< (B,) T, d_model: the residual stream before the layer
   Tensor attention_mask; ///< B, T of 0 and 1; empty: no padding
   std::shared_ptr<const LayerBlock> block;
-  std::vector<std::string> labels; ///< of the tokens; empty: none
-  std::vector<std::string> notes;  ///< what the user should know about the text
-  std::string source;              ///< for messages: "--text"
+  std::vector<std::string> labels;                   ///< of the tokens; empty: none
+  std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each
+  std::vector<std::size_t> lengths; ///< of each text without padding; empty: there is none
+  std::vector<std::string> notes;   ///< what the user should know about the text
+  std::string source;               ///< for messages: "--text"
 };
 
 /// A "layer" that has the model's own stages alone: embed, final, logits.
@@ -48,6 +50,10 @@ public:
   /// Who computes a layer may let this look on; once it has seen all, the next layer's input is not
   /// computed again. nullptr: nobody needs it.
   virtual std::shared_ptr<Observer> handover(const Layer& layer, const std::string& id) = 0;
+  /// Throws Error where the config contradicts what a layer's tensors are.
+  virtual void check(const Layer& layer) const = 0;
+  /// Something else to be said with every layer: how options of the run are meant.
+  virtual void remark(std::string text) = 0;
   /// Threads for what is computed here; 0: as many as pay.
   std::size_t threads = 0;
 };

@@ -57,6 +57,17 @@ const std::vector<const naming::Found*>& LayerIndex::found_as(const std::string&
   return at == found_.end() ? none : at->second;
 }
 
+void LayerIndex::judged(const io::Contents& file,
+                        const std::vector<const io::Entry*>& strangers) const {
+  constexpr std::size_t few = 64;
+  const auto at = files_.find(&file);
+  if (at == files_.end() || strangers.size() <= few) return;
+  const std::set<const io::Entry*> passed_over(strangers.begin() + few, strangers.end());
+  std::erase_if(at->second.shared, [&](std::size_t place) {
+    return passed_over.contains(&file.tensors[place]);
+  });
+}
+
 std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,
                                                   const std::string& id) const {
   const auto at = files_.find(&file);

@@ -30,6 +30,11 @@ public:
   /// id names, and those that no number names.
   std::vector<const io::Entry*> tensors(const io::Contents& file, const std::string& id) const;
 
+  /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
+  /// once for each of thousands of layers, would be looked at for minutes. `strangers` are of no
+  /// layer, in the file's order.
+  void judged(const io::Contents& file, const std::vector<const io::Entry*>& strangers) const;
+
   /// The canonical name of a tensor, looked up once.
   const std::string& canonical(const io::Entry& entry,
                                std::string (*name)(std::string_view, bool)) const {
@@ -49,7 +54,7 @@ private:
   static File places_in(const io::Contents& file, bool checkpoint,
                         const std::set<std::string, std::less<>>& ids);
 
-  std::map<const io::Contents*, File> files_;
+  mutable std::map<const io::Contents*, File> files_;
   std::map<std::string, std::vector<const naming::Found*>> found_;
   std::set<const io::Contents*> checkpoints_;
   std::set<const io::Entry*> of_family_;

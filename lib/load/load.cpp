@@ -129,6 +129,7 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
     const auto label = [&](const std::string& name, io::LabelLists lists) {
       labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
     };
+    std::vector<const io::Entry*> unknown;
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
       // A model's last norm, where it was saved without its head.
@@ -141,8 +142,9 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
       const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
-        if (!checkpoint && !is_bound(file, entry))
-          strangers.push_back({file.name, entry.name, entry.shape});
+        // A dump of texts says their lengths, which a layer's masks do.
+        if (!checkpoint && entry.name != "lengths" && !is_bound(file, entry))
+          strangers.push_back({file.name, entry.name, entry.shape}), unknown.push_back(at);
         continue;
       }
       const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
@@ -151,6 +153,7 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
       add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters});
     }
+    index->judged(file, unknown);
     for (const auto& [name, list] : file.labels) {
       if (!label_name(name).empty())
         label(name, {list, {}});
@@ -300,6 +303,14 @@ std::vector<const io::Contents*> Model::State::others() const {
   return files;
 }
 
+/// For the first layers: to look for each of thousands would take as many steps as there are pairs
+/// of layers and tensors.
+std::string Model::State::what_could_be_X(const std::string& id, std::size_t width) const {
+  constexpr std::size_t most = 64;
+  return inputs_among(searched_for_X++ < most ? others() : std::vector<const io::Contents*>(), id,
+                      width);
+}
+
 const std::vector<io::Contents>& Model::contents() const {
   return state_->contents;
 }
@@ -327,9 +338,11 @@ LoadedLayer Model::load(const std::string& id, bool outline) const {
   if (layer.X.empty() && !layer.has_given(Stage::x))
     for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
       if (!W->empty() && layer.missing_X.empty())
-        layer.missing_X = inputs_among(state_->others(), id, W->shape()[0]);
+        layer.missing_X = state_->what_could_be_X(id, W->shape()[0]);
   if (!input) return loaded;
+  inputs->check(layer);
   layer.block = input->block;
+  layer.lengths = input->lengths;
   if (input->block->mlp.there()) layer.dims.d_ff = input->block->mlp.in.out();
   return loaded;
 }

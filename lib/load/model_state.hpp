@@ -33,6 +33,9 @@ struct Model::State {
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
 
+  mutable std::size_t searched_for_X = 0; ///< layers without one
+
+  std::string what_could_be_X(const std::string& id, std::size_t width) const;
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
   void open_sources();

@@ -1,6 +1,7 @@
 #include <mha/load/source.hpp>
 
 #include <mha/files/component.hpp>
+#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/open.hpp>
@@ -249,7 +250,7 @@ LabelLists read_label_lists(const Source& source) {
   const std::string extension = extension_of(source.path);
   const bool listing = extension == ".txt" || extension == ".tokens";
   if (listing || (extension.empty() && source.path != "-" && !is_container(source.path))) {
-    const Bytes bytes = read_bytes(source.path);
+    const Bytes bytes = read_bytes(source.path, text_limit);
     const std::size_t bad = invalid_utf8(bytes.text());
     if (bad != std::string::npos) fail("{}: byte {} is no UTF-8", shown(bytes.name), bad);
     std::vector<std::string> lines;

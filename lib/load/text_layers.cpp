@@ -37,6 +37,15 @@ void Model::State::open_text() {
   if (checkpoint == contents.end())
     fail("a text needs a checkpoint: a folder with config.json and the model's tensors");
   request.inputs->open(*checkpoint, found, request.dtype);
+  std::string typed;
+  for (const auto& [name, value] : request.settings) {
+    std::string option(name);
+    std::replace(option.begin(), option.end(), '_', '-');
+    typed += fmt::format("{}--{} {}", typed.empty() ? "" : ", ", option, value);
+  }
+  if (!typed.empty())
+    request.inputs->remark(
+        fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
   listing.clear();
   for (const naming::Found& layer : found)
     listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
@@ -75,7 +84,7 @@ void Model::State::add_input(const LayerInput& input, NamedTensors& parts, Setti
                              Labels& labels) const {
   parts["X"] = {input.X, input.source};
   if (!input.attention_mask.empty()) parts["attention_mask"] = {input.attention_mask, input.source};
-  labels.tokens = input.labels, labels.tokens_source = input.source;
+  labels.take("tokens", {input.labels, input.item_labels}, input.source);
 }
 
 Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) {
@@ -88,7 +97,12 @@ Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> en
   dims.T = dims.S = dims.S_all = shape[shape.size() - 2];
   dims.d_model = dims.d_out = shape.back();
   if (ends->head.there()) dims.vocabulary = ends->head.decoder.out();
-  layer.tokens = layer.key_tokens = input.labels;
+  layer.tokens = input.labels;
+  layer.item_tokens = input.item_labels;
+  for (std::vector<std::string>& labels : layer.item_tokens) labels.resize(dims.T);
+  if (!layer.item_tokens.empty()) layer.tokens = layer.item_tokens[0];
+  layer.key_tokens = layer.tokens, layer.item_key_tokens = layer.item_tokens;
+  layer.lengths = input.lengths;
   layer.ends = std::move(ends);
   return layer;
 }
@@ -111,7 +125,7 @@ LoadedLayer Model::load_ends(bool outline) const {
   if (!request.tokens.empty()) {
     Labels labels;
     state_->add_tokens(request.tokens, "--tokens", labels);
-    layer.tokens = labels.tokens;
+    layer.tokens = labels.tokens, layer.item_tokens.clear(), layer.item_key_tokens.clear();
     if (layer.tokens.size() != dims.T)
       fail("{}: {}, but the text has {}", labels.tokens_source,
            counted(layer.tokens.size(), "labels"), counted(dims.T, "tokens"));

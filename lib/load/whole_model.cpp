@@ -49,7 +49,10 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
     if (layer.family != stack[0].family || !layer.family->model)
       fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title, cure);
     if (layer.group.number().value_or(0) != n)
-      fail("{}: layer {} is missing: the layers of a whole model are needed; {}", file, n, cure);
+      fail(
+          "{}: layer {} is missing, or a projection of it: the layers of a whole model are needed; "
+          "{}",
+          file, n, cure);
   }
   return stack;
 }
@@ -305,6 +308,24 @@ void WholeModel::check_config() const {
   check({"num_hidden_layers", "n_layer", "n_layers"}, layers_.size(), "layers");
   check({"hidden_size", "n_embd", "d_model", "dim"}, width(), "numbers a token");
   check({"vocab_size", "d_vocab"}, vocabulary(), "tokens");
+  if (const auto first = block(0); first->mlp.there())
+    check({"intermediate_size", "n_inner", "d_mlp", "ffn_dim"}, first->mlp.in.out(),
+          "numbers in the feed-forward");
+}
+
+void WholeModel::check_layer(const Layer& layer) const {
+  for (std::string_view key : {"head_dim", "d_head"}) {
+    const std::optional<double> said = layers_[0].group.configured_number({key});
+    if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k))
+      fail("{}: config.json says {} {}, but the tensors' heads are {} wide",
+           layers_[0].group.contents->name, key, *said, layer.dims.d_k);
+  }
+}
+
+std::optional<std::size_t> WholeModel::trained_positions() const {
+  const auto said = layers_[0].group.configured_number({"max_position_embeddings", "n_ctx"});
+  if (!said || !(*said > 0) || !embedding_.positions.empty()) return std::nullopt;
+  return static_cast<std::size_t>(*said);
 }
 
 std::optional<int> WholeModel::pad() const {

@@ -1,7 +1,7 @@
 #pragma once
 // A checkpoint as a whole model: its family's record (families/model.hpp) read from the tensors.
 
-#include <mha/layer/block.hpp>
+#include <mha/layer/layer.hpp>
 #include <mha/load/families/family.hpp>
 
 #include <memory>
@@ -30,6 +30,11 @@ public:
   bool causal() const { return record_.causal; }
   /// The number of the padding token, where config.json says it.
   std::optional<int> pad() const;
+  /// Throws Error where config.json contradicts a layer's heads.
+  void check_layer(const Layer& layer) const;
+  /// As many positions as config.json says that the model was trained for, where no table of them
+  /// bounds the text.
+  std::optional<std::size_t> trained_positions() const;
   std::size_t width() const { return embedding_.tokens.shape()[1]; }
   std::size_t vocabulary() const { return embedding_.tokens.shape()[0]; }
 

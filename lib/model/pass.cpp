@@ -6,9 +6,11 @@
 #include <mha/model/token_ids.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/observer.hpp>
+#include <mha/system/clock.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 namespace mha {
@@ -53,6 +55,11 @@ void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::F
                       static_cast<std::ptrdiff_t>(b * T),
                   lengths_[b], 1);
   }
+  if (const auto trained = model_->trained_positions(); trained && T > *trained)
+    remark(
+        fmt::format("the text has {}, but config.json says positions for {}: what the model does "
+                    "behind them was never trained",
+                    counted(T, "tokens"), *trained));
   const bool wide = model_->embedding().tokens.dtype() == DType::f64;
   dtype_ = precision.value_or(wide ? DType::f64 : DType::f32);
 }
@@ -129,9 +136,15 @@ LayerInput ModelPass::like_stream() const {
   input.source = source_;
   input.attention_mask = attention_mask_;
   input.notes = notes_;
+  input.notes.insert(input.notes.end(), remarks_.begin(), remarks_.end());
+  if (!attention_mask_.empty()) input.lengths = lengths_;
+  if (!tokenizer_) return input;
   // Several texts have different tokens at a place.
-  if (ids_.size() == 1 && tokenizer_)
-    for (int id : ids_[0]) input.labels.push_back(label(id));
+  for (std::size_t b = 0; b < ids_.size(); ++b) {
+    std::vector<std::string>& labels =
+        ids_.size() == 1 ? input.labels : input.item_labels.emplace_back();
+    for (std::size_t t = 0; t < lengths_[b]; ++t) labels.push_back(label(ids_[b][t]));
+  }
   return input;
 }
 
@@ -148,22 +161,39 @@ LayerInput ModelPass::input(const Model& model, const std::string& id, bool outl
   return input;
 }
 
+/// What enters the first layer: zeros behind the end of a text.
+const Tensor& ModelPass::embedded() {
+  if (!embed_.empty()) return embed_;
+  embed_ = embed(model_->embedding(), ids_, dtype_);
+  const std::size_t T = embed_.shape()[1], row = embed_.shape()[2] * size_of(dtype_);
+  for (std::size_t b = 0; b < lengths_.size(); ++b)
+    std::memset(embed_.raw_mutable() + (b * T + lengths_[b]) * row, 0, (T - lengths_[b]) * row);
+  return embed_;
+}
+
 /// Brings the stream to the layer `to`: from where it stands, or from the beginning.
 void ModelPass::advance(const Model& model, std::size_t to) {
-  if (embed_.empty()) embed_ = embed(model_->embedding(), ids_, dtype_);
-  if (stream_.empty() || at_ > to) stream_ = embed_, at_ = 0;
+  if (stream_.empty() || at_ > to) stream_ = embedded(), at_ = 0;
   for (; at_ < to; ++at_) {
     if (handover_ && handover_->layer == at_ && handover_->whole()) {
       stream_ = std::exchange(handover_, nullptr)->stream;
       continue;
     }
-    Layer layer = model.load(layers()[at_]).layer;
+    LayerTimes& times = times_.emplace_back();
+    std::optional<LoadedLayer> loaded;
+    times.read = seconds_of([&] { loaded = model.load(layers()[at_]); });
+    Layer layer = std::move(loaded->layer);
     Trace next(layer, {Stage::resid_post});
     const Plan plan = make_plan(layer, next.wants());
-    compute(std::move(layer), plan, next, threads);
+    times.phases = compute(std::move(layer), plan, next, threads);
     const Tensor& handed_on = next.value(Stage::resid_post);
     stream_ = batched_ ? handed_on : handed_on.reshaped(embed_.shape());
   }
+}
+
+void ModelPass::rewind() {
+  embed_ = {}, stream_ = {}, at_ = 0;
+  handover_ = nullptr, times_.clear();
 }
 
 LayerInput ModelPass::ends(const Model& model, bool stream, bool outline,
@@ -176,8 +206,7 @@ LayerInput ModelPass::ends(const Model& model, bool stream, bool outline,
     made->embed = made->stream = Tensor(dtype_, shape);
   } else {
     if (stream) advance(model, layers().size());
-    if (embed_.empty()) embed_ = embed(model_->embedding(), ids_, dtype_);
-    made->embed = embed_, made->stream = stream ? stream_ : embed_;
+    made->embed = embedded(), made->stream = stream ? stream_ : embed_;
   }
   input.X = batched_ ? made->embed : made->embed.at(0);
   ends = std::move(made);

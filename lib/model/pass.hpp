@@ -4,6 +4,7 @@
 #include <mha/load/inputs.hpp>
 #include <mha/load/tokenizers/tokenizer.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/schedule/times.hpp>
 
 #include <string>
 #include <vector>
@@ -36,6 +37,18 @@ public:
   /// The model's ends with the stream behind the first `layers` layers in the last one's place.
   Layer ends_after(const Model& model, std::size_t layers);
 
+  /// Begins again: the next layer that is asked for is computed from the embedding on.
+  void rewind();
+  /// How long each layer took that was computed here, since the last rewind().
+  struct LayerTimes {
+    double read = 0; ///< to make the layer of the checkpoint's tensors
+    PhaseTimes phases;
+  };
+  const std::vector<LayerTimes>& times() const { return times_; }
+
+  void check(const Layer& layer) const override { model_->check_layer(layer); }
+  void remark(std::string said) override { remarks_.push_back(std::move(said)); }
+  const std::vector<std::string>& remarks() const { return remarks_; }
   /// What the user should know about the text.
   const std::vector<std::string>& notes() const { return notes_; }
   bool batched() const { return batched_; }
@@ -60,11 +73,12 @@ private:
   class Handover;
   void read_texts(const std::string& folder);
   void advance(const Model& model, std::size_t to);
+  const Tensor& embedded();
   LayerInput like_stream() const;
 
   std::optional<WholeModel> model_;
   std::optional<tokenizers::Tokenizer> tokenizer_;
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_, remarks_;
   std::vector<std::vector<int>> ids_;
   std::vector<std::size_t> lengths_;
   bool batched_ = false;
@@ -74,6 +88,7 @@ private:
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;
+  std::vector<LayerTimes> times_;
   std::shared_ptr<Handover> handover_; ///< of layer `at_`, or null
 };
 

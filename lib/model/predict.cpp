@@ -1,6 +1,7 @@
 #include <mha/model/predict.hpp>
 
 #include <mha/forward/attention.hpp>
+#include <mha/observe/summary.hpp>
 #include <mha/schedule/observer.hpp>
 
 #include <algorithm>
@@ -21,6 +22,9 @@ Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t to
     return std::exp(static_cast<double>(logits[i]) - largest) / sum;
   };
   Prediction prediction;
+  // NaN has no place in an order, and no probability.
+  prediction.finite = std::isfinite(sum);
+  if (!prediction.finite) return prediction;
   std::vector<std::size_t> order(vocabulary);
   std::iota(order.begin(), order.end(), std::size_t(0));
   top = std::min(top, vocabulary);
@@ -83,6 +87,25 @@ private:
   std::vector<bool> asked_;
 };
 
+/// The first tensor of the checkpoint with numbers that are none, or what else may be the cause.
+[[noreturn]] void fail_without_numbers(const Model& model, const Prediction& at) {
+  const std::string place =
+      fmt::format("{}the logits behind position {} are no numbers",
+                  at.batch > 0 ? fmt::format("text {}: ", at.batch) : "", at.position);
+  for (const io::Contents& file : model.contents())
+    for (const io::Entry& entry : file.tensors) {
+      if (!is_floating(entry.dtype)) continue;
+      const Summary summary = summary_of(entry.read());
+      if (summary.nan + summary.infinite > 0)
+        fail("{}: {}, as {} of {} in {} are NaN or infinite", file.name, place,
+             summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
+    }
+  fail("{}: {}, though all weights are: something overflows on the way; --dtype f64 reaches "
+       "further, "
+       "and `show --text …` says in which layer",
+       model.title(), place);
+}
+
 } // namespace
 
 std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request) {
@@ -103,6 +126,7 @@ std::vector<Prediction> predict(const Model& model, ModelPass& run, const Predic
     const Plan plan = make_plan(ends, reader.wants(), selection);
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
+      if (!prediction.finite) fail_without_numbers(model, prediction);
       if (request.each_layer) prediction.layer = n - 1;
       all.push_back(std::move(prediction));
     }

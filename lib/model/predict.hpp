@@ -29,6 +29,7 @@ struct Came {
 struct Prediction {
   std::size_t batch = 0, position = 0;
   std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
+  bool finite = true;                ///< whether the logits are numbers; else nothing is predicted
   std::vector<Candidate> candidates; ///< the most probable first
   std::optional<Came> came;          ///< of causal models: the token after the position
 };
@@ -41,7 +42,7 @@ struct PredictRequest {
 };
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a
-/// head.
+/// head, and where logits are no numbers: it names a tensor with NaN or infinity, if there is one.
 std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request);
 
 /// Candidates and what came, of one position's logits. `came` < 0: nothing.

@@ -1,5 +1,6 @@
 #include <mha/model/token_ids.hpp>
 
+#include <mha/files/stream.hpp>
 #include <mha/formats/formats.hpp>
 
 #include <algorithm>
@@ -112,7 +113,7 @@ TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
 std::vector<std::string> texts_of(std::vector<std::string> typed,
                                   const std::vector<std::string>& files, bool each_line) {
   for (const std::string& path : files) {
-    const io::Bytes bytes = io::read_bytes(path);
+    const io::Bytes bytes = io::read_bytes(path, io::text_limit);
     std::string_view text = bytes.text();
     if (!each_line) {
       typed.emplace_back(text);

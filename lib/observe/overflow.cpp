@@ -137,7 +137,7 @@ OverflowWatch::OverflowWatch(const Layer& layer) : batched_(layer.dims.batched) 
 void OverflowWatch::observe(const Block& block) {
   std::size_t rows = 0;
   Row first{};
-  for (std::size_t i = 0; i < block.values.shape[1]; ++i) {
+  for (std::size_t i = 0; i < block.values.shape[1] && block.token + i < block.length; ++i) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
     const double sum =
         block.values.dtype == DType::f64

@@ -143,13 +143,15 @@ std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Laye
     if (with_heads) shape.insert(shape.begin(), 1);
     if (letters.size() == shape.size() + 1) shape.push_back(layer.dims.size_of(letters.back()));
     const std::vector<std::ptrdiff_t> nowhere(shape.size(), 0);
-    cut({stage_, place.batch, place.head, place.token, {layer.dtype, nullptr, shape, nowhere}},
-        [&](std::size_t to, std::size_t, const std::size_t*, std::size_t n, bool) {
-          if (!runs.empty() && runs.back().first + runs.back().second == to)
-            runs.back().second += n;
-          else
-            runs.emplace_back(to, n);
-        });
+    Block block;
+    block.stage = stage_, block.batch = place.batch, block.head = place.head;
+    block.token = place.token, block.values = {layer.dtype, nullptr, shape, nowhere};
+    cut(block, [&](std::size_t to, std::size_t, const std::size_t*, std::size_t n, bool) {
+      if (!runs.empty() && runs.back().first + runs.back().second == to)
+        runs.back().second += n;
+      else
+        runs.emplace_back(to, n);
+    });
   }
   std::sort(runs.begin(), runs.end());
   std::size_t last = 0;

@@ -99,7 +99,8 @@ Pool::BlockSums& Pool::part_at(const Place& place) {
 template <class T> void Pool::pool(const Block& block, std::size_t map) {
   std::vector<std::pair<std::size_t, std::size_t>> rows; // row of cells, row of the block
   for (std::size_t i = 0; i < block.values.shape[1]; ++i)
-    if (const std::ptrdiff_t place = queries_.place[block.token + i]; place >= 0)
+    if (const std::ptrdiff_t place = queries_.place[block.token + i];
+        place >= 0 && block.token + i < block.length) // padding is left blank
       rows.emplace_back(static_cast<std::size_t>(place) / queries_.factor, i);
   std::sort(rows.begin(), rows.end());
   std::vector<std::size_t> members;
@@ -195,7 +196,10 @@ Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t>
                           to = std::min(last, first_key + end);
         if (from < to) add_range(row, from - first_key, to - first_key);
       };
-      if (masks_ == Masks::nowhere) {
+      if (masks_ == Masks::nowhere && block.length < all) {
+        for (std::size_t j = begin; j < end; ++j)
+          if (keys_.chosen[j] < block.length) add_range(row, j, j + 1);
+      } else if (masks_ == Masks::nowhere) {
         add_range(row, begin, end);
       } else {
         add_keys(seen[r].first, seen[r].last);

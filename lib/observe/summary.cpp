@@ -119,7 +119,26 @@ Summaries::Summaries(const Layer& layer, const StageSet& wanted, const Selection
       placements_.emplace(info.stage, Placement(layer, info.stage, selection));
 }
 
-void Summaries::observe(const Block& block) {
+namespace {
+
+/// What a block holds of tokens that are no padding.
+Block without_padding(const Block& block) {
+  const StageInfo& info = info_of(block.stage);
+  Block own = block;
+  Shape& shape = own.values.shape;
+  const auto keep = [&](std::size_t axis, std::size_t first) {
+    shape[axis] = std::min(shape[axis], block.length > first ? block.length - first : 0);
+  };
+  keep(info.letters.size() == 3 || info.kind == Kind::row ? 1 : 0, block.token);
+  // The keys of scores behind the end are nobody's; those of masked are −inf, and count as masked.
+  if (info.kind == Kind::map) keep(2, 0);
+  return own;
+}
+
+} // namespace
+
+void Summaries::observe(const Block& whole) {
+  const Block block = without_padding(whole);
   const Placement* placement = selects_ ? &placements_.at(block.stage) : nullptr;
   const Summary part = block.values.dtype == DType::f64 ? summarise<double>(block, placement)
                                                         : summarise<float>(block, placement);

@@ -74,7 +74,9 @@ std::string verdict_text(const StageDiff& row) {
   case DiffStatus::equal:
     return "equal";
   case DiffStatus::close:
-    return row.difference.within ? "close" : "close*";
+    return row.difference.within              ? "close"
+           : row.rounding && row.from.empty() ? "rounding"
+                                              : "close*";
   case DiffStatus::first:
     return "first";
   case DiffStatus::inherited:
@@ -130,10 +132,14 @@ std::string agreement(const Diff& diff) {
                                "tolerance.",
                                equal, n, equal == 1 ? "has" : "have");
   if (count_of(diff, [](const StageDiff& row) {
-        return row.status == DiffStatus::close && !row.difference.within;
+        return row.status == DiffStatus::close && !row.difference.within && !row.rounding;
       }) > 0)
     text += " Where some elements are outside, the step itself is sound: computed from the "
             "reference's own stages before it, it agrees.";
+  if (count_of(diff, [](const StageDiff& row) { return row.rounding.has_value(); }) > 0)
+    text +=
+        " Where rounding is said, elements are outside by no more than a pass in this precision "
+        "is from one in float64.";
   return text;
 }
 
@@ -230,6 +236,7 @@ void put(JsonText& json, const StageDiff& row) {
         .member("reference", d.theirs);
     json.key("worst_head").value_or_null(d.worst_head);
     json.key("own").value_or_null(row.own);
+    if (row.rounding) json.member("rounding", *row.rounding);
     json.key("from").list(names_of(row.from));
     json.member("atol", row.tolerance.absolute)
         .member("rtol", row.tolerance.relative)
@@ -332,7 +339,8 @@ std::string diff_json(const std::vector<LayerDiff>& layers) {
   JsonText json;
   json.object(
       [&] {
-        for (const LayerDiff& one : layers) json.key("layers." + one.layer).as_it_is(one.json);
+        for (const LayerDiff& one : layers)
+          json.key(one.layer.empty() ? "model" : "layers." + one.layer).as_it_is(one.json);
       },
       on_lines);
   return json.take() + "\n";

@@ -52,11 +52,15 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
                          const TokenNames& names, const Look& look) {
   std::vector<Grid::Column> columns;
   if (view.batched) columns.push_back({"text", true});
-  columns.push_back({"position", true}), columns.push_back({"token"});
+  // In a narrow window titles are short, and long tokens are cut.
+  const bool narrow = look.width < 64;
+  const char* const chance_title = narrow ? "p" : "probability";
+  columns.push_back({narrow ? "at" : "position", true}), columns.push_back({"token", false, true});
   const bool lens = !predictions.empty() && predictions[0].layer;
   if (lens) columns.push_back({"layer", true});
-  columns.insert(columns.end(), {{"predicted"}, {"probability", true}});
-  if (view.causal) columns.insert(columns.end(), {{"came"}, {"probability", true}, {"rank", true}});
+  columns.insert(columns.end(), {{"predicted", false, true}, {chance_title, true}});
+  if (view.causal)
+    columns.insert(columns.end(), {{"came", false, true}, {chance_title, true}, {"rank", true}});
   Grid grid(std::move(columns));
   for (const Prediction& one : predictions) {
     std::vector<std::string> cells;

@@ -1,6 +1,7 @@
 #include <mha/report/report.hpp>
 
 #include <mha/explain/explain.hpp>
+#include <mha/layer/first_tokens.hpp>
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/pool.hpp>
@@ -301,7 +302,8 @@ std::vector<float> row_norms(const TokenRows& rows, std::size_t count) {
 
 } // namespace
 
-LayerReport report(const Layer& layer, const ReportRequest& asked) {
+LayerReport report(const Layer& batch, const ReportRequest& asked) {
+  const Layer layer = without_padding_of(batch, asked.batch);
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "

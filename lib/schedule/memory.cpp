@@ -70,9 +70,11 @@ void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) 
 template <class T> Block block_of(const Layer& layer, Stage stage, std::size_t b, std::size_t head,
                                   std::size_t token, const T* values, Shape shape,
                                   std::vector<std::ptrdiff_t> strides) {
-  return {stage, b, head, token,
-          ArrayView{layer.dtype, reinterpret_cast<const std::byte*>(values), std::move(shape),
-                    std::move(strides)}};
+  Block block;
+  block.stage = stage, block.batch = b, block.head = head, block.token = token;
+  block.values = {layer.dtype, reinterpret_cast<const std::byte*>(values), std::move(shape),
+                  std::move(strides)};
+  return block;
 }
 
 template Matrix<const float> matrix_of(const Tensor&, std::size_t);

@@ -85,8 +85,9 @@ TEST_CASE_METHOD(BenchLayer, "bench: without --repeat there are at least five ru
 TEST_CASE_METHOD(BenchLayer, "bench: a table with a row a part") {
   const Result result = bench({});
   REQUIRE(result.code == 0);
-  for (const char* word : {"T 3", "projections", "attention", "output", "all", "median", "best",
-                           "GFLOP/s", "of the peak", "3 runs · 1 thread · kept: output", "multiply-adds"})
+  for (const char* word :
+       {"T 3", "projections", "attention", "output", "all", "median", "best", "GFLOP/s",
+        "of the peak", "3 runs · 1 thread · kept: output", "multiply-adds"})
     CHECK_THAT(result.out, Contains(word));
 }
 
@@ -145,4 +146,41 @@ TEST_CASE_METHOD(BenchLayer,
     CHECK(one_line(result.err));
     CHECK_THAT(result.err, Contains(message));
   }
+}
+
+TEST_CASE("bench: a text times the whole pass, layer by layer") {
+  const Result result =
+      run({"bench", "data/bard-gpt2", "--text", "To be, or not to be", "--repeat", "3"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  for (const char* word : {"\n0 ", "\n3 ", "logits", "tokens/s", "3 runs", "around", "read"})
+    CHECK_THAT(result.out, Contains(word));
+  const json object = json::parse(run({"bench", "data/bard-llama", "--ids", "1,2,3", "--ids", "4",
+                                       "--repeat", "3", "--format", "json"})
+                                      .out);
+  CHECK(object["tokens"] == 4); // padding is none
+  CHECK(object["runs"] == 3);
+  CHECK(object["tokens_per_s"].get<double>() == Approx(4 / object["median_s"].get<double>()));
+  REQUIRE(object["layers"].size() == 4);
+  double parts = object["logits_s"];
+  for (const json& layer : object["layers"])
+    for (const char* part : {"read_s", "projections_s", "attention_s", "output_s", "around_s"}) {
+      CHECK(layer[part].get<double>() >= 0);
+      parts += layer[part].get<double>();
+    }
+  CHECK(parts <= 3 * object["median_s"].get<double>()); // medians of parts, on a busy machine
+  // A chosen layer is timed alone, as ever; what is around it when its result is asked for.
+  const json alone = json::parse(run({"bench", "data/bard-gpt2", "--text", "a", "--layer", "1",
+                                      "-s", "resid_post", "--repeat", "2", "-f", "json"})
+                                     .out);
+  CHECK(alone["parts"]["around"].get<double>() > 0);
+}
+
+TEST_CASE_METHOD(BenchLayer, "bench: where the time goes, by stage") {
+  const json object = measured({"-s", "weights"});
+  const json& seconds = object["stage_seconds"];
+  CHECK(seconds.contains("q"));
+  CHECK(seconds.contains("weights"));
+  CHECK_FALSE(seconds.contains("output"));
+  CHECK_THAT(bench({}).out, Contains("by stage: "));
 }

@@ -1,4 +1,5 @@
 #include <mha/lint/lint.hpp>
+#include <mha/lint/lint_overflow.hpp>
 
 #include "support/files.hpp"
 #include "support/run.hpp"
@@ -180,6 +181,22 @@ TEST_CASE("lint: NaN and infinity") {
   CHECK(with(R"("mask": [[0, "-Infinity", 0], [0, 0, "-Infinity"], [0, 0, 0]])").empty());
 }
 
+TEST_CASE("lint: scores beyond float32") {
+  const auto of = [](const char* x, const char* precision) {
+    const test::Folder folder;
+    Request request;
+    request.sources = {
+        folder.write("l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
+    request.dtype = dtype_named(precision);
+    const Model model(std::move(request));
+    return overflow_of(model.load(model.chosen()[0]).layer);
+  };
+  CHECK_THAT(of("1e20", "f32"), Contains("overflow: ") && Contains("scores"));
+  CHECK(of("1e20", "f64").empty());
+  CHECK(of("1e18", "f32").empty()); // 2e36 is none
+  CHECK_THAT(of("1e200", "f64"), Contains("overflow: "));
+}
+
 TEST_CASE("lint: a scale that is not 1/√d_k") {
   check_one(with(R"("scale": 1)"), "scale",
             "not 1/√d_k = 1/√2 = 0.707107: scores are 1.414 times what they would be");
@@ -195,7 +212,7 @@ TEST_CASE("lint: every check has a name of its own, and says what it looks for")
     CHECK(names.insert(check.name).second);
     CHECK_FALSE(check.looks_for.empty());
   }
-  CHECK(names.size() == 9);
+  CHECK(names.size() == 10);
   // The docs list the same.
   std::ifstream page(in_source("docs/debugging.md"));
   const std::string text{std::istreambuf_iterator<char>(page), {}};

@@ -1,0 +1,36 @@
+#pragma once
+// Transformers' `hidden_states`: the residual stream before every layer and behind the last one.
+
+#include <mha/files/contents.hpp>
+#include <mha/layer/layer.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The whole model that a layer is compared in.
+struct WholeModelOfLayer {
+  std::size_t layers = 0;
+  bool last_norm = false; ///< whether the model norms the last layer's stream
+};
+
+/// A stage that a hidden state is, of one layer or of the model's ends.
+struct HiddenState {
+  Stage stage = Stage::resid_pre;
+  io::Entry entry;
+};
+
+/// Whether an entry holds hidden states: a stack (L + 1, (B,) T, d_model), or one of a list,
+/// `hidden_states.3`. A name with a layer's number before it (`layers.3.hidden_states`) does not.
+bool holds_hidden_states(const std::string& name);
+
+/// What the hidden states of a file mean to the layer `id` ("" for the model's ends). State n is
+/// what enters layer n; the last one is what the last layer hands on, normed where the model has a
+/// last norm (as Transformers gives it: `final`). A stack of L states is without the first. Throws
+/// Error for another number of states.
+std::vector<HiddenState> hidden_states_of(const io::Contents& contents,
+                                          const WholeModelOfLayer& model, const std::string& id);
+
+} // namespace mha

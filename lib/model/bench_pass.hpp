@@ -1,0 +1,35 @@
+#pragma once
+// How fast a whole model reads a text: from token numbers to the logits behind the last token.
+
+#include <mha/load/load.hpp>
+#include <mha/model/pass.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// One layer of the pass; medians of the runs, in seconds.
+struct LayerSeconds {
+  std::string layer;
+  double read = 0; ///< to make the layer of the checkpoint's tensors, which stay mapped
+  double projections = 0, attention = 0, output = 0;
+  double around = 0; ///< norms, feed-forward, sums of the stream
+};
+
+struct PassSpeed {
+  double median_s = 0, best_s = 0;
+  std::size_t runs = 0;
+  std::size_t tokens = 0; ///< of all texts, without padding
+  std::vector<LayerSeconds> layers;
+  double ends = 0; ///< last norm and logits of each text's last token; 0 without a head
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
+};
+
+/// Runs the whole pass again and again, after one that is not timed: as many times as fit into two
+/// seconds and at least five, or `repeat`. Throws Error if a run gives other bits than the first.
+PassSpeed bench_pass(const Model& model, ModelPass& pass, std::optional<std::size_t> repeat);
+
+} // namespace mha

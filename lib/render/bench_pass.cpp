@@ -1,0 +1,61 @@
+#include <mha/render/bench.hpp>
+
+#include <mha/render/grid.hpp>
+#include <mha/render/json_text.hpp>
+
+#include <fmt/format.h>
+
+namespace mha::render {
+
+std::string pass_table(const PassSpeed& speed, const Look& look) {
+  Grid grid({{"layer"},
+             {"read", true},
+             {"projections", true},
+             {"attention", true},
+             {"output", true},
+             {"around", true},
+             {"all", true}});
+  const auto add = [&](const LayerSeconds& t) {
+    grid.add({visible(t.layer), duration_text(t.read), duration_text(t.projections),
+              duration_text(t.attention), duration_text(t.output), duration_text(t.around),
+              duration_text(t.read + t.projections + t.attention + t.output + t.around)});
+  };
+  for (const LayerSeconds& layer : speed.layers) add(layer);
+  if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
+  std::string text = grid.text(look);
+  text += fmt::format("\nthe whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}\n",
+                      duration_text(speed.median_s), duration_text(speed.best_s), speed.tokens,
+                      speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(), speed.runs,
+                      speed.runs == 1 ? "" : "s");
+  text += look.dim("read: the layer is made of the checkpoint's mapped tensors · around: norms, "
+                   "feed-forward, the stream's sums") +
+          "\n";
+  return text;
+}
+
+std::string pass_json(const PassSpeed& speed) {
+  JsonText json;
+  json.object([&] {
+    json.member("median_s", speed.median_s)
+        .member("best_s", speed.best_s)
+        .member("runs", speed.runs)
+        .member("tokens", speed.tokens)
+        .member("tokens_per_s", speed.tokens_per_second())
+        .member("logits_s", speed.ends);
+    json.key("layers").list(speed.layers,
+                            [&](const LayerSeconds& t) {
+                              json.object([&] {
+                                json.member("layer", t.layer)
+                                    .member("read_s", t.read)
+                                    .member("projections_s", t.projections)
+                                    .member("attention_s", t.attention)
+                                    .member("output_s", t.output)
+                                    .member("around_s", t.around);
+                              });
+                            },
+                            {"\n    ", "\n    ", "\n  "});
+  });
+  return json.take() + "\n";
+}
+
+} // namespace mha::render

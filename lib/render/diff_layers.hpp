@@ -1,0 +1,25 @@
+#pragma once
+// A whole model against another implementation: a line a layer, so that what grows from rounding is
+// seen beside what is wrong.
+
+#include <mha/compare/diff.hpp>
+#include <mha/render/text.hpp>
+
+namespace mha::render {
+
+/// What a layer's comparison comes to.
+struct LayerLine {
+  std::string layer; ///< its number; "" for the model's ends
+  std::size_t stages = 0;
+  std::string verdict; ///< "equal", "close", "rounding", "differs", "follows"
+  /// The last stage of the stream that was compared, or the last one at all.
+  Stage stage = Stage::x;
+  double max_abs = 0, rms = 0; ///< of its difference; of the reference's numbers
+};
+LayerLine line_of(const std::string& layer, const Diff& diff);
+
+/// The table of all layers, and below it what it says: the first layer that differs, or how far
+/// rounding has grown.
+std::string layers_table(const std::vector<LayerLine>& lines, const Look& look);
+
+} // namespace mha::render
