@@ -1,5 +1,6 @@
 #include <mha/compare/reference.hpp>
 
+#include <mha/compare/precision.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
@@ -114,11 +115,12 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   result.stage = stage;
   result.source = named.where;
   const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
-  result.stored = floating ? tensor.dtype() : layer_.dtype;
+  const DType in_file = floating ? tensor.dtype() : layer_.dtype;
+  result.stored = floating ? precision_of(tensor, in_file) : in_file;
   const InferredAxes arranged = named.axes.empty() ? infer_axes(layer_, stage, tensor, named.where)
                                                    : infer_axes(layer_, stage, tensor, named.axes,
                                                                 layer_number(), named.where);
-  result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
+  result.value = convert(arranged.value, in_file == DType::f64 ? DType::f64 : DType::f32);
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');

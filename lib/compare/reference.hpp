@@ -15,10 +15,12 @@ struct ReferenceStage {
   /// Of the shape layer.shape_of(stage): f64 where the reference stores f64, else f32, which holds
   /// f16 and bf16 exactly. Numbers without a type (JSON lists) are in the layer's.
   Tensor value;
-  DType stored = DType::f32; ///< as the reference stores it; integers count as the layer's type
-  std::string source;        ///< "ref.npz: attn.hook_z"
-  std::string rearranged;    ///< "read as BTHD", or "" where its axes were those of the table
-  bool doubtful = false;     ///< its shape would fit tokens first, too
+  /// The precision of its numbers: as the reference stores them, or the shorter type that all of
+  /// them are of (precision_of); integers count as the layer's type.
+  DType stored = DType::f32;
+  std::string source;     ///< "ref.npz: attn.hook_z"
+  std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
+  bool doubtful = false;  ///< its shape would fit tokens first, too
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
