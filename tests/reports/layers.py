@@ -192,6 +192,12 @@ def bloom(seed=0):
     return tensors, {"num_heads": 6, "causal": True, "alibi": "true"}
 
 
+def bloom8(seed=0):
+    draw = Draw(seed)
+    return ({"X": draw(12, D)} | projections(draw, D, 8, 8, 6, D, "qkvo"),
+            {"num_heads": 8, "causal": True, "alibi": "true"})
+
+
 def t5(seed=0):
     """no scale, a bias of relative positions"""
     draw = Draw(seed)
@@ -215,6 +221,52 @@ def cached(seed=0):
     tensors, settings = llama(seed, T=6)
     draw = Draw([seed, 6])
     return tensors | {"k_past": draw(2, 5, 8), "v_past": draw(2, 5, 8)}, settings
+
+
+def meta(seed=0):
+    """Llama in Meta's own weights: neighbours are pairs"""
+    tensors, settings = llama(seed)
+    return tensors, settings | {"rope": "interleaved"}
+
+
+def rope_far(seed=0):
+    """positions at which rounded frequencies are off by a part of a turn"""
+    tensors, settings = llama(seed, T=90, d_k=16, H=4)
+    return tensors, settings
+
+
+def gemma_x(seed=0):
+    """norm weights as 1 + w, w far from 0"""
+    tensors, settings = llama(seed)
+    return tensors | {"norm.weight": 1 + Draw([seed, 8])(D, size=0.5)}, settings
+
+
+def small_x(seed=0, eps=1e-5):
+    """an input whose mean square is not far above epsilon, as after an embedding"""
+    tensors, settings = llama(seed)
+    return tensors | {"X": 0.01 * tensors["X"]}, settings | {"input_norm_eps": eps}
+
+
+def small_x6(seed=0):
+    return small_x(seed, 1e-6)
+
+
+def small_x_layer(seed=0):
+    tensors, settings = gpt2(seed)
+    return tensors | {"X": 0.01 * tensors["X"]}, settings
+
+
+def masked_row(seed=0):
+    """a query that may attend to nothing"""
+    tensors, settings = masked(seed)
+    mask = tensors["mask"].copy()
+    mask[..., 2, :] = False
+    return tensors | {"mask": mask}, settings
+
+
+def llama_residual(seed=0):
+    tensors, settings = llama(seed)
+    return tensors, settings | {"residual": True}
 
 
 def with_residual(seed=0):

@@ -44,3 +44,21 @@ def fused_per_head(p):
 def no_biases(p):
     "leaves out the biases of q, k and v"
     p.b_q = p.b_k = p.b_v = None
+
+
+@report("aladdinpersson/Machine-Learning-Collection#165", r"heads\.unmerged", "plain")
+def classic(p):
+    "reshapes what matmul gave, heads first, to (T, H d)"
+    p.merge = lambda z: z.reshape(z.shape[0], z.shape[2], -1)
+
+
+@report("rasbt/LLMs-from-scratch#857", r"weight\.transposed", "vit")
+def einsum_over_the_wrong_axis(p):
+    "multiplies from the right by W_q, W_k and W_v of (out, in)"
+    p.W_q, p.W_k, p.W_v = p.W_q.T, p.W_k.T, p.W_v.T
+
+
+@report("AutoGPTQ/AutoGPTQ#139", r"(weight|output)\.transposed", "gpt2")
+def transposed_output(p):
+    "takes the output projection of Conv1D for that of a Linear"
+    p.W_o = p.W_o.T

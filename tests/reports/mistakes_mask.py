@@ -4,8 +4,8 @@ import numpy as np
 from report import report
 
 
-@report("huggingface/transformers#39408 ml-explore/mlx-lm#390 zml/zml#763 AI-Hypercomputer/maxtext#4289",
-        r"window\.plus_one", "mistral gemma2 mistral mistral")
+@report("huggingface/transformers#39408 ml-explore/mlx-lm#390 zml/zml#763 AI-Hypercomputer/maxtext#4289 "
+        "vllm-project/vllm#9679", r"window\.plus_one", "mistral gemma2 mistral mistral gemma2")
 def window_too_long(p):
     "lets a query see one key more than the window"
     p.window += 1
@@ -35,13 +35,14 @@ def padding_for_causal(p):
     p.causal = False
 
 
-@report("jingyaogong/minimind-v#76 tloen/alpaca-lora#107", r"mask\.missing|padding\.missing", "bert padded")
+@report("jingyaogong/minimind-v#76 tloen/alpaca-lora#107 mlverse/torch#1208 pytorch/pytorch#92554",
+        r"mask\.missing|padding\.missing", "bert padded bert bert")
 def padding_seen(p):
     "does not hide the padding"
     p.key_padding_mask = None
 
 
-@report("hyunwoongko/transformer#40", r"mask\.|padding\.", "bert")
+@report("hyunwoongko/transformer#40 lsdefine/attention-is-all-you-need-keras#16", r"mask\.|padding\.", "bert")
 def padding_of_queries(p):
     "broadcasts the padding mask along the keys, not the queries"
     p.mask_value = -10000.0
@@ -76,7 +77,8 @@ def tiny_constant(p):
     p.mask_value = -1e-9
 
 
-@report("30stomercury/Interaction-Aware-Attention-Network#1", r"mask\.(constant|fill|value)", "bert")
+@report("30stomercury/Interaction-Aware-Attention-Network#1 georg-wolflein/good-features#1",
+        r"mask\.(constant|fill|value)", "bert masked")
 def filled_with_zero(p):
     "fills hidden scores with 0"
     p.mask_value = 0.0
@@ -91,7 +93,55 @@ def mask_of_another_text(p):
     p.visible = visible
 
 
-@report("HKUSTDial/flash-sparse-attention#146 mlverse/torch#1208", r"mask\.added", "decoder bert")
+@report("HKUSTDial/flash-sparse-attention#146 pytorch/pytorch#136816", r"mask\.added", "decoder bert")
 def ones_and_zeros_added(p):
     "adds a mask of 1 and 0 to the scores, where 0 and -inf are meant"
     p.apply_mask = lambda scores: scores + p.visible(*scores.shape[-2:])
+
+
+@report("huggingface/pytorch-image-models#2236", r"mask\.(after|late)|softmax\.", "masked")
+def after_the_softmax(p):
+    "takes the softmax of all keys, and zeroes the hidden ones then"
+    p.apply_mask = lambda scores: scores
+    p.after_softmax = lambda weights: weights * p.visible(*weights.shape[-2:])
+
+
+@report("pbloem/former#10", r"causal\.strict", "decoder")
+def own_key_hidden(p):
+    "hides the diagonal, too: triu with offset 0"
+    right = p.visible
+    p.visible = lambda T, S: right(T, S) & (p.distances(T, S) < 0)
+
+
+@report("huggingface/transformers#29777 sgl-project/sglang#33915", r"window\.missing", "mistral gemma2")
+def no_window(p):
+    "sees every earlier key: the window is not applied"
+    p.window = -1
+
+
+@report("huggingface/transformers#38002", r"window\.", "llama")
+def window_not_meant(p):
+    "applies the window of the config, although use_sliding_window is false"
+    p.window = 4
+
+
+@report("huggingface/transformers#41228", r"window\.|causal\.|mask\.", "mistral")
+def window_on_the_other_side(p):
+    "hides what lies up to a window ahead, and nothing else: the diagonal has the wrong sign"
+    p.visible = lambda T, S: ~((p.distances(T, S) > 0) & (p.distances(T, S) <= p.window + 1))[None, None]
+
+
+@report("tracel-ai/burn#4697 robertknight/rten#1321 pytorch/pytorch#131060 iree-org/iree#24175",
+        r"masked_rows|mask(ed)?\.rows", "left_padded masked_row left_padded masked_row")
+def nan_where_nothing_is_seen(p):
+    "divides 0 by 0 where a query may attend to nothing"
+    def softmax(scores):
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+    p.softmax = softmax
+
+
+@report("ml-explore/mlx#2395", r"masked_rows|mask(ed)?\.(rows|constant|fill|value)", "masked_row")
+def uniform_where_nothing_is_seen(p):
+    "attends to every key alike where a query may attend to nothing: hidden scores are finfo.min"
+    p.mask_value = np.finfo(np.float32).min

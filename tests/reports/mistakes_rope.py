@@ -1,6 +1,7 @@
 """Rotary position embedding."""
 import numpy as np
 
+from port import to_bf16
 from report import report
 
 
@@ -33,7 +34,9 @@ def pairs_of_neighbours(p):
     p.rotate = rotate
 
 
-@report("NVIDIA-NeMo/Speech#6923", r"rope\.style", "vicuna llama")
+@report("NVIDIA-NeMo/Speech#6923 huggingface/transformers#25199 huggingface/transformers#31859 "
+        "huggingface/transformers#33826 naklecha/llama3-from-scratch#20", r"rope\.style",
+        "vicuna llama qwen mistral llama")
 def neighbours(p):
     "pairs neighbours where the weights are made for halves"
     p.rope = "interleaved"
@@ -107,3 +110,55 @@ def positions_without_padding(p):
         positions = np.maximum(np.arange(p.X.shape[-2]) - pads[:, None], 0)
         return (positions[..., None] * p.frequencies())[:, None]
     p.angles = angles
+
+
+@report("pytorch/torchtitan#335 Dao-AILab/flash-attention#288", r"rope\.style", "gptj meta")
+def halves(p):
+    "pairs halves where the weights are made for neighbours"
+    p.rope = "half"
+
+
+@report("ml-explore/mlx-lm#1507 vllm-project/vllm#48351 sgl-project/sglang#22711",
+        r"rope\.(attention|factor|scaling|mscale|magnitude)|scale\.", "llama_long llama llama_long")
+def computed_attention_factor(p):
+    "multiplies cos and sin by 0.1 ln(factor) + 1, although the config's attention_factor is 1"
+    right = p.rotate
+    p.rotate = lambda x, angles: right(x, angles) * (0.1 * np.log(16) + 1)
+
+
+@report("RobertCsordas/moeut#6", r"rope\.(offset|position)", "cached")
+def queries_from_zero(p):
+    "rotates queries as if they stood at position 0: the offset is taken before the cache is added"
+    p.positions = lambda letter: (p.past if letter == "k" else 0) + np.arange(p.X.shape[-2], dtype=float)
+
+
+@report("skyzh/tiny-llm#46", r"rope\.(offset|position)", "cached")
+def offset_counted_twice(p):
+    "adds the number of cached tokens twice"
+    p.positions = lambda letter: 2 * p.past + np.arange(p.X.shape[-2], dtype=float)
+
+
+@report("rajveer43/VeloxQuant-MLX#389 rajveer43/VeloxQuant-MLX#195 rajveer43/VeloxQuant-MLX#196 warpfront/hipfire#391",
+        r"rope\.(offset|position)", "cached")
+def offset_of_retained_rows(p):
+    "begins at the number of retained rows, behind the true position"
+    p.positions = lambda letter: p.past - 2 + np.arange(p.X.shape[-2], dtype=float)
+
+
+@report("EleutherAI/gpt-neox#1003 huggingface/transformers#25681 huggingface/transformers#29496 "
+        "huggingface/transformers#29285 NVIDIA/Megatron-LM#744 Modalities/modalities#462 nkalyanv99/UNI-D2#6",
+        r"rope\.(angles|precision|bf16|rounded)|precision\.", "rope_far")
+def frequencies_in_bfloat16(p):
+    "computes the angles in bfloat16"
+    p.angles = lambda letter: to_bf16(np.outer(to_bf16(p.positions(letter)), to_bf16(p.frequencies())))
+
+
+@report("kvcache-ai/sglang#66", r"rope\.(missing|k|only|one)", "llama")
+def keys_not_rotated(p):
+    "rotates queries alone: rotated keys are written to the cache only"
+    right = p.prepare
+
+    def prepare(q, k):
+        q, _ = right(q, k)
+        return q, p.keep("k_rope", k)
+    p.prepare = prepare
