@@ -2,7 +2,7 @@
 
 #include "console.hpp"
 #include "retype.hpp"
-#include <mha/compare/compare.hpp>
+#include <mha/compare/settle.hpp>
 
 namespace mha::app {
 

@@ -13,11 +13,13 @@ struct Tolerances {
   std::map<Stage, double> stage_absolute, stage_relative; ///< these win
 
   Tolerance of(Stage stage, DType coarser) const;
+  /// Whether any of them speaks of a stage.
+  bool asked_for(Stage stage) const;
 };
 
 enum class DiffStatus : std::uint8_t {
   equal,     ///< the same bits
-  close,     ///< within tolerance; or a sound step on inputs that are
+  close,     ///< within tolerance; or a sound step, or one off by rounding, on inputs that are
   first,     ///< the first step that is not
   inherited, ///< after it
 };
@@ -37,6 +39,8 @@ struct StageDiff {
   std::vector<Stage> between; ///< the layer's steps after those and before it
   std::optional<Difference> recomputed;
   const ReferenceStage* reference = nullptr;
+  /// The coarsest type that the reference's stage, or what it was computed from, is of.
+  DType precision = DType::f32;
 };
 
 struct Diff {
@@ -47,8 +51,12 @@ struct Diff {
   bool equal() const { return !first; } ///< every stage is equal or close
 };
 
-/// Compares every stage of a settled reference with the layer's. A stage out of tolerance is also
-/// computed from the reference's own stages before it: a step that agrees then is sound.
+/// Compares every stage of a settled reference with the layer's. Default tolerances are those of
+/// the reference's own precision; a stage outside is allowed what rounding makes of it: some units
+/// in the last place of its root mean square, and what grows along a chain of rounded steps
+/// (rounding_errors). A stage out of tolerance is also computed from the reference's own stages
+/// before it: a step that agrees then is sound. A step that is off by rounding alone is not the
+/// first where a later one is wrong by far more.
 /// `reference` must outlive the result.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
           std::size_t threads = 0);

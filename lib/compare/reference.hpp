@@ -5,6 +5,7 @@
 #include <mha/layer/layer.hpp>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mha {
@@ -21,6 +22,8 @@ struct ReferenceStage {
   std::string source;     ///< "ref.npz: attn.hook_z"
   std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
   bool doubtful = false;  ///< its shape would fit tokens first, too
+  /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
+  std::vector<std::pair<std::string, Tensor>> other_axes{};
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
@@ -31,7 +34,7 @@ struct AmbiguousStage {
 
 struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
-  std::vector<AmbiguousStage> ambiguous; ///< until settle() (analysis/compare.hpp) has chosen
+  std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
@@ -42,11 +45,13 @@ struct Reference {
 };
 
 /// Reads the stages that SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes) hold. A
-/// tensor is found by its stage's name or any alias, behind any prefix; `layers.N.` must be
-/// `layer_id`, and `{layer}` stands for it. Axes may be the table's, with or without a batch of
-/// one; tokens first; heads packed; transposed: where exactly one of these fits the shape it is
-/// taken, and said. A binding wins over a file. Throws Error for shapes that fit nothing or several
-/// ways, for two tensors of one stage, and where no stage of the layer is there at all.
+/// tensor is found by its stage's name, any alias or a name that other code has for it
+/// (result_stages), behind any prefix; `layers.N.` (llama.cpp: `-N` behind it) must be `layer_id`,
+/// and `{layer}` stands for it. Axes may be the table's, with or without a batch of one; tokens
+/// first; heads packed, or one axis with the batch; transposed. What fits in several ways is left
+/// to settle(). A binding wins over a file, a stage's own name over another in the same file.
+/// A tensor of a file that fits no stage is passed over, and why. Throws Error for a binding that
+/// does not fit, for two tensors of one stage, and where no stage of the layer is there at all.
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
                          const std::string& layer_id);
 

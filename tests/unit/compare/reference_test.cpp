@@ -2,7 +2,7 @@
 
 #include "support/library_input.hpp"
 #include "support/run.hpp"
-#include <mha/compare/compare.hpp>
+#include <mha/compare/settle.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
