@@ -48,7 +48,9 @@ const std::vector<Meaning> meanings{
   {{head_out, concat}, "context ctx context_layer attn_vec weighted_values"},
   {{head_out, concat, output}, "O attn_output attention_output"},
   {{concat}, "y_cat concat_heads merged merged_heads attn_concat kqv_merged kqv_merged_cont kqv_cont atty xb"},
-  {{output}, "o_proj out_proj c_proj attn_proj attproj kqv_out kqv_wo att_out attn_out_proj self_attn self_attention att_sums xb2 dense proj"},
+  {{concat, output}, "kqv_out"},
+  {{weights, head_out, concat, output}, "attn"},
+  {{output}, "o_proj out_proj c_proj attn_proj attproj kqv_wo att_out attn_out_proj self_attn self_attention att_sums xb2 dense proj"},
 };
 // clang-format on
 

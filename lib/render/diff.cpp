@@ -138,7 +138,8 @@ std::string agreement(const Diff& diff) {
 }
 
 /// What the reference says about the inputs of the first step that differs.
-std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference& reference) {
+std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
+                         const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
   for (const StageInfo& info : stages())
     if (contains(reference.lacking, info.stage) && info.stage < row.stage)
@@ -152,6 +153,10 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
                            : fmt::format("; or a step between, which the reference does not show: "
                                          "{}",
                                          joined(names_of(row.between))));
+  else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
+    text =
+        " It is norm(X), the input behind the layer's norm: is X the same on both sides, and the "
+        "norm's kind, weight and epsilon?";
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
   else if (row.stage <= Stage::v && !reference.find(Stage::x))
@@ -187,7 +192,7 @@ std::string verdict(const Layer& layer, const Diff& diff, const Reference& refer
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(layer, row->stage, found.at));
-  text += about_inputs(diff, *row, reference);
+  text += about_inputs(layer, diff, *row, reference);
   std::vector<std::string> own, sound, unknown;
   for (const StageDiff& one : diff.stages) {
     if (one.status != DiffStatus::inherited) continue;
