@@ -181,14 +181,16 @@ void Differ::allow_rounding() {
     for (StageDiff& row : result_.stages) {
       const auto error = errors.find(row.stage);
       if (row.difference.within || error == errors.end()) continue;
-      Tolerance wider = row.tolerance;
-      wider.absolute += growth_margin * error->second +
-                        rms_units * unit_of(precision) * root_mean_square(row.reference->value);
+      const double rounding =
+          growth_margin * error->second +
+          rms_units * unit_of(precision) * root_mean_square(row.reference->value);
       const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
       if (!ours) continue;
-      row.tolerance = wider;
-      row.difference =
+      const Tolerance wider{row.tolerance.absolute + rounding, row.tolerance.relative};
+      const Difference allowed =
           compare(layer_, row.stage, *ours, row.reference->value, wider, row.reference->stored);
+      if (!allowed.within) continue;
+      row.difference = allowed, row.rounding = rounding;
     }
   }
 }

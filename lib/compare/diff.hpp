@@ -32,6 +32,7 @@ struct StageDiff {
   DiffStatus status = DiffStatus::equal;
   Difference difference;
   Tolerance tolerance;
+  double rounding = 0; ///< what was allowed beside it, where the stage is within that alone
   /// Of stages out of tolerance: whether the step disagrees even when it is computed from the
   /// reference's own earlier stages: it is wrong by itself. Nothing where that cannot be computed.
   std::optional<bool> own;

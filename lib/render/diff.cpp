@@ -105,6 +105,20 @@ std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
+/// What counts as a difference.
+std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
+  const auto rounded = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                    [](const StageDiff& row) { return row.rounding > 0; });
+  return fmt::format("differ: elements with |ours − reference| > {}{}{}",
+                     one_for_all ? tolerance_text(diff.stages[0].tolerance)
+                                 : "the tolerance of their stage (--format json lists them)",
+                     rounded == diff.stages.end()
+                         ? ""
+                         : fmt::format(", and beyond what rounding to {} grows to along the chain",
+                                       mha::name_of(rounded->precision)),
+                     heads ? " · head: the worst one" : "");
+}
+
 /// "h2 q17 't9' k4": a place as short as a table needs it.
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
   std::string text;
@@ -238,7 +252,9 @@ void put(JsonText& json, const StageDiff& row) {
     json.key("from").list(names_of(row.from));
     json.member("atol", row.tolerance.absolute)
         .member("rtol", row.tolerance.relative)
+        .member("rounding", row.rounding)
         .member("dtype", mha::name_of(row.reference->stored))
+        .member("precision", mha::name_of(row.precision))
         .member("source", row.reference->source)
         .member("rearranged", row.reference->rearranged);
   });
@@ -298,12 +314,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       return row.tolerance.absolute == tolerance.absolute &&
              row.tolerance.relative == tolerance.relative;
     });
-    if (numbers)
-      paragraph(fmt::format("differ: elements with |ours − reference| > {}{}",
-                            one ? tolerance_text(tolerance)
-                                : "the tolerance of their stage (--format json lists them)",
-                            heads ? " · head: the worst one" : ""),
-                true);
+    if (numbers) paragraph(about_tolerance(diff, one, heads), true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
     if (names.empty()) return;

@@ -24,6 +24,8 @@ from layers import LAYERS  # noqa: E402
 from port import Port  # noqa: E402
 from run import ROUNDING, first_difference, load_reports  # noqa: E402
 
+LEAST_PAIRS = 0.1  # of random pairs, this share must be named
+
 
 def both(one, other):
     class Both:
@@ -94,6 +96,7 @@ def main():
     parser.add_argument("--disturbances", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--check", action="store_true", help="fail where a disturbance is claimed, or pairs are not named")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = Program(os.path.abspath(args.program), folder)
@@ -110,7 +113,9 @@ def main():
             print(f"{disturbance.edit.__doc__} ({name}): claimed {claimed}, hint '{hint}' {told.get('error', '')}")
     print(f"{sum(named for named, _ in pairs)} of {len(pairs)} pairs named; {sum(bool(c) for c, _, _ in others)} of "
           f"{len(others)} disturbances claimed, {sum(h for _, h, _ in others)} hinted at")
+    return 1 if args.check and (any(c for c, _, _ in others) or
+                                sum(n for n, _ in pairs) < LEAST_PAIRS * len(pairs)) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -30,6 +30,9 @@ from report import REPORTS  # noqa: E402
 MODES = {"f32": ("f32", "f32"), "stored f16": ("f32", "f16"), "stored bf16": ("f32", "bf16"),
          "computed f16": ("f16", "f16"), "computed bf16": ("bf16", "bf16")}
 ROUNDING = r"precision\..*"
+# Of what is asked in a mode, this share must be named from all stages and from the output alone,
+# and no more than this be told wrongly.
+LEAST_STAGES, LEAST_OUTPUT, MOST_WRONG = 0.4, 0.4, 0.05
 
 
 def load_reports():
@@ -95,6 +98,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="the commands of what is not named")
     parser.add_argument("--keep", help="a folder for the files")
+    parser.add_argument("--check", action="store_true", help="fail where too few are named")
     args = parser.parse_args()
     reports = [r for r in load_reports() if args.only in f"{r.source} {r.causes} {r.layer} {r.edit.__name__}"]
     reports = reports[::args.sample]
@@ -120,14 +124,17 @@ def main():
             if args.verbose:
                 print(f"        {places[0][1]}")
     print(f"\n{len(reports)} reports")
-    print(f"{'':15}{'given':8} named missed wrong error")
+    failed = False
     for mode in modes:
         for given in ("stages", "output"):
             row = [counts[mode, given, judged] for judged in ("named", "missed", "wrong", "error")]
             total = max(sum(row), 1)
+            least = LEAST_STAGES if given == "stages" else LEAST_OUTPUT
+            failed = failed or row[0] < least * sum(row) or row[2] > MOST_WRONG * total or row[3] > 0
             print(f"{mode:15}{given:8}{row[0]:4} of {sum(row):3} ({100 * row[0] / total:.0f} %)"
                   f"  missed {row[1]}  wrong {row[2]}  error {row[3]}")
+    return 1 if args.check and failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
