@@ -184,7 +184,7 @@ void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
 void Reader::take(const Named& named) {
   std::vector<Stage> stages = possible(named);
   if (stages.empty()) return;
-  if (stages.size() == 1 && stages[0] == Stage::x && last_part(named.name) != "x" &&
+  if (stages.size() == 1 && stages[0] == Stage::x && find_tensor_name(last_part(named.name)) &&
       layer_.settings.input_norm != InputNorm::none) {
     reference_.passed_over.push_back(
         fmt::format("{} (x is the normalised input here)", named.name));

@@ -38,6 +38,8 @@ def draw(number, seed):
     dtype = "f64" if precision == "f64" else "f32"
     if precision in ("f16", "bf16") and rng.random() < 0.6:
         tensors = {n: ROUND[precision](t) if np.asarray(t).dtype.kind == "f" else t for n, t in tensors.items()}
+    while not np.isfinite(stages_of(None, tensors, settings, precision)["scores"]).all():
+        tensors["X"] = tensors["X"] / 4  # beyond float16: that port is not clean
     return tensors, settings, dtype, precision
 
 
