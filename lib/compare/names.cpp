@@ -10,8 +10,6 @@ namespace mha {
 
 namespace {
 
-using enum Stage;
-
 /// Words that mean the same stages.
 struct Meaning {
   std::vector<Stage> stages;
@@ -21,7 +19,9 @@ struct Meaning {
 // Found in Transformers, llama.cpp, llm.c, llama2.c, gemma.cpp, nanoGPT, lucidrains' packages, MLX,
 // candle, fairseq, Keras, x-transformers and teaching code.
 // clang-format off
-const std::vector<Meaning> meanings{
+const std::vector<Meaning>& meanings() {
+  using enum Stage;
+  static const std::vector<Meaning> table{
   {{x}, "attn_norm attention_norm input_layernorm ln_1 ln1 norm1 x_norm x_normed xn"},
   {{q}, "q_proj q_lin q_linear mixed_query_layer to_q wq q_heads q_split Qcur_linear"},
   {{k}, "k_proj k_lin k_linear mixed_key_layer to_k wk k_heads k_split Kcur_linear"},
@@ -43,7 +43,7 @@ const std::vector<Meaning> meanings{
   {{masked}, "att_masked kq_masked masked_scores scores_masked attn_scores_masked attn_masked"},
   {{logsumexp}, "L lse softmax_lse"},
   {{weights}, "P A attention_weight attention_map attn_map attn_matrix att_probs attention_probabilities attn_dist softmax attn_softmax kq_soft_max_ext probs_attn"},
-  {{scaled, masked, weights}, "attn_weights attention_weights att_weights"},
+  {{scaled, masked, weights}, "attention_weights att_weights"},
   {{head_out}, "y_heads head_outputs out_heads z_heads kqv attn_heads per_head"},
   {{head_out, concat}, "context ctx context_layer attn_vec weighted_values"},
   {{head_out, concat, output}, "O attn_output attention_output"},
@@ -51,7 +51,9 @@ const std::vector<Meaning> meanings{
   {{concat, output}, "kqv_out"},
   {{weights, head_out, concat, output}, "attn"},
   {{output}, "o_proj out_proj c_proj attn_proj attproj kqv_wo att_out attn_out_proj self_attn self_attention att_sums xb2 dense proj"},
-};
+  };
+  return table;
+}
 // clang-format on
 
 std::string_view last_word(std::string_view name) {
@@ -85,11 +87,11 @@ std::vector<Stage> result_stages(std::string_view name) {
   const std::string_view word = last_word(name);
   for (const StageInfo& info : stages())
     if (info.name == word) return {info.stage};
-  for (const Meaning& meaning : meanings)
+  for (const Meaning& meaning : meanings())
     if (has_word(meaning.words, word)) return meaning.stages;
   if (std::vector<Stage> readings = readings_of(name); !readings.empty()) return readings;
   if (const TensorInfo* info = find_tensor_name(word))
-    return info->name == "X" ? std::vector{x} : std::vector<Stage>{};
+    return info->name == "X" ? std::vector{Stage::x} : std::vector<Stage>{};
   if (find_tensor_name(name)) return {};
   if (const std::optional<Stage> stage = find_stage(name)) return {*stage};
   return {};
@@ -97,7 +99,7 @@ std::vector<Stage> result_stages(std::string_view name) {
 
 std::vector<std::pair<std::string_view, std::vector<Stage>>> result_words() {
   std::vector<std::pair<std::string_view, std::vector<Stage>>> list;
-  for (const Meaning& meaning : meanings)
+  for (const Meaning& meaning : meanings())
     for (std::string_view word : words_of(meaning.words)) list.emplace_back(word, meaning.stages);
   return list;
 }
