@@ -19,14 +19,14 @@ Result python(const std::string& script) {
 TEST_CASE("reports: most mistakes of a sample are named, none is told wrongly") {
   if (sanitized) return; // dozens of runs
   const Result result =
-      python("run.py \"$MHA\" --sample 8 --modes f32,'computed bf16' --jobs 2 --check");
+      python("run.py \"$MHA\" --sample 12 --modes f32,'computed bf16' --jobs 2 --check");
   INFO(result.out << result.err);
   CHECK(result.code == 0);
 }
 
 TEST_CASE("reports: right ports in four precisions are equal or close, and nothing is wrong") {
   if (sanitized) return;
-  const Result result = python("clean.py \"$MHA\" --count 24 --jobs 2");
+  const Result result = python("clean.py \"$MHA\" --count 16 --jobs 2");
   INFO(result.out << result.err);
   CHECK(result.code == 0);
 }
