@@ -63,7 +63,7 @@ TEST_CASE(
     reference.stages.push_back(stage_of(layer, stage, DType::bf16));
   CHECK(diff(layer, reference).equal());
   const auto q = reference.stages.begin() + 1, weights = reference.stages.begin() + 7;
-  move(*q, 0.04); // a few units more than the type's
+  move(*q, 0.02); // more than the type rounds by, and of its size
   CHECK(diff(layer, reference).first != Stage::weights);
   move(*weights, 7);
   const Diff found = diff(layer, reference);
