@@ -8,7 +8,6 @@
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 
 namespace mha::app {
