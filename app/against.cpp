@@ -2,7 +2,7 @@
 
 #include "console.hpp"
 #include "retype.hpp"
-#include <mha/compare/compare.hpp>
+#include <mha/compare/settle.hpp>
 
 namespace mha::app {
 
@@ -25,18 +25,28 @@ void require_against(std::string_view command, const std::vector<std::string>& a
                                  command));
 }
 
-Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
-                         Common& common, bool notes, const WholeModelOfLayer* model) {
+std::vector<Reference> load_readings(const LoadedLayer& loaded,
+                                     const std::vector<std::string>& against, Common& common,
+                                     const WholeModelOfLayer* model) {
   Reference reference = [&] {
     const Stopwatch watch(common.read_s);
     return read_reference(loaded.layer, against, loaded.id, model);
   }();
   const Stopwatch watch(common.compute_s);
-  settle(loaded.layer, reference, common.threads);
+  return settled(loaded.layer, std::move(reference), common.threads);
+}
+
+void tell_reading(const Reference& reference, Common& common, bool notes) {
   if (common.strict && !reference.doubts.empty())
     fail("--against: {} (an error by --strict)", reference.doubts[0]);
   if (!common.quiet && notes)
     for (const std::string& note : reference.notes) print_note(note, common.color);
+}
+
+Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
+                         Common& common, bool notes, const WholeModelOfLayer* model) {
+  Reference reference = std::move(load_readings(loaded, against, common, model).front());
+  tell_reading(reference, common, notes);
   return reference;
 }
 

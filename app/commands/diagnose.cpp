@@ -33,6 +33,24 @@ bool is_fused(const LoadedLayer& loaded) {
                      [](const Origin& origin) { return origin.name == "W_qkv"; });
 }
 
+/// What the reading of the reference says that needs the fewest changes: names that mean several
+/// stages are tried in each meaning that the numbers leave open.
+Diagnosis best_reading(const LoadedLayer& loaded, const std::vector<Reference>& readings,
+                       Common& common, bool notes) {
+  std::optional<Diagnosis> best;
+  const Reference* chosen = nullptr;
+  for (const Reference& reference : readings) {
+    if (best && best->explained && best->changes.size() <= 1) break;
+    Diagnosis found = diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads);
+    if (best &&
+        (!found.explained || (best->explained && found.changes.size() >= best->changes.size())))
+      continue;
+    best = std::move(found), chosen = &reference;
+  }
+  tell_reading(*chosen, common, notes);
+  return std::move(*best);
+}
+
 /// The options of a change name the file that a tensor comes from; "" where a tensor was not read
 /// as it lies there.
 void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
@@ -89,11 +107,10 @@ int DiagnoseCommand::run() {
   const render::Sink sink = file.sink();
   for (const std::string& id : model->chosen()) {
     const LoadedLayer loaded = load_layer(*model, id, common);
-    const Reference reference = load_reference(loaded, against, common, !as_json);
+    const std::vector<Reference> readings = load_readings(loaded, against, common);
     const Stopwatch watch(common.compute_s);
     tell_overflow(overflow_of(loaded.layer, common.threads), common);
-    found.push_back(
-        {id, diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads)});
+    found.push_back({id, best_reading(loaded, readings, common, !as_json)});
     Diagnosis& diagnosis = found.back().diagnosis;
     fill_in_files(loaded, diagnosis);
     explained = explained && diagnosis.explained;

@@ -218,7 +218,10 @@ Run declare_diff(Cli& cli) {
       "computed from the reference's own stages before it: if it agrees then, it is sound and only "
       "follows from an earlier difference. An element agrees where |ours − reference| ≤ atol + "
       "rtol · |reference|, with torch.testing.assert_close's defaults for the coarser of the two "
-      "types. −inf is equal to itself and to a finite mask constant, NaN to NaN. Sources that "
+      "types, by the reference's own precision; a step beyond them is allowed what rounding grows "
+      "to "
+      "along the chain. −inf is equal to itself and to a finite mask constant, NaN to NaN. Sources "
+      "that "
       "hold stages and no weights are taken as they are: two dumps can be compared. Exit code 0: "
       "equal or close; 1: different; 2: trouble.");
   cli.group("The reference");

@@ -344,41 +344,4 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
   return comparison.of(stage);
 }
 
-void settle(const Layer& layer, Reference& reference, std::size_t threads) {
-  for (AmbiguousStage& ambiguous : reference.ambiguous) {
-    std::vector<ReferenceStage>& readings = ambiguous.readings;
-    std::erase_if(readings, [&](const ReferenceStage& one) { return reference.find(one.stage); });
-    if (readings.empty()) {
-      reference.passed_over.push_back(
-          fmt::format("{} (the reference has its stages by their own names)", ambiguous.word));
-      continue;
-    }
-    Comparison comparison(layer);
-    for (const ReferenceStage& one : readings)
-      comparison.add(one, default_tolerance(coarser_of(layer.dtype, one.stored)));
-    compute(layer, make_plan(layer, comparison.wants()), comparison, threads);
-    // One that agrees, then the one of the most alike direction.
-    const auto better = [&](const ReferenceStage& one, const ReferenceStage& other) {
-      const Difference a = comparison.of(one.stage), b = comparison.of(other.stage);
-      if (a.within != b.within) return a.within;
-      return a.cosine > b.cosine;
-    };
-    const auto best = std::min_element(readings.begin(), readings.end(), better);
-    std::string others;
-    for (const ReferenceStage& one : readings)
-      if (one.stage != best->stage)
-        others += fmt::format("{}{}", others.empty() ? "" : " or ", name_of(one.stage));
-    reference.notes.push_back(fmt::format(
-        "{} is taken as {}{}", best->source, name_of(best->stage),
-        others.empty() ? "" : fmt::format(", to which it is closer than to {}", others)));
-    if (!others.empty()) reference.doubts.push_back(reference.notes.back());
-    if (!best->rearranged.empty())
-      reference.notes.push_back(fmt::format("{}: {}", best->source, best->rearranged));
-    reference.stages.push_back(std::move(*best));
-  }
-  reference.ambiguous.clear();
-  std::sort(reference.stages.begin(), reference.stages.end(),
-            [](const auto& a, const auto& b) { return a.stage < b.stage; });
-}
-
 } // namespace mha

@@ -14,6 +14,8 @@ namespace mha {
 /// Elements a of ours and r of the reference agree where |a − r| ≤ absolute + relative · |r|.
 struct Tolerance {
   double absolute = 0, relative = 0;
+
+  friend bool operator==(const Tolerance&, const Tolerance&) = default;
 };
 
 /// torch.testing.assert_close's for the coarser of two types: f64 1e-7 + 1e-7 |r|, f32 1e-5 +
@@ -69,9 +71,5 @@ private:
   std::mutex mutex_;
   std::map<Place, std::shared_ptr<Partial>> parts_;
 };
-
-/// Chooses the reading of each ambiguous name that is closest to what the layer computes, and says
-/// so in the notes. A stage that the reference has by its own name is no candidate.
-void settle(const Layer& layer, Reference& reference, std::size_t threads = 0);
 
 } // namespace mha

@@ -1,5 +1,6 @@
 #include <mha/compare/diff.hpp>
 
+#include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -12,6 +13,28 @@ namespace {
 
 /// How far above the effect of rounding its inputs a sound step's error may be.
 constexpr double rounding_margin = 4;
+/// How much more than our own rounded computation another one may be off by, and how many units in
+/// the last place of a typical number: two computations that round alike do not round the same.
+constexpr double growth_margin = 3, rms_units = 8;
+/// How much larger the error of a later step must be for an earlier one to pass for rounding.
+constexpr double much_larger = 20;
+/// An error of so many times what is like rounding, relative to a stage's largest number, is none,
+/// however it grew: what rounding does is not computed for it.
+constexpr double longest_growth = 30;
+
+/// Half a unit in the last place of numbers near 1.
+double unit_of(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return 0x1p-9;
+  case DType::f16:
+    return 0x1p-12;
+  case DType::f32:
+    return 0x1p-25;
+  default:
+    return 0x1p-54;
+  }
+}
 
 /// Files that hold stages and no weights: nothing says how what is missing was computed.
 bool holds_results_only(const Layer& layer) {
@@ -68,6 +91,31 @@ std::optional<Tensor> value_in(const Layer& layer, Stage stage, std::size_t thre
   return trace(layer, {stage}, {}, threads).value(stage);
 }
 
+/// Errors of rounding size, relative to a stage's root mean square: several units in the last
+/// place.
+double rounding_like(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return 0.06;
+  case DType::f16:
+    return 0.01;
+  case DType::f32:
+    return 2e-5;
+  default:
+    return 1e-12;
+  }
+}
+
+/// Whether an error can be rounding at all.
+bool may_be_rounding(const StageDiff& row, const Difference& found) {
+  double largest = 0;
+  for (std::size_t i = 0; i < row.reference->value.count(); ++i) {
+    const double value = std::fabs(value_at(row.reference->value, i));
+    if (std::isfinite(value) && value < 1e4) largest = std::max(largest, value);
+  }
+  return found.max_abs <= longest_growth * rounding_like(row.precision) * largest;
+}
+
 class Differ {
 public:
   Differ(const Layer& layer, const Reference& reference, const Tolerances& tolerances,
@@ -80,20 +128,29 @@ public:
 
   Diff run() {
     compare_all();
+    allow_rounding();
     for (StageDiff& row : result_.stages) {
-      judge(row);
-      statuses_[row.stage] = row.status;
+      if (row.difference.within) continue;
+      if (pass_ && has_grown_from_rounding(row))
+        row.own = false;
+      else if (!follows_earlier_layers())
+        recompute(row);
     }
+    choose_first();
     return std::move(result_);
   }
 
 private:
   void compare_all();
-  void judge(StageDiff& row);
+  void allow_rounding();
+  void choose_first();
   void recompute(StageDiff& row);
   double rounding_effect(const StageDiff& row) const;
+  double size_of_error(const StageDiff& row) const;
+  DType precision_of_chain(Stage stage) const;
   bool follows_own_settings(Stage stage) const;
   bool has_grown_from_rounding(StageDiff& row) const;
+  bool follows_earlier_layers() const { return pass_ && pass_->earlier; }
 
   const Layer& layer_;
   const Reference& reference_;
@@ -101,8 +158,21 @@ private:
   std::size_t threads_;
   const PassContext* pass_;
   Diff result_;
-  std::map<Stage, DiffStatus> statuses_;
 };
+
+/// The coarsest type that a stage of the reference, and what it was computed from, are of: a step
+/// that is stored in float32 inherits the rounding of bfloat16 inputs. An input of few bits (x of a
+/// layer without a norm) says nothing about the computation.
+DType Differ::precision_of_chain(Stage stage) const {
+  StageSet ancestors;
+  collect_ancestors(layer_, stage, ancestors);
+  DType coarsest = reference_.find(stage)->stored;
+  for (const ReferenceStage& theirs : reference_.stages)
+    if (contains(ancestors, theirs.stage) &&
+        (theirs.stage > Stage::x || layer_.settings.input_norm != InputNorm::none))
+      coarsest = coarser_of(coarsest, theirs.stored);
+  return coarsest;
+}
 
 void Differ::compare_all() {
   Comparison comparison(layer_);
@@ -114,7 +184,8 @@ void Differ::compare_all() {
     StageDiff row;
     row.stage = theirs.stage;
     row.reference = &theirs;
-    row.tolerance = tolerances_.of(theirs.stage, coarser_of(layer_.dtype, theirs.stored));
+    row.precision = precision_of_chain(theirs.stage);
+    row.tolerance = tolerances_.of(theirs.stage, coarser_of(layer_.dtype, row.precision));
     comparison.add(theirs, row.tolerance);
     result_.stages.push_back(std::move(row));
   }
@@ -122,30 +193,62 @@ void Differ::compare_all() {
   for (StageDiff& row : result_.stages) row.difference = comparison.of(row.stage);
 }
 
-void Differ::judge(StageDiff& row) {
-  const Difference& found = row.difference;
-  if (found.within) {
-    row.status = found.same_bits ? DiffStatus::equal : DiffStatus::close;
-    return;
+/// Widens the tolerance of stages that are outside to what rounding makes of them: a multiple of
+/// their root mean square, and what grows along the chain of rounded steps. Where the tolerance was
+/// asked for, it stays.
+void Differ::allow_rounding() {
+  std::map<DType, std::vector<Stage>> outside;
+  for (const StageDiff& row : result_.stages)
+    if (!row.difference.within && !tolerances_.asked_for(row.stage) &&
+        !holds_results_only(layer_) && may_be_rounding(row, row.difference))
+      outside[coarser_of(layer_.dtype, row.precision)].push_back(row.stage);
+  for (const auto& [precision, stages] : outside) {
+    const std::map<Stage, double> errors = rounding_errors(layer_, stages, precision, threads_);
+    for (StageDiff& row : result_.stages) {
+      const auto error = errors.find(row.stage);
+      if (row.difference.within || error == errors.end()) continue;
+      const double rounding =
+          growth_margin * error->second +
+          rms_units * unit_of(precision) * root_mean_square(row.reference->value);
+      const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
+      if (!ours) continue;
+      const Tolerance wider{row.tolerance.absolute + rounding, row.tolerance.relative};
+      const Difference allowed =
+          compare(layer_, row.stage, *ours, row.reference->value, wider, row.reference->stored);
+      if (!allowed.within) continue;
+      row.difference = allowed, row.rounding = rounding;
+    }
   }
-  if (pass_ && has_grown_from_rounding(row)) {
-    row.status = DiffStatus::close;
-    return;
+}
+
+/// The error of a step that is wrong by itself, relative to its stage.
+double Differ::size_of_error(const StageDiff& row) const {
+  const double unit = root_mean_square(row.reference->value);
+  return (row.recomputed ? *row.recomputed : row.difference).max_abs / (unit > 0 ? unit : 1);
+}
+
+/// The first step that is wrong by itself. One that is off by rounding gives way to a later one
+/// whose error is of another size: a rounded scale is not why the softmax runs over the queries.
+void Differ::choose_first() {
+  StageDiff* first = nullptr;
+  for (StageDiff& row : result_.stages) {
+    row.status =
+        row.difference.within && row.difference.same_bits ? DiffStatus::equal : DiffStatus::close;
+    if (row.difference.within || row.own == false) continue;
+    if (follows_earlier_layers()) {
+      row.status = DiffStatus::inherited;
+      result_.follows = true;
+      continue;
+    }
+    if (!first || (size_of_error(*first) < rounding_like(first->precision) &&
+                   size_of_error(row) > much_larger * size_of_error(*first)))
+      first = &row;
   }
-  if (pass_ && pass_->earlier) {
-    row.status = DiffStatus::inherited;
-    result_.follows = true;
-    return;
-  }
-  recompute(row);
-  if (result_.first) {
-    row.status = DiffStatus::inherited;
-  } else if (row.own == false) {
-    row.status = DiffStatus::close; // a sound step, whose inputs are close
-  } else {
-    row.status = DiffStatus::first;
-    result_.first = row.stage;
-  }
+  if (!first) return;
+  result_.first = first->stage;
+  first->status = DiffStatus::first;
+  for (StageDiff& row : result_.stages)
+    if (row.stage > first->stage && !row.difference.within) row.status = DiffStatus::inherited;
 }
 
 /// Whether a stage of a whole model differs by no more than rounding, which grows from layer to
@@ -158,8 +261,8 @@ bool Differ::has_grown_from_rounding(StageDiff& row) const {
   const double own = compare(layer_, row.stage, *ours, *exact, {}).max_abs;
   const DType stored = row.reference->stored;
   const double coarser = stored == DType::bf16 ? 0x1p16 : stored == DType::f16 ? 0x1p13 : 1;
-  row.rounding = own * coarser;
-  return row.difference.max_abs <= rounding_margin * *row.rounding;
+  row.pass_rounding = own * coarser;
+  return row.difference.max_abs <= rounding_margin * *row.pass_rounding;
 }
 
 /// Whether a step of results alone, recomputed by the settings there are, gives what is there.
@@ -179,8 +282,9 @@ void Differ::recompute(StageDiff& row) {
     if (contains(seen, info.stage))
       (contains(nearest, info.stage) ? row.from : row.between).push_back(info.stage);
   const bool same_inputs = std::all_of(row.from.begin(), row.from.end(), [&](Stage stage) {
-    const auto status = statuses_.find(stage);
-    return status != statuses_.end() && status->second == DiffStatus::equal;
+    const auto input = std::find_if(result_.stages.begin(), result_.stages.end(),
+                                    [&](const StageDiff& one) { return one.stage == stage; });
+    return input != result_.stages.end() && input->difference.within && input->difference.same_bits;
   });
   if (same_inputs) { // that is what was compared already
     row.own = true;
@@ -191,10 +295,23 @@ void Differ::recompute(StageDiff& row) {
       without_given(with_reference_before(layer_, row.stage, reference_), row.stage);
   const std::optional<Tensor> value = value_in(edited, row.stage, threads_);
   if (!value) return;
-  row.recomputed = compare(layer_, row.stage, *value, row.reference->value, row.tolerance,
-                           row.reference->stored);
-  row.own =
-      !row.recomputed->within && row.recomputed->max_abs > rounding_margin * rounding_effect(row);
+  const DType precision = coarser_of(layer_.dtype, row.precision);
+  row.recomputed = compare(layer_, row.stage, *value, row.reference->value,
+                           tolerances_.of(row.stage, precision), row.reference->stored);
+  if (row.recomputed->within) {
+    row.own = false;
+    return;
+  }
+  double allowed = rounding_margin * rounding_effect(row);
+  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed)) {
+    const std::map<Stage, double> errors =
+        rounding_errors(edited, {row.stage}, precision, threads_);
+    const auto error = errors.find(row.stage);
+    if (error != errors.end())
+      allowed += growth_margin * error->second +
+                 rms_units * unit_of(precision) * root_mean_square(row.reference->value);
+  }
+  row.own = row.recomputed->max_abs > allowed;
 }
 
 /// How far this step's value moves when its inputs are rounded as the reference stores them: what a
@@ -203,7 +320,7 @@ double Differ::rounding_effect(const StageDiff& row) const {
   Layer rounded = layer_;
   bool some = false;
   for (Stage stage : row.from) {
-    const DType stored = reference_.find(stage)->stored;
+    const DType stored = precision_of_chain(stage);
     const std::optional<Tensor> value = value_in(layer_, stage, threads_);
     if (!value || coarser_of(stored, layer_.dtype) == layer_.dtype) continue;
     rounded = with_given(std::move(rounded), stage, convert(convert(*value, stored), layer_.dtype));
@@ -229,6 +346,10 @@ Tolerance Tolerances::of(Stage stage, DType coarser) const {
   };
   return {chosen(stage_absolute, absolute, usual.absolute),
           chosen(stage_relative, relative, usual.relative)};
+}
+
+bool Tolerances::asked_for(Stage stage) const {
+  return absolute || relative || stage_absolute.contains(stage) || stage_relative.contains(stage);
 }
 
 std::string_view name_of(DiffStatus status) {

@@ -14,11 +14,13 @@ struct Tolerances {
   std::map<Stage, double> stage_absolute, stage_relative; ///< these win
 
   Tolerance of(Stage stage, DType coarser) const;
+  /// Whether any of them speaks of a stage.
+  bool asked_for(Stage stage) const;
 };
 
 enum class DiffStatus : std::uint8_t {
   equal,     ///< the same bits
-  close,     ///< within tolerance; or a sound step on inputs that are
+  close,     ///< within tolerance; or a sound step, or one off by rounding, on inputs that are
   first,     ///< the first step that is not
   inherited, ///< after it
 };
@@ -31,6 +33,7 @@ struct StageDiff {
   DiffStatus status = DiffStatus::equal;
   Difference difference;
   Tolerance tolerance;
+  double rounding = 0; ///< what was allowed beside it, where the stage is within that alone
   /// Of stages out of tolerance: whether the step disagrees even when it is computed from the
   /// reference's own earlier stages: it is wrong by itself. Nothing where that cannot be computed.
   std::optional<bool> own;
@@ -40,8 +43,10 @@ struct StageDiff {
   /// Where it is in a whole model and out of tolerance: how far the stage is from a pass in
   /// float64, in the reference's precision. What differs by as much has grown from rounding, layer
   /// by layer.
-  std::optional<double> rounding;
+  std::optional<double> pass_rounding;
   const ReferenceStage* reference = nullptr;
+  /// The coarsest type that the reference's stage, or what it was computed from, is of.
+  DType precision = DType::f32;
 };
 
 struct Diff {
@@ -62,10 +67,13 @@ struct PassContext {
   std::function<std::optional<Tensor>(Stage)> exact;
 };
 
-/// Compares every stage of a settled reference with the layer's. A stage out of tolerance is also
-/// computed from the reference's own stages before it: a step that agrees then is sound.
-/// `reference` must outlive the result. In a whole model's pass, a difference no larger than what
-/// rounding makes of the text up to there is close.
+/// Compares every stage of a settled reference with the layer's. Default tolerances are those of
+/// the reference's own precision; a stage outside is allowed what rounding makes of it: some units
+/// in the last place of its root mean square, and what grows along a chain of rounded steps
+/// (rounding_errors). A stage out of tolerance is also computed from the reference's own stages
+/// before it: a step that agrees then is sound. A step that is off by rounding alone is not the
+/// first where a later one is wrong by far more. In a whole model's pass, a difference no larger
+/// than what rounding makes of the text up to there is close. `reference` must outlive the result.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
           std::size_t threads = 0, const PassContext* pass = nullptr);
 

@@ -1,5 +1,7 @@
 #include <mha/compare/reference.hpp>
 
+#include <mha/compare/names.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
@@ -22,23 +24,25 @@ std::string_view last_part(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-/// The stages that a tensor's name may mean; none: it is no stage.
-std::vector<Stage> meanings_of(std::string_view name) {
-  const std::string_view word = last_part(name);
-  // Words that may be the input or a projection are projections among results.
-  for (const auto& [text, stage, rotated] : {std::tuple("query", Stage::q, Stage::q_rope),
-                                             {"key", Stage::k, Stage::k_rope},
-                                             {"value", Stage::v, Stage::v},
-                                             {"Q", Stage::q, Stage::q},
-                                             {"K", Stage::k, Stage::k},
-                                             {"V", Stage::v, Stage::v}})
-    if (word == text) return stage == rotated ? std::vector{stage} : std::vector{stage, rotated};
-  if (std::vector<Stage> readings = readings_of(name); !readings.empty()) return readings;
-  if (const TensorInfo* info = find_tensor_name(word))
-    return info->name == "X" ? std::vector{Stage::x} : std::vector<Stage>{};
-  if (find_tensor_name(name)) return {};
-  if (const std::optional<Stage> stage = find_stage(name)) return {*stage};
-  return {};
+/// −inf or a mask's constant is among the numbers: scores behind the mask.
+bool shows_masking(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return false;
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (value_at(tensor, i) <= -5000) return true;
+  return false;
+}
+
+bool same_numbers(const ReferenceStage& a, const ReferenceStage& b) {
+  if (a.value.count() != b.value.count()) return false;
+  for (std::size_t i = 0; i < a.value.count(); ++i)
+    if (value_at(a.value, i) != value_at(b.value, i)) return false;
+  return true;
+}
+
+/// The number of the layer that a name speaks of: "layers.3.attn", "Qcur-3".
+std::optional<std::size_t> layer_of(std::string_view name) {
+  if (const auto number = naming::layer_number(std::string(name))) return number;
+  return without_layer_suffix(name).second;
 }
 
 class Reader {
@@ -62,6 +66,8 @@ private:
     bool bound = false;
   };
   void take(const Named& named);
+  void misfit(const Named& named, Stage stage, const Tensor& tensor);
+  bool is_same_again(ReferenceStage& there, ReferenceStage& again, const std::string& name);
   void add(ReferenceStage stage, const std::string& name, bool bound);
   std::vector<Stage> possible(const Named& named);
   ReferenceStage value_of(const Named& named, Stage stage, const Tensor& tensor);
@@ -80,7 +86,7 @@ private:
 
 /// What a name may mean in this layer. Bindings must mean something.
 std::vector<Stage> Reader::possible(const Named& named) {
-  std::vector<Stage> stages = meanings_of(named.name);
+  std::vector<Stage> stages = result_stages(named.name);
   const auto pass_over = [&](const std::string& why) {
     if (named.bound) fail("{}: {}", named.where, why);
     reference_.passed_over.push_back(fmt::format("{} ({})", named.name, why));
@@ -121,11 +127,18 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   result.stage = stage;
   result.source = named.where;
   const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
-  result.stored = floating ? tensor.dtype() : layer_.dtype;
-  const InferredAxes arranged = named.axes.empty() ? infer_axes(layer_, stage, tensor, named.where)
-                                                   : infer_axes(layer_, stage, tensor, named.axes,
-                                                                layer_number(), named.where);
-  result.value = convert(arranged.value, result.stored == DType::f64 ? DType::f64 : DType::f32);
+  const DType in_file = floating ? tensor.dtype() : layer_.dtype;
+  result.stored = floating ? precision_of(tensor, in_file) : in_file;
+  const std::vector<InferredAxes> ways =
+      named.axes.empty()
+          ? possible_axes(layer_, stage, tensor, named.where)
+          : std::vector{infer_axes(layer_, stage, tensor, named.axes, layer_number(), named.where)};
+  const InferredAxes& arranged = ways[0];
+  const DType kept = in_file == DType::f64 ? DType::f64 : DType::f32;
+  result.value = convert(arranged.value, kept);
+  for (std::size_t i = 1; i < ways.size(); ++i)
+    result.other_axes.emplace_back(ways[i].axes.empty() ? "" : "read as " + ways[i].axes,
+                                   convert(ways[i].value, kept));
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
@@ -135,6 +148,21 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
                                      result.rearranged.empty() ? "" : ", ");
   result.doubtful = arranged.doubtful;
   return result;
+}
+
+/// Whether a stage is in the same file by another name ("q", "q_proj"): its own name wins, and of
+/// others the first, if the numbers are the same.
+bool Reader::is_same_again(ReferenceStage& there, ReferenceStage& again, const std::string& name) {
+  const std::string file = there.source.substr(0, there.source.rfind(": ") + 2);
+  if (!again.source.starts_with(file)) return false;
+  const std::string other = there.source.substr(file.size());
+  if (is_stage_name(name) == is_stage_name(other) && !same_numbers(there, again)) return false;
+  const bool replaces = is_stage_name(name) && !is_stage_name(other);
+  reference_.passed_over.push_back(fmt::format("{} ({} is there by another name)",
+                                               replaces ? other : io::shown(name),
+                                               name_of(there.stage)));
+  if (replaces) there = std::move(again);
+  return true;
 }
 
 void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
@@ -154,31 +182,46 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
     return;
   }
   if (!bound && contains(bound_, stage.stage)) return; // a binding wins
+  if (!bound && is_same_again(*at, stage, name)) return;
   fail("{} and {} both are {}; bind the one that is meant: --against {}=FILE:TENSOR", at->source,
        stage.source, name_of(stage.stage), name_of(stage.stage));
 }
 
+/// A stage of another shape ends no run: a note says what was expected.
+void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
+  reference_.passed_over.push_back(fmt::format("{} is {}: {} is {} in this layer", named.name,
+                                               to_string(tensor.shape()), name_of(stage),
+                                               to_string(layer_.shape_of(stage))));
+}
+
 void Reader::take(const Named& named) {
-  const std::vector<Stage> stages = possible(named);
+  std::vector<Stage> stages = possible(named);
   if (stages.empty()) return;
-  if (stages.size() == 1 && stages[0] == Stage::x && last_part(named.name) != "x" &&
+  if (stages.size() == 1 && stages[0] == Stage::x && find_tensor_name(last_part(named.name)) &&
       layer_.settings.input_norm != InputNorm::none) {
     reference_.passed_over.push_back(
         fmt::format("{} (x is the normalised input here)", named.name));
     return;
   }
   const Tensor tensor = named.entry->read();
-  if (stages.size() == 1) {
-    add(value_of(named, stages[0], tensor), named.name, named.bound);
-    return;
+  if (stages.size() > 1 && shows_masking(tensor)) {
+    std::ranges::replace(stages, Stage::scaled, Stage::masked); // "attn_weights", after the mask
+    if (std::ranges::count(stages, Stage::masked) > 0) stages = {Stage::masked};
   }
   AmbiguousStage ambiguous{named.name, {}};
-  for (Stage stage : stages) ambiguous.readings.push_back(value_of(named, stage, tensor));
-  reference_.ambiguous.push_back(std::move(ambiguous));
+  for (Stage stage : stages)
+    if (named.bound || fits(layer_, stage, tensor.shape()))
+      ambiguous.readings.push_back(value_of(named, stage, tensor));
+    else
+      misfit(named, stage, tensor);
+  if (ambiguous.readings.size() == 1)
+    add(std::move(ambiguous.readings[0]), named.name, named.bound);
+  else if (!ambiguous.readings.empty())
+    reference_.ambiguous.push_back(std::move(ambiguous));
 }
 
 bool Reader::is_elsewhere(const std::string& name) const {
-  const std::optional<std::size_t> number = naming::layer_number(name);
+  const std::optional<std::size_t> number = layer_of(name);
   if (model_ && (!number || id_.empty())) {
     const std::optional<Stage> stage = find_stage(name);
     const bool ends = stage && is_of_model(*stage);
@@ -197,8 +240,8 @@ void Reader::bind(const io::Source& source) {
 void Reader::read(const io::Contents& contents) {
   std::set<std::size_t> numbers; ///< of the layers that the file speaks of
   for (const io::Entry& entry : contents.tensors)
-    if (const auto number = naming::layer_number(entry.name))
-      if (!meanings_of(entry.name).empty()) numbers.insert(*number);
+    if (const auto number = layer_of(entry.name))
+      if (!result_stages(entry.name).empty()) numbers.insert(*number);
   if (id_.empty() && numbers.size() > 1 && !model_)
     fail("{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
          io::shown(contents.name), fmt::join(numbers, ", "));

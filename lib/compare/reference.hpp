@@ -6,6 +6,7 @@
 #include <mha/layer/layer.hpp>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mha {
@@ -16,10 +17,14 @@ struct ReferenceStage {
   /// Of the shape layer.shape_of(stage): f64 where the reference stores f64, else f32, which holds
   /// f16 and bf16 exactly. Numbers without a type (JSON lists) are in the layer's.
   Tensor value;
-  DType stored = DType::f32; ///< as the reference stores it; integers count as the layer's type
-  std::string source;        ///< "ref.npz: attn.hook_z"
-  std::string rearranged;    ///< "read as BTHD", or "" where its axes were those of the table
-  bool doubtful = false;     ///< its shape would fit tokens first, too
+  /// The precision of its numbers: as the reference stores them, or the shorter type that all of
+  /// them are of (precision_of); integers count as the layer's type.
+  DType stored = DType::f32;
+  std::string source;     ///< "ref.npz: attn.hook_z"
+  std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
+  bool doubtful = false;  ///< its shape would fit tokens first, too
+  /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
+  std::vector<std::pair<std::string, Tensor>> other_axes{};
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
@@ -30,7 +35,7 @@ struct AmbiguousStage {
 
 struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
-  std::vector<AmbiguousStage> ambiguous; ///< until settle() (analysis/compare.hpp) has chosen
+  std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
@@ -41,11 +46,13 @@ struct Reference {
 };
 
 /// Reads the stages that SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes) hold. A
-/// tensor is found by its stage's name or any alias, behind any prefix; `layers.N.` must be
-/// `layer_id`, and `{layer}` stands for it. Axes may be the table's, with or without a batch of
-/// one; tokens first; heads packed; transposed: where exactly one of these fits the shape it is
-/// taken, and said. A binding wins over a file. Throws Error for shapes that fit nothing or several
-/// ways, for two tensors of one stage, and where no stage of the layer is there at all.
+/// tensor is found by its stage's name, any alias or a name that other code has for it
+/// (result_stages), behind any prefix; `layers.N.` (llama.cpp: `-N` behind it) must be `layer_id`,
+/// and `{layer}` stands for it. Axes may be the table's, with or without a batch of one; tokens
+/// first; heads packed, or one axis with the batch; transposed. What fits in several ways is left
+/// to settle(). A binding wins over a file, a stage's own name over another in the same file.
+/// A tensor of a file that fits no stage is passed over, and why. Throws Error for a binding that
+/// does not fit, for two tensors of one stage, and where no stage of the layer is there at all.
 /// In a whole model (`model`), `layers.N.` is taken for layer N alone, what has no layer for the
 /// model's ends, and hidden_states for both; nothing need be there for a layer.
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,

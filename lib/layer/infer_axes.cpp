@@ -121,9 +121,30 @@ bool is(const Shape& shape, const std::string& axes, const Lengths& length, bool
                             matches(std::span(shape).first(shape.size() - 1)));
 }
 
+/// Whether a shape is these axes with the first two as one: (B · H, T, d).
+bool is_merged(const Shape& shape, const std::string& axes, const Lengths& length) {
+  if (length('B') == 1 || shape.size() + 1 != axes.size()) return false;
+  if (shape[0] != length(axes[0]) * length(axes[1])) return false;
+  for (std::size_t i = 1; i < shape.size(); ++i)
+    if (shape[i] != length(axes[i + 1])) return false;
+  return true;
+}
+
+/// The orders whose first two axes implementations take for one.
+std::vector<std::string> merged_orders(Stage stage) {
+  const std::string axes = table_axes(stage);
+  if (!axes.starts_with("BH")) return {};
+  return {axes, "HB" + axes.substr(2)};
+}
+
 struct Match {
   std::string axes;
   bool repeated;
+  bool merged = false; ///< the first two axes are one
+
+  std::string text() const {
+    return merged ? fmt::format("({}){}", axes.substr(0, 2), axes.substr(2)) : axes;
+  }
 };
 
 /// Every order that fits, those that come to the same left out.
@@ -143,6 +164,9 @@ std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shap
       seen.push_back(std::move(text));
       matches.push_back({axes, repeated});
     }
+    if (matches.empty())
+      for (const std::string& axes : merged_orders(stage))
+        if (is_merged(shape, axes, length)) matches.push_back({axes, repeated, true});
   }
   return matches;
 }
@@ -201,11 +225,30 @@ bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>
 std::string choices(const std::vector<Match>& matches) {
   std::string text;
   for (const Match& match : matches)
-    text += fmt::format("{}@{}", text.empty() ? "" : " or ", match.axes);
+    text += fmt::format("{}@{}", text.empty() ? "" : " or ", match.text());
   return text;
 }
 
 } // namespace
+
+std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                                        const std::string& where) {
+  const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
+  const std::string own = own_axes(layer, stage);
+  std::string turned = own;
+  std::swap(turned.end()[-1], turned.end()[-2]);
+  const bool own_fits = !matches.empty() && matches[0].axes == own && !matches[0].repeated;
+  std::vector<InferredAxes> list;
+  for (const Match& match : matches) {
+    if (own_fits && match.axes == turned) continue;
+    const bool is_own = match.axes == own && !match.repeated && !match.merged;
+    list.push_back({in_own_form(layer, stage, tensor, match, where), is_own ? "" : match.text(),
+                    match.repeated, false});
+  }
+  if (list.empty()) return {infer_axes(layer, stage, tensor, where)}; // whose message is told
+  list[0].doubtful = list.size() > 1;
+  return list;
+}
 
 bool fits(const Layer& layer, Stage stage, const Shape& shape) {
   return !matches_of(layer, stage, shape).empty();
@@ -219,11 +262,12 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
          "{}=FILE@AXES",
          where, to_string(tensor.shape()), name_of(stage), to_string(layer.shape_of(stage)),
          name_of(stage));
-  const bool own = matches[0].axes == own_axes(layer, stage) && !matches[0].repeated;
+  const bool own =
+      matches[0].axes == own_axes(layer, stage) && !matches[0].repeated && !matches[0].merged;
   if (!own && matches.size() > 1)
     fail("{} is {}, which fits {} in more than one way; say which: {}", where,
          to_string(tensor.shape()), name_of(stage), choices(matches));
-  return {in_own_form(layer, stage, tensor, matches[0], where), own ? "" : matches[0].axes,
+  return {in_own_form(layer, stage, tensor, matches[0], where), own ? "" : matches[0].text(),
           matches[0].repeated, own && fits_tokens_first(layer, stage, matches)};
 }
 

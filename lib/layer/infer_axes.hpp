@@ -4,12 +4,13 @@
 #include <mha/layer/layer.hpp>
 
 #include <string>
+#include <vector>
 
 namespace mha {
 
 struct InferredAxes {
-  Tensor value;          ///< of the shape layer.shape_of(stage)
-  std::string axes;      ///< "BTHD" where they are not the table's; "" where they are
+  Tensor value;     ///< of the shape layer.shape_of(stage)
+  std::string axes; ///< "BTHD" where they are not the table's, "(BH)TD" where the first are one
   bool repeated = false; ///< key/value heads came once per query head
   bool doubtful = false; ///< the shape would fit tokens first, too
 };
@@ -26,6 +27,11 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
 InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
                         const std::string& axes, std::size_t layer_number,
                         const std::string& where);
+
+/// Every way in which the shape fits, that of the table first, then by likelihood; a map's mere
+/// transposition only where nothing else fits. Throws Error where none does.
+std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const Tensor& tensor,
+                                        const std::string& where);
 
 /// Whether the shape fits the stage in some order.
 bool fits(const Layer& layer, Stage stage, const Shape& shape);

@@ -74,9 +74,9 @@ std::string verdict_text(const StageDiff& row) {
   case DiffStatus::equal:
     return "equal";
   case DiffStatus::close:
-    return row.difference.within              ? "close"
-           : row.rounding && row.from.empty() ? "rounding"
-                                              : "close*";
+    return row.difference.within                   ? "close"
+           : row.pass_rounding && row.from.empty() ? "rounding"
+                                                   : "close*";
   case DiffStatus::first:
     return "first";
   case DiffStatus::inherited:
@@ -107,6 +107,20 @@ std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
+/// What counts as a difference.
+std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
+  const auto rounded = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                    [](const StageDiff& row) { return row.rounding > 0; });
+  return fmt::format("differ: elements with |ours − reference| > {}{}{}",
+                     one_for_all ? tolerance_text(diff.stages[0].tolerance)
+                                 : "the tolerance of their stage (--format json lists them)",
+                     rounded == diff.stages.end()
+                         ? ""
+                         : fmt::format(", and beyond what rounding to {} grows to along the chain",
+                                       mha::name_of(rounded->precision)),
+                     heads ? " · head: the worst one" : "");
+}
+
 /// "h2 q17 't9' k4": a place as short as a table needs it.
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
   std::string text;
@@ -132,11 +146,11 @@ std::string agreement(const Diff& diff) {
                                "tolerance.",
                                equal, n, equal == 1 ? "has" : "have");
   if (count_of(diff, [](const StageDiff& row) {
-        return row.status == DiffStatus::close && !row.difference.within && !row.rounding;
+        return row.status == DiffStatus::close && !row.difference.within && !row.pass_rounding;
       }) > 0)
     text += " Where some elements are outside, the step itself is sound: computed from the "
             "reference's own stages before it, it agrees.";
-  if (count_of(diff, [](const StageDiff& row) { return row.rounding.has_value(); }) > 0)
+  if (count_of(diff, [](const StageDiff& row) { return row.pass_rounding.has_value(); }) > 0)
     text +=
         " Where rounding is said, elements are outside by no more than a pass in this precision "
         "is from one in float64.";
@@ -144,7 +158,8 @@ std::string agreement(const Diff& diff) {
 }
 
 /// What the reference says about the inputs of the first step that differs.
-std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference& reference) {
+std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
+                         const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
   for (const StageInfo& info : stages())
     if (contains(reference.lacking, info.stage) && info.stage < row.stage)
@@ -158,6 +173,10 @@ std::string about_inputs(const Diff& diff, const StageDiff& row, const Reference
                            : fmt::format("; or a step between, which the reference does not show: "
                                          "{}",
                                          joined(names_of(row.between))));
+  else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
+    text =
+        " It is norm(X), the input behind the layer's norm: is X the same on both sides, and the "
+        "norm's kind, weight and epsilon?";
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
   else if (row.stage <= Stage::v && !reference.find(Stage::x))
@@ -193,7 +212,7 @@ std::string verdict(const Layer& layer, const Diff& diff, const Reference& refer
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(layer, row->stage, found.at));
-  text += about_inputs(diff, *row, reference);
+  text += about_inputs(layer, diff, *row, reference);
   std::vector<std::string> own, sound, unknown;
   for (const StageDiff& one : diff.stages) {
     if (one.status != DiffStatus::inherited) continue;
@@ -236,11 +255,13 @@ void put(JsonText& json, const StageDiff& row) {
         .member("reference", d.theirs);
     json.key("worst_head").value_or_null(d.worst_head);
     json.key("own").value_or_null(row.own);
-    if (row.rounding) json.member("rounding", *row.rounding);
+    if (row.pass_rounding) json.member("pass_rounding", *row.pass_rounding);
     json.key("from").list(names_of(row.from));
     json.member("atol", row.tolerance.absolute)
         .member("rtol", row.tolerance.relative)
+        .member("rounding", row.rounding)
         .member("dtype", mha::name_of(row.reference->stored))
+        .member("precision", mha::name_of(row.precision))
         .member("source", row.reference->source)
         .member("rearranged", row.reference->rearranged);
   });
@@ -300,12 +321,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       return row.tolerance.absolute == tolerance.absolute &&
              row.tolerance.relative == tolerance.relative;
     });
-    if (numbers)
-      paragraph(fmt::format("differ: elements with |ours − reference| > {}{}",
-                            one ? tolerance_text(tolerance)
-                                : "the tolerance of their stage (--format json lists them)",
-                            heads ? " · head: the worst one" : ""),
-                true);
+    if (numbers) paragraph(about_tolerance(diff, one, heads), true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
     if (names.empty()) return;

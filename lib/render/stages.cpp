@@ -1,5 +1,6 @@
 #include <mha/render/stages.hpp>
 
+#include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
@@ -80,6 +81,38 @@ Tools disagree about these. They are refused with the choices named (`'attn_weig
 | word | may be |
 |---|---|
 )";
+constexpr std::string_view markdown_results = R"(
+## Names of results
+
+What other code calls what it saves. `diff` and `diagnose` understand these in a reference, beside the names above; among the inputs of a layer they mean other things (`q_proj` is a weight there). A number behind a name (`Qcur-0`, as llama.cpp has it) is the layer's.
+
+| stage | words |
+|---|---|
+)";
+
+std::string either(const std::vector<Stage>& stages) {
+  std::string text;
+  for (Stage stage : stages)
+    text += fmt::format("{}`{}`", text.empty() ? "" : " or ", mha::name_of(stage));
+  return text;
+}
+
+/// The table of the names of results, a row a meaning.
+std::string result_rows() {
+  std::string out, words;
+  std::vector<Stage> meaning;
+  const auto end_row = [&] {
+    if (!words.empty()) out += fmt::format("| {} |{} |\n", either(meaning), words);
+    words.clear();
+  };
+  for (const auto& [word, stages] : result_words()) {
+    if (stages != meaning) end_row();
+    meaning = stages;
+    words += fmt::format(" `{}`", word);
+  }
+  end_row();
+  return out;
+}
 
 } // namespace
 
@@ -158,13 +191,9 @@ std::string stages_markdown(const Layer* layer) {
     if (!info.aliases.empty() && !hides(layer, info.stage))
       out += fmt::format("| `{}` | {} |\n", info.name, markdown_words(info.aliases));
   out += markdown_ambiguous;
-  for (std::string_view word : ambiguous_words()) {
-    std::string readings;
-    for (Stage stage : readings_of(word))
-      readings += fmt::format("{}`{}`", readings.empty() ? "" : " or ", mha::name_of(stage));
-    out += fmt::format("| `{}` | {} |\n", word, readings);
-  }
-  return out;
+  for (std::string_view word : ambiguous_words())
+    out += fmt::format("| `{}` | {} |\n", word, either(readings_of(word)));
+  return out + std::string(markdown_results) + result_rows();
 }
 
 } // namespace mha::render

@@ -3,6 +3,7 @@
 #include "support/library_input.hpp"
 #include "support/run.hpp"
 #include <mha/compare/compare.hpp>
+#include <mha/compare/settle.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
@@ -183,7 +184,7 @@ TEST_CASE("@AXES say how a reference is to be read") {
   CHECK_THROWS_WITH(bound(value, "TD"), Contains("names 2 axes, the array has 3"));
 }
 
-TEST_CASE("a shape that fits in more than one way is refused, the layer's own form excepted") {
+TEST_CASE("a shape that fits in more than one way: the numbers decide, else the layer's own form") {
   // As many queries as heads: T 4.
   const Layer layer = layer_of(1, false, false, 4);
   const Files files;
@@ -191,11 +192,38 @@ TEST_CASE("a shape that fits in more than one way is refused, the layer's own fo
   CHECK(own.stages[0].rearranged.empty());
   CHECK(own.stages[0].doubtful);
   // 4 × 5 × 4: THS of which? Tokens and heads are alike.
-  CHECK_THROWS_WITH(files.read(layer, "weights", counting({4, 5, 4})),
-                    Contains("fits weights in more than one way; say which: @BTSH or @BHST"));
+  const Reference turned = files.read(layer, "weights", counting({4, 5, 4}));
+  CHECK(turned.stages[0].rearranged == "read as BTSH");
+  REQUIRE(turned.stages[0].other_axes.size() == 1);
+  CHECK(turned.stages[0].other_axes[0].first == "read as BHST");
   CHECK_THROWS_WITH(files.read(layer, "weights", counting({4, 5, 5})),
-                    Contains("ref.json: weights is (4, 5, 5): weights is (4, 4, 5) in this layer; "
-                             "give its axes"));
+                    Contains("weights is (4, 5, 5): weights is (4, 4, 5) in this layer"));
+
+  for (const auto& [order, said] :
+       {std::pair(std::vector<std::size_t>{0, 1, 2}, ""), {{1, 0, 2}, "read as BTHD"}}) {
+    const Tensor value = trace(layer, {Stage::head_out}).value(Stage::head_out);
+    Reference reference = files.read(layer, "head_out", permuted(value, order));
+    settle(layer, reference);
+    CHECK(reference.stages[0].rearranged == said);
+    CHECK_FALSE(reference.stages[0].doubtful);
+    CHECK(mha::compare(layer, Stage::head_out, value, reference.stages[0].value, {1e-6, 0}).within);
+  }
+}
+
+TEST_CASE("batch and heads as one axis, (B · H, T, d)") {
+  const Layer layer = layer_of(2, true);
+  const Files files;
+  const Tensor value = counting(layer.shape_of(Stage::head_out)); // 2, 4, 3, 7
+  const Reference flat = files.read(layer, "head_out", value.reshaped({8, 3, 7}));
+  CHECK(flat.stages[0].rearranged == "read as (BH)TD");
+  CHECK(mha::compare(layer, Stage::head_out, value, flat.stages[0].value, {}).same_bits);
+  REQUIRE(flat.stages[0].other_axes.size() == 1); // or heads before the batch
+  CHECK(flat.stages[0].other_axes[0].first == "read as (HB)TD");
+  const Tensor turned = permuted(value, {1, 0, 2, 3}).reshaped({8, 3, 7});
+  CHECK(mha::compare(layer, Stage::head_out, value,
+                     files.read(layer, "head_out", turned).stages[0].other_axes[0].second, {})
+            .same_bits);
+  CHECK(files.read(layer, "weights", counting({8, 3, 5})).stages[0].rearranged == "read as (BH)TS");
 }
 
 TEST_CASE("names: aliases, prefixes, words with several meanings, tensors that are no stage") {

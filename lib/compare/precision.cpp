@@ -1,0 +1,81 @@
+#include <mha/compare/precision.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// Numbers that a type must hold before it is believed to be theirs.
+constexpr std::size_t enough_numbers = 16;
+/// At least one number in this many has its last bit set; of numbers at hand every other one has.
+constexpr std::size_t last_bits = 8;
+
+/// The bits after the leading one, and the exponent of the least normal number.
+struct Format {
+  int bits;
+  int least;
+};
+
+constexpr Format format_of(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return {7, -126};
+  case DType::f16:
+    return {10, -14};
+  case DType::f32:
+    return {23, -126};
+  default:
+    return {52, -1022};
+  }
+}
+
+/// Counts numbers of one format.
+struct Census {
+  Format format;
+  double largest;
+  bool holds = true; ///< every number so far is of the format
+  std::size_t last_bit_set = 0;
+
+  void add(double value) {
+    if (!holds) return;
+    const double magnitude = std::fabs(value);
+    const int exponent = std::max(std::ilogb(magnitude), format.least);
+    const double units = std::ldexp(magnitude, format.bits - exponent);
+    holds = magnitude <= largest && units == std::floor(units);
+    if (holds && std::fmod(units, 2) != 0) ++last_bit_set;
+  }
+};
+
+} // namespace
+
+DType precision_of(const Tensor& tensor, DType stored) {
+  if (stored != DType::f32 && stored != DType::f64) return stored;
+  Census bf16{format_of(DType::bf16), 3.4e38}, f16{format_of(DType::f16), 65504.0},
+      f32{format_of(DType::f32), 3.5e38};
+  std::size_t count = 0;
+  const auto look = [&](auto values) {
+    for (const auto number : values) {
+      const double value = static_cast<double>(number);
+      // Masks add −1e9, finfo.min or 0: constants that need not be of the type.
+      if (!std::isfinite(value) || value == 0 || std::fabs(value) >= 1e4) continue;
+      ++count;
+      bf16.add(value), f16.add(value), f32.add(value);
+      if (!bf16.holds && !f16.holds && !f32.holds) return;
+    }
+  };
+  if (tensor.dtype() == DType::f64)
+    look(tensor.as<double>());
+  else if (tensor.dtype() == DType::f32)
+    look(tensor.as<float>());
+  if (count < enough_numbers) return stored;
+  const auto is = [&](const Census& one) {
+    return one.holds && one.last_bit_set * last_bits >= count;
+  };
+  if (is(bf16)) return DType::bf16;
+  if (is(f16)) return DType::f16;
+  return is(f32) ? DType::f32 : stored;
+}
+
+} // namespace mha

@@ -1,0 +1,273 @@
+#include <mha/compare/settle.hpp>
+
+#include <mha/compare/diff.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <tuple>
+
+namespace mha {
+
+namespace {
+
+/// Axes are believed where one order points the same way as ours and the others do not.
+constexpr double alike = 0.5, clearly = 0.2;
+/// Readings that are tried together, each by a whole comparison.
+constexpr std::size_t tried_at_most = 24, told_at_most = 4;
+/// Maps beyond this many elements are compared directly only.
+constexpr std::size_t small_map = std::size_t{1} << 24;
+
+/// What the layer computes, each stage once.
+class Ours {
+public:
+  Ours(const Layer& layer, std::size_t threads) : layer_(layer), threads_(threads) {}
+
+  Difference against(Stage stage, const Tensor& theirs, DType stored) {
+    auto at = values_.find(stage);
+    if (at == values_.end())
+      at = values_.emplace(stage, trace(layer_, {stage}, {}, threads_).value(stage)).first;
+    return compare(layer_, stage, at->second, theirs,
+                   default_tolerance(coarser_of(layer_.dtype, stored)), stored);
+  }
+
+private:
+  const Layer& layer_;
+  std::size_t threads_;
+  std::map<Stage, Tensor> values_;
+};
+
+/// One order of axes of one stage, and how it compares.
+struct Order {
+  std::string text;
+  Tensor value;
+  Difference difference;
+};
+
+void take_order(ReferenceStage& stage, const Order& order) {
+  stage.value = order.value, stage.rearranged = order.text;
+  stage.doubtful = false;
+  stage.other_axes.clear();
+}
+
+/// The orders that a stage's shape fits, its own first.
+std::vector<Order> orders_of(Ours& ours, const ReferenceStage& stage) {
+  std::vector<Order> orders{
+      {stage.rearranged, stage.value, ours.against(stage.stage, stage.value, stage.stored)}};
+  for (const auto& [text, value] : stage.other_axes)
+    orders.push_back({text, value, ours.against(stage.stage, value, stage.stored)});
+  return orders;
+}
+
+/// The one that agrees, or clearly points the same way as ours; nothing where none does.
+std::optional<std::size_t> decided(const std::vector<Order>& orders) {
+  std::size_t best = 0;
+  double second = -1;
+  for (std::size_t i = 0; i < orders.size(); ++i)
+    if (orders[i].difference.within) return i;
+  for (std::size_t i = 1; i < orders.size(); ++i)
+    if (orders[i].difference.cosine > orders[best].difference.cosine) best = i;
+  for (std::size_t i = 0; i < orders.size(); ++i)
+    if (i != best) second = std::max(second, orders[i].difference.cosine);
+  const double cosine = orders[best].difference.cosine;
+  if (cosine > alike && cosine > second + clearly) return best;
+  return std::nullopt;
+}
+
+/// Decides the axes of stages that fit several: T = H, or (B · H, T, d).
+void settle_axes(Ours& ours, const std::vector<ReferenceStage*>& stages,
+                 std::vector<std::string>& notes) {
+  std::map<std::string, std::size_t> votes;
+  std::vector<std::pair<ReferenceStage*, std::vector<Order>>> open;
+  const auto take = [&](ReferenceStage& stage, const Order& order) {
+    if (order.text != stage.rearranged)
+      notes.push_back(fmt::format("{}: {}", order.text, stage.source));
+    take_order(stage, order);
+  };
+  for (ReferenceStage* stage : stages) {
+    if (stage->other_axes.empty()) continue;
+    std::vector<Order> orders = orders_of(ours, *stage);
+    if (const std::optional<std::size_t> best = decided(orders)) {
+      ++votes[orders[*best].text];
+      take(*stage, orders[*best]);
+    } else {
+      open.emplace_back(stage, std::move(orders));
+    }
+  }
+  for (auto& [stage, orders] : open) { // as the others lie
+    const Order* chosen = nullptr;
+    std::size_t most = 0;
+    for (const Order& order : orders) {
+      const auto votes_for = votes.find(order.text);
+      if (votes_for != votes.end() && votes_for->second > most)
+        most = votes_for->second, chosen = &order;
+    }
+    if (chosen)
+      take(*stage, *chosen);
+    else
+      stage->other_axes.clear(); // stays doubtful
+  }
+}
+
+/// How good a choice of readings is: the fewer steps are wrong, the better.
+struct Choice {
+  Reference reference;
+  std::size_t wrong = 0, outside = 0;
+  double cosine = 0;
+
+  bool better_than(const Choice& other) const {
+    return std::tuple(wrong, outside, -cosine) <
+           std::tuple(other.wrong, other.outside, -other.cosine);
+  }
+};
+
+void put_in(Reference& reference, const AmbiguousStage& ambiguous, const ReferenceStage& chosen) {
+  std::string others;
+  for (const ReferenceStage& one : ambiguous.readings)
+    if (one.stage != chosen.stage)
+      others += fmt::format("{}{}", others.empty() ? "" : " or ", name_of(one.stage));
+  reference.notes.push_back(
+      fmt::format("{} is taken as {}{}", chosen.source, name_of(chosen.stage),
+                  others.empty() ? "" : fmt::format(", to which it is closer than to {}", others)));
+  if (!others.empty()) reference.doubts.push_back(reference.notes.back());
+  if (!chosen.rearranged.empty())
+    reference.notes.push_back(fmt::format("{}: {}", chosen.source, chosen.rearranged));
+  reference.stages.push_back(chosen);
+}
+
+void judge(const Layer& layer, Choice& choice, std::size_t threads) {
+  const Diff found = diff(layer, choice.reference, {}, threads);
+  for (const StageDiff& row : found.stages) {
+    choice.cosine += row.difference.cosine;
+    if (row.status == DiffStatus::equal || row.status == DiffStatus::close) continue;
+    ++choice.outside;
+    if (row.own != false) ++choice.wrong;
+  }
+}
+
+/// Leaves the readings of stages that the reference does not have by another name.
+void narrow(Ours& ours, Reference& reference) {
+  for (AmbiguousStage& ambiguous : reference.ambiguous) {
+    std::erase_if(ambiguous.readings,
+                  [&](const ReferenceStage& one) { return reference.find(one.stage); });
+    std::vector<ReferenceStage*> readings;
+    for (ReferenceStage& one : ambiguous.readings) readings.push_back(&one);
+    std::vector<std::string> told_when_chosen;
+    settle_axes(ours, readings, told_when_chosen);
+  }
+  std::erase_if(reference.ambiguous, [&](const AmbiguousStage& ambiguous) {
+    if (!ambiguous.readings.empty()) return false;
+    reference.passed_over.push_back(
+        fmt::format("{} (the reference has its stages by their own names)", ambiguous.word));
+    return true;
+  });
+}
+
+using Indices = std::vector<std::size_t>; // the reading of each ambiguous name
+
+/// The readings of each name, those that compare best by themselves first; one that agrees is the
+/// only one.
+std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
+  std::vector<Indices> lists;
+  for (const AmbiguousStage& ambiguous : reference.ambiguous) {
+    std::vector<Difference> found;
+    Indices order(ambiguous.readings.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const ReferenceStage& one = ambiguous.readings[i];
+      order[i] = i;
+      found.push_back(ours.against(one.stage, one.value, one.stored));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      if (found[a].within != found[b].within) return found[a].within;
+      return found[a].cosine > found[b].cosine;
+    });
+    if (found[order[0]].within) {
+      Indices agreeing;
+      for (std::size_t i : order)
+        if (found[i].within) agreeing.push_back(i); // masked, where there is no mask, is scaled
+      order = std::move(agreeing);
+    }
+    lists.push_back(std::move(order));
+  }
+  return lists;
+}
+
+/// Whether a choice begun has this stage already.
+bool has_taken(const Reference& reference, const Indices& begun, Stage stage) {
+  for (std::size_t word = 0; word < begun.size(); ++word) {
+    const std::vector<ReferenceStage>& readings = reference.ambiguous[word].readings;
+    if (begun[word] < readings.size() && readings[begun[word]].stage == stage) return true;
+  }
+  return false;
+}
+
+/// Choices of one reading a name, no stage twice. A name whose stages are all taken is left out:
+/// its index is the number of its readings.
+std::vector<Indices> choices_of(const Reference& reference, const std::vector<Indices>& lists) {
+  std::vector<Indices> choices{{}};
+  for (std::size_t word = 0; word < lists.size(); ++word) {
+    const std::vector<ReferenceStage>& readings = reference.ambiguous[word].readings;
+    std::vector<Indices> longer;
+    for (const Indices& begun : choices) {
+      const std::size_t before = longer.size();
+      for (std::size_t reading : lists[word]) {
+        if (has_taken(reference, begun, readings[reading].stage)) continue;
+        longer.push_back(begun);
+        longer.back().push_back(reading);
+      }
+      if (longer.size() > before) continue;
+      longer.push_back(begun);
+      longer.back().push_back(readings.size());
+    }
+    if (longer.size() > tried_at_most) longer.resize(tried_at_most);
+    choices = std::move(longer);
+  }
+  return choices;
+}
+
+Choice chosen(const Reference& reference, const Indices& readings) {
+  Choice choice;
+  choice.reference = reference;
+  choice.reference.ambiguous.clear();
+  for (std::size_t word = 0; word < readings.size(); ++word) {
+    const AmbiguousStage& ambiguous = reference.ambiguous[word];
+    if (readings[word] < ambiguous.readings.size())
+      put_in(choice.reference, ambiguous, ambiguous.readings[readings[word]]);
+    else
+      choice.reference.passed_over.push_back(
+          fmt::format("{} (the reference has its stages by other names)", ambiguous.word));
+  }
+  std::sort(choice.reference.stages.begin(), choice.reference.stages.end(),
+            [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  return choice;
+}
+
+} // namespace
+
+std::vector<Reference> settled(const Layer& layer, Reference reference, std::size_t threads) {
+  Ours ours(layer, threads);
+  std::vector<ReferenceStage*> stages;
+  for (ReferenceStage& stage : reference.stages) stages.push_back(&stage);
+  settle_axes(ours, stages, reference.notes);
+  narrow(ours, reference);
+  if (reference.ambiguous.empty()) return {std::move(reference)};
+  std::vector<Indices> indices = choices_of(reference, candidates_of(ours, reference));
+  if (layer.dims.H * layer.dims.T * layer.dims.S_all > small_map) indices.resize(1);
+  std::vector<Choice> choices;
+  for (const Indices& readings : indices) choices.push_back(chosen(reference, readings));
+  if (choices.size() > 1)
+    for (Choice& choice : choices) judge(layer, choice, threads);
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const Choice& a, const Choice& b) { return a.better_than(b); });
+  std::vector<Reference> best;
+  for (Choice& choice : choices)
+    if (choice.wrong == choices[0].wrong && best.size() < told_at_most)
+      best.push_back(std::move(choice.reference));
+  return best;
+}
+
+void settle(const Layer& layer, Reference& reference, std::size_t threads) {
+  reference = std::move(settled(layer, std::move(reference), threads).front());
+}
+
+} // namespace mha
