@@ -4,11 +4,10 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
-#include "retype.hpp"
+#include "proof.hpp"
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 namespace mha::app {
 
@@ -23,7 +22,7 @@ struct DiagnoseCommand {
   int run();
 
 private:
-  std::string next_step(const LoadedLayer& loaded, const Diagnosis& diagnosis) const;
+  std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
 /// Whether the files hold one matrix of queries, keys and values, so that --qkv-order has a say.
@@ -52,24 +51,9 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
 }
 
 /// The command that shows the agreement, where options make all the changes.
-std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
-                                       const Diagnosis& diagnosis) const {
-  if (!diagnosis.explained || diagnosis.equal) return "";
-  Request changed = request; // without the options that these replace
-  std::string options;
-  for (const Change& change : diagnosis.changes) {
-    if (change.option.empty()) return "";
-    options += " " + change.option;
-    std::istringstream words(change.option);
-    for (std::string word; words >> word;)
-      std::erase_if(changed.settings, [&](const auto& setting) {
-        std::string name = setting.first;
-        std::replace(name.begin(), name.end(), '_', '-');
-        return word == "--" + name || word == "--no-" + name;
-      });
-  }
-  return "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options +
-         retyped_against(against) + "\n";
+std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis& diagnosis) const {
+  const std::string words = proof_of(request, layer, diagnosis, against, common);
+  return words.empty() ? "" : "\nSee it: " + words + "\n";
 }
 
 int DiagnoseCommand::run() {
@@ -97,7 +81,7 @@ int DiagnoseCommand::run() {
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
-           diagnosis_text(loaded.layer, diagnosis, look) + next_step(loaded, diagnosis));
+           diagnosis_text(loaded.layer, diagnosis, look) + next_step(id, diagnosis));
   }
   {
     const Stopwatch watch(common.write_s);

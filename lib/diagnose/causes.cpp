@@ -2,10 +2,10 @@
 
 #include <mha/diagnose/harmless.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/softmax.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -19,6 +19,9 @@ constexpr std::size_t most_branches = 6;
 /// Screening computes with other bits: what comes so close is computed as a whole.
 constexpr double worth_confirming = 0.01;
 constexpr std::size_t most_confirmed = 16;
+/// Against a reference in half precision: what a cause may leave of the difference; what leaves
+/// little counts though it is more than our rounding; errors that are as good.
+constexpr double most_left_in_half = 0.5, nearly_none_left = 0.15, as_good_in_half = 1.3;
 /// A change that leaves more of the error is no runner-up.
 constexpr double worth_telling = 0.9;
 
@@ -32,20 +35,42 @@ Changes joined(Changes a, const Changes& b) {
   return a;
 }
 
-/// Whether two changes are about the same thing, or one rounds everything.
-bool excludes(const Change& a, const Change& b) {
-  return a.id == b.id || a.rounds_to || b.rounds_to;
+/// "bias.missing.q" is part of "bias.missing".
+bool is_part_of(const std::string& id, const std::string& whole) {
+  return id.size() > whole.size() && id.starts_with(whole) && id[whole.size()] == '.';
 }
 
-/// Pairs of these that could explain a step together.
-std::vector<Changes> pairs_of(const Changes& candidates) {
+std::string_view family_of(const std::string& id) {
+  return std::string_view(id).substr(0, id.find('.'));
+}
+
+/// Whether two changes are about the same thing, or one leaves out what the other changes.
+bool excludes(const Change& a, const Change& b) {
+  if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
+  if (family_of(a.id) != family_of(b.id)) return false;
+  const std::string_view family = family_of(a.id);
+  return a.id.ends_with(".missing") || b.id.ends_with(".missing") || family == "scale" ||
+         family == "causal" || family == "window" || family == "alibi" || family == "softmax" ||
+         family == "residual" || family == "gqa";
+}
+
+/// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
+std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
   std::vector<Changes> pairs;
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    for (std::size_t j = i + 1; j < candidates.size(); ++j) {
-      const Change &a = *candidates[i], &b = *candidates[j];
-      if (!excludes(a, b)) pairs.push_back({&a, &b});
-    }
+  for (const int rare : {0, 1, 2})
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      for (std::size_t j = i + 1; j < candidates.size() && pairs.size() < most; ++j) {
+        const Change &a = *candidates[i], &b = *candidates[j];
+        if (int{a.rare} + int{b.rare} == rare && !excludes(a, b)) pairs.push_back({&a, &b});
+      }
   return pairs;
+}
+
+/// How many pairs are worth their time: all on small layers.
+std::size_t most_pairs(const Dims& d) {
+  constexpr std::size_t all = 20000, fewest = 2500;
+  const std::size_t size = d.S_all * std::max(d.d_model, d.H * (d.d_k + d.d_v));
+  return std::clamp<std::size_t>(std::size_t{1} << 26 >> std::bit_width(size + 1), fewest, all);
 }
 
 } // namespace
@@ -84,16 +109,17 @@ std::vector<Cause> CauseSearch::find() {
   for (const Cause& one : complete_)
     if (rank(one) == lowest) error = std::min(error, one.error);
   // Errors that differ by rounding alone are the same numbers.
-  const double floor = layer_.dtype == DType::f64 ? 1e-12 : 2e-6;
+  const bool half = targets_.front().half.has_value();
+  const double same =
+      half ? 1.05 * error : std::max(3 * error, layer_.dtype == DType::f64 ? 1e-12 : 2e-6);
   for (const Cause& one : complete_)
-    if (rank(one) == lowest && one.error <= std::max(3 * error, floor)) list.push_back(one);
+    if (rank(one) == lowest && one.error <= same) list.push_back(one);
   std::stable_sort(list.begin(), list.end(),
                    [&](const Cause& a, const Cause& b) { return order_of(a) < order_of(b); });
   // One that needs a fitted number may say the same in other words.
   for (const Cause& one : complete_)
     if (rank(one) != lowest && one.unexplained.empty() &&
-        one.changes.size() == list.front().changes.size() &&
-        one.error <= std::max(3 * error, floor) && !one.changes.front()->rounds_to)
+        one.changes.size() == list.front().changes.size() && one.error <= same)
       list.push_back(one);
   return list;
 }
@@ -115,6 +141,10 @@ void CauseSearch::settle(State state) {
   const Target& target = targets_[state.next];
   Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.rounded);
   const Tensor ours = trials.value();
+  if (target.half) {
+    settle_in_half(std::move(state), trials, ours);
+    return;
+  }
   if (const Agreement own = trials.judged(ours); own.agrees) {
     settle_with(std::move(state), ours, own.error, 0);
     return;
@@ -125,7 +155,43 @@ void CauseSearch::settle(State state) {
       settle_with(std::move(state), target.theirs, sound.error, target.rounded);
       return;
     }
-  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
+  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs,
+                                                  tolerance_of(layer_.dtype));
+      !how.empty()) {
+    State harmless = state;
+    harmless.so_far.harmless[target.stage] = how;
+    settle_with(std::move(harmless), ours, 0, 0);
+    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
+    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
+  }
+  branch(state, trials);
+}
+
+/// Against a reference in half precision a step is computed from the reference's own stages: what
+/// it rounds is then one step's. A difference of that size is none, unless a change takes most of
+/// it away, which rounding at random cannot be taken for.
+void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours) {
+  const Target& target = targets_[state.next];
+  const Agreement own = agreement_of(ours, target.theirs, target.tolerance);
+  if (own.error <= storing_error(target.half)) {
+    settle_with(std::move(state), target.theirs, 0, 0);
+    return;
+  }
+  if (own.agrees || trials.is_half_noise(own)) {
+    if (state.so_far.changes.size() < most_changes) {
+      Changes candidates = candidates_for(state, trials);
+      std::erase_if(candidates, [](const Change* one) { return one->id == "rope.rounded"; });
+      const std::vector<Changes> better = explaining(state, trials, candidates);
+      if (!better.empty()) {
+        go_on(state, trials, better);
+        return;
+      }
+    }
+    settle_with(std::move(state), target.theirs, 0, 0);
+    return;
+  }
+  if (const std::string how =
+          harmless_difference(layer_, target.stage, ours, target.theirs, target.tolerance);
       !how.empty()) {
     State harmless = state;
     harmless.so_far.harmless[target.stage] = how;
@@ -149,17 +215,23 @@ Trials CauseSearch::from_theirs(const State& state) const {
   return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_, rounded};
 }
 
+/// The changes that concern a step and go with those made.
+Changes CauseSearch::candidates_for(const State& state, const Trials& trials) const {
+  Changes candidates;
+  for (const Change& change : changes_)
+    if (trials.concerns(change) &&
+        std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
+                     [&](const Change* made) { return excludes(*made, change); }))
+      candidates.push_back(&change);
+  return candidates;
+}
+
 /// Tries every change at a stage that differs, and goes on with those that make it agree.
 void CauseSearch::branch(const State& state, Trials& trials) {
   const Target& target = targets_[state.next];
   std::vector<Changes> found;
   if (state.so_far.changes.size() < most_changes) {
-    Changes candidates;
-    for (const Change& change : changes_)
-      if (trials.concerns(change) &&
-          std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
-                       [&](const Change* made) { return excludes(*made, change); }))
-        candidates.push_back(&change);
+    const Changes candidates = candidates_for(state, trials);
     found = explaining(state, trials, candidates);
     if (std::all_of(found.begin(), found.end(),
                     [](const Changes& one) { return fitted_in(one) > 0; })) {
@@ -171,19 +243,26 @@ void CauseSearch::branch(const State& state, Trials& trials) {
       found = explaining_pairs(state, trials, candidates);
   }
   const std::size_t before = complete_.size();
+  go_on(state, trials, found);
+  if (complete_.size() > before) return;
+  State next = state;
+  next.so_far.unexplained.push_back(target.stage);
+  settle_with(std::move(next), target.theirs, 0, target.rounded);
+}
+
+void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Changes>& found) {
+  const Target& target = targets_[state.next];
   for (const Changes& changes : found) {
     State next = state;
     next.so_far.changes = joined(state.so_far.changes, changes);
     const Tensor ours = trials.value(changes);
     try {
-      settle_with(std::move(next), ours, trials.judged(ours).error, 0);
+      const double error = target.half ? agreement_of(ours, target.theirs, target.tolerance).error
+                                       : trials.judged(ours).error;
+      settle_with(std::move(next), target.half ? target.theirs : ours, error, 0);
     } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
     }
   }
-  if (complete_.size() > before) return;
-  State next = state;
-  next.so_far.unexplained.push_back(target.stage);
-  settle_with(std::move(next), target.theirs, 0, target.rounded);
 }
 
 /// A change that also touches earlier stages must leave them in agreement.
@@ -219,6 +298,7 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
 std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
                                             const std::vector<Changes>& sets,
                                             const std::vector<Agreement>& screened) const {
+  if (targets_[state.next].half) return confirmed_in_half(state, trials, sets, screened);
   std::vector<std::pair<double, const Changes*>> likely, found;
   for (std::size_t i = 0; i < sets.size(); ++i)
     if (screened[i].agrees || screened[i].error <= worth_confirming)
@@ -238,9 +318,44 @@ std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
   return list;
 }
 
+/// The same against a reference in half precision: those that take most of the difference away and
+/// leave what rounding may.
+std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& trials,
+                                                    const std::vector<Changes>& sets,
+                                                    const std::vector<Agreement>& screened) const {
+  const Target& target = targets_[state.next];
+  const double unchanged = trials.screen(Changes{}).error;
+  std::vector<std::pair<double, const Changes*>> likely, found;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (screened[i].error <= most_left_in_half * unchanged)
+      likely.emplace_back(screened[i].error, &sets[i]);
+  const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(likely.begin(), likely.end(), by_error);
+  if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+  for (const auto& [error, changes] : likely) {
+    if (!found.empty() && error > as_good_in_half * found.front().first) break;
+    try {
+      Agreement whole = agreement_of(trials.value(*changes), target.theirs, target.tolerance);
+      if (whole.error > most_left_in_half * unchanged) continue;
+      const bool nearly_all = whole.error <= nearly_none_left * unchanged;
+      if (!trials.is_half_noise(whole, *changes) &&
+          !(nearly_all && whole.error <= 8 * trials.half_noise(*changes).error))
+        continue;
+      if (leaves_earlier_stages(state, *changes)) found.emplace_back(whole.error, changes);
+    } catch (const Error&) { // a change that this layer does not allow
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), by_error);
+  std::vector<Changes> list;
+  for (const auto& [error, changes] : found)
+    if (list.size() < most_branches && error <= as_good_in_half * found.front().first)
+      list.push_back(*changes);
+  return list;
+}
+
 std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
                                                    const Changes& candidates) {
-  const std::vector<Changes> sets = pairs_of(candidates);
+  const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims));
   const std::vector<Agreement> results = trials.screen(sets);
   std::vector<Changes> list = confirmed(state, trials, sets, results);
   if (list.empty()) note_runners_up(state, trials, sets, results);
@@ -255,12 +370,19 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
                                   [](const Cause& one) { return !one.changes.empty(); });
   if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
   const double unchanged = trials.screen(Changes{}).error;
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    if (results[i].error < worth_telling * unchanged) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    double least = unchanged; // of its parts: an idle change is no part of a pair
+    if (sets[i].size() == 1) alone_[sets[i][0]] = results[i].error;
+    if (sets[i].size() > 1)
+      for (const Change* change : sets[i])
+        if (const auto at = alone_.find(change); at != alone_.end())
+          least = std::min(least, at->second);
+    if (results[i].error < worth_telling * least) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));
     }
+  }
   std::stable_sort(runners_up_.begin(), runners_up_.end(),
                    [](const Cause& a, const Cause& b) { return a.error < b.error; });
   if (runners_up_.size() > 12) runners_up_.resize(12);
