@@ -3,6 +3,7 @@
 #include "against.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "other_layers.hpp"
 #include "output.hpp"
 #include "proof.hpp"
 #include <mha/render/diagnose.hpp>
@@ -78,6 +79,12 @@ int DiagnoseCommand::run() {
         {id, diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads)});
     Diagnosis& diagnosis = found.back().diagnosis;
     fill_in_files(loaded, diagnosis);
+    if (diagnosis.unexplained)
+      if (const std::string other =
+              other_layer_of(request, id, reference, *diagnosis.unexplained, common);
+          !other.empty())
+        diagnosis.hints = {fmt::format("the reference's {} is that of layer {}",
+                                       name_of(*diagnosis.unexplained), other)};
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +

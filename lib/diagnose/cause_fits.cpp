@@ -8,6 +8,7 @@
 #include <mha/diagnose/hypotheses/scale.hpp>
 #include <mha/diagnose/hypotheses/softmax.hpp>
 #include <mha/diagnose/hypotheses/window.hpp>
+#include <mha/diagnose/joined_heads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -52,7 +53,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   const bool rotates =
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
-  if (rotates) fit_rope(trials, candidates);
+  if (rotates) fit_rope(trials, candidates), fit_offset(trials, candidates);
   if (has(Stage::masked)) fit_window(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
   const bool shares = has(Stage::scores) || has(Stage::head_out);
@@ -90,6 +91,23 @@ void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
   };
   fit(rope_base_change, 10.0, 1e8, 160);
   fit(rope_factor_change, 1.0 / 64, 64.0, 96);
+}
+
+/// Positions are off by a whole number, on one side or on both.
+void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
+  constexpr std::int64_t farthest = 32;
+  std::optional<Change> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const RopeSide side : {RopeSide::both, RopeSide::q, RopeSide::k})
+    for (std::int64_t by = -farthest; by <= farthest; ++by) {
+      if (by == 0) continue;
+      Change change = rope_offset_change(layer_, side, by);
+      if (const double error = trials.screen({&change}).error; error < least)
+        least = error, best = std::move(change);
+    }
+  if (!best) return;
+  best->fitted = true;
+  candidates.push_back(keep(std::move(*best)));
 }
 
 /// Windows are whole numbers: each short one, then longer ones in steps, then those around the
@@ -191,19 +209,22 @@ std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std
 
 } // namespace
 
-/// Each head by itself where the stage shows heads.
+/// Each head by itself, where the stage shows heads or the output tells them.
 void CauseSearch::fit_kv_heads(Trials& trials, Changes& candidates) {
   const Target& target = trials.target();
   const Dims& d = layer_.dims;
-  const StageInfo& info = info_of(target.stage);
-  const bool packed = target.stage == Stage::head_out || target.stage == Stage::concat;
-  if (info.kind != Kind::map && !packed) return;
+  const bool is_output = target.stage == Stage::output && !layer_.W_o.empty();
+  const bool packed = is_output || target.stage == Stage::head_out || target.stage == Stage::concat;
+  if (info_of(target.stage).kind != Kind::map && !packed) return;
+  const Tensor theirs = is_output ? joined_heads_of(layer_, target.theirs) : target.theirs;
+  if (theirs.empty()) return;
   std::vector<std::size_t> heads(d.H, 0);
   std::vector<double> least(d.H, std::numeric_limits<double>::infinity());
   for (std::size_t g = 0; g < d.H_kv; ++g) {
     const Change all = kv_heads_change(std::vector<std::size_t>(d.H, g));
-    const std::vector<double> errors =
-        errors_by_head(trials.value({&all}), target.theirs, d.H, packed);
+    const Tensor ours = is_output ? value_of(changed(layer_, {&all}), Stage::concat, threads_)
+                                  : trials.value({&all});
+    const std::vector<double> errors = errors_by_head(ours, theirs, d.H, packed);
     for (std::size_t h = 0; h < d.H; ++h)
       if (errors[h] < least[h]) least[h] = errors[h], heads[h] = g;
   }

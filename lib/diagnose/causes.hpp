@@ -56,6 +56,7 @@ private:
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_rope(Trials& trials, Changes& candidates);
+  void fit_offset(Trials& trials, Changes& candidates);
   void fit_window(Trials& trials, Changes& candidates);
   void fit_slopes(Trials& trials, Changes& candidates);
   void fit_kv_heads(Trials& trials, Changes& candidates);

@@ -1,6 +1,7 @@
 #include <mha/diagnose/hints.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/joined_heads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -222,8 +223,13 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
   if (keys_are_rows && of_past(rows))
     hints.push_back("all elements that differ are in keys of the past: the cache");
   else
-    add(parts_that_differ(rows, tolerance, keys_are_rows ? "key" : "query",
-                          keys_are_rows ? "keys" : "queries"),
+    add(parts_that_differ(rows, tolerance,
+                          keys_are_rows ? "key"
+                          : s.packed    ? "token"
+                                        : "query",
+                          keys_are_rows ? "keys"
+                          : s.packed    ? "tokens"
+                                        : "queries"),
         "");
   if (s.B > 1)
     add(parts_that_differ(
@@ -292,6 +298,24 @@ std::optional<std::string> heads_of_output(const Layer& layer, const Target& ope
                      off.size() == 1 ? "head" : "heads", numbers(off), factors);
 }
 
+/// The heads that an output alone shows to differ.
+void about_heads_behind(const Layer& layer, const Target& open, std::vector<std::string>& hints) {
+  if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return;
+  Target joined = open;
+  joined.stage = Stage::concat;
+  joined.theirs = joined_heads_of(layer, open.theirs);
+  if (joined.theirs.empty()) return;
+  const Sides s = sides_of(layer, joined);
+  const std::vector<double> difference =
+      differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
+  const double largest = *std::ranges::max_element(difference);
+  if (!(largest > 1e-3) || !std::isfinite(largest)) return;
+  const double small = std::max(0.02 * largest, 1e-4);
+  if (const auto heads = parts_that_differ(difference, small / 8, "head", "heads"))
+    hints.push_back(fmt::format("what differs in the output comes from {} alone", *heads));
+  if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);
+}
+
 } // namespace
 
 std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>& targets,
@@ -305,6 +329,7 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
     if (s.ours.shape() != s.theirs.shape()) return hints;
     about_places(s, open->tolerance, unexplained, layer, hints);
     if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
+    if (hints.empty()) about_heads_behind(layer, *open, hints);
     if (hints.empty())
       if (const auto weights = about_weights(layer, targets, *open)) hints.push_back(*weights);
   } catch (const Error&) { // a stage that cannot be computed by itself shows nothing

@@ -120,6 +120,41 @@ std::vector<Mistake> other_mistakes() {
   return {
       {"heads.reshape", "q", unmasked_self, split_plainly({"q", "k", "v"})},
       {"heads.reshape.v", "v", always, split_plainly({"v"})},
+      {"heads.reshape.k", "k", always, split_plainly({"k"})},
+      {"heads.reshape.q", "q", always, split_plainly({"q"})},
+      {"heads.interleaved", "q", always,
+       [](I& o) {
+         Layer& l = o.layer;
+         interleave(l.W_q, l.b_q, l.H), interleave(l.W_k, l.b_k, l.H_kv);
+         interleave(l.W_v, l.b_v, l.H_kv);
+       }},
+      {"heads.interleaved.out", "concat", always,
+       [](I& o) {
+         o.steps.push_back({"concat", [](const I&, const Stages& s) {
+                              const Array& z = s.at("head_out"); // B, H, T, d
+                              Array joined({z.shape[0], z.shape[2], z.shape[1] * z.shape[3]});
+                              for (std::size_t b = 0; b < z.shape[0]; ++b)
+                                for (std::size_t t = 0; t < z.shape[2]; ++t)
+                                  for (std::size_t h = 0; h < z.shape[1]; ++h)
+                                    for (std::size_t i = 0; i < z.shape[3]; ++i)
+                                      joined(b, t, i * z.shape[1] + h) = z(b, h, t, i);
+                              return joined;
+                            }});
+       }},
+      {"softmax.twice", "weights", [](Layer& l, Random&) { return l.causal = true; },
+       [](I& o) {
+         o.steps.push_back({"weights", [](const I&, const Stages& s) {
+                              const Array& once = s.at("weights");
+                              return reference::each(once, [&](double a, std::size_t b,
+                                                               std::size_t h, std::size_t t,
+                                                               std::size_t) {
+                                double sum = 0;
+                                for (std::size_t j = 0; j < once.shape[3]; ++j)
+                                  sum += std::exp(once(b, h, t, j));
+                                return std::exp(a) / sum;
+                              });
+                            }});
+       }},
       {"heads.between", "head_out", plain,
        [](I& o) {
          o.steps.push_back({"head_out", between_heads_of});

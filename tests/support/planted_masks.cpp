@@ -74,6 +74,36 @@ template <class F> std::function<void(Implementation&)> masked_by(F f) {
   };
 }
 
+/// What the position bias adds.
+Array added_by_bias(const Layer& layer) {
+  const Stages stages = reference::compute(layer);
+  Array added = stages.at("biased");
+  const Array& before = stages.count("capped") ? stages.at("capped") : stages.at("scaled");
+  for (std::size_t i = 0; i < added.values.size(); ++i) added.values[i] -= before.values[i];
+  return added;
+}
+
+Array with_axes_exchanged(const Array& from) {
+  return reference::each(from, [&](double, std::size_t b, std::size_t h, std::size_t t,
+                                   std::size_t j) { return from(b, h, j, t); });
+}
+
+bool relative(Layer& layer, Random& random) {
+  layer.relative_bias = numbers(random, {8, layer.H}, -2, 2);
+  layer.relative_max_distance = 5;
+  return layer.X_k.empty();
+}
+
+bool explicit_bias(Layer& layer, Random& random) {
+  layer.bias = numbers(random, {1, layer.H, layer.T(), layer.S()}, -2, 2);
+  return layer.X_k.empty();
+}
+
+bool with_alibi(Layer& layer, Random&) {
+  layer.alibi = reference::Alibi::paper;
+  return layer.X_k.empty();
+}
+
 /// Where the masks hide a key.
 Array hidden_of(const Implementation& self) {
   Array masked = reference::compute(self.layer).at("masked");
@@ -146,11 +176,32 @@ std::vector<Mistake> mask_mistakes() {
          return l.X_k.empty();
        },
        [](I& o) { o.layer.relative_bidirectional = false; }},
-      {"alibi.slopes", "biased",
-       [](Layer& l, Random&) {
-         l.alibi = reference::Alibi::paper;
-         return l.X_k.empty();
-       },
+      {"relative.distance", "biased", relative, [](I& o) { o.layer.relative_max_distance = 20; }},
+      {"relative.sign", "biased", relative,
+       [](I& o) {
+         o.layer.bias = with_axes_exchanged(added_by_bias(o.layer));
+         o.layer.relative_bias = {};
+       }},
+      {"bias.position.transposed", "biased", explicit_bias,
+       [](I& o) { o.layer.bias = with_axes_exchanged(o.layer.bias); }},
+      {"bias.position.scaled", "biased", explicit_bias,
+       [](I& o) {
+         for (double& value : o.layer.bias.values) value *= o.layer.scale;
+       }},
+      {"alibi.sign", "biased", with_alibi,
+       [](I& o) {
+         o.layer.bias = added_by_bias(o.layer);
+         for (double& value : o.layer.bias.values) value = -value;
+         o.layer.alibi = reference::Alibi::none;
+       }},
+      {"mask.axis", "masked", [](Layer& l, Random& r) { return l.X_k.empty() && padded(l, r); },
+       [](I& o) {
+         const Array padding = o.layer.padding;
+         o.layer.padding = {};
+         o.layer.blocked = Array({o.layer.B(), 1, o.layer.T(), 1});
+         o.layer.blocked.values = padding.values;
+       }},
+      {"alibi.slopes", "biased", with_alibi,
        [](I& o) {
          const Layer& l = o.layer;
          Array bias({1, l.H, l.T(), l.S()});

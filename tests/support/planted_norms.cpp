@@ -108,6 +108,28 @@ std::vector<Mistake> norm_mistakes() {
       {"input_norm.bias", "x", layer_norm, [](I& o) { o.layer.norm_bias = {}; }},
       {"input_norm.missing.kv", "k", rms, from_raw({"k", "v"})},
       {"input_norm.missing.q", "q", rms, from_raw({"q"})},
+      {"input_norm.missing.v", "v", rms, from_raw({"v"})},
+      {"input_norm.form", "x", rms,
+       [](I& o) {
+         o.steps.push_back({"x", [](const I& self, const Stages&) {
+                              Array x = self.layer.X;
+                              const std::size_t n = x.shape[2];
+                              for (std::size_t row = 0; row < x.values.size() / n; ++row) {
+                                double square = 0;
+                                for (std::size_t i = 0; i < n; ++i)
+                                  square += std::pow(x.values[row * n + i], 2);
+                                const double size = std::sqrt(square / real(n - 1) + 1e-5);
+                                for (std::size_t i = 0; i < n; ++i)
+                                  x.values[row * n + i] *= self.layer.norm_weight(i) / size;
+                              }
+                              return x;
+                            }});
+       }},
+      {"norm.added", "scores", [](Layer& l, Random&) { return l.q_norm_weight.empty(); },
+       [](I& o) {
+         o.layer.q_norm_weight = Array({o.layer.d_k}, 1);
+         o.layer.k_norm_weight = Array({o.layer.d_k}, 1);
+       }},
       {"norm.layer", "q_norm", head_norm,
        heads_by([](const Layer& l, double x, double square, double mean, double w) {
          const double variance = square / real(l.d_k) - mean * mean;

@@ -134,6 +134,26 @@ std::vector<Mistake> rotary_mistakes() {
        rotate_by([](const Layer&, R& r) { r.angle = [](auto, auto, auto) { return 0.0; }; }, "k")},
       {"rope.twice", "q_rope", rotates, at_positions([](std::size_t, double t) { return 2 * t; })},
       {"rope.axis", "q_rope", rotates, at_positions([](std::size_t h, double) { return real(h); })},
+      {"rope.positions", "q_rope", rotates, rotate_by([](const Layer& layer, R& r) {
+         const auto forwards = r.angle;
+         r.angle = [forwards, last = layer.T() - 1](std::size_t h, std::size_t t,
+                                                    std::size_t pair) {
+           return forwards(h, last - t, pair);
+         };
+       })},
+      {"rope.padding", "q_rope",
+       [](Layer& l, Random& r) {
+         if (!rotates(l, r)) return false;
+         l.padding = Array({l.B(), l.S()});
+         for (std::size_t b = 0; b < l.B(); ++b) l.padding(b, std::size_t{1}) = 1;
+         return true;
+       },
+       rotate_by([](const Layer&, R& r) {
+         const auto all = r.angle;
+         r.angle = [all](std::size_t h, std::size_t t, std::size_t pair) {
+           return all(h, t > 0 ? t - 1 : 0, pair);
+         };
+       })},
       {"rope.frequencies", "q_rope", rotates_in_part, rotate_by([](const Layer& layer, R& r) {
          const double width = real(layer.d_k), base = layer.rope_base;
          r.angle = [=](std::size_t, std::size_t t, std::size_t pair) {

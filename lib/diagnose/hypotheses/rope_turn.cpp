@@ -4,10 +4,12 @@
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary.hpp>
 
 #include <cmath>
+#include <cstdlib>
 
 namespace mha {
 
@@ -197,19 +199,6 @@ private:
     }
   }
 
-  void add_offset(bool q, double by, const std::string& did) {
-    list_.add("rope.offset", set_of({q ? Stage::q_rope : Stage::k_rope}), did,
-              "rotate q and k by the positions of their tokens, counted from the same place",
-              [q, by](Layer& layer) {
-                Turn turn = turn_of(layer);
-                const auto position = turn.position;
-                turn.position = [position, by](std::size_t b, std::size_t t) {
-                  return position(b, t) + by;
-                };
-                turn_with(layer, turn, q, !q);
-              });
-  }
-
   void add_positions() {
     const Dims& d = layer_.dims;
     add("rope.twice", "rotates twice", "rotate q and k once", [](Turn& turn, const Layer&) {
@@ -237,16 +226,14 @@ private:
               return last - static_cast<double>(t);
             };
           });
-    const auto past = static_cast<double>(d.past),
-               later = static_cast<double>(d.S) - static_cast<double>(d.T);
-    for (const bool q : {true, false}) {
-      const char* const name = q ? "q" : "k";
-      for (double by : {past, -past, later, -later, 2.0, -2.0})
-        if (by != 0)
-          add_offset(q, by,
-                     fmt::format("rotates {} alone by positions that are {} too {}", name,
-                                 std::fabs(by), by > 0 ? "high" : "low"));
-    }
+    const auto past = static_cast<std::int64_t>(d.past),
+               later = static_cast<std::int64_t>(d.S) - static_cast<std::int64_t>(d.T);
+    for (const RopeSide side : {RopeSide::q, RopeSide::k})
+      for (const std::int64_t by : {past, -past, later, -later})
+        if (by != 0) {
+          const Change change = rope_offset_change(layer_, side, by);
+          list_.add(change.id, change.touches, change.did, change.cure, change.edit);
+        }
     add_padding();
   }
 
@@ -365,6 +352,33 @@ private:
 };
 
 } // namespace
+
+Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
+  const bool q = side != RopeSide::k, k = side != RopeSide::q;
+  Change change;
+  change.id = "rope.offset";
+  if (q) change.touches.set(index_of(Stage::q_rope));
+  if (k) change.touches.set(index_of(Stage::k_rope));
+  change.did = fmt::format("rotates {} by positions that are {} too {}",
+                           q && k ? "q and k"
+                           : q    ? "q alone"
+                                  : "k alone",
+                           std::abs(by), by > 0 ? "high" : "low");
+  change.cure = "rotate q and k by the positions of their tokens, counted from the same place";
+  if (q && k && layer.positions.empty())
+    change.option = fmt::format(
+        "--rope-offset {}",
+        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by);
+  change.edit = [q, k, by](Layer& edited) {
+    Turn turn = turn_of(edited);
+    const auto position = turn.position;
+    turn.position = [position, by](std::size_t b, std::size_t t) {
+      return position(b, t) + static_cast<double>(by);
+    };
+    turn_with(edited, turn, q, k);
+  };
+  return change;
+}
 
 const Theme rope_turn_theme{
     "rope_turn",
