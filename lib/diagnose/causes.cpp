@@ -49,9 +49,10 @@ bool excludes(const Change& a, const Change& b) {
   if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
   if (family_of(a.id) != family_of(b.id)) return false;
   const std::string_view family = family_of(a.id);
-  return a.id.ends_with(".missing") || b.id.ends_with(".missing") || family == "scale" ||
-         family == "causal" || family == "window" || family == "alibi" || family == "softmax" ||
-         family == "residual" || family == "gqa";
+  const bool without = a.id.ends_with(".missing") || b.id.ends_with(".missing");
+  return (without && family != "bias") || family == "scale" || family == "causal" ||
+         family == "window" || family == "alibi" || family == "softmax" || family == "residual" ||
+         family == "gqa";
 }
 
 /// Pairs of these that could explain a step together, the likely ones first, no more than `most`.

@@ -64,13 +64,17 @@ Layer Trials::in_half(const Changes& changes) const {
   const Changes ordered = in_order(changes);
   std::size_t done = 0;
   const bool to_scores = target_.stage >= Stage::scores;
+  const auto round_now = [&](Stage step) { // what a change gives is a step's result, too
+    Tensor& given = layer.given[index_of(step)];
+    if (layer.has_given(step) && !contains(inputs_, step)) given = rounded_to(given, half);
+    round_step(layer, half, step);
+  };
   for (Stage step : rounded_projections) {
     for (; done < ordered.size() && stage_of(*ordered[done]) <= step; ++done)
       ordered[done]->edit(layer);
     if (!contains(cone_, step)) continue;
-    if (step == Stage::q_rope && (to_scores || target_.stage >= Stage::q_rope))
-      rotate_in_half(layer, half);
-    round_step(layer, half, step);
+    if (step == Stage::q_rope || step == Stage::k_rope) rotate_in_half(layer, half);
+    round_now(step);
   }
   for (; done < ordered.size(); ++done) ordered[done]->edit(layer);
   if (!rows_.empty()) layer = some_queries(layer, rows_, target_.stage);
@@ -81,7 +85,7 @@ Layer Trials::in_half(const Changes& changes) const {
   };
   for (Stage step : rounded_rows) {
     rows_of_changes(step, false);
-    if (contains(cone_, step) && to_scores) round_step(layer, half, step);
+    if (contains(cone_, step) && to_scores) round_now(step);
   }
   rows_of_changes(Stage::residual, true);
   return layer;
