@@ -5,7 +5,6 @@
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -58,20 +57,25 @@ bool excludes(const Change& a, const Change& b) {
 /// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
 std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
   std::vector<Changes> pairs;
+  std::size_t tried = 0;
   for (const int rare : {0, 1, 2})
     for (std::size_t i = 0; i < candidates.size(); ++i)
-      for (std::size_t j = i + 1; j < candidates.size() && pairs.size() < most; ++j) {
+      for (std::size_t j = i + 1; j < candidates.size() && tried < most; ++j) {
         const Change &a = *candidates[i], &b = *candidates[j];
-        if (int{a.rare} + int{b.rare} == rare && !excludes(a, b)) pairs.push_back({&a, &b});
+        if (int{a.rare} + int{b.rare} != rare) continue;
+        ++tried;
+        if (!excludes(a, b)) pairs.push_back({&a, &b});
       }
   return pairs;
 }
 
-/// How many pairs are worth their time: all on small layers.
-std::size_t most_pairs(const Dims& d) {
-  constexpr std::size_t all = 20000, fewest = 2500;
-  const std::size_t size = d.S_all * std::max(d.d_model, d.H * (d.d_k + d.d_v));
-  return std::clamp<std::size_t>(std::size_t{1} << 26 >> std::bit_width(size + 1), fewest, all);
+/// How many pairs are worth their time: all on small layers, on large ones the likely.
+std::size_t most_pairs(const Dims& d, const Changes& candidates) {
+  constexpr std::size_t all = 20000, small = std::size_t{1} << 16;
+  if (d.S_all * std::max(d.d_model, d.H * (d.d_k + d.d_v)) <= small) return all;
+  const auto likely = static_cast<std::size_t>(
+      std::ranges::count_if(candidates, [](const Change* change) { return !change->rare; }));
+  return likely * (likely - std::min<std::size_t>(likely, 1)) / 2;
 }
 
 } // namespace
@@ -356,7 +360,7 @@ std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& 
 
 std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
                                                    const Changes& candidates) {
-  const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims));
+  const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims, candidates));
   const std::vector<Agreement> results = trials.screen(sets);
   std::vector<Changes> list = confirmed(state, trials, sets, results);
   if (list.empty()) note_runners_up(state, trials, sets, results);

@@ -137,6 +137,7 @@ std::vector<Change> changes(const Subject& subject) {
   ChangeList list;
   if (s.input_norm == InputNorm::none) {
     add_norms(layer, list);
+    list.all_rare();
     return list.take();
   }
   list.add(
@@ -167,7 +168,10 @@ std::vector<Change> changes(const Subject& subject) {
           .rare = true;
   add_forms(layer, list);
   add_sides(layer, list);
-  return list.take();
+  std::vector<Change> all = list.take();
+  for (Change& change : all) // each makes all projections anew
+    change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";
+  return all;
 }
 
 } // namespace
