@@ -41,9 +41,11 @@ void add_biases(const Layer& layer, ChangeList& list) {
              first == 4   ? "leaves out all biases"
              : first == 3 ? "leaves out the biases of q, k and v"
                           : "leaves out the biases of q and k",
-             "add each projection's bias after its product", [first](Layer& edited) {
+             "add each projection's bias after its product",
+             [first](Layer& edited) {
                for (std::size_t i = 0; i < first; ++i) edited.*parts[i].bias = {};
-             });
+             })
+        .rare = first == 2;
   }
 }
 
@@ -62,10 +64,12 @@ void add_transposed(const Layer& layer, ChangeList& list) {
              count == 4   ? "reads all four weights transposed"
              : count == 3 ? "reads W_q, W_k and W_v transposed"
                           : "reads W_q and W_k transposed",
-             "transpose the weights: they are (in, out), applied as x W", [count](Layer& edited) {
+             "transpose the weights: they are (in, out), applied as x W",
+             [count](Layer& edited) {
                for (std::size_t i = 0; i < count; ++i)
                  edited.*parts[i].W = turned_matrix(edited.*parts[i].W);
-             });
+             })
+        .rare = true;
   }
 }
 
