@@ -15,6 +15,13 @@ struct Cause {
   double error = 0;                      ///< the largest relative error of the steps
 };
 
+inline constexpr std::size_t most_changes = 4; ///< of one cause
+inline constexpr std::size_t most_branches = 6, most_confirmed = 16;
+
+/// Theirs, with −∞ where it is ours and they have a constant of masks: a row that hides everything
+/// is one of ours for the steps after it, too.
+Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs);
+
 class CauseSearch {
 public:
   /// `targets` in the order of the computation. The layer in row form, with a batch axis.

@@ -178,6 +178,21 @@ std::vector<Mistake> other_mistakes() {
        }},
       {"softmax.axis", "weights", unmasked_self, softmax_over(true, false, false)},
       {"softmax.axis", "weights", unmasked_self, softmax_over(true, false, true)},
+      {"softmax.base", "weights", unmasked_self,
+       [](I& o) {
+         o.steps.push_back({"weights", [](const I&, const Stages& s) {
+                              const Array& masked = s.at("masked");
+                              return reference::each(masked, [&](double a, std::size_t b,
+                                                                 std::size_t h, std::size_t t,
+                                                                 std::size_t) {
+                                double sum = 0;
+                                for (std::size_t j = 0; j < masked.shape[3]; ++j)
+                                  sum += std::exp2(masked(b, h, t, j));
+                                return std::exp2(a) / sum;
+                              });
+                            }});
+         o.shown.push_back(drop_rows);
+       }},
       {"softmax.plus_one", "row_max", always, [](I& o) { o.layer.sinks = Array({o.layer.H}); }},
       {"softmax.missing", "weights", unmasked_self,
        [](I& o) {

@@ -130,6 +130,10 @@ private:
                      give(edited, Stage::masked, plain.given[index_of(Stage::masked)]);
                      give(edited, Stage::weights, std::move(weights));
                    });
+    if (layer_.settings.causal && layer_.dims.T > 1)
+      list_.add("causal.inverted", set_of({Stage::masked}),
+                "lets a query see later keys only: the mask's meaning is inverted",
+                "let a query attend to its own and earlier keys: key ≤ query", hide_earlier_keys);
     if (layer_.settings.causal && layer_.dims.T == layer_.dims.S_all && layer_.dims.T > 1)
       list_.add(
           "causal.inverted", set_of({Stage::masked}),
@@ -140,6 +144,23 @@ private:
             edited.settings.window_left = 0;
           },
           "--no-causal --window-left 0");
+  }
+
+  /// The keys that causal lets a query see are hidden, and the others seen.
+  static void hide_earlier_keys(Layer& layer) {
+    const Dims& d = layer.dims;
+    Broadcast mask;
+    mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, d.S_all});
+    mask.strides = {d.T * d.S_all, 0, d.S_all, 1};
+    mask.keys = d.S_all;
+    mask.origin = "causal";
+    auto* to = mask.tensor.as_mutable<std::uint8_t>().data();
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t t = 0; t < d.T; ++t)
+        for (std::size_t j = 0; j < d.S_all; ++j)
+          *to++ = static_cast<std::ptrdiff_t>(j) <= layer.query_position(b, t) ? 1 : 0;
+    layer.settings.causal = false;
+    layer.blocked.push_back(std::move(mask));
   }
 
   /// Masks that are tensors.
@@ -170,6 +191,10 @@ private:
       add_edit("mask.axis", fmt::format("applies {} to queries instead of keys", name),
                fmt::format("apply {} along the keys: (B, 1, 1, S)", name), kind, i,
                [](const Layer&, Broadcast& one) { std::swap(one.strides[2], one.strides[3]); });
+    if (!by_query && by_key && mask.keys == d.T && mask.tensor.dtype() == DType::boolean)
+      add_edit(
+          "mask.axis", fmt::format("lets tokens see tokens and padding see padding by {}", name),
+          fmt::format("hide the keys that {} names from every query", name), kind, i, see_alike);
     if (mask.strides[0] == 0 || d.B < 2) return;
     add_edit("mask.batch", fmt::format("applies the first batch item's {} to all", name),
              fmt::format("apply each batch item's own {}", name), kind, i,
@@ -181,6 +206,11 @@ private:
                     name),
         fmt::format("repeat each item's {} for its own heads (repeat_interleave, not tile)", name),
         kind, i, tile_over_heads);
+    add_edit("mask.batch",
+             fmt::format("repeats {} over the heads with the heads first, where the batch is first",
+                         name),
+             fmt::format("repeat each item's {} for its own heads", name), kind, i,
+             repeat_heads_first);
     add_edit("mask.batch", fmt::format("applies the {} of the batch item before", name),
              fmt::format("apply each batch item's own {}", name), kind, i,
              [](const Layer& layer, Broadcast& one) {
@@ -211,6 +241,29 @@ private:
                         bytes, to);
       }
     mask = whole;
+  }
+
+  /// Heads first in memory, and read as batch first.
+  static void repeat_heads_first(const Layer& layer, Broadcast& mask) {
+    const Broadcast from = mask;
+    write_out(layer, mask, [&](std::size_t b, std::size_t h) {
+      return std::pair(from, (h * layer.dims.B + b) / layer.dims.H);
+    });
+  }
+
+  /// Hides a key where exactly one of the query and the key is padding.
+  static void see_alike(const Layer& layer, Broadcast& mask) {
+    const Dims& d = layer.dims;
+    const Broadcast from = mask;
+    mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, from.keys});
+    mask.strides = {d.T * from.keys, 0, from.keys, 1};
+    auto* to = mask.tensor.as_mutable<std::uint8_t>().data();
+    for (std::size_t b = 0; b < d.B; ++b) {
+      const std::uint8_t* padding = from.row<std::uint8_t>(b, 0, 0);
+      for (std::size_t t = 0; t < d.T; ++t)
+        for (std::size_t j = 0; j < from.keys; ++j)
+          *to++ = padding[t * from.strides[3]] != padding[j * from.strides[3]] ? 1 : 0;
+    }
   }
 
   static void tile_over_heads(const Layer& layer, Broadcast& mask) {

@@ -103,7 +103,7 @@ std::vector<Change> changes(const Subject& subject) {
   form = {};
   form.weighted = false;
   add("norm.weight", "leaves out the weights of the norms of q and k", rms, form);
-  for (double eps : {1e-5, 1e-6, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
+  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
     if (eps != layer.settings.qk_norm_eps)
       list.add(
           "norm.eps", normed(), fmt::format("normalises q and k with ε = {:g}", eps),

@@ -79,6 +79,13 @@ std::vector<Change> changes(const Subject& subject) {
            return std::isinf(a) ? 0.0 : a;
          }));
   };
+  list.add_rows(
+      "softmax.base", set_of({Stage::weights}), "takes powers of 2 in the softmax, not of e",
+      "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {
+        const Tensor masked =
+            each_number(value_of(edited, Stage::masked), [](double a) { return a * M_LN2; });
+        give(edited, Stage::weights, softmax_over(masked, false, false, true));
+      });
   if (layer.sinks.empty())
     list.add("softmax.plus_one", set_of({Stage::row_max, Stage::row_sum}),
              "adds 1 to the sum of the softmax (a sink of 0 in every head)",
@@ -108,6 +115,7 @@ std::vector<Change> changes(const Subject& subject) {
 } // namespace
 
 const Theme softmax_form_theme{
-    "softmax_form", "softmax.missing softmax.plus_one scale.after_softmax softmax.twice", changes};
+    "softmax_form",
+    "softmax.missing softmax.base softmax.plus_one scale.after_softmax softmax.twice", changes};
 
 } // namespace mha
