@@ -13,8 +13,6 @@ namespace mha {
 
 namespace {
 
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
 bool masks_anything(const Layer& layer) {
   const Settings& s = layer.settings;
   return s.causal || s.window_left >= 0 || s.window_right >= 0 || !layer.added.empty() ||
