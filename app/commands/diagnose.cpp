@@ -3,13 +3,13 @@
 #include "against.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "other_layers.hpp"
 #include "output.hpp"
-#include "retype.hpp"
+#include "proof.hpp"
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 namespace mha::app {
 
@@ -24,7 +24,7 @@ struct DiagnoseCommand {
   int run();
 
 private:
-  std::string next_step(const LoadedLayer& loaded, const Diagnosis& diagnosis) const;
+  std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
 /// Whether the files hold one matrix of queries, keys and values, so that --qkv-order has a say.
@@ -35,8 +35,9 @@ bool is_fused(const LoadedLayer& loaded) {
 
 /// What the reading of the reference says that needs the fewest changes: names that mean several
 /// stages are tried in each meaning that the numbers leave open.
-Diagnosis best_reading(const LoadedLayer& loaded, const std::vector<Reference>& readings,
-                       Common& common, bool notes) {
+std::pair<Diagnosis, const Reference&> best_reading(const LoadedLayer& loaded,
+                                                    const std::vector<Reference>& readings,
+                                                    Common& common, bool notes) {
   std::optional<Diagnosis> best;
   const Reference* chosen = nullptr;
   for (const Reference& reference : readings) {
@@ -48,7 +49,7 @@ Diagnosis best_reading(const LoadedLayer& loaded, const std::vector<Reference>& 
     best = std::move(found), chosen = &reference;
   }
   tell_reading(*chosen, common, notes);
-  return std::move(*best);
+  return {std::move(*best), *chosen};
 }
 
 /// The options of a change name the file that a tensor comes from; "" where a tensor was not read
@@ -71,24 +72,9 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
 }
 
 /// The command that shows the agreement, where options make all the changes.
-std::string DiagnoseCommand::next_step(const LoadedLayer& loaded,
-                                       const Diagnosis& diagnosis) const {
-  if (!diagnosis.explained || diagnosis.equal) return "";
-  Request changed = request; // without the options that these replace
-  std::string options;
-  for (const Change& change : diagnosis.changes) {
-    if (change.option.empty()) return "";
-    options += " " + change.option;
-    std::istringstream words(change.option);
-    for (std::string word; words >> word;)
-      std::erase_if(changed.settings, [&](const auto& setting) {
-        std::string name = setting.first;
-        std::replace(name.begin(), name.end(), '_', '-');
-        return word == "--" + name || word == "--no-" + name;
-      });
-  }
-  return "\nSee it: mha-inspect diff " + retyped(changed, loaded.id) + options +
-         retyped_against(against) + "\n";
+std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis& diagnosis) const {
+  const std::string words = proof_of(request, layer, diagnosis, against, common);
+  return words.empty() ? "" : "\nSee it: " + words + "\n";
 }
 
 int DiagnoseCommand::run() {
@@ -110,13 +96,20 @@ int DiagnoseCommand::run() {
     const std::vector<Reference> readings = load_readings(loaded, against, common);
     const Stopwatch watch(common.compute_s);
     tell_overflow(overflow_of(loaded.layer, common.threads), common);
-    found.push_back({id, best_reading(loaded, readings, common, !as_json)});
+    auto [best, reference] = best_reading(loaded, readings, common, !as_json);
+    found.push_back({id, std::move(best)});
     Diagnosis& diagnosis = found.back().diagnosis;
     fill_in_files(loaded, diagnosis);
+    if (diagnosis.unexplained)
+      if (const std::string other =
+              other_layer_of(request, id, reference, *diagnosis.unexplained, common);
+          !other.empty())
+        diagnosis.hints = {fmt::format("the reference's {} is that of layer {}",
+                                       name_of(*diagnosis.unexplained), other)};
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
-           diagnosis_text(loaded.layer, diagnosis, look) + next_step(loaded, diagnosis));
+           diagnosis_text(loaded.layer, diagnosis, look) + next_step(id, diagnosis));
   }
   {
     const Stopwatch watch(common.write_s);

@@ -1,10 +1,14 @@
-// Numbers found by fitting: a scale, a rotary base, dropout's probability.
+// Numbers found by fitting: a scale, a rotary base or factor, a window, slopes, the key/value head
+// of each query head, dropout's probability.
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/position_bias.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/scale.hpp>
 #include <mha/diagnose/hypotheses/softmax.hpp>
+#include <mha/diagnose/hypotheses/window.hpp>
+#include <mha/diagnose/joined_heads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -49,7 +53,11 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   const bool rotates =
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
-  if (rotates) fit_rope_base(trials, candidates);
+  if (rotates) fit_rope(trials, candidates), fit_offset(trials, candidates);
+  if (has(Stage::masked)) fit_window(trials, candidates);
+  if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
+  const bool shares = has(Stage::scores) || has(Stage::head_out);
+  if (shares && layer_.dims.H_kv > 1 && layer_.dims.H > 1) fit_kv_heads(trials, candidates);
 }
 
 void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
@@ -59,22 +67,168 @@ void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
     const Change change = scale_change(layer_, "scale.constant", scale, "", "");
     return trials.screen({&change}).error;
   };
-  const double scale = minimum_of(error, std::log(now / 64), std::log(now * 64), 48);
+  double scale = minimum_of(error, std::log(now / 64), std::log(now * 64), 48);
   const std::string name = name_of_scale(layer_, scale);
-  Change change = scale_change(layer_, "scale.constant", scale, fmt::format("{:.9g}", scale),
-                               name.empty() ? fmt::format("{:.6g}", scale)
-                                            : fmt::format("{:.6g} ({})", scale, name));
+  // Against a short type a fit is a few digits.
+  const int digits = trials.target().half && name.empty() ? 4 : 9;
+  Change change =
+      scale_change(layer_, "scale.constant", scale, fmt::format("{:.{}g}", scale, digits),
+                   name.empty() ? fmt::format("{:.{}g}", scale, std::min(digits, 6))
+                                : fmt::format("{:.6g} ({})", scale, name));
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
 }
 
-void CauseSearch::fit_rope_base(Trials& trials, Changes& candidates) {
-  const auto error = [&](double base) {
-    const Change change = rope_base_change(layer_, base);
-    return trials.screen({&change}).error;
+void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
+  const auto fit = [&](Change (*make)(const Layer&, double), double low, double high, int steps) {
+    const auto error = [&](double number) {
+      const Change change = make(layer_, number);
+      return trials.screen({&change}).error;
+    };
+    Change change = make(layer_, minimum_of(error, std::log(low), std::log(high), steps));
+    change.fitted = true;
+    candidates.push_back(keep(std::move(change)));
   };
-  const double base = minimum_of(error, std::log(10.0), std::log(1e8), 160);
-  Change change = rope_base_change(layer_, base);
+  fit(rope_base_change, 10.0, 1e8, 160);
+  fit(rope_factor_change, 1.0 / 64, 64.0, 96);
+}
+
+/// Positions are off by a whole number, on one side or on both.
+void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
+  constexpr std::int64_t farthest = 32;
+  std::optional<Change> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const RopeSide side : {RopeSide::both, RopeSide::q, RopeSide::k})
+    for (std::int64_t by = -farthest; by <= farthest; ++by) {
+      if (by == 0) continue;
+      Change change = rope_offset_change(layer_, side, by);
+      if (const double error = trials.screen({&change}).error; error < least)
+        least = error, best = std::move(change);
+    }
+  if (!best) return;
+  best->fitted = true;
+  candidates.push_back(keep(std::move(*best)));
+}
+
+/// Windows are whole numbers: each short one, then longer ones in steps, then those around the
+/// best.
+void CauseSearch::fit_window(Trials& trials, Changes& candidates) {
+  const auto longest = static_cast<std::int64_t>(layer_.dims.S_all) - 1;
+  if (longest < 2) return;
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t left = 0; left < longest; left += 1 + left / 16) lengths.push_back(left);
+  const auto best_of = [&](const std::vector<std::int64_t>& list) {
+    std::vector<Change> made;
+    for (std::int64_t left : list) made.push_back(window_change(layer_, left));
+    std::vector<Changes> sets;
+    for (const Change& change : made) sets.push_back({&change});
+    std::int64_t best = list.front();
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < sets.size(); ++i)
+      if (const double error = trials.screen(sets[i]).error; error < least)
+        best = list[i], least = error;
+    return best;
+  };
+  const std::int64_t near = best_of(lengths), step = near / 16 + 1;
+  std::vector<std::int64_t> around;
+  for (std::int64_t left = std::max<std::int64_t>(0, near - step);
+       left <= std::min(longest - 1, near + step); ++left)
+    around.push_back(left);
+  const std::int64_t left = best_of(around);
+  if (left == layer_.settings.window_left) return;
+  Change change = window_change(layer_, left);
+  change.fitted = true;
+  candidates.push_back(keep(std::move(change)));
+}
+
+/// ALiBi is linear in the distance: where the biased scores are known, so are the slopes.
+void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
+  const Stage stage = trials.target().stage;
+  if (stage != Stage::biased && stage != Stage::masked && stage != Stage::weights) return;
+  const Change none = alibi_slopes_change(std::vector<double>(layer_.dims.H), "");
+  const Tensor plain = trials.value({&none});
+  const Tensor& theirs = trials.target().theirs;
+  const Dims& d = layer_.dims;
+  std::vector<double> slopes;
+  std::string words;
+  for (std::size_t h = 0; h < d.H; ++h) {
+    double up = 0, down = 0;
+    for (std::size_t t = 0; t < d.T; ++t) {
+      double mean_x = 0, mean_y = 0, n = 0, xy = 0, xx = 0;
+      for (std::size_t j = 0; j < d.past + d.S; ++j) {
+        const std::size_t at = (h * d.T + t) * d.S_all + j;
+        double a = value_at(plain, at), b = value_at(theirs, at);
+        if (stage == Stage::weights)
+          a = a > 1e-6 ? std::log(a) : NAN, b = b > 1e-6 ? std::log(b) : NAN;
+        if (!std::isfinite(a) || !std::isfinite(b) || b <= -1e3) continue;
+        const double x = static_cast<double>(static_cast<std::ptrdiff_t>(j) -
+                                             layer_.query_position(0, t)),
+                     y = b - a;
+        n += 1, mean_x += x, mean_y += y, xy += x * y, xx += x * x;
+      }
+      if (n < 2) continue;
+      up += xy - mean_x * mean_y / n, down += xx - mean_x * mean_x / n;
+    }
+    slopes.push_back(down > 0 ? up / down : 0);
+    if (h < 8) words += fmt::format("{}{:.4g}", h == 0 ? "" : ", ", slopes.back());
+  }
+  Change change = alibi_slopes_change(slopes, words + (d.H > 8 ? ", …" : ""));
+  change.fitted = true;
+  candidates.push_back(keep(std::move(change)));
+}
+
+namespace {
+
+/// Every query head reads another key/value head.
+Change kv_heads_change(const std::vector<std::size_t>& heads) {
+  Change change;
+  change.id = "gqa.map";
+  change.touches = set_of({Stage::scores, Stage::head_out});
+  std::string words;
+  for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
+    words += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
+  change.did = fmt::format("lets query heads 0, 1, … read key/value heads {}{}", words,
+                           heads.size() > 12 ? ", …" : "");
+  change.cure = "let query head h read key/value head ⌊h · H_kv / H⌋";
+  change.edit = [heads](Layer& edited) { edited.kv_heads = heads; };
+  return change;
+}
+
+/// The sum of squares of ours − theirs of each head of a stage with heads.
+std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std::size_t H,
+                                   bool packed) {
+  std::vector<double> errors(H, 0.0);
+  const std::size_t outer = ours.shape()[0] * (packed ? ours.shape()[1] : 1),
+                    inner = ours.count() / (outer * H);
+  for (std::size_t i = 0; i < ours.count(); ++i) {
+    const double difference = value_at(ours, i) - value_at(theirs, i);
+    if (std::isfinite(difference)) errors[i / inner % H] += difference * difference;
+  }
+  return errors;
+}
+
+} // namespace
+
+/// Each head by itself, where the stage shows heads or the output tells them.
+void CauseSearch::fit_kv_heads(Trials& trials, Changes& candidates) {
+  const Target& target = trials.target();
+  const Dims& d = layer_.dims;
+  const bool is_output = target.stage == Stage::output && !layer_.W_o.empty();
+  const bool packed = is_output || target.stage == Stage::head_out || target.stage == Stage::concat;
+  if (info_of(target.stage).kind != Kind::map && !packed) return;
+  const Tensor theirs = is_output ? joined_heads_of(layer_, target.theirs) : target.theirs;
+  if (theirs.empty()) return;
+  std::vector<std::size_t> heads(d.H, 0);
+  std::vector<double> least(d.H, std::numeric_limits<double>::infinity());
+  for (std::size_t g = 0; g < d.H_kv; ++g) {
+    const Change all = kv_heads_change(std::vector<std::size_t>(d.H, g));
+    const Tensor ours = is_output ? value_of(changed(layer_, {&all}), Stage::concat, threads_)
+                                  : trials.value({&all});
+    const std::vector<double> errors = errors_by_head(ours, theirs, d.H, packed);
+    for (std::size_t h = 0; h < d.H; ++h)
+      if (errors[h] < least[h]) least[h] = errors[h], heads[h] = g;
+  }
+  Change change = kv_heads_change(heads);
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
 }

@@ -2,7 +2,6 @@
 
 #include <mha/diagnose/harmless.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/softmax.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
@@ -14,11 +13,8 @@ namespace mha {
 
 namespace {
 
-constexpr std::size_t most_changes = 4; ///< of one cause
-constexpr std::size_t most_branches = 6;
 /// Screening computes with other bits: what comes so close is computed as a whole.
 constexpr double worth_confirming = 0.01;
-constexpr std::size_t most_confirmed = 16;
 /// A change that leaves more of the error is no runner-up.
 constexpr double worth_telling = 0.9;
 
@@ -32,20 +28,48 @@ Changes joined(Changes a, const Changes& b) {
   return a;
 }
 
-/// Whether two changes are about the same thing, or one rounds everything.
-bool excludes(const Change& a, const Change& b) {
-  return a.id == b.id || a.rounds_to || b.rounds_to;
+/// "bias.missing.q" is part of "bias.missing".
+bool is_part_of(const std::string& id, const std::string& whole) {
+  return id.size() > whole.size() && id.starts_with(whole) && id[whole.size()] == '.';
 }
 
-/// Pairs of these that could explain a step together.
-std::vector<Changes> pairs_of(const Changes& candidates) {
+std::string_view family_of(const std::string& id) {
+  return std::string_view(id).substr(0, id.find('.'));
+}
+
+/// Whether two changes are about the same thing, or one leaves out what the other changes.
+bool excludes(const Change& a, const Change& b) {
+  if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
+  if (family_of(a.id) != family_of(b.id)) return false;
+  const std::string_view family = family_of(a.id);
+  const bool without = a.id.ends_with(".missing") || b.id.ends_with(".missing");
+  return (without && family != "bias") || family == "scale" || family == "causal" ||
+         family == "window" || family == "alibi" || family == "softmax" || family == "residual" ||
+         family == "gqa";
+}
+
+/// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
+std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
   std::vector<Changes> pairs;
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    for (std::size_t j = i + 1; j < candidates.size(); ++j) {
-      const Change &a = *candidates[i], &b = *candidates[j];
-      if (!excludes(a, b)) pairs.push_back({&a, &b});
-    }
+  std::size_t tried = 0;
+  for (const int rare : {0, 1, 2})
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      for (std::size_t j = i + 1; j < candidates.size() && tried < most; ++j) {
+        const Change &a = *candidates[i], &b = *candidates[j];
+        if (int{a.rare} + int{b.rare} != rare) continue;
+        ++tried;
+        if (!excludes(a, b)) pairs.push_back({&a, &b});
+      }
   return pairs;
+}
+
+/// How many pairs are worth their time: all on small layers, on large ones the likely.
+std::size_t most_pairs(const Dims& d, const Changes& candidates) {
+  constexpr std::size_t all = 20000, small = std::size_t{1} << 16;
+  if (d.S_all * std::max(d.d_model, d.H * (d.d_k + d.d_v)) <= small) return all;
+  const auto likely = static_cast<std::size_t>(
+      std::ranges::count_if(candidates, [](const Change* change) { return !change->rare; }));
+  return likely * (likely - std::min<std::size_t>(likely, 1)) / 2;
 }
 
 } // namespace
@@ -84,16 +108,17 @@ std::vector<Cause> CauseSearch::find() {
   for (const Cause& one : complete_)
     if (rank(one) == lowest) error = std::min(error, one.error);
   // Errors that differ by rounding alone are the same numbers.
-  const double floor = layer_.dtype == DType::f64 ? 1e-12 : 2e-6;
+  const bool half = targets_.front().half.has_value();
+  const double same =
+      half ? 1.05 * error : std::max(3 * error, layer_.dtype == DType::f64 ? 1e-12 : 2e-6);
   for (const Cause& one : complete_)
-    if (rank(one) == lowest && one.error <= std::max(3 * error, floor)) list.push_back(one);
+    if (rank(one) == lowest && one.error <= same) list.push_back(one);
   std::stable_sort(list.begin(), list.end(),
                    [&](const Cause& a, const Cause& b) { return order_of(a) < order_of(b); });
   // One that needs a fitted number may say the same in other words.
   for (const Cause& one : complete_)
     if (rank(one) != lowest && one.unexplained.empty() &&
-        one.changes.size() == list.front().changes.size() &&
-        one.error <= std::max(3 * error, floor) && !one.changes.front()->rounds_to)
+        one.changes.size() == list.front().changes.size() && one.error <= same)
       list.push_back(one);
   return list;
 }
@@ -115,6 +140,10 @@ void CauseSearch::settle(State state) {
   const Target& target = targets_[state.next];
   Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.rounded);
   const Tensor ours = trials.value();
+  if (target.half) {
+    settle_in_half(std::move(state), trials, ours);
+    return;
+  }
   if (const Agreement own = trials.judged(ours); own.agrees) {
     settle_with(std::move(state), ours, own.error, 0);
     return;
@@ -125,7 +154,8 @@ void CauseSearch::settle(State state) {
       settle_with(std::move(state), target.theirs, sound.error, target.rounded);
       return;
     }
-  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs);
+  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs,
+                                                  tolerance_of(layer_.dtype));
       !how.empty()) {
     State harmless = state;
     harmless.so_far.harmless[target.stage] = how;
@@ -143,10 +173,22 @@ Trials CauseSearch::from_theirs(const State& state) const {
   for (std::size_t i = 0; i < state.next; ++i) {
     const Target& earlier = targets_[i];
     const bool other = state.so_far.harmless.count(earlier.stage) > 0; // q and k go together
-    theirs[earlier.stage] = other ? state.inputs.at(earlier.stage) : earlier.theirs;
+    const Tensor& used = state.inputs.at(earlier.stage);
+    theirs[earlier.stage] = other ? used : with_infinities(earlier.stage, used, earlier.theirs);
     if (!other) rounded = std::max(rounded, earlier.rounded);
   }
   return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_, rounded};
+}
+
+/// The changes that concern a step and go with those made.
+Changes CauseSearch::candidates_for(const State& state, const Trials& trials) const {
+  Changes candidates;
+  for (const Change& change : changes_)
+    if (trials.concerns(change) &&
+        std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
+                     [&](const Change* made) { return excludes(*made, change); }))
+      candidates.push_back(&change);
+  return candidates;
 }
 
 /// Tries every change at a stage that differs, and goes on with those that make it agree.
@@ -154,12 +196,7 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   const Target& target = targets_[state.next];
   std::vector<Changes> found;
   if (state.so_far.changes.size() < most_changes) {
-    Changes candidates;
-    for (const Change& change : changes_)
-      if (trials.concerns(change) &&
-          std::none_of(state.so_far.changes.begin(), state.so_far.changes.end(),
-                       [&](const Change* made) { return excludes(*made, change); }))
-        candidates.push_back(&change);
+    const Changes candidates = candidates_for(state, trials);
     found = explaining(state, trials, candidates);
     if (std::all_of(found.begin(), found.end(),
                     [](const Changes& one) { return fitted_in(one) > 0; })) {
@@ -171,19 +208,28 @@ void CauseSearch::branch(const State& state, Trials& trials) {
       found = explaining_pairs(state, trials, candidates);
   }
   const std::size_t before = complete_.size();
+  go_on(state, trials, found);
+  if (complete_.size() > before) return;
+  State next = state;
+  next.so_far.unexplained.push_back(target.stage);
+  settle_with(std::move(next), target.theirs, 0, target.rounded);
+}
+
+void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Changes>& found) {
+  const Target& target = targets_[state.next];
   for (const Changes& changes : found) {
     State next = state;
     next.so_far.changes = joined(state.so_far.changes, changes);
     const Tensor ours = trials.value(changes);
     try {
-      settle_with(std::move(next), ours, trials.judged(ours).error, 0);
+      const double error = target.half ? agreement_of(ours, target.theirs, target.tolerance).error
+                                       : trials.judged(ours).error;
+      settle_with(std::move(next),
+                  target.half ? with_infinities(target.stage, ours, target.theirs) : ours, error,
+                  0);
     } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
     }
   }
-  if (complete_.size() > before) return;
-  State next = state;
-  next.so_far.unexplained.push_back(target.stage);
-  settle_with(std::move(next), target.theirs, 0, target.rounded);
 }
 
 /// A change that also touches earlier stages must leave them in agreement.
@@ -219,6 +265,7 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
 std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
                                             const std::vector<Changes>& sets,
                                             const std::vector<Agreement>& screened) const {
+  if (targets_[state.next].half) return confirmed_in_half(state, trials, sets, screened);
   std::vector<std::pair<double, const Changes*>> likely, found;
   for (std::size_t i = 0; i < sets.size(); ++i)
     if (screened[i].agrees || screened[i].error <= worth_confirming)
@@ -240,7 +287,7 @@ std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
 
 std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
                                                    const Changes& candidates) {
-  const std::vector<Changes> sets = pairs_of(candidates);
+  const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims, candidates));
   const std::vector<Agreement> results = trials.screen(sets);
   std::vector<Changes> list = confirmed(state, trials, sets, results);
   if (list.empty()) note_runners_up(state, trials, sets, results);
@@ -255,12 +302,19 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
                                   [](const Cause& one) { return !one.changes.empty(); });
   if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
   const double unchanged = trials.screen(Changes{}).error;
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    if (results[i].error < worth_telling * unchanged) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    double least = unchanged; // of its parts: an idle change is no part of a pair
+    if (sets[i].size() == 1) alone_[sets[i][0]] = results[i].error;
+    if (sets[i].size() > 1)
+      for (const Change* change : sets[i])
+        if (const auto at = alone_.find(change); at != alone_.end())
+          least = std::min(least, at->second);
+    if (results[i].error < worth_telling * least) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));
     }
+  }
   std::stable_sort(runners_up_.begin(), runners_up_.end(),
                    [](const Cause& a, const Cause& b) { return a.error < b.error; });
   if (runners_up_.size() > 12) runners_up_.resize(12);

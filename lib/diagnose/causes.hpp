@@ -15,6 +15,13 @@ struct Cause {
   double error = 0;                      ///< the largest relative error of the steps
 };
 
+inline constexpr std::size_t most_changes = 4; ///< of one cause
+inline constexpr std::size_t most_branches = 6, most_confirmed = 16;
+
+/// Theirs, with −∞ where it is ours and they have a constant of masks: a row that hides everything
+/// is one of ours for the steps after it, too.
+Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs);
+
 class CauseSearch {
 public:
   /// `targets` in the order of the computation. The layer in row form, with a batch axis.
@@ -38,8 +45,11 @@ private:
 
   void settle(State state);
   void settle_with(State state, const Tensor& value, double error, double rounded);
+  void settle_in_half(State state, Trials& trials, const Tensor& ours);
   Trials from_theirs(const State& state) const;
   void branch(const State& state, Trials& trials);
+  Changes candidates_for(const State& state, const Trials& trials) const;
+  void go_on(const State& state, Trials& trials, const std::vector<Changes>& found);
   bool leaves_earlier_stages(const State& state, const Changes& changes) const;
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
@@ -47,9 +57,16 @@ private:
   std::vector<Changes> confirmed(const State& state, Trials& trials,
                                  const std::vector<Changes>& sets,
                                  const std::vector<Agreement>& screened) const;
+  std::vector<Changes> confirmed_in_half(const State& state, Trials& trials,
+                                         const std::vector<Changes>& sets,
+                                         const std::vector<Agreement>& screened) const;
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
-  void fit_rope_base(Trials& trials, Changes& candidates);
+  void fit_rope(Trials& trials, Changes& candidates);
+  void fit_offset(Trials& trials, Changes& candidates);
+  void fit_window(Trials& trials, Changes& candidates);
+  void fit_slopes(Trials& trials, Changes& candidates);
+  void fit_kv_heads(Trials& trials, Changes& candidates);
   const Change* keep(Change change);
   void note_runners_up(const State& state, const Trials& trials, const std::vector<Changes>& sets,
                        const std::vector<Agreement>& results);
@@ -60,6 +77,7 @@ private:
   std::deque<Change> changes_; ///< a deque: what was found by fitting is added at the end
   std::size_t threads_;
   std::vector<Cause> complete_, runners_up_;
+  std::map<const Change*, double> alone_; ///< what single changes leave where runners-up are noted
 };
 
 } // namespace mha

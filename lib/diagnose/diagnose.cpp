@@ -2,11 +2,14 @@
 
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/causes.hpp>
+#include <mha/diagnose/hints.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace mha {
@@ -21,12 +24,34 @@ Layer plain_form(const Layer& layer) {
   return plain;
 }
 
+bool is_short(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 Target target_of(const Layer& layer, const ReferenceStage& known) {
-  return {known.stage, with_given(layer, known.stage, known.value).given[index_of(known.stage)],
-          std::max(tolerance_of(layer.dtype), tolerance_of(known.stored)),
-          known.stored == DType::bf16  ? 0x1p-9
-          : known.stored == DType::f16 ? 0x1p-12
-                                       : 0};
+  Target target;
+  target.stage = known.stage;
+  target.theirs = with_given(layer, known.stage, known.value).given[index_of(known.stage)];
+  if (is_short(known.stored)) target.half = known.stored;
+  for (DType dtype : {DType::f16, DType::bf16}) // bfloat16 numbers may be float16's, too
+    if (!is_short(known.stored) && uses_type(target.theirs, dtype)) target.half = dtype;
+  target.tolerance = std::max({tolerance_of(layer.dtype), tolerance_of(known.stored),
+                               target.half ? tolerance_of(*target.half) : 0});
+  target.rounded = target.half == DType::bf16 ? 0x1p-9 : target.half == DType::f16 ? 0x1p-12 : 0;
+  return target;
+}
+
+/// The reference computes in a short type where most of its stages hold such numbers only: then all
+/// of them are compared so.
+std::optional<DType> short_type_of(std::vector<Target>& targets) {
+  std::array<std::size_t, 2> count{};
+  for (const Target& target : targets)
+    if (target.half) ++count[target.half == DType::bf16 ? 1 : 0];
+  std::optional<DType> half;
+  if (2 * (count[0] + count[1]) > targets.size())
+    half = count[1] >= count[0] ? DType::bf16 : DType::f16;
+  for (Target& target : targets) target.half = half;
+  return half;
 }
 
 /// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
@@ -59,6 +84,12 @@ void compare_stages(const Layer& layer, const std::vector<Target>& targets, cons
       best.changes.empty() ? before : agreements_of(changed(layer, best.changes), targets, threads);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Diagnosis::Compared compared{targets[i].stage, before[i], after[i], {}};
+    if (targets[i].half) { // within its rounding
+      const bool open = std::ranges::count(best.unexplained, compared.stage) > 0;
+      compared.after.agrees = compared.after.agrees || !open;
+      compared.before.agrees =
+          compared.before.agrees || (!open && compared.before.error <= 1.2 * compared.after.error);
+    }
     const auto harmless = best.harmless.find(compared.stage);
     if (harmless != best.harmless.end()) compared.harmless = harmless->second;
     diagnosis.error_before = std::max(diagnosis.error_before, compared.before.error);
@@ -109,6 +140,30 @@ std::vector<std::string> ids_of(const Cause& cause) {
   return ids;
 }
 
+/// Whether more was rounded than the numbers that were stored.
+bool is_rounded(const Diagnosis& diagnosis, DType half) {
+  return std::ranges::any_of(diagnosis.stages, [&](const Diagnosis::Compared& one) {
+    return one.harmless.empty() && one.before.error > 1.5 * storing_error(half);
+  });
+}
+
+/// Nothing is wrong but the rounding.
+void found_rounding(const Layer& layer, const std::vector<Target>& targets, DType half,
+                    std::size_t threads, Diagnosis& diagnosis) {
+  const Change rounding = precision_change(half);
+  std::vector<Agreement> after;
+  for (const Target& target : targets)
+    after.push_back(agreement_of(value_of(changed(layer, {&rounding}), target.stage, threads),
+                                 target.theirs, target.tolerance));
+  diagnosis.error_after = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    diagnosis.stages[i].after = after[i];
+    diagnosis.stages[i].after.agrees = true;
+    diagnosis.error_after = std::max(diagnosis.error_after, after[i].error);
+  }
+  diagnosis.changes = {rounding};
+}
+
 Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
                   std::size_t threads) {
   if (reference.empty()) fail("the reference has no stage to compare");
@@ -130,6 +185,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
   const Layer layer = plain_form(the_layer);
+  const std::optional<DType> half = short_type_of(targets);
   CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
   const std::vector<Cause> found = search.find();
   Cause best = found.front();
@@ -146,6 +202,11 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     unexplained = first_open(diagnosis, best);
   }
   diagnosis.explained = !unexplained;
+  diagnosis.rounded_to = half;
+  if (half && diagnosis.explained && best.changes.empty() && is_rounded(diagnosis, *half)) {
+    found_rounding(layer, targets, *half, threads, diagnosis);
+    return diagnosis;
+  }
   diagnosis.equal = diagnosis.explained && best.changes.empty();
   if (!diagnosis.explained) {
     diagnosis.unexplained = unexplained;
@@ -154,6 +215,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
         diagnosis.at = place_of(the_layer, one.stage, one.after.worst);
         diagnosis.ours = one.after.ours, diagnosis.theirs = one.after.theirs;
       }
+    diagnosis.hints = hints_for(changed(layer, best.changes), targets, *unexplained);
   }
   for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
 

@@ -33,6 +33,10 @@ struct Diagnosis {
   /// Where that stage differs most, in its own axes, and the values there.
   std::vector<std::size_t> at;
   double ours = 0, theirs = 0;
+  /// The short type that the reference computes in: what the changes leave is its rounding.
+  std::optional<DType> rounded_to;
+  /// What the numbers show where no change explains them, a sentence each.
+  std::vector<std::string> hints;
   /// How the reference was read, if not by its names: "its output is this layer's residual"; or "".
   std::string reading;
 };

@@ -139,7 +139,7 @@ Layer Trials::prepared(const Changes& changes) const {
       if (!contains(all_changed, stage)) give(edited, stage, value);
     for (const Change* change : changes) {
       const auto own = kept_.find(change);
-      if (own == kept_.end()) continue;
+      if (own == kept_.end() || change->once) continue;
       Changes others = changes;
       std::erase(others, change);
       const StageSet by_others = made_into(touched_by(others));
@@ -156,6 +156,7 @@ Layer Trials::prepared(const Changes& changes) const {
 /// Whether all that a change does is in kept stages, which are given: it must not be made twice.
 bool Trials::is_kept(const Change& change, const Layer& edited) const {
   const bool in_base = kept_.count(nullptr) && holds(always_, &change);
+  if (change.once && !in_base) return false;
   if ((!kept_.count(&change) && !in_base) || contains(change.touches, Stage::x)) return false;
   // Settings of later steps stay, as another change may compute those steps again.
   const StageSet concerned = change.touches & cone_;
@@ -182,21 +183,12 @@ double Trials::rounding(const Changes& changes) const {
   return agreement_of(shaken.value(changes), value(changes), 0).error;
 }
 
-Agreement Trials::compared(const Tensor& ours, const Tensor& theirs, const Changes& changes) const {
-  Agreement result = agreement_of(ours, theirs, target_.tolerance);
-  for (const Change* change : in_order(changes)) {
-    if (!change->rounds_to) continue;
-    // As close as rounding allows; that it is rounding at all must be seen in the numbers once.
-    const bool half = *change->rounds_to == DType::f16;
-    const bool seen = holds(always_, change) || (representable(theirs, *change->rounds_to) &&
-                                                 (!half || !representable(theirs, DType::bf16)));
-    result.agrees = seen && (result.agrees || result.error <= 8 * (half ? 0x1p-11 : 0x1p-8));
-  }
-  return result;
-}
-
 Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
-  Agreement result = compared(ours, target_.theirs, changes);
+  Agreement result = agreement_of(ours, target_.theirs, target_.tolerance);
+  if (target_.half) {
+    if (!result.agrees) result.agrees = is_half_noise(result, changes);
+    return result;
+  }
   if (!result.agrees && result.error < std::max(most_rounding, 32 * rounded_))
     result.agrees = result.error <= 8 * rounding(changes);
   return result;
@@ -215,19 +207,24 @@ Agreement Trials::whole(const Changes& changes) const {
   }
 }
 
+/// The target under changes, of the queries that screening computes.
+Tensor Trials::screened(const Changes& changes) const {
+  Layer edited = prepared(changes);
+  if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
+  for (const Change* change : in_order(changes)) {
+    const bool undone = change->undo && !rows_.empty();
+    if (!undone && change->edit_rows) change->edit_rows(edited);
+  }
+  return value_of(edited, target_.stage);
+}
+
 Agreement Trials::screen(const Changes& changes) const {
   try {
-    Layer edited = prepared(changes);
-    if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
     Tensor theirs = some_theirs_;
-    for (const Change* change : in_order(changes)) {
-      const bool undoes = change->undo && !rows_.empty();
-      if (undoes)
+    for (const Change* change : in_order(changes))
+      if (change->undo && !rows_.empty())
         theirs = some_queries(target_.stage, change->undo(target_.theirs), rows_);
-      else if (change->edit_rows)
-        change->edit_rows(edited);
-    }
-    return compared(value_of(edited, target_.stage), theirs, changes);
+    return agreement_of(screened(changes), theirs, target_.tolerance);
   } catch (const Error&) {
     return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
   }

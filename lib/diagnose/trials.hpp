@@ -14,7 +14,12 @@ struct Target {
   Tensor theirs;        ///< in the form of Layer::given, in the layer's precision
   double tolerance = 0; ///< see agreement_of
   double rounded = 0;   ///< what storing did to them, relative to each number
+  /// The short type that the reference computes in; nothing: none.
+  std::optional<DType> half;
 };
+
+/// What storing in a short type does to a stage, relative to it; 0 for other types.
+double storing_error(std::optional<DType> half);
 
 /// A stage and everything it is computed from, up to what is given.
 StageSet made_from(Stage stage, const StageSet& given);
@@ -48,6 +53,11 @@ public:
   Agreement whole(const Changes& changes = {}) const;
   /// How such a value agrees; a difference that rounding of the inputs may make is none.
   Agreement judged(const Tensor& ours, const Changes& changes = {}) const;
+  /// What computing in the reference's short type makes of the target under the changes: how far
+  /// that is from the target computed as the layer is. On some of the queries where screening is.
+  Agreement half_noise(const Changes& changes = {}) const;
+  /// Whether a difference is of the size of that rounding.
+  bool is_half_noise(const Agreement& difference, const Changes& changes = {}) const;
   /// On some of the queries, which is quick, and whose bits need not be the whole's.
   Agreement screen(const Changes& changes) const;
   /// The same for many, with as many threads as there are; what they share is computed first.
@@ -58,10 +68,11 @@ public:
 private:
   using Values = std::map<Stage, Tensor>;
   Layer prepared(const Changes& changes) const;
+  Layer in_half(const Changes& changes) const;
+  Tensor screened(const Changes& changes) const;
   bool is_kept(const Change& change, const Layer& edited) const;
   Changes in_order(const Changes& changes) const;
   Values computed(const Change* change) const;
-  Agreement compared(const Tensor& ours, const Tensor& theirs, const Changes& changes) const;
 
   Layer layer_;
   Target target_;

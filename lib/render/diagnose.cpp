@@ -51,11 +51,14 @@ private:
   std::string out_;
 };
 
-void describe(const Change& change, Text& text) {
+/// `proved`: with this option alone every stage agrees.
+void describe(const Change& change, bool proved, Text& text) {
   text.title(change.id);
   text.entry("found", fmt::format("the reference {}.", change.did));
   if (!change.option.empty())
-    text.entry("reproduce", fmt::format("{} gives the reference's numbers here.", change.option));
+    text.entry("reproduce",
+               fmt::format("{} {}.", change.option,
+                           proved ? "gives the reference's numbers here" : "does the same here"));
   text.entry("to fix", fmt::format("in the other implementation, {}.", change.cure));
 }
 
@@ -88,6 +91,40 @@ std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
                         "as {} is from another place, or was overwritten.",
                         mha::name_of(d.stages.back().stage), mha::name_of(*d.unexplained))
           : "");
+}
+
+/// The type's name in headlines.
+std::string rounding_of(const Diagnosis& d) {
+  return std::string(mha::name_of(*d.rounded_to));
+}
+
+bool is_rounding_alone(const Diagnosis& d) {
+  return d.changes.size() == 1 && d.changes[0].id.starts_with("precision.");
+}
+
+/// What was found, in a sentence.
+std::string verdict(const Diagnosis& d) {
+  const bool harmless = std::any_of(d.stages.begin(), d.stages.end(),
+                                    [](const auto& one) { return !one.harmless.empty(); });
+  if (d.equal)
+    return harmless ? "The reference agrees where it matters: no change is needed."
+                    : "The reference agrees with the layer within rounding: nothing to explain.";
+  if (is_rounding_alone(d))
+    return fmt::format(
+        "Nothing is wrong but the rounding: the reference computes in {}, and differs "
+        "by {} at most (relative to the stage).",
+        rounding_of(d), share_of_stage(d.error_before));
+  if (d.explained)
+    return fmt::format(
+        "{} the reference: the largest error {} {} to {} (relative to the "
+        "stage){}.",
+        d.changes.size() == 1 ? "One change explains"
+                              : fmt::format("{} changes together explain", d.changes.size()),
+        d.error_after < d.error_before ? "falls from" : "goes from", share_of_stage(d.error_before),
+        share_of_stage(d.error_after),
+        d.rounded_to ? fmt::format(", the size of its rounding: it computes in {}", rounding_of(d))
+                     : "");
+  return d.changes.empty() ? "" : "Part of the difference is explained.";
 }
 
 std::string stage_table(const Diagnosis& d, const Look& look) {
@@ -131,6 +168,8 @@ void put(JsonText& json, const Diagnosis& d) {
     });
     json.key("unexplained").words_or_null(d.unexplained ? mha::name_of(*d.unexplained) : "");
     json.key("at").list(d.at);
+    json.key("rounding").words_or_null(d.rounded_to ? mha::name_of(*d.rounded_to) : "");
+    json.key("hints").list(d.hints);
     json.key("reading").words_or_null(d.reading);
     json.key("stages").list(d.stages, [&](const Diagnosis::Compared& one) {
       json.object([&] {
@@ -148,28 +187,17 @@ void put(JsonText& json, const Diagnosis& d) {
 std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& look) {
   Text text(look);
   if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
-  const bool harmless = std::any_of(d.stages.begin(), d.stages.end(),
-                                    [](const auto& one) { return !one.harmless.empty(); });
-  if (d.equal)
-    text.paragraph(harmless ? "The reference agrees where it matters: no change is needed."
-                            : "The reference agrees with the layer within rounding: nothing to "
-                              "explain.");
-  else if (d.explained)
-    text.paragraph(fmt::format("{} the reference: the largest error falls from {} to {} (relative "
-                               "to the stage).",
-                               d.changes.size() == 1
-                                   ? "One change explains"
-                                   : fmt::format("{} changes together explain", d.changes.size()),
-                               share_of_stage(d.error_before), share_of_stage(d.error_after)));
-  else if (!d.changes.empty())
-    text.paragraph("Part of the difference is explained.");
+  if (const std::string words = verdict(d); !words.empty()) text.paragraph(words);
   if (!d.equal && !d.changes.empty()) text.gap();
-  for (const Change& change : d.changes) describe(change, text), text.gap();
+  const bool proved = d.explained && d.changes.size() == 1 && !d.rounded_to;
+  for (const Change& change : d.changes) describe(change, proved, text), text.gap();
   if (!d.same_numbers.empty())
     text.paragraph(fmt::format("The same numbers come from {}: nothing in the reference tells them "
                                "apart.",
                                joined(d.same_numbers, " or ")));
   if (d.unexplained) text.paragraph(unexplained_text(layer, d));
+  for (const std::string& hint : d.hints)
+    text.paragraph(fmt::format("What the numbers show: {}.", hint));
   if (!d.same_numbers.empty() || d.unexplained || d.changes.empty()) text.gap();
   text.add(stage_table(d, look));
   if (!d.runners_up.empty()) {

@@ -28,8 +28,40 @@ struct Change {
   std::function<Tensor(const Tensor& theirs)> undo;
   /// Found by fitting a number: any named change that explains as much is preferred.
   bool fitted = false;
-  /// Rounds to this: it can only be as close as that, and goes with no other change.
-  std::optional<DType> rounds_to;
+  /// Not tried beside another change on one stage of a large layer: people seldom do it, or it
+  /// costs a whole map a trial.
+  bool rare = false;
+  /// Its edit changes what it makes of stages that it touches itself: it must not be made twice.
+  bool once = false;
+};
+
+/// What a theme proposes: a line a change.
+class ChangeList {
+public:
+  Change& add(std::string id, StageSet touches, std::string did, std::string cure,
+              std::function<void(Layer&)> edit, std::string option = "") {
+    Change change;
+    change.id = std::move(id), change.touches = touches, change.did = std::move(did);
+    change.cure = std::move(cure), change.edit = std::move(edit);
+    change.option = std::move(option);
+    list_.push_back(std::move(change));
+    return list_.back();
+  }
+  /// The same, of an edit that goes query by query.
+  Change& add_rows(std::string id, StageSet touches, std::string did, std::string cure,
+                   std::function<void(Layer&)> edit_rows) {
+    Change& change = add(std::move(id), touches, std::move(did), std::move(cure), [](Layer&) {});
+    change.edit_rows = std::move(edit_rows);
+    return change;
+  }
+  /// All of them are seldom made.
+  void all_rare() {
+    for (Change& change : list_) change.rare = true;
+  }
+  std::vector<Change> take() { return std::move(list_); }
+
+private:
+  std::vector<Change> list_;
 };
 
 /// The first stage that a change touches.

@@ -66,13 +66,22 @@ std::string name_of_scale(const Layer& layer, double scale) {
       {1 / d_model, "1/d_model"},
       {1 / std::sqrt(2 * d_k), "1/√(2 d_k)"},
       {1 / std::sqrt(d_k / 2), "1/√(d_k/2)"},
-      {1 / std::sqrt(real(layer.dims.T)), "1/√T"},
-      {1 / std::sqrt(real(layer.dims.S_all)), "1/√S"},
+      {1 / std::sqrt(d_model / H), "1/√(d_model/H)"},
+      {1 / std::sqrt(H * d_k), "1/√(H · d_k)"},
+      {1 / std::sqrt(real(layer.dims.d_v)), "1/√d_v"},
       {1 / std::sqrt(H), "1/√H"},
       {1 / H, "1/H"},
   };
   for (const auto& [value, name] : known)
     if (std::fabs(scale - value) <= 1e-4 * std::fabs(value)) return name;
+  // YaRN's attention factor, in q and in k.
+  for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
+    const double squared = std::pow(0.1 * std::log(factor) + 1, 2);
+    for (const double value : {layer.scale() * squared, layer.scale() / squared})
+      if (std::fabs(scale - value) <= 1e-5 * value)
+        return fmt::format("the scale {} (0.1 ln {} + 1)², an attention factor of YaRN",
+                           value > layer.scale() ? "times" : "over", factor);
+  }
   for (int layer_number = 2; layer_number <= 64; ++layer_number)
     if (const double value = layer.scale() / layer_number; std::fabs(scale - value) <= 1e-4 * value)
       return fmt::format("the scale / {}, as with a scale by layer number", layer_number);

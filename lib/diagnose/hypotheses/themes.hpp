@@ -24,6 +24,15 @@
   theme(softmax)          \
   theme(output)           \
   theme(layout)           \
+  theme(together)         \
+  theme(reshape)          \
+  theme(input_norm)       \
+  theme(qk_norm)          \
+  theme(rope_scaling)     \
+  theme(rope_turn)        \
+  theme(position_bias)    \
+  theme(mask_form)        \
+  theme(softmax_form)     \
   theme(precision)
 // clang-format on
 

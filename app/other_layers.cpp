@@ -1,0 +1,47 @@
+#include "other_layers.hpp"
+
+#include <mha/compare/compare.hpp>
+#include <mha/observe/trace.hpp>
+
+namespace mha::app {
+
+namespace {
+
+constexpr std::size_t most_layers = 128;
+
+/// Whether a layer's own value of the stage is the reference's.
+bool gives(const Layer& layer, const ReferenceStage& known, std::size_t threads) {
+  if (layer.shape_of(known.stage) != known.value.shape()) return false;
+  const Tensor ours = trace(layer, {known.stage}, {}, threads).value(known.stage);
+  const Tolerance tolerance = default_tolerance(coarser_of(layer.dtype, known.stored));
+  const Difference found = compare(layer, known.stage, ours, known.value, tolerance, known.stored);
+  return found.within || found.cosine > 0.9999;
+}
+
+} // namespace
+
+std::string other_layer_of(const Request& request, const std::string& layer,
+                           const Reference& reference, Stage stage, const Common& common) {
+  const ReferenceStage* known = reference.find(stage);
+  if (!known || request.layer.empty() || request.has_text()) return "";
+  Common quietly = common;
+  quietly.quiet = true, quietly.strict = quietly.progress = false;
+  try {
+    Request all = request;
+    all.layer = "all", all.same_x = true;
+    const Model model(all);
+    std::size_t looked = 0;
+    for (const std::string& id : model.chosen()) {
+      if (id == layer) continue;
+      if (++looked > most_layers) break;
+      try {
+        if (gives(load_layer(model, id, quietly).layer, *known, common.threads)) return id;
+      } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
+      }
+    }
+  } catch (const Error&) { // what was typed is one layer's
+  }
+  return "";
+}
+
+} // namespace mha::app

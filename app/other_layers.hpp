@@ -1,0 +1,14 @@
+#pragma once
+// Whether a reference belongs to another layer of the same checkpoint.
+
+#include "options.hpp"
+#include <mha/compare/reference.hpp>
+
+namespace mha::app {
+
+/// The number of another layer of the request's files whose `stage` is the reference's, or "".
+/// Looks where one layer was chosen by its number; at the first 128.
+std::string other_layer_of(const Request& request, const std::string& layer,
+                           const Reference& reference, Stage stage, const Common& common);
+
+} // namespace mha::app

@@ -1,0 +1,78 @@
+#include "proof.hpp"
+
+#include "against.hpp"
+#include "retype.hpp"
+#include <mha/compare/diff.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace mha::app {
+
+namespace {
+
+/// "--scale 1 --no-causal W_v=w.npy@OI" typed after the request: options replace its own.
+void type_options(Request& request, const std::string& options) {
+  std::istringstream words(options);
+  std::string word;
+  while (words >> word) {
+    if (!word.starts_with("--")) {
+      request.sources.push_back(word);
+      continue;
+    }
+    std::string name = word.substr(2), value = "true";
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (name.starts_with("no_")) name = name.substr(3), value = "false";
+    const SettingInfo* info = find_setting(name);
+    if (!info) fail("{} is no setting", word);
+    if (info->kind != SettingKind::boolean && !(words >> value)) fail("{} has no value", word);
+    std::erase_if(request.settings, [&](const auto& one) { return one.first == name; });
+    request.settings.emplace_back(name, value);
+  }
+}
+
+/// A number of one digit, no less than this.
+double rounded_up(double value) {
+  const double unit = std::pow(10, std::floor(std::log10(value)));
+  return std::ceil(value / unit) * unit;
+}
+
+} // namespace
+
+std::string proof_of(const Request& request, const std::string& layer, const Diagnosis& diagnosis,
+                     const std::vector<std::string>& against, const Common& common) {
+  if (!diagnosis.explained || diagnosis.equal) return "";
+  Request typed = request;
+  for (const Change& change : diagnosis.changes) {
+    if (change.option.empty()) return "";
+    type_options(typed, change.option);
+  }
+  std::string words = "mha-inspect diff " + retyped(typed, layer);
+  Common quietly = common;
+  quietly.quiet = true, quietly.strict = quietly.progress = false;
+  try {
+    typed.results_given = typed.shows_ends = true;
+    const Model model(typed);
+    const LoadedLayer loaded = load_layer(model, layer, quietly);
+    const Reference reference = load_reference(loaded, against, quietly, false);
+    Tolerances tolerances;
+    for (const bool again : {false, true}) {
+      const Diff found = diff(loaded.layer, reference, tolerances, common.threads);
+      if (found.stages.empty()) return "";
+      if (found.equal())
+        return words +
+               (again ? fmt::format(" --atol {:.0e}", *tolerances.absolute) : std::string()) +
+               retyped_against(against);
+      double largest = 0;
+      for (const StageDiff& one : found.stages)
+        if (one.difference.mismatched > 0) largest = std::max(largest, one.difference.max_abs);
+      if (again || !(largest > 0) || !std::isfinite(largest)) return "";
+      tolerances.absolute = rounded_up(largest);
+    }
+  } catch (const Error&) { // options that these sources do not allow prove nothing
+  }
+  return "";
+}
+
+} // namespace mha::app

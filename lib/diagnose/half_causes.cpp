@@ -1,0 +1,102 @@
+// The search against a reference in half precision.
+
+#include <mha/diagnose/causes.hpp>
+#include <mha/diagnose/harmless.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// Against a reference in half precision: what a cause may leave of the difference; what leaves
+/// little counts though it is more than our rounding; errors that are as good.
+constexpr double most_left_in_half = 0.5, nearly_none_left = 0.15, as_good_in_half = 1.3;
+
+} // namespace
+
+Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
+  if (stage != Stage::masked || ours.shape() != theirs.shape()) return theirs;
+  Tensor result = copied(theirs);
+  with_number(theirs.dtype(), [&]<class T>(T) {
+    const auto own = ours.as<T>();
+    const auto to = result.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (std::isinf(own[i]) && own[i] < 0 && to[i] <= T(-1e3)) to[i] = own[i];
+  });
+  return result;
+}
+
+/// Against a reference in half precision a step is computed from the reference's own stages: what
+/// it rounds is then one step's. A difference of that size is none, unless a change takes most of
+/// it away, which rounding at random cannot be taken for.
+void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours) {
+  const Target& target = targets_[state.next];
+  const Agreement own = agreement_of(ours, target.theirs, target.tolerance);
+  if (own.error <= storing_error(target.half)) {
+    settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
+    return;
+  }
+  if (own.agrees || trials.is_half_noise(own)) {
+    if (state.so_far.changes.size() < most_changes) {
+      Changes candidates = candidates_for(state, trials);
+      std::erase_if(candidates, [](const Change* one) { return one->id == "rope.rounded"; });
+      const std::vector<Changes> better = explaining(state, trials, candidates);
+      if (!better.empty()) {
+        go_on(state, trials, better);
+        return;
+      }
+    }
+    settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
+    return;
+  }
+  if (const std::string how =
+          harmless_difference(layer_, target.stage, ours, target.theirs, target.tolerance);
+      !how.empty()) {
+    State harmless = state;
+    harmless.so_far.harmless[target.stage] = how;
+    settle_with(std::move(harmless), ours, 0, 0);
+    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
+    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
+  }
+  branch(state, trials);
+}
+
+/// The same against a reference in half precision: those that take most of the difference away and
+/// leave what rounding may.
+std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& trials,
+                                                    const std::vector<Changes>& sets,
+                                                    const std::vector<Agreement>& screened) const {
+  const Target& target = targets_[state.next];
+  const double unchanged = trials.screen(Changes{}).error;
+  std::vector<std::pair<double, const Changes*>> likely, found;
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    if (screened[i].error <= most_left_in_half * unchanged)
+      likely.emplace_back(screened[i].error, &sets[i]);
+  const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(likely.begin(), likely.end(), by_error);
+  if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+  for (const auto& [error, changes] : likely) {
+    if (!found.empty() && error > as_good_in_half * found.front().first) break;
+    try {
+      Agreement whole = agreement_of(trials.value(*changes), target.theirs, target.tolerance);
+      if (whole.error > most_left_in_half * unchanged) continue;
+      const bool nearly_all = whole.error <= nearly_none_left * unchanged;
+      if (!trials.is_half_noise(whole, *changes) &&
+          !(nearly_all && whole.error <= 8 * trials.half_noise(*changes).error))
+        continue;
+      if (leaves_earlier_stages(state, *changes)) found.emplace_back(whole.error, changes);
+    } catch (const Error&) { // a change that this layer does not allow
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), by_error);
+  std::vector<Changes> list;
+  for (const auto& [error, changes] : found)
+    if (list.size() < most_branches && error <= as_good_in_half * found.front().first)
+      list.push_back(*changes);
+  return list;
+}
+
+} // namespace mha

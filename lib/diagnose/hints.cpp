@@ -1,0 +1,340 @@
+#include <mha/diagnose/hints.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/joined_heads.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+/// A stage seen as (B, groups, rows, width) of ours and theirs.
+struct Sides {
+  Tensor ours, theirs;
+  std::size_t B = 1, H = 1, T = 1, n = 1; ///< n: keys of a map, a head's width of a token stage
+  bool map = false, packed = false;       ///< packed: B, T, H · n in memory
+
+  std::size_t at(std::size_t b, std::size_t h, std::size_t t, std::size_t j) const {
+    return packed ? ((b * T + t) * H + h) * n + j : ((b * H + h) * T + t) * n + j;
+  }
+};
+
+Sides sides_of(const Layer& layer, const Target& target) {
+  Sides s;
+  s.ours = value_of(layer, target.stage);
+  s.theirs = target.theirs;
+  const Shape& shape = s.theirs.shape();
+  const StageInfo& info = info_of(target.stage);
+  s.map = info.kind == Kind::map;
+  s.B = shape[0];
+  if (info.kind == Kind::token) {
+    const Axis first = axis_of(info.letters[0]);
+    s.packed = true, s.T = shape[1];
+    s.H = first == Axis::head ? layer.dims.H : first == Axis::kv_head ? layer.dims.H_kv : 1;
+    if (target.stage == Stage::concat) s.H = layer.dims.H;
+    s.n = shape[2] / s.H;
+  } else {
+    s.H = shape[1], s.T = shape[2], s.n = shape.size() > 3 ? shape[3] : 1;
+    if (shape.size() > 4) s.n *= shape[4];
+  }
+  return s;
+}
+
+/// Relative differences of the parts that `place(b, h, t, j)` numbers.
+template <class Place>
+std::vector<double> differences(const Sides& s, std::size_t parts, const Place& place) {
+  std::vector<double> difference(parts, 0.0);
+  double all = 0, count = 0;
+  for (std::size_t b = 0; b < s.B; ++b)
+    for (std::size_t h = 0; h < s.H; ++h)
+      for (std::size_t t = 0; t < s.T; ++t)
+        for (std::size_t j = 0; j < s.n; ++j) {
+          const std::size_t i = s.at(b, h, t, j);
+          const double a = value_at(s.ours, i), r = value_at(s.theirs, i);
+          if (a == r || a <= -1e3 || r <= -1e3) continue;
+          double& part = difference[place(b, h, t, j)];
+          if (!std::isfinite(a) || !std::isfinite(r)) part = INFINITY;
+          part = std::max(part, std::fabs(a - r));
+          all += r * r, count += 1;
+        }
+  const double unit = count > 0 && all > 0 ? std::sqrt(all / count) : 1;
+  for (double& part : difference) part /= unit;
+  return difference;
+}
+
+/// The parts that differ, where there are few of them: some, and at most a third of all.
+std::vector<std::size_t> few_of(const std::vector<double>& difference, double tolerance) {
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < difference.size(); ++i)
+    if (difference[i] > 8 * tolerance) list.push_back(i);
+  return list;
+}
+
+std::string numbers(const std::vector<std::size_t>& list) {
+  std::string words;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    words += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
+  return words;
+}
+
+/// "head 3", "heads 1 and 3": few of several.
+std::optional<std::string> parts_that_differ(const std::vector<double>& difference,
+                                             double tolerance, const char* one,
+                                             const char* several) {
+  const std::vector<std::size_t> list = few_of(difference, tolerance);
+  if (list.empty() || list.size() == difference.size() || difference.size() < 2) return {};
+  if (list.size() == 1) return fmt::format("{} {}", one, list[0]);
+  if (list.size() <= 4 && 3 * list.size() <= difference.size())
+    return fmt::format("{} {}", several, numbers(list));
+  // A run of them: of the past, of the end.
+  if (list.back() - list.front() + 1 == list.size())
+    return fmt::format("{} {}–{}", several, list.front(), list.back());
+  return {};
+}
+
+double norm_of(const std::vector<double>& a) {
+  return std::sqrt(std::inner_product(a.begin(), a.end(), a.begin(), 0.0));
+}
+
+/// Head h of ours and head g of theirs agree.
+bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance) {
+  double difference = 0, size = 0;
+  for (std::size_t b = 0; b < s.B; ++b)
+    for (std::size_t t = 0; t < s.T; ++t)
+      for (std::size_t j = 0; j < s.n; ++j) {
+        const double a = value_at(s.ours, s.at(b, h, t, j)),
+                     r = value_at(s.theirs, s.at(b, g, t, j));
+        if (a == r || (a <= -1e3 && r <= -1e3)) continue;
+        difference += (a - r) * (a - r), size += r * r;
+      }
+  return size > 0 && std::sqrt(difference / size) <= 8 * tolerance;
+}
+
+/// Heads of theirs that are other heads of ours.
+std::optional<std::string> exchanged_heads(const Sides& s, double tolerance) {
+  if (s.H < 2) return {};
+  std::vector<std::size_t> moved, from;
+  for (std::size_t g = 0; g < s.H; ++g) {
+    if (heads_agree(s, g, g, tolerance)) continue;
+    std::size_t h = 0;
+    while (h < s.H && !heads_agree(s, h, g, tolerance)) ++h;
+    if (h == s.H) return {};
+    moved.push_back(g), from.push_back(h);
+  }
+  if (moved.size() == 2 && from[0] == moved[1])
+    return fmt::format("heads {} and {} are exchanged", moved[0], moved[1]);
+  if (moved.size() > 1)
+    return fmt::format("heads {} hold what heads {} should: their order is another one",
+                       numbers(moved), numbers(from));
+  return {};
+}
+
+/// cos of the angle between ours and theirs, of what is finite on both sides; and the relative
+/// difference.
+struct Likeness {
+  double cosine = 0, error = 0;
+};
+
+Likeness likeness_of(const Tensor& ours, const Tensor& theirs) {
+  std::vector<double> a, r;
+  double square = 0;
+  for (std::size_t i = 0; i < ours.count(); ++i) {
+    const double x = value_at(ours, i), y = value_at(theirs, i);
+    if (!std::isfinite(x) || !std::isfinite(y) || x <= -1e3 || y <= -1e3) continue;
+    a.push_back(x), r.push_back(y), square += (x - y) * (x - y);
+  }
+  const double sizes = norm_of(a) * norm_of(r);
+  if (!(sizes > 0)) return {};
+  return {std::inner_product(a.begin(), a.end(), r.begin(), 0.0) / sizes,
+          std::sqrt(square) / norm_of(r)};
+}
+
+bool is_projection(Stage stage) {
+  return stage == Stage::q || stage == Stage::k || stage == Stage::v;
+}
+
+/// About the values of the stage as a whole: weights quantised, other weights.
+std::optional<std::string> about_weights(const Layer& layer, const std::vector<Target>& targets,
+                                         const Target& open) {
+  const Sides s = sides_of(layer, open);
+  const Likeness like = likeness_of(s.ours, s.theirs);
+  const std::vector<double> by_token =
+      differences(s, s.B * s.T, [&](std::size_t b, std::size_t, std::size_t t, std::size_t) {
+        return b * s.T + t;
+      });
+  const auto differing =
+      static_cast<std::size_t>(std::ranges::count_if(by_token, [](double d) { return d > 1e-5; }));
+  const bool everywhere = differing == by_token.size();
+  if (everywhere && like.cosine > 0.999 && like.error < 0.04)
+    return fmt::format(
+        "every token is off a little, by {:.2g} of the stage, and the direction is the same "
+        "(cosine "
+        "{:.6f}): quantised or rounded weights, or a slightly different input, look like this",
+        like.error, like.cosine);
+  const std::size_t few = layer.dims.d_model < 16 ? 2 : 1;
+  const double chance =
+      static_cast<double>(few) * 4 / std::sqrt(static_cast<double>(s.theirs.count()));
+  const bool first = &open == &targets.front() || is_projection(open.stage);
+  if (first && everywhere && std::fabs(like.cosine) < std::max(chance, 0.15))
+    return fmt::format(
+        "the reference's {} has nothing in common with this layer's (cosine {:.2f}): other "
+        "weights, another layer's, or another input",
+        name_of(open.stage), like.cosine);
+  return {};
+}
+
+/// Where the differences are.
+void about_places(const Sides& s, double tolerance, Stage stage, const Layer& layer,
+                  std::vector<std::string>& hints) {
+  const auto add = [&](const std::optional<std::string>& words, const char* more) {
+    if (words)
+      hints.push_back(
+          fmt::format("all elements of {} that differ are in {}{}", name_of(stage), *words, more));
+  };
+  if (s.H > 1) {
+    const std::optional<std::string> heads = parts_that_differ(
+        differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; }),
+        tolerance, "head", "heads");
+    add(heads, "");
+    if (const std::optional<std::string> moved = exchanged_heads(s, tolerance))
+      hints.push_back(*moved);
+  }
+  const bool keys_are_rows = stage == Stage::k || stage == Stage::v || stage == Stage::k_norm ||
+                             stage == Stage::k_rope || stage == Stage::k_all ||
+                             stage == Stage::v_all;
+  const std::size_t past = layer.dims.past;
+  const auto of_past = [&](const std::vector<double>& difference) {
+    const std::vector<std::size_t> list = few_of(difference, tolerance);
+    return past > 0 && list.size() > 1 && list.back() < past && difference.size() > past;
+  };
+  if (s.map) {
+    const std::vector<double> keys =
+        differences(s, s.n, [](std::size_t, std::size_t, std::size_t, std::size_t j) { return j; });
+    if (of_past(keys))
+      hints.push_back("all elements that differ are in keys of the past: the cache");
+    else
+      add(parts_that_differ(keys, tolerance, "key", "keys"), "");
+  }
+  const std::vector<double> rows =
+      differences(s, s.T, [](std::size_t, std::size_t, std::size_t t, std::size_t) { return t; });
+  if (keys_are_rows && of_past(rows))
+    hints.push_back("all elements that differ are in keys of the past: the cache");
+  else
+    add(parts_that_differ(rows, tolerance,
+                          keys_are_rows ? "key"
+                          : s.packed    ? "token"
+                                        : "query",
+                          keys_are_rows ? "keys"
+                          : s.packed    ? "tokens"
+                                        : "queries"),
+        "");
+  if (s.B > 1)
+    add(parts_that_differ(
+            differences(s, s.B,
+                        [](std::size_t b, std::size_t, std::size_t, std::size_t) { return b; }),
+            tolerance, "batch item", "batch items"),
+        "");
+}
+
+/// Solves A c = y for a symmetric positive A of n × n, by elimination; empty where it is singular.
+std::vector<double> solved(std::vector<double> A, std::vector<double> y) {
+  const std::size_t n = y.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const double pivot = A[i * n + i];
+    if (!(pivot > 0)) return {};
+    for (std::size_t row = i + 1; row < n; ++row) {
+      const double f = A[row * n + i] / pivot;
+      for (std::size_t j = i; j < n; ++j) A[row * n + j] -= f * A[i * n + j];
+      y[row] -= f * y[i];
+    }
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t j = i + 1; j < n; ++j) y[i] -= A[i * n + j] * y[j];
+    y[i] /= A[i * n + i];
+  }
+  return y;
+}
+
+/// The output as a sum of what the heads add, each with its own factor: a head that counts 0 or
+/// otherwise than once is told.
+std::optional<std::string> heads_of_output(const Layer& layer, const Target& open) {
+  if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return {};
+  const std::size_t H = layer.dims.H;
+  const std::vector<Tensor> values = values_of(layer, {Stage::head_result, Stage::output});
+  const Tensor& heads = values[0]; // B, H, T, d_model
+  const std::size_t B = open.theirs.shape()[0], inner = open.theirs.count() / B;
+  std::vector<double> A(H * H, 0.0), y(H, 0.0), difference(open.theirs.count());
+  double all = 0;
+  for (std::size_t i = 0; i < difference.size(); ++i) {
+    difference[i] = value_at(open.theirs, i) - value_at(values[1], i);
+    if (!std::isfinite(difference[i])) return {};
+    all += difference[i] * difference[i];
+  }
+  std::vector<double> row(H);
+  for (std::size_t b = 0; b < B; ++b)
+    for (std::size_t i = 0; i < inner; ++i) {
+      for (std::size_t h = 0; h < H; ++h) row[h] = value_at(heads, (b * H + h) * inner + i);
+      for (std::size_t h = 0; h < H; ++h) {
+        y[h] += row[h] * difference[b * inner + i];
+        for (std::size_t g = 0; g < H; ++g) A[h * H + g] += row[h] * row[g];
+      }
+    }
+  const std::vector<double> c = solved(A, y);
+  if (c.empty()) return {};
+  double explained = 0;
+  for (std::size_t h = 0; h < H; ++h) explained += c[h] * y[h];
+  if (!(explained > 0.999 * all)) return {};
+  std::vector<std::size_t> off;
+  for (std::size_t h = 0; h < H; ++h)
+    if (std::fabs(c[h]) > 0.01) off.push_back(h);
+  if (off.empty() || 2 * off.size() > H + 1) return {};
+  std::string factors;
+  for (std::size_t h : off)
+    factors += fmt::format("{}{:.3g}", factors.empty() ? "" : ", ", 1 + c[h]);
+  return fmt::format("the output is as if {} {} counted {} times instead of once",
+                     off.size() == 1 ? "head" : "heads", numbers(off), factors);
+}
+
+/// The heads that an output alone shows to differ.
+void about_heads_behind(const Layer& layer, const Target& open, std::vector<std::string>& hints) {
+  if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return;
+  Target joined = open;
+  joined.stage = Stage::concat;
+  joined.theirs = joined_heads_of(layer, open.theirs);
+  if (joined.theirs.empty()) return;
+  const Sides s = sides_of(layer, joined);
+  const std::vector<double> difference =
+      differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
+  const double largest = *std::ranges::max_element(difference);
+  if (!(largest > 1e-3) || !std::isfinite(largest)) return;
+  const double small = std::max(0.02 * largest, 1e-4);
+  if (const auto heads = parts_that_differ(difference, small / 8, "head", "heads"))
+    hints.push_back(fmt::format("what differs in the output comes from {} alone", *heads));
+  if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);
+}
+
+} // namespace
+
+std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>& targets,
+                                   Stage unexplained) {
+  std::vector<std::string> hints;
+  const auto open = std::ranges::find_if(
+      targets, [&](const Target& target) { return target.stage == unexplained; });
+  if (open == targets.end() || open->theirs.empty()) return hints;
+  try {
+    const Sides s = sides_of(layer, *open);
+    if (s.ours.shape() != s.theirs.shape()) return hints;
+    about_places(s, open->tolerance, unexplained, layer, hints);
+    if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
+    if (hints.empty()) about_heads_behind(layer, *open, hints);
+    if (hints.empty())
+      if (const auto weights = about_weights(layer, targets, *open)) hints.push_back(*weights);
+  } catch (const Error&) { // a stage that cannot be computed by itself shows nothing
+  }
+  return hints;
+}
+
+} // namespace mha

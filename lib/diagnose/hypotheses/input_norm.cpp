@@ -1,0 +1,186 @@
+// The norm before the projections: whether, which, how often, for whom.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// The parts of a norm that others have otherwise.
+struct NormForm {
+  bool centres = true; ///< subtracts the mean
+  bool adds_bias = true;
+  bool unbiased = false;    ///< variance over n − 1
+  bool eps_outside = false; ///< x / (σ + ε)
+  bool one_plus = false;    ///< times 1 + w
+  double weight_offset = 0; ///< times w + this
+};
+
+Tensor normalised(const Layer& layer, const Tensor& X, const NormForm& form) {
+  const std::size_t n = X.shape().back(), rows = X.count() / n;
+  const double eps = layer.settings.input_norm_eps;
+  Tensor result = Tensor::uninitialised(X.dtype(), X.shape());
+  with_number(X.dtype(), [&]<class T>(T) {
+    const T* from = X.as<T>().data();
+    T* to = result.as_mutable<T>().data();
+    const auto part = [](const Tensor& tensor, std::size_t i, double otherwise) {
+      return tensor.empty() ? otherwise : static_cast<double>(tensor.as<T>()[i]);
+    };
+    for (std::size_t row = 0; row < rows; ++row, from += n, to += n) {
+      double mean = 0, square = 0;
+      for (std::size_t i = 0; i < n; ++i) mean += static_cast<double>(from[i]);
+      mean = form.centres ? mean / static_cast<double>(n) : 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double a = static_cast<double>(from[i]) - mean;
+        square += a * a;
+      }
+      const double variance = square / static_cast<double>(form.unbiased ? n - 1 : n);
+      const double size = form.eps_outside ? std::sqrt(variance) + eps : std::sqrt(variance + eps);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double w = part(layer.norm_weight, i, 1) + form.weight_offset;
+        const double b = form.adds_bias ? part(layer.norm_bias, i, 0) : 0;
+        to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / size * w + b);
+      }
+    }
+  });
+  return result;
+}
+
+StageSet input() {
+  return set_of({Stage::x});
+}
+
+const char* word_of(InputNorm norm) {
+  return norm == InputNorm::rms ? "rms" : "layer";
+}
+const char* name_of_norm(InputNorm norm) {
+  return norm == InputNorm::rms ? "RMSNorm" : "LayerNorm";
+}
+
+/// Where this layer takes X as it is.
+void add_norms(const Layer& layer, ChangeList& list) {
+  for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
+    list.add(
+        "input_norm.added", input(),
+        fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
+                    layer.norm_weight.empty() ? ", without weights" : ""),
+        "give the projections X as it is here, or let X here be the normalised input",
+        [kind](Layer& edited) { edited.settings.input_norm = kind; },
+        fmt::format("--input-norm {}", word_of(kind)));
+}
+
+/// Only some of the projections see the normalised input.
+void add_sides(const Layer& layer, ChangeList& list) {
+  if (layer.X_k.empty() && layer.X_v.empty()) {
+    list.add("input_norm.missing.kv", set_of({Stage::k, Stage::v}),
+             "makes keys and values from X as it is, only queries from norm(X)",
+             "make keys and values from the normalised input, too",
+             [](Layer& edited) { edited.X_k = edited.X_v = edited.X; });
+    list.add("input_norm.missing.v", set_of({Stage::v}), "makes values from X as it is",
+             "make the values from the normalised input, too",
+             [](Layer& edited) { edited.X_v = edited.X; });
+  }
+  list.add("input_norm.missing.q", set_of({Stage::q}), "makes queries from X as it is",
+           "make the queries from the normalised input, too", [](Layer& edited) {
+             Layer plain = edited;
+             plain.settings.input_norm = InputNorm::none;
+             take_back(plain, {Stage::x, Stage::q});
+             give(edited, Stage::q, value_of(plain, Stage::q));
+           });
+}
+
+void add_forms(const Layer& layer, ChangeList& list) {
+  const bool rms = layer.settings.input_norm == InputNorm::rms;
+  const auto add = [&](const char* id, std::string did, std::string cure, NormForm form) {
+    form.centres = form.centres && !rms, form.adds_bias = form.adds_bias && !rms;
+    list.add(id, input(), std::move(did), std::move(cure),
+             [form](Layer& edited) { give(edited, Stage::x, normalised(edited, edited.X, form)); });
+  };
+  NormForm form;
+  if (!layer.norm_weight.empty()) {
+    form.weight_offset = 1;
+    add("input_norm.one_plus", "multiplies the normalised input by 1 + w", "multiply it by w",
+        form);
+    form.weight_offset = -1;
+    add("input_norm.one_plus", "multiplies the normalised input by w, where w is stored as w − 1",
+        "multiply it by 1 + w", form);
+    list.add("input_norm.weight", input(), "leaves out the norm's weight",
+             "multiply the normalised input by norm.weight",
+             [](Layer& edited) { edited.norm_weight = {}; });
+  }
+  form = {};
+  form.unbiased = true;
+  if (layer.dims.d_model > 1)
+    add("input_norm.form", "divides by the standard deviation over n − 1",
+        "divide by the standard deviation over n", form);
+  form = {};
+  form.eps_outside = true;
+  add("input_norm.form", "adds ε to the root, not to the variance", "add ε under the root", form);
+  if (rms) return;
+  if (!layer.norm_bias.empty())
+    list.add("input_norm.bias", input(), "leaves out the norm's bias",
+             "add norm.bias after the norm's weight", [](Layer& edited) { edited.norm_bias = {}; });
+  form = {};
+  form.centres = false;
+  if (!layer.norm_bias.empty())
+    add("input_norm.kind", "does not subtract the mean, but adds the bias",
+        "use LayerNorm before the projections", form);
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const Settings& s = layer.settings;
+  if (layer.X.empty() || layer.has_given(Stage::x) || layer.block) return {};
+  ChangeList list;
+  if (s.input_norm == InputNorm::none) {
+    add_norms(layer, list);
+    list.all_rare();
+    return list.take();
+  }
+  list.add(
+      "input_norm.missing", input(), "does not normalise X",
+      fmt::format("normalise X ({}) before the projections", name_of_norm(s.input_norm)),
+      [](Layer& edited) { edited.settings.input_norm = InputNorm::none; }, "--input-norm none");
+  const InputNorm other = s.input_norm == InputNorm::rms ? InputNorm::layer : InputNorm::rms;
+  list.add(
+      "input_norm.kind", input(), fmt::format("normalises X with {}", name_of_norm(other)),
+      fmt::format("use {} before the projections", name_of_norm(s.input_norm)),
+      [other](Layer& edited) { edited.settings.input_norm = other; },
+      fmt::format("--input-norm {}", word_of(other)));
+  list.add("input_norm.twice", input(), "normalises X twice", "normalise X once",
+           [](Layer& edited) {
+             const Tensor once = value_of(edited, Stage::x);
+             Layer again = edited;
+             again.X = once;
+             take_back(again, {Stage::x});
+             give(edited, Stage::x, value_of(again, Stage::x));
+           });
+  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 1e-1, 0.0})
+    if (eps != s.input_norm_eps)
+      list.add(
+              "input_norm.eps", input(), fmt::format("normalises X with ε = {:g}", eps),
+              fmt::format("normalise X with ε = {:g}", s.input_norm_eps),
+              [eps](Layer& edited) { edited.settings.input_norm_eps = eps; },
+              fmt::format("--input-norm-eps {:g}", eps))
+          .rare = true;
+  add_forms(layer, list);
+  add_sides(layer, list);
+  std::vector<Change> all = list.take();
+  for (Change& change : all) // each makes all projections anew
+    change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";
+  return all;
+}
+
+} // namespace
+
+const Theme input_norm_theme{
+    "input_norm",
+    "input_norm.missing input_norm.added input_norm.kind input_norm.twice input_norm.eps "
+    "input_norm.one_plus input_norm.weight input_norm.bias input_norm.form input_norm.missing.q "
+    "input_norm.missing.kv input_norm.missing.v",
+    changes};
+
+} // namespace mha

@@ -1,0 +1,197 @@
+// Position biases: T5's and explicit ones left out or read otherwise, ALiBi with other slopes.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/position_bias.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/forward/bias.hpp>
+#include <mha/layer/buckets.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
+  Change change;
+  change.id = "alibi.slopes";
+  change.touches = set_of({Stage::biased});
+  change.did = fmt::format("adds ALiBi with other slopes: {}", words);
+  change.cure = "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads";
+  change.edit = [slopes](Layer& layer) {
+    const Dims& d = layer.dims;
+    Broadcast bias;
+    bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
+    bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
+    bias.keys = d.S_all;
+    bias.origin = "alibi";
+    with_number(layer.dtype, [&]<class T>(T) {
+      T* to = bias.tensor.as_mutable<T>().data();
+      for (std::size_t b = 0; b < d.B; ++b)
+        for (std::size_t h = 0; h < d.H; ++h)
+          for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
+            for (std::size_t j = 0; j < d.past + d.S; ++j)
+              to[j] =
+                  static_cast<T>(slopes[h] * static_cast<double>(static_cast<std::ptrdiff_t>(j) -
+                                                                 layer.query_position(b, t)));
+    });
+    layer.settings.alibi = Alibi::none;
+    layer.bias.push_back(std::move(bias));
+  };
+  return change;
+}
+
+namespace {
+
+void add_slopes(const Layer& layer, ChangeList& list) {
+  const std::size_t H = layer.dims.H;
+  const std::vector<double> now = alibi_slopes(H, layer.settings.alibi);
+  const auto add = [&](const char* id, const std::vector<double>& slopes,
+                       const std::string& words) {
+    if (slopes == now) return;
+    const Change change = alibi_slopes_change(slopes, words);
+    list.add(id, change.touches, change.did, change.cure, change.edit).rare = true;
+  };
+  const auto series = [&](auto f) {
+    std::vector<double> slopes;
+    for (std::size_t h = 0; h < H; ++h) slopes.push_back(f(static_cast<double>(h)));
+    return slopes;
+  };
+  const auto n = static_cast<double>(H);
+  std::vector<double> turned = now;
+  std::reverse(turned.begin(), turned.end());
+  add("alibi.sign", series([&](double h) { return -now[static_cast<std::size_t>(h)]; }),
+      "those of this layer with the other sign, which favours distant keys");
+  add("alibi.slopes", turned, "those of this layer in the opposite order of the heads");
+  add("alibi.slopes", series([n](double h) { return std::exp2(-8 * (h + 1) / n); }),
+      "2^(−8 (h + 1) / H), though H is no power of two");
+  add("alibi.slopes", series([n](double h) { return std::exp2(-8 * h / n); }),
+      "2^(−8 h / H), from h = 0");
+  add("alibi.slopes", series([](double h) { return std::exp2(-(h + 1)); }), "2^−(h + 1)");
+  add("alibi.slopes", series([](double h) { return std::exp2(-h); }), "2^−h");
+  add("alibi.slopes", series([](double h) { return 1 / (h + 1); }), "1 / (h + 1)");
+  add("alibi.slopes", series([n](double h) { return std::exp2(-(h + 1) / n); }),
+      "2^(−(h + 1) / H), without the 8");
+  add("alibi.slopes", series([](double) { return 1.0; }), "1 in every head");
+}
+
+/// T5's buckets, made again for other settings.
+void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
+  const std::size_t farthest = std::min(max_distance, layer.dims.T + layer.dims.S_all);
+  const std::size_t rows = layer.relative_bias.shape()[0],
+                    buckets = bidirectional ? rows / 2 : rows;
+  if (buckets < 2 || max_distance <= buckets / 2) fail("no such buckets");
+  layer.settings.relative_bidirectional = bidirectional;
+  layer.settings.relative_max_distance = max_distance;
+  layer.relative_buckets.clear();
+  for (std::size_t distance = 0; distance <= farthest; ++distance)
+    layer.relative_buckets.push_back(relative_bucket(distance, buckets, max_distance));
+}
+
+/// The relative bias written out, with the distance counted from the key to the query.
+void turn_direction(Layer& layer) {
+  const Dims& d = layer.dims;
+  const std::size_t half =
+      layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
+  Broadcast bias;
+  bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
+  bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
+  bias.keys = d.S_all;
+  bias.origin = "relative_bias";
+  with_number(layer.dtype, [&]<class T>(T) {
+    T* to = bias.tensor.as_mutable<T>().data();
+    const T* values = layer.relative_bias.as<T>().data();
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t h = 0; h < d.H; ++h)
+        for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
+          for (std::size_t j = 0; j < d.past + d.S; ++j) {
+            const std::ptrdiff_t ahead =
+                layer.query_position(b, t) - static_cast<std::ptrdiff_t>(j);
+            const auto distance = static_cast<std::size_t>(
+                half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
+            const std::size_t bucket =
+                layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
+            to[j] = values[(bucket + (ahead > 0 ? half : 0)) * d.H + h];
+          }
+  });
+  layer.relative_bias = {};
+  layer.bias.push_back(std::move(bias));
+}
+
+void add_relative(const Layer& layer, ChangeList& list) {
+  const Settings& s = layer.settings;
+  const StageSet biased = set_of({Stage::biased});
+  const bool two = s.relative_bidirectional;
+  const std::size_t now = s.relative_max_distance;
+  list.add(
+      "relative.direction", biased,
+      two ? "takes all buckets of the relative bias for earlier keys (a decoder's)"
+          : "gives half of the buckets of the relative bias to later keys (an encoder's)",
+      "let the relative bias be bidirectional in encoders and only there",
+      [two, now](Layer& edited) { set_relative(edited, !two, now); },
+      two ? "--no-relative-bidirectional" : "--relative-bidirectional");
+  for (std::size_t distance : {128U, 20U, 64U, 256U, 512U})
+    if (distance != now)
+      list.add(
+              "relative.distance", biased,
+              fmt::format("puts distances beyond {} into one bucket", distance),
+              fmt::format("let the last bucket begin at distance {}", now),
+              [two, distance](Layer& edited) { set_relative(edited, two, distance); },
+              fmt::format("--relative-max-distance {}", distance))
+          .rare = true;
+  list.add("relative.sign", biased, "counts distances from the key to the query",
+           "count distances as key − query", turn_direction)
+      .rare = true;
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const Dims& d = layer.dims;
+  ChangeList list;
+  const bool explicit_bias = !layer.bias.empty(), relative = !layer.relative_bias.empty();
+  const StageSet biased = set_of({Stage::biased});
+  if (explicit_bias || relative) {
+    list.add("bias.position", biased,
+             relative ? "adds no relative position bias" : "adds no position bias",
+             "add the position bias to the scaled scores", [](Layer& edited) {
+               edited.bias.clear();
+               edited.relative_bias = {};
+             });
+    list.add_rows("bias.position.scaled", set_of({Stage::scaled, Stage::biased}),
+                  "adds the position bias before the scale: (q kᵀ + bias) · scale",
+                  "add the position bias to the scaled scores",
+                  [](Layer& edited) {
+                    const std::vector<Tensor> values =
+                        values_of(edited, {step_for(edited, Stage::capped), Stage::biased});
+                    const double scale = edited.scale();
+                    Tensor result = copied(values[0]);
+                    with_number(result.dtype(), [&]<class T>(T) {
+                      const auto to = result.as_mutable<T>();
+                      const auto with = values[1].as<T>();
+                      for (std::size_t i = 0; i < to.size(); ++i)
+                        to[i] += (with[i] - to[i]) * static_cast<T>(scale);
+                    });
+                    give(edited, Stage::biased, std::move(result));
+                  })
+        .rare = true;
+  }
+  if (explicit_bias && layer.bias[0].strides[2] != 0 && layer.bias[0].strides[3] != 0 &&
+      layer.bias[0].keys == d.T && d.T > 1)
+    list.add("bias.position.transposed", biased, "reads the bias with queries and keys exchanged",
+             "let the rows of the bias be queries and its columns keys", [](Layer& edited) {
+               if (!edited.bias.empty())
+                 std::swap(edited.bias[0].strides[2], edited.bias[0].strides[3]);
+             });
+  if (relative) add_relative(layer, list);
+  if (layer.settings.alibi != Alibi::none) add_slopes(layer, list);
+  return list.take();
+}
+
+} // namespace
+
+const Theme position_bias_theme{
+    "position_bias",
+    "bias.position bias.position.scaled bias.position.transposed relative.direction "
+    "relative.distance relative.sign alibi.sign alibi.slopes",
+    changes};
+
+} // namespace mha

@@ -1,0 +1,134 @@
+// QK normalisation in another form: LayerNorm, ε inside the sum, another ε, one side only, or none
+// in this layer.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+struct HeadNormForm {
+  bool centres = false;     ///< LayerNorm
+  bool sums = false;        ///< x / √(Σ x² + ε): ε within the sum, length 1
+  bool times_root = false;  ///< … times √d
+  bool eps_outside = false; ///< x / (rms + ε)
+  bool weighted = true;
+};
+
+Tensor normalised_heads(const Layer& layer, const Tensor& x, const Tensor& weight,
+                        const HeadNormForm& form) {
+  const std::size_t d = weight.count(), count = x.count() / d;
+  const double eps = layer.settings.qk_norm_eps, more = layer.settings.qk_norm_one_plus ? 1 : 0;
+  Tensor result = Tensor::uninitialised(x.dtype(), x.shape());
+  with_number(x.dtype(), [&]<class T>(T) {
+    const T* from = x.as<T>().data();
+    const T* w = weight.as<T>().data();
+    T* to = result.as_mutable<T>().data();
+    for (std::size_t n = 0; n < count; ++n, from += d, to += d) {
+      double mean = 0, square = 0;
+      for (std::size_t i = 0; i < d; ++i) mean += static_cast<double>(from[i]);
+      mean = form.centres ? mean / static_cast<double>(d) : 0;
+      for (std::size_t i = 0; i < d; ++i)
+        square += std::pow(static_cast<double>(from[i]) - mean, 2);
+      const double over = form.sums ? 1 : static_cast<double>(d);
+      double size =
+          form.eps_outside ? std::sqrt(square / over) + eps : std::sqrt(square / over + eps);
+      if (form.times_root) size /= std::sqrt(static_cast<double>(d));
+      for (std::size_t i = 0; i < d; ++i)
+        to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / size *
+                               (form.weighted ? static_cast<double>(w[i]) + more : 1));
+    }
+  });
+  return result;
+}
+
+struct Side {
+  const char* name;
+  Stage from, to;
+  Tensor Layer::*weight;
+};
+constexpr Side sides[]{{"q", Stage::q, Stage::q_norm, &Layer::q_norm_weight},
+                       {"k", Stage::k, Stage::k_norm, &Layer::k_norm_weight}};
+
+StageSet normed() {
+  return set_of({Stage::q_norm, Stage::k_norm});
+}
+
+Tensor ones(const Layer& layer) {
+  return each_number(Tensor(layer.dtype, {layer.dims.d_k}), [](double) { return 1.0; });
+}
+
+/// Where this layer does not normalise q and k.
+std::vector<Change> added(const Layer& layer) {
+  ChangeList list;
+  if (layer.dims.d_k > 1)
+    list.add("norm.added", normed(), "normalises each head of q and k (RMS, without weights)",
+             "leave q and k as they are: this layer does not normalise them",
+             [](Layer& edited) {
+               edited.q_norm_weight = edited.k_norm_weight = ones(edited);
+               edited.settings.qk_norm_one_plus = false;
+             })
+        .rare = true;
+  return list.take();
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return added(layer);
+  ChangeList list;
+  const auto add = [&](const char* id, std::string did, std::string cure, HeadNormForm form) {
+    list.add(id, normed(), std::move(did), std::move(cure), [form](Layer& edited) {
+      for (const Side& side : sides)
+        if (!(edited.*side.weight).empty() && !edited.has_given(side.to))
+          give(edited, side.to,
+               normalised_heads(edited, value_of(edited, side.from), edited.*side.weight, form));
+    });
+  };
+  const std::string rms = "normalise q and k by their root mean square: x / √(mean(x²) + ε) · w";
+  HeadNormForm form;
+  form.centres = true;
+  add("norm.layer", "subtracts the mean from q and k, too (LayerNorm)", rms, form);
+  form = {};
+  form.sums = true;
+  add("norm.sum", "divides q and k by their length √(Σx² + ε), not by their root mean square", rms,
+      form);
+  form.times_root = true;
+  add("norm.sum", "adds ε to the sum of squares, not to their mean", rms, form);
+  form = {};
+  form.eps_outside = true;
+  add("norm.sum", "adds ε to the root, not under it", rms, form);
+  form = {};
+  form.weighted = false;
+  add("norm.weight", "leaves out the weights of the norms of q and k", rms, form);
+  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
+    if (eps != layer.settings.qk_norm_eps)
+      list.add(
+          "norm.eps", normed(), fmt::format("normalises q and k with ε = {:g}", eps),
+          fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
+          [eps](Layer& edited) { edited.settings.qk_norm_eps = eps; },
+          fmt::format("--qk-norm-eps {:g}", eps));
+  for (const Side& side : sides)
+    if (!(layer.*side.weight).empty())
+      list.add(fmt::format("norm.missing.{}", side.name), set_of({side.to}),
+               fmt::format("does not normalise {}", side.name),
+               fmt::format("normalise {}, too", side.name),
+               [weight = side.weight](Layer& edited) { edited.*weight = {}; });
+  if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
+    list.add("norm.exchanged", normed(), "exchanges the weights of the norms of q and k",
+             "normalise q with q_norm.weight and k with k_norm.weight",
+             [](Layer& edited) { std::swap(edited.q_norm_weight, edited.k_norm_weight); });
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme qk_norm_theme{"qk_norm",
+                          "norm.added norm.layer norm.sum norm.weight norm.eps norm.missing.q "
+                          "norm.missing.k norm.exchanged",
+                          changes};
+
+} // namespace mha

@@ -1,0 +1,389 @@
+// Rotary position embedding with one of its parts otherwise: the sine's sign, the pairs, the
+// frequencies, the positions, the precision of the angles.
+
+#include <mha/diagnose/hypotheses/rope_turn.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/forward/rotary.hpp>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace mha {
+
+Turn turn_of(const Layer& layer) {
+  Turn turn;
+  turn.dims = layer.settings.rope_dims == 0 ? layer.dims.d_k : layer.settings.rope_dims;
+  turn.dims -= turn.dims % 2;
+  turn.interleaved = turn.angles_interleaved = layer.settings.rope == Rope::interleaved;
+  // The angles of position 1, whatever scaling made them.
+  Layer one = layer;
+  one.positions = Tensor(DType::f64, {std::size_t{1}});
+  one.positions.as_mutable<double>()[0] = 1;
+  const RotaryTable<double> table = rotary_table<double>(one, 1, 0);
+  for (std::size_t i = 0; i < table.pairs; ++i)
+    turn.frequencies.push_back(std::atan2(table.sines[i], table.cosines[i]));
+  if (table.pairs > 0) turn.factor = std::hypot(table.sines[0], table.cosines[0]);
+  const auto offset = static_cast<double>(
+      layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)));
+  turn.position = [positions = layer.positions, offset](std::size_t, std::size_t t) {
+    return positions.empty() ? offset + static_cast<double>(t) : positions.as<double>()[t];
+  };
+  return turn;
+}
+
+Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
+  const std::size_t B = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2],
+                    d = layer.dims.d_k, pairs = turn.dims / 2;
+  Tensor result = copied(x);
+  std::vector<double> cosines(pairs), sines(pairs);
+  with_number(x.dtype(), [&]<class T>(T) {
+    const T* from = x.as<T>().data();
+    T* to = result.as_mutable<T>().data();
+    for (std::size_t b = 0; b < B; ++b)
+      for (std::size_t t = 0; t < tokens; ++t, from += width, to += width) {
+        for (std::size_t i = 0; i < pairs; ++i) {
+          double angle = turn.position(b, t) * turn.frequencies[i];
+          if (turn.round_angle) angle = turn.round_angle(angle);
+          cosines[i] = turn.factor * std::cos(angle), sines[i] = turn.factor * std::sin(angle);
+          if (turn.round_cosine)
+            cosines[i] = turn.round_cosine(cosines[i]), sines[i] = turn.round_cosine(sines[i]);
+        }
+        for (std::size_t at = turn.first; at < width; at += d)
+          for (std::size_t i = 0; i < pairs; ++i) {
+            const std::size_t one = turn.interleaved ? 2 * i : i,
+                              two = turn.interleaved ? 2 * i + 1
+                                                     : i + (turn.apart > 0 ? turn.apart : pairs);
+            const auto angle = [&](std::size_t n) {
+              return turn.angles_interleaved ? n / 2 : n % pairs;
+            };
+            const double a = static_cast<double>(from[at + one]),
+                         c = static_cast<double>(from[at + two]);
+            const std::size_t n = angle(one), m = turn.apart > 0 ? i : angle(two);
+            to[at + one] = static_cast<T>(a * cosines[n] + turn.first_sign * c * sines[n]);
+            to[at + two] = static_cast<T>(c * cosines[m] + turn.second_sign * a * sines[m]);
+          }
+      }
+  });
+  return result;
+}
+
+void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
+  Layer before = layer; // q and k as they come to the rotation
+  before.settings.rope = Rope::none;
+  take_back(before, {Stage::q_rope, Stage::k_rope});
+  if (q) give(layer, Stage::q_rope, turned(layer, value_of(before, Stage::q_norm), turn));
+  if (k) give(layer, Stage::k_rope, turned(layer, value_of(before, Stage::k_norm), turn));
+}
+
+namespace {
+
+StageSet rotated_stages() {
+  return set_of({Stage::q_rope, Stage::k_rope});
+}
+
+/// base^(−2i / width), for the first `pairs`.
+std::vector<double> frequencies_of(double base, double width, std::size_t pairs) {
+  std::vector<double> list;
+  for (std::size_t i = 0; i < pairs; ++i)
+    list.push_back(std::pow(base, -2 * static_cast<double>(i) / width));
+  return list;
+}
+
+double as_bfloat16(double a) {
+  return static_cast<double>(from_bfloat16(to_bfloat16(static_cast<float>(a))));
+}
+double as_half(double a) {
+  return static_cast<double>(from_half(to_half(static_cast<float>(a))));
+}
+
+/// Tokens that no query may attend to, by batch item: padding. Empty: none.
+std::vector<std::vector<bool>> padding_of(const Layer& layer) {
+  const Dims& d = layer.dims;
+  if (d.past > 0) return {};
+  std::vector<std::vector<bool>> padding(d.B, std::vector<bool>(d.S, false));
+  bool any = false;
+  for (const Broadcast& mask : layer.blocked) {
+    if (mask.strides[1] != 0 || mask.strides[2] != 0 || mask.strides[3] == 0) continue;
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t j = mask.first_key; j < std::min(mask.first_key + mask.keys, d.S); ++j)
+        if (mask.row<std::uint8_t>(b, 0, 0)[(j - mask.first_key) * mask.strides[3]] != 0)
+          padding[b][j] = true, any = true;
+  }
+  return any ? padding : std::vector<std::vector<bool>>{};
+}
+
+class TurnChanges {
+public:
+  explicit TurnChanges(const Layer& layer) : layer_(layer), dims_(layer.dims.d_k) {
+    if (layer.settings.rope_dims != 0) dims_ = layer.settings.rope_dims;
+  }
+
+  std::vector<Change> changes() {
+    if (layer_.settings.rope == Rope::none || dims_ < 2) return {};
+    add_signs(), add_pairs(), add_sides(), add_positions(), add_frequencies();
+    list_.all_rare();
+    add_precision();
+    return list_.take();
+  }
+
+private:
+  using Edit = std::function<void(Turn&, const Layer&)>;
+  Change& add(const char* id, std::string did, std::string cure, const Edit& edit) {
+    return list_.add(id, rotated_stages(), std::move(did), std::move(cure), [edit](Layer& layer) {
+      Turn turn = turn_of(layer);
+      edit(turn, layer);
+      turn_with(layer, turn);
+    });
+  }
+
+  void add_signs() {
+    add("rope.sign", "rotates the other way, by −position · frequency",
+        "negate the sine: (x₁ cos − x₂ sin, x₂ cos + x₁ sin)",
+        [](Turn& turn, const Layer&) { turn.first_sign = 1, turn.second_sign = -1; });
+    add("rope.sign", "adds the sine in both dimensions of a pair",
+        "subtract the sine in the first dimension of each pair: rotate_half negates it",
+        [](Turn& turn, const Layer&) { turn.first_sign = turn.second_sign = 1; });
+    add("rope.sign", "subtracts the sine in both dimensions of a pair",
+        "add the sine in the second dimension of each pair",
+        [](Turn& turn, const Layer&) { turn.first_sign = turn.second_sign = -1; });
+  }
+
+  void add_pairs() {
+    add("rope.pairs", "pairs the dimensions in one way and lays the angles out in the other",
+        "let both dimensions of a pair turn by the same angle",
+        [](Turn& turn, const Layer&) { turn.interleaved = !turn.interleaved; });
+    add("rope.pairs", "lays the angles out in one way and pairs the dimensions in the other",
+        "let both dimensions of a pair turn by the same angle",
+        [](Turn& turn, const Layer&) { turn.angles_interleaved = !turn.angles_interleaved; });
+    if (dims_ < layer_.dims.d_k)
+      add("rope.dims", fmt::format("rotates the last {} dimensions of a head", dims_),
+          fmt::format("rotate the first {} dimensions of each head", dims_),
+          [](Turn& turn, const Layer& layer) { turn.first = layer.dims.d_k - turn.dims; });
+    const std::size_t half = layer_.dims.d_k / 2;
+    if (dims_ >= layer_.dims.d_k || half + dims_ / 2 > layer_.dims.d_k) return;
+    const std::string did =
+                          fmt::format("pairs dimension i with i + {}, across the whole head", half),
+                      cure = fmt::format("pair dimension i with i + {}, within those that are "
+                                         "rotated",
+                                         dims_ / 2);
+    add("rope.pairs", did, cure, [half](Turn& turn, const Layer&) {
+      turn.interleaved = turn.angles_interleaved = false;
+      turn.apart = half;
+    });
+    add("rope.pairs", did + ", with the frequencies of the whole head", cure,
+        [half](Turn& turn, const Layer& layer) {
+          turn.interleaved = turn.angles_interleaved = false;
+          turn.apart = half;
+          turn.frequencies = frequencies_of(layer.settings.rope_base,
+                                            static_cast<double>(layer.dims.d_k), turn.dims / 2);
+        });
+  }
+
+  /// Rotated on one side only.
+  void add_sides() {
+    for (const bool q : {true, false}) {
+      const char* const without = q ? "q" : "k";
+      list_.add(fmt::format("rope.missing.{}", without),
+                set_of({q ? Stage::q_rope : Stage::k_rope}),
+                fmt::format("rotates {} alone, not {}", q ? "k" : "q", without),
+                fmt::format("rotate {}, too", without), [q](Layer& layer) {
+                  Layer plain = layer;
+                  plain.settings.rope = Rope::none;
+                  take_back(plain, {Stage::q_rope, Stage::k_rope});
+                  give(layer, q ? Stage::q_rope : Stage::k_rope,
+                       value_of(plain, q ? Stage::q_norm : Stage::k_norm));
+                });
+    }
+  }
+
+  void add_positions() {
+    const Dims& d = layer_.dims;
+    add("rope.twice", "rotates twice", "rotate q and k once", [](Turn& turn, const Layer&) {
+      const auto position = turn.position;
+      turn.position = [position](std::size_t b, std::size_t t) { return 2 * position(b, t); };
+    });
+    list_.add("rope.axis", rotated_stages(), "rotates by the number of the head, not of the token",
+              "let positions run along the tokens: (T, H, d) and (H, T, d) need other axes",
+              [](Layer& layer) { turn_by_head(layer); });
+    if (d.B > 1)
+      add("rope.axis", "rotates by the number of the batch item, not of the token",
+          "let positions run along the tokens", [](Turn& turn, const Layer&) {
+            turn.position = [](std::size_t b, std::size_t) { return static_cast<double>(b); };
+          });
+    if (!layer_.positions.empty())
+      add("rope.positions", "counts positions 0, 1, 2 …, not as `positions` says",
+          "rotate each token by its own position", [](Turn& turn, const Layer&) {
+            turn.position = [](std::size_t, std::size_t t) { return static_cast<double>(t); };
+          });
+    if (d.T > 1)
+      add("rope.positions", "counts positions from the last token backwards",
+          "let positions grow with the tokens", [](Turn& turn, const Layer& layer) {
+            const auto last = static_cast<double>(layer.dims.T - 1);
+            turn.position = [last](std::size_t, std::size_t t) {
+              return last - static_cast<double>(t);
+            };
+          });
+    const auto past = static_cast<std::int64_t>(d.past),
+               later = static_cast<std::int64_t>(d.S) - static_cast<std::int64_t>(d.T);
+    for (const RopeSide side : {RopeSide::q, RopeSide::k})
+      for (const std::int64_t by : {past, -past, later, -later})
+        if (by != 0) {
+          const Change change = rope_offset_change(layer_, side, by);
+          list_.add(change.id, change.touches, change.did, change.cure, change.edit);
+        }
+    add_padding();
+  }
+
+  static void turn_by_head(Layer& layer) {
+    // A head at a time, as tokens of their own.
+    for (const bool q : {true, false}) {
+      const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
+      Layer before = layer;
+      before.settings.rope = Rope::none;
+      take_back(before, {Stage::q_rope, Stage::k_rope});
+      const Tensor x = value_of(before, q ? Stage::q_norm : Stage::k_norm);
+      const Shape shape = x.shape();
+      Turn turn = turn_of(layer);
+      turn.position = [](std::size_t, std::size_t h) { return static_cast<double>(h); };
+      give(layer, q ? Stage::q_rope : Stage::k_rope,
+           turned(layer, x.reshaped({shape[0] * shape[1], heads, d}), turn).reshaped(shape));
+    }
+  }
+
+  void add_padding() {
+    const std::vector<std::vector<bool>> padding = padding_of(layer_);
+    if (padding.empty() || layer_.dims.T != layer_.dims.S) return;
+    add("rope.padding", "does not count padding: positions are those among the tokens",
+        "count positions over the padding, too, as this layer does",
+        [padding](Turn& turn, const Layer&) {
+          const auto position = turn.position;
+          turn.position = [padding, position](std::size_t b, std::size_t t) {
+            double count = 0;
+            for (std::size_t j = 0; j < t; ++j) count += padding[b][j] ? 0 : 1;
+            return position(b, 0) + (padding[b][t] ? 1.0 : count);
+          };
+        });
+    add("rope.padding", "does not count padding: positions are those among the tokens",
+        "count positions over the padding, too, as this layer does",
+        [padding](Turn& turn, const Layer&) {
+          const auto position = turn.position;
+          turn.position = [padding, position](std::size_t b, std::size_t t) {
+            double count = -1;
+            for (std::size_t j = 0; j <= t; ++j) count += padding[b][j] ? 0 : 1;
+            return position(b, 0) + std::max(count, 0.0);
+          };
+        });
+  }
+
+  void add_frequencies() {
+    const double base = layer_.settings.rope_base;
+    const std::size_t d_k = layer_.dims.d_k, pairs = dims_ / 2;
+    if (dims_ < d_k)
+      add("rope.frequencies",
+          fmt::format("takes the frequencies of all {} dimensions for the {} that are rotated", d_k,
+                      dims_),
+          fmt::format("make the frequencies from the rotated width: base^(−2i/{})", dims_),
+          [base, d_k, pairs](Turn& turn, const Layer&) {
+            turn.frequencies = frequencies_of(base, static_cast<double>(d_k), pairs);
+          });
+    for (std::size_t dims : {d_k / 4 * 2, d_k / 8 * 2, d_k * 2 / 10 * 2})
+      if (dims >= 2 && dims != dims_ && dims < d_k)
+        add("rope.frequencies",
+            fmt::format("rotates {0} of the {1} dimensions, with the frequencies of all {1}", dims,
+                        d_k),
+            fmt::format("rotate the first {} dimensions of each head", dims_),
+            [base, d_k, dims](Turn& turn, const Layer&) {
+              turn.dims = dims;
+              turn.frequencies = frequencies_of(base, static_cast<double>(d_k), dims / 2);
+            });
+    add("rope.frequencies", "takes base^(−i/d) for the frequencies", "take base^(−2i/d) for pair i",
+        [base, pairs](Turn& turn, const Layer&) {
+          turn.frequencies = frequencies_of(base, 2 * static_cast<double>(2 * pairs), pairs);
+        });
+    add("rope.frequencies", "takes base^(−4i/d) for the frequencies",
+        "take base^(−2i/d) for pair i", [base, pairs](Turn& turn, const Layer&) {
+          turn.frequencies = frequencies_of(base, static_cast<double>(pairs), pairs);
+        });
+  }
+
+  void add_precision() {
+    struct Type {
+      const char* name;
+      double (*round)(double);
+    };
+    for (const Type& type : {Type{"bfloat16", as_bfloat16}, Type{"float16", as_half}}) {
+      const std::string cure =
+          fmt::format("make positions, frequencies and angles in float32, not in {}", type.name);
+      const auto rare = [](Change& change) { change.rare = true; };
+      rare(add("rope.rounded", fmt::format("rounds the rotary angles to {}", type.name), cure,
+               [round = type.round](Turn& turn, const Layer&) { turn.round_angle = round; }));
+      rare(add("rope.rounded",
+               fmt::format("computes the rotary angles in {}: frequencies, positions and products "
+                           "are rounded",
+                           type.name),
+               cure, [round = type.round](Turn& turn, const Layer&) {
+                 for (double& frequency : turn.frequencies) frequency = round(frequency);
+                 const auto position = turn.position;
+                 turn.position = [position, round](std::size_t b, std::size_t t) {
+                   return round(position(b, t));
+                 };
+                 turn.round_angle = round;
+               }));
+      rare(add("rope.rounded", fmt::format("rounds the rotary frequencies to {}", type.name), cure,
+               [round = type.round](Turn& turn, const Layer&) {
+                 for (double& frequency : turn.frequencies) frequency = round(frequency);
+               }));
+      rare(add("rope.rounded", fmt::format("rounds cosines and sines to {}", type.name), cure,
+               [round = type.round](Turn& turn, const Layer&) { turn.round_cosine = round; }));
+      rare(add("rope.rounded", fmt::format("computes angles, cosines and sines in {}", type.name),
+               cure, [round = type.round](Turn& turn, const Layer&) {
+                 for (double& frequency : turn.frequencies) frequency = round(frequency);
+                 turn.round_angle = turn.round_cosine = round;
+               }));
+    }
+  }
+
+  const Layer& layer_;
+  std::size_t dims_;
+  ChangeList list_;
+};
+
+} // namespace
+
+Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
+  const bool q = side != RopeSide::k, k = side != RopeSide::q;
+  Change change;
+  change.id = "rope.offset";
+  if (q) change.touches.set(index_of(Stage::q_rope));
+  if (k) change.touches.set(index_of(Stage::k_rope));
+  change.did = fmt::format("rotates {} by positions that are {} too {}",
+                           q && k ? "q and k"
+                           : q    ? "q alone"
+                                  : "k alone",
+                           std::abs(by), by > 0 ? "high" : "low");
+  change.cure = "rotate q and k by the positions of their tokens, counted from the same place";
+  if (q && k && layer.positions.empty())
+    change.option = fmt::format(
+        "--rope-offset {}",
+        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by);
+  change.edit = [q, k, by](Layer& edited) {
+    Turn turn = turn_of(edited);
+    const auto position = turn.position;
+    turn.position = [position, by](std::size_t b, std::size_t t) {
+      return position(b, t) + static_cast<double>(by);
+    };
+    turn_with(edited, turn, q, k);
+  };
+  return change;
+}
+
+const Theme rope_turn_theme{
+    "rope_turn",
+    "rope.sign rope.pairs rope.missing.q rope.missing.k rope.twice rope.axis rope.positions "
+    "rope.padding rope.frequencies rope.rounded",
+    [](const Subject& subject) { return TurnChanges(subject.layer).changes(); }};
+
+} // namespace mha

@@ -1,0 +1,121 @@
+// The softmax over other axes, and what is done on the wrong side of it.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Softmax over some of the axes H, T, S of masked: B, H, T, S.
+Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
+  const Shape& s = masked.shape();
+  const std::size_t B = s[0], H = s[1], T = s[2], S = s[3];
+  Tensor weights = Tensor::uninitialised(masked.dtype(), s);
+  with_number(masked.dtype(), [&]<class N>(N) {
+    const N* from = masked.as<N>().data();
+    N* to = weights.as_mutable<N>().data();
+    const std::size_t groups = B * (heads ? 1 : H) * (queries ? 1 : T) * (keys ? 1 : S);
+    std::vector<double> max(groups, -std::numeric_limits<double>::infinity()), sum(groups, 0.0);
+    const auto each = [&](auto f) {
+      for (std::size_t b = 0, at = 0; b < B; ++b)
+        for (std::size_t h = 0; h < H; ++h)
+          for (std::size_t t = 0; t < T; ++t) {
+            const std::size_t row =
+                (b * (heads ? 1 : H) + (heads ? 0 : h)) * (queries ? 1 : T) + (queries ? 0 : t);
+            for (std::size_t j = 0; j < S; ++j, ++at) f(at, keys ? row : row * S + j);
+          }
+    };
+    each([&](std::size_t at, std::size_t group) {
+      max[group] = std::max(max[group], static_cast<double>(from[at]));
+    });
+    each([&](std::size_t at, std::size_t group) {
+      const double e =
+          std::isinf(max[group]) ? 0 : std::exp(static_cast<double>(from[at]) - max[group]);
+      to[at] = static_cast<N>(e), sum[group] += e;
+    });
+    each([&](std::size_t at, std::size_t group) {
+      to[at] = sum[group] > 0 ? static_cast<N>(static_cast<double>(to[at]) / sum[group]) : N(0);
+    });
+  });
+  return weights;
+}
+
+void add_axes(const Dims& dims, ChangeList& list) {
+  struct Axes {
+    bool heads, queries, keys;
+    const char* words;
+  };
+  for (const Axes& axes : {Axes{true, false, false, "over the heads"},
+                           Axes{true, false, true, "over heads and keys together"},
+                           Axes{false, true, true, "over queries and keys together"},
+                           Axes{true, true, true, "over all heads, queries and keys"}}) {
+    if ((axes.heads && dims.H < 2) || (axes.queries && dims.T < 2)) continue;
+    const auto edit = [axes](Layer& edited) {
+      give(edited, Stage::weights,
+           softmax_over(value_of(edited, Stage::masked), axes.heads, axes.queries, axes.keys));
+    };
+    const std::string did = fmt::format("takes the softmax {}", axes.words),
+                      cure = "take the softmax over the keys, the last axis of (H, T, S)";
+    if (axes.queries)
+      list.add("softmax.axis", set_of({Stage::weights}), did, cure, edit);
+    else
+      list.add_rows("softmax.axis", set_of({Stage::weights}), did, cure, edit);
+  }
+}
+
+std::vector<Change> changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  ChangeList list;
+  add_axes(layer.dims, list);
+  list.add("softmax.missing", set_of({Stage::weights}), "takes the scores for the weights",
+           "take the softmax of the scores over the keys", [](Layer&) {})
+      .edit_rows = [](Layer& edited) {
+    give(edited, Stage::weights, each_number(value_of(edited, Stage::masked), [](double a) {
+           return std::isinf(a) ? 0.0 : a;
+         }));
+  };
+  list.add_rows(
+      "softmax.base", set_of({Stage::weights}), "takes powers of 2 in the softmax, not of e",
+      "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {
+        const Tensor masked =
+            each_number(value_of(edited, Stage::masked), [](double a) { return a * M_LN2; });
+        give(edited, Stage::weights, softmax_over(masked, false, false, true));
+      });
+  if (layer.sinks.empty())
+    list.add("softmax.plus_one", set_of({Stage::row_max, Stage::row_sum}),
+             "adds 1 to the sum of the softmax (a sink of 0 in every head)",
+             "divide by the sum of the exponentials alone",
+             [](Layer& edited) { edited.sinks = Tensor(edited.dtype, {edited.dims.H}); });
+  if (layer.scale() != 1)
+    list.add_rows("scale.after_softmax", set_of({Stage::scaled, Stage::weights}),
+                  "applies the scale to the weights, after the softmax",
+                  "multiply q kᵀ by the scale before the softmax", [](Layer& edited) {
+                    const double scale = edited.scale();
+                    edited.settings.scale = ScaleKind::none;
+                    take_back(edited, {Stage::scaled});
+                    give(edited, Stage::weights,
+                         each_number(value_of(edited, Stage::weights),
+                                     [scale](double a) { return a * scale; }));
+                  });
+  if (!layer.added.empty() || layer.settings.causal)
+    list.add_rows("softmax.twice", set_of({Stage::weights}), "takes the softmax twice",
+                  "take the softmax once", [](Layer& edited) {
+                    give(edited, Stage::weights,
+                         softmax_over(value_of(edited, Stage::weights), false, false, true));
+                  });
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme softmax_form_theme{
+    "softmax_form",
+    "softmax.missing softmax.base softmax.plus_one scale.after_softmax softmax.twice", changes};
+
+} // namespace mha

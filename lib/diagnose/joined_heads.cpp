@@ -1,0 +1,54 @@
+#include <mha/diagnose/joined_heads.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+
+#include <cmath>
+#include <numeric>
+
+namespace mha {
+
+Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
+  constexpr std::size_t widest = 768;
+  const std::size_t n = layer.W_o.shape()[0], m = layer.W_o.shape()[1];
+  if (n > m || n > widest) return {};
+  const auto W = [&](std::size_t i, std::size_t j) { return value_at(layer.W_o, i * m + j); };
+  std::vector<double> A(n * n), weights(n * m);
+  for (std::size_t i = 0; i < n * m; ++i) weights[i] = value_at(layer.W_o, i);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = i; j < n; ++j)
+      A[i * n + j] = A[j * n + i] =
+          std::inner_product(&weights[i * m], &weights[i * m] + m, &weights[j * m], 0.0);
+  // Cholesky: A = L Lᵀ.
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j <= i; ++j) {
+      const double rest =
+          A[i * n + j] - std::inner_product(&A[i * n], &A[i * n] + j, &A[j * n], 0.0);
+      if (i == j && !(rest > 1e-8 * A[i * n + i])) return {};
+      A[i * n + j] = i == j ? std::sqrt(rest) : rest / A[j * n + j];
+    }
+  const std::size_t rows = output.count() / m;
+  Tensor joined = Tensor::uninitialised(output.dtype(), {output.shape()[0], output.shape()[1], n});
+  std::vector<double> y(n);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < n; ++i) {
+      y[i] = 0;
+      for (std::size_t j = 0; j < m; ++j) {
+        const double b = layer.b_o.empty() ? 0 : value_at(layer.b_o, j);
+        y[i] += W(i, j) * (value_at(output, row * m + j) - b);
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      y[i] = (y[i] - std::inner_product(&A[i * n], &A[i * n] + i, y.begin(), 0.0)) / A[i * n + i];
+    for (std::size_t i = n; i-- > 0;) {
+      for (std::size_t j = i + 1; j < n; ++j) y[i] -= A[j * n + i] * y[j];
+      y[i] /= A[i * n + i];
+    }
+    with_number(joined.dtype(), [&]<class T>(T) {
+      for (std::size_t i = 0; i < n; ++i)
+        joined.as_mutable<T>()[row * n + i] = static_cast<T>(y[i]);
+    });
+  }
+  return joined;
+}
+
+} // namespace mha

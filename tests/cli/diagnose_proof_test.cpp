@@ -1,0 +1,93 @@
+// What diagnose prints as proof is true: every command exits 0.
+
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+/// The words behind "See it: mha-inspect"; none where there is no such line.
+std::vector<std::string> proof_in(const std::string& text) {
+  const std::size_t at = text.find("See it: mha-inspect ");
+  std::vector<std::string> words;
+  if (at == std::string::npos) return words;
+  std::istringstream line(text.substr(at + 20, text.find('\n', at) - at - 20));
+  for (std::string word; line >> word;) words.push_back(word);
+  return words;
+}
+
+struct ProofLayer {
+  Folder folder;
+  std::string path = folder.write("layer.json", small_layer());
+
+  std::string reference(std::vector<std::string> options, const std::string& name) const {
+    options.insert(options.begin(), {"dump", path, "--quiet", "-o", folder.path(name)});
+    const Result result = run(options);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return folder.path(name);
+  }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(ProofLayer, "diagnose: every command that it prints exits 0") {
+  const std::vector<std::vector<std::string>> mistakes{
+      {"--scale", "1"},
+      {"--scale", "d_model"},
+      {"--scale", "0.3217"},
+      {"--no-causal"},
+      {"--no-causal", "--scale", "1"},
+      {"--rope", "half"},
+      {"--rope", "interleaved"},
+      {"--alibi", "true"},
+      {"--alibi", "mpt"},
+      {"--window-left", "0"},
+      {"--no-causal", "--window-left", "0"},
+      {"--no-causal", "--window-right", "1"},
+      {"--input-norm", "rms"},
+      {"--input-norm", "layer"},
+  };
+  for (const std::vector<std::string>& options : mistakes)
+    for (const char* file : {"ref.npz", "ref.json"}) {
+      const std::string ref = reference(options, file);
+      const Result text = run({"diagnose", path, "--against", ref});
+      const std::vector<std::string> words = proof_in(text.out);
+      std::string typed;
+      for (const std::string& word : words) typed += word + " ";
+      INFO(options[0] << " " << options.back() << "\n" << text.out);
+      CHECK(text.code == 0);
+      REQUIRE_FALSE(words.empty());
+      INFO(typed);
+      CHECK(run(words).code == 0);
+    }
+}
+
+TEST_CASE_METHOD(ProofLayer,
+                 "diagnose: what is typed besides a change stays, what it replaces goes") {
+  const std::string ref = reference({"--rope", "half", "--rope-base", "500"}, "ref.npz");
+  const Result text =
+      run({"diagnose", path, "--rope", "half", "--rope-base", "100", "--against", ref});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Contains("rope.base"));
+  const std::vector<std::string> words = proof_in(text.out);
+  REQUIRE_FALSE(words.empty());
+  CHECK(std::count(words.begin(), words.end(), "--rope-base") == 1);
+  CHECK(std::count(words.begin(), words.end(), "100") == 0);
+  CHECK(run(words).code == 0);
+}
+
+TEST_CASE("diagnose: a reference that is another layer's is told so") {
+  const Result text =
+      run({"diagnose", "data/induction", "--layer", "1", "X=data/induction/hidden.npz:layers.0",
+           "--quiet", "--against", "data/induction/expected/layer0.npz"});
+  CHECK(text.code == 1);
+  CHECK_THAT(text.out, Contains("What the numbers show: the reference's q is that of layer 0"));
+}
