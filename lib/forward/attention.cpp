@@ -65,6 +65,7 @@ PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std:
 } // namespace
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  require_plan_of(layer, plan);
   if (layer.block || layer.ends) return compute_block(std::move(layer), plan, observer, threads);
   return layer.dtype == DType::f64
              ? run_attention<double>(std::move(layer), plan, observer, threads)

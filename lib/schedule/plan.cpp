@@ -32,6 +32,7 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> list) {
 Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection) {
   const StageSet available = available_stages(layer);
   Plan plan;
+  plan.of = layer.dims;
   plan.wanted = wanted;
   std::vector<Stage> list;
   for (const StageInfo& info : stages()) {
@@ -60,6 +61,15 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
       for (std::size_t block : plan.block_numbers.empty() ? only_first : plan.block_numbers)
         plan.blocks.push_back({batch, head, block});
   return plan;
+}
+
+void require_plan_of(const Layer& layer, const Plan& plan) {
+  const auto refuse = [](std::string_view why) {
+    fail("the plan was made for another layer, with {}; make_plan(layer, …) makes one for this", why);
+  };
+  if (plan.of != layer.dims) refuse("other sizes");
+  const Plan own = make_plan(layer, plan.wanted);
+  if (own.computed != plan.computed || own.needed != plan.needed) refuse("other steps");
 }
 
 std::size_t threads_for(const Layer& layer) {
