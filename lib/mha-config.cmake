@@ -1,3 +1,45 @@
-# find_package(mha): the target mha::mha.
-include("${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake")
-include("${CMAKE_CURRENT_LIST_DIR}/mha-targets.cmake")
+# find_package(mha): the target mha::mha. It is the shared library with BUILD_SHARED_LIBS or the
+# component `shared`, the static one with the component `static`; else the one that is installed,
+# the static one where both are. mha::static and mha::shared are there by name, too.
+include(CMakeFindDependencyMacro)
+
+set(_mha_static_file "${CMAKE_CURRENT_LIST_DIR}/mha-static-targets.cmake")
+set(_mha_shared_file "${CMAKE_CURRENT_LIST_DIR}/mha-shared-targets.cmake")
+set(_mha_kind static)
+if(BUILD_SHARED_LIBS OR NOT EXISTS "${_mha_static_file}")
+  set(_mha_kind shared)
+endif()
+if(_mha_kind STREQUAL shared AND NOT EXISTS "${_mha_shared_file}")
+  set(_mha_kind static)
+endif()
+foreach(_mha_wanted static shared)
+  if(_mha_wanted IN_LIST mha_FIND_COMPONENTS)
+    set(_mha_kind ${_mha_wanted})
+  endif()
+endforeach()
+
+foreach(_mha_component static shared)
+  if(EXISTS "${_mha_${_mha_component}_file}")
+    set(mha_${_mha_component}_FOUND TRUE)
+  endif()
+endforeach()
+
+find_dependency(fmt)
+find_dependency(Threads)
+find_package(xtensor QUIET) # of <mha/xtensor.hpp>, for who includes it
+if(mha_static_FOUND AND (_mha_kind STREQUAL static OR "static" IN_LIST mha_FIND_COMPONENTS))
+  include("${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake")
+  include("${_mha_static_file}")
+endif()
+if(mha_shared_FOUND AND (_mha_kind STREQUAL shared OR "shared" IN_LIST mha_FIND_COMPONENTS))
+  include("${_mha_shared_file}")
+endif()
+foreach(_mha_component static shared)
+  if(TARGET mha::${_mha_component} AND TARGET xtensor)
+    set_property(TARGET mha::${_mha_component} APPEND PROPERTY INTERFACE_LINK_LIBRARIES xtensor)
+  endif()
+endforeach()
+if(TARGET mha::${_mha_kind} AND NOT TARGET mha::mha)
+  add_library(mha::mha ALIAS mha::${_mha_kind})
+endif()
+check_required_components(mha)

@@ -42,7 +42,8 @@ template <class T> constexpr DType dtype_for() {
 /// A tensor of numbers in row-major order, moved in without a copy. Throws Error where their number
 /// is not the shape's.
 template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
-  static_assert(!std::same_as<T, bool>, "std::vector<bool> has no bytes: std::uint8_t, or an array");
+  static_assert(!std::same_as<T, bool>,
+                "std::vector<bool> has no bytes: std::uint8_t, or an array");
   if (values.size() != count_of(shape))
     fail("{} do not fill the shape {}", counted(values.size(), "values"), to_string(shape));
   const auto owner = std::make_shared<std::vector<T>>(std::move(values));
@@ -74,9 +75,9 @@ struct Options {
 /// shape does not fit another, a name is none, or a name comes twice.
 Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
 
-/// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json. `id`
-/// is its number ("1"; "decoder.3.cross" where numbers are not enough; "" where there is one), `X`
-/// where its input is: "FILE" or "FILE:TENSOR", looked for in the current folder, then beside
+/// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json.
+/// `id` is its number ("1"; "decoder.3.cross" where numbers are not enough; "" where there is one),
+/// `X` where its input is: "FILE" or "FILE:TENSOR", looked for in the current folder, then beside
 /// `source`; "" where `source` has it.
 Layer load(const std::string& source, std::string_view id = "", const std::string& X = "",
            const Options& options = {});

@@ -12,7 +12,8 @@
 
 namespace mha {
 
-/// Numbers that may be read, in memory that is shared: xt::sum, xt::view and so on take it as it is.
+/// Numbers that may be read, in memory that is shared: xt::sum, xt::view and so on take it as it
+/// is.
 template <class T> struct ValuesOf {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "stages are computed in float or double");
@@ -43,15 +44,15 @@ inline constexpr bool owns_numbers<xt::xtensor_container<EC, N, L, Tag>> = true;
 /// row-major order that is given away (mha::tensor(std::move(x))), else copied; an expression is
 /// computed.
 template <class E>
-  requires xt::is_xexpression<std::decay_t<E>>::value
-Tensor tensor(E&& array) {
+requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
   using Array = std::decay_t<E>;
   using T = std::remove_cv_t<typename Array::value_type>;
   constexpr bool given_away = !std::is_lvalue_reference_v<E> && !std::is_const_v<E>;
   if constexpr (given_away && owns_numbers<Array> &&
                 Array::static_layout == xt::layout_type::row_major) {
     const auto owner = std::make_shared<Array>(std::forward<E>(array));
-    return {dtype_for<T>(), Shape(owner->shape().begin(), owner->shape().end()),
+    return {dtype_for<T>(),
+            Shape(owner->shape().begin(), owner->shape().end()),
             {owner, reinterpret_cast<const std::byte*>(owner->storage().data())}};
   } else {
     return tensor(xt::xarray<T, xt::layout_type::row_major>(std::forward<E>(array)));

@@ -112,9 +112,9 @@ struct MHA_API Layer {
   Shape shape_of(Stage stage) const;
 
   /// This layer with another tensor: an input, a weight, a mask or a bias by its canonical name, or
-  /// a stage, which then replaces its computation (mha::run(layer.with("weights", patched))). It has
-  /// the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does not,
-  /// where the name is none, and where the layer has no such stage.
+  /// a stage, which then replaces its computation (mha::run(layer.with("weights", patched))). It
+  /// has the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does
+  /// not, where the name is none, and where the layer has no such stage.
   Layer with(std::string_view tensor_or_stage, const Tensor& tensor) const;
 };
 

@@ -38,8 +38,8 @@ struct Settings {
   Rope rope = Rope::none;
   double rope_base = 10000;
   std::size_t rope_dims = 0; ///< rotated dimensions of a head; 0 = all
-  std::optional<std::int64_t>
-      rope_offset = {}; ///< position of token 0; default: the number of past keys
+  std::optional<std::int64_t> rope_offset =
+      {}; ///< position of token 0; default: the number of past keys
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1; ///< linear and llama3
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4,
@@ -80,6 +80,7 @@ MHA_API const SettingInfo* find_setting(std::string_view name);
 
 /// Sets one value from text and remembers where it came from. Throws Error
 /// "ORIGIN: causal is 'maybe': true or false expected".
-MHA_API void set(Settings& settings, std::string_view name, std::string_view text, std::string_view origin);
+MHA_API void set(Settings& settings, std::string_view name, std::string_view text,
+                 std::string_view origin);
 
 } // namespace mha

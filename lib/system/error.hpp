@@ -38,6 +38,7 @@ MHA_API std::size_t edit_distance(std::string_view a, std::string_view b);
 MHA_API std::string closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// "; did you mean 'weights'?" for the closest candidate, or "".
-MHA_API std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+MHA_API std::string did_you_mean(std::string_view word,
+                                 std::span<const std::string_view> candidates);
 
 } // namespace mha

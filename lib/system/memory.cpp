@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -58,7 +59,12 @@ std::shared_ptr<std::byte> take_zeros(std::size_t bytes) {
 class HugePages {
 public:
   static HugePages& get() {
-    static HugePages* pages = new HugePages; // never destroyed: blocks may outlive everything
+    static HugePages* pages = [] { // never destroyed: blocks may outlive everything
+      // A child of fork() gets the lock free, whoever had it.
+      pthread_atfork([] { get().lock_.lock(); }, [] { get().lock_.unlock(); },
+                     [] { get().lock_.unlock(); });
+      return new HugePages;
+    }();
     return *pages;
   }
 
@@ -101,6 +107,11 @@ public:
     free_.emplace(block, bytes);
   }
 
+  void shrink() {
+    const std::lock_guard hold(lock_);
+    return_unused();
+  }
+
 private:
   using Ranges = std::map<std::byte*, std::size_t>;
 
@@ -138,6 +149,10 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
   if (!block) return nullptr;
   if (zeroed) std::memset(block, 0, lines);
   return {block, [](std::byte* memory) { std::free(memory); }};
+}
+
+void return_unused_memory() {
+  HugePages::get().shrink();
 }
 
 template <class T> T* Buffer<T>::room_for(std::size_t n) {
