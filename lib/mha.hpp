@@ -73,31 +73,31 @@ struct Options {
 /// A layer made of tensors. Their memory is shared where dtype and layout are the layer's, and
 /// copied otherwise. Computed in float64 if X is float64, else in float32. Throws Error where a
 /// shape does not fit another, a name is none, or a name comes twice.
-Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
+MHA_API Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
 
 /// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json.
 /// `id` is its number ("1"; "decoder.3.cross" where numbers are not enough; "" where there is one),
 /// `X` where its input is: "FILE" or "FILE:TENSOR", looked for in the current folder, then beside
 /// `source`; "" where `source` has it.
-Layer load(const std::string& source, std::string_view id = "", const std::string& X = "",
-           const Options& options = {});
+MHA_API Layer load(const std::string& source, std::string_view id = "", const std::string& X = "",
+                   const Options& options = {});
 /// The same with tensors in memory: X, a mask, a stage in place of its computation.
-Layer load(const std::string& source, std::string_view id, Tensors tensors,
-           const Options& options = {});
+MHA_API Layer load(const std::string& source, std::string_view id, Tensors tensors,
+                   const Options& options = {});
 /// Layers by their numbers.
-template <std::integral N, class... More>
-Layer load(const std::string& source, N number, More&&... more) {
-  return load(source, std::string_view(std::to_string(number)), std::forward<More>(more)...);
-}
+MHA_API Layer load(const std::string& source, std::size_t number, const std::string& X = "",
+                   const Options& options = {});
+MHA_API Layer load(const std::string& source, std::size_t number, Tensors tensors,
+                   const Options& options = {});
 /// The ids of the layers that a source holds, in order; {""} for one layer without a number.
-std::vector<std::string> layers_in(const std::string& source);
+MHA_API std::vector<std::string> layers_in(const std::string& source);
 
 /// What <mha/xtensor.hpp> makes of a tensor of T: an expression of shape() that shares its memory.
 template <class T> struct ValuesOf;
 template <class T> using Values = typename ValuesOf<T>::type;
 
 /// Stages of a layer, computed. Tensors share their memory with the cache, and outlive it.
-class Cache {
+class MHA_API Cache {
 public:
   /// What it has, in the order of the computation.
   const std::vector<Stage>& stages() const;
@@ -136,24 +136,25 @@ private:
 
 /// Computes every stage that the layer has. Throws Error before anything is computed if they would
 /// not fit into memory.
-Cache run(const Layer& layer);
+MHA_API Cache run(const Layer& layer);
 /// Computes some stages, by themselves or by name. Throws Error for one that the layer does not
 /// have, with those it has. `threads` 0: as many as pay.
-Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads = 0);
-Cache run(const Layer& layer, const std::vector<std::string>& stages, std::size_t threads = 0);
+MHA_API Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads = 0);
+MHA_API Cache run(const Layer& layer, const std::vector<std::string>& stages,
+                  std::size_t threads = 0);
 
 /// Computes one stage and hands its rows out as they appear, in the order batch, head, token: at
 /// most 256 tokens of one head of weights, scores …, (count, S). One call at a time, on threads of
 /// the library; rows may be kept. An exception of `use` ends the computation and comes back.
-void stream(const Layer& layer, Stage stage, const std::function<void(Place, Tensor rows)>& use,
-            std::size_t threads = 0);
+MHA_API void stream(const Layer& layer, Stage stage,
+                    const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
 /// …), each<double> for a float64 layer. Throws Error where the layer is not in T.
 template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
 
 /// A whole model: a checkpoint folder with its config.json, and its tokenizer where texts are used.
-class Checkpoint {
+class MHA_API Checkpoint {
 public:
   explicit Checkpoint(std::string folder, Options options = {});
 
@@ -170,10 +171,10 @@ private:
   std::vector<std::string> layers_;
 };
 /// Opens a checkpoint; reads no weights yet. Throws Error where there is none.
-Checkpoint model(const std::string& folder, const Options& options = {});
+MHA_API Checkpoint model(const std::string& folder, const Options& options = {});
 
 /// Stages of a whole model.
-class ModelCache {
+class MHA_API ModelCache {
 public:
   /// Each layer's stages, in order.
   const std::vector<Cache>& layers() const;
@@ -197,10 +198,10 @@ private:
 
 /// Computes a text through a whole model: every stage of every layer, or what is named
 /// ("layers.3.weights"; "weights" is every layer's; "logits"). Throws Error as above.
-ModelCache run(const Checkpoint& model, std::string_view text,
-               const std::vector<std::string>& stages = {}, std::size_t threads = 0);
+MHA_API ModelCache run(const Checkpoint& model, std::string_view text,
+                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
 /// The same for the numbers of tokens.
-ModelCache run(const Checkpoint& model, const std::vector<int>& ids,
-               const std::vector<std::string>& stages = {}, std::size_t threads = 0);
+MHA_API ModelCache run(const Checkpoint& model, const std::vector<int>& ids,
+                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
 
 } // namespace mha

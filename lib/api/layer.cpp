@@ -111,6 +111,15 @@ Layer load(const std::string& source, std::string_view id, Tensors tensors,
   });
 }
 
+Layer load(const std::string& source, std::size_t number, const std::string& X,
+           const Options& options) {
+  return load(source, std::string_view(std::to_string(number)), X, options);
+}
+
+Layer load(const std::string& source, std::size_t number, Tensors tensors, const Options& options) {
+  return load(source, std::string_view(std::to_string(number)), std::move(tensors), options);
+}
+
 std::vector<std::string> layers_in(const std::string& source) {
   return api::visiting([&] {
     Request request;
