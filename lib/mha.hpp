@@ -13,6 +13,7 @@
 
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -143,6 +144,14 @@ MHA_API Cache run(const Layer& layer, const std::vector<Stage>& stages, std::siz
 MHA_API Cache run(const Layer& layer, const std::vector<std::string>& stages,
                   std::size_t threads = 0);
 
+inline Cache run(const Layer& layer, std::initializer_list<Stage> stages, std::size_t threads = 0) {
+  return run(layer, std::vector<Stage>(stages), threads);
+}
+inline Cache run(const Layer& layer, std::initializer_list<std::string_view> stages,
+                 std::size_t threads = 0) {
+  return run(layer, std::vector<std::string>(stages.begin(), stages.end()), threads);
+}
+
 /// Computes one stage and hands its rows out as they appear, in the order batch, head, token: at
 /// most 256 tokens of one head of weights, scores …, (count, S). One call at a time, on threads of
 /// the library; rows may be kept. An exception of `use` ends the computation and comes back.
@@ -152,6 +161,8 @@ MHA_API void stream(const Layer& layer, Stage stage,
 /// …), each<double> for a float64 layer. Throws Error where the layer is not in T.
 template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
+template <class T = float, class Use>
+void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads = 0);
 
 /// A whole model: a checkpoint folder with its config.json, and its tokenizer where texts are used.
 class MHA_API Checkpoint {

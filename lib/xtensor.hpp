@@ -78,5 +78,9 @@ void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
       layer, stage, [&](Place place, Tensor rows) { std::invoke(use, place, values<T>(rows)); },
       threads);
 }
+template <class T, class Use>
+void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads) {
+  each<T>(layer, stage_named(stage), std::forward<Use>(use), threads);
+}
 
 } // namespace mha

@@ -127,13 +127,10 @@ Text text_of(std::string_view text) {
 
 Checkpoint::Checkpoint(std::string folder, Options options)
     : folder_(std::move(folder)), options_(std::move(options)) {
-  layers_ = api::visiting([&] {
-    Request request;
-    request.sources = {folder_};
-    request.settings = options_.settings;
-    request.layer = "all";
-    return Model(std::move(request)).chosen();
-  });
+  layers_ = layers_in(folder_);
+  if (layers_.empty() || layers_[0].empty())
+    fail("{}: no model's layers: a folder with config.json and the model's tensors expected",
+         folder_);
 }
 
 Layer Checkpoint::layer(std::string_view id, std::string_view text) const {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
 namespace mha {
 
@@ -54,15 +55,23 @@ public:
       auto [key, front] = *early_.begin();
       early_.erase(early_.begin());
       done_ += front.first.count;
-      if (done_ == places_[at_].count) ++at_, done_ = 0;
-      stopped_ = true; // unless it comes back
-      use_(front.first, std::move(front.second));
-      stopped_ = false;
+      while (at_ < places_.size() && done_ >= places_[at_].count) done_ -= places_[at_++].count;
+      hand_out(front.first, std::move(front.second));
     }
+  }
+  /// What is left once all is computed.
+  void finish() {
+    for (auto& [key, rows] : std::exchange(early_, {}))
+      if (!stopped_) hand_out(rows.first, std::move(rows.second));
   }
 
 private:
   using Key = std::tuple<std::size_t, std::size_t, std::size_t>;
+  void hand_out(Place place, Tensor rows) {
+    stopped_ = true; // unless it comes back
+    use_(place, std::move(rows));
+    stopped_ = false;
+  }
   static Key key_of(const Place& place) { return {place.batch, place.head, place.token}; }
   Key next() const {
     if (at_ == places_.size()) return {};
@@ -179,6 +188,7 @@ void stream(const Layer& layer, Stage stage, const std::function<void(Place, Ten
     const Plan plan = make_plan(layer, wanted);
     InOrder rows(stage, places_of(layer, plan, stage), use);
     compute(layer, plan, rows, threads);
+    rows.finish();
   });
 }
 

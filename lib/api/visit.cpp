@@ -59,13 +59,13 @@ std::string without_bindings(std::string text) {
 } // namespace
 
 Visit::Visit() {
-  ++visits;
+  if (visits++ == 0) keep_unused_memory(true);
 }
 
 Visit::~Visit() {
   if (--visits > 0) return;
   end_waiting_threads();
-  return_unused_memory();
+  keep_unused_memory(false);
 }
 
 std::string for_programs(std::string_view message) {

@@ -12,8 +12,8 @@
 namespace mha::api {
 
 /// As long as one of these is there, threads wait for work and memory is kept to be used again.
-/// When the last one goes, threads end and the memory returns to the system: a host finds its
-/// process as it was, and may fork.
+/// When the last one goes, threads end and unused memory returns to the system, as does what
+/// results give back later: a host finds its process as it was, and may fork.
 class Visit {
 public:
   Visit();

@@ -116,6 +116,7 @@ struct MHA_API Layer {
   /// has the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does
   /// not, where the name is none, and where the layer has no such stage.
   Layer with(std::string_view tensor_or_stage, const Tensor& tensor) const;
+  Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }
 };
 
 /// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer says

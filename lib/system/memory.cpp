@@ -101,15 +101,17 @@ public:
       const auto before = std::prev(after);
       if (before->first + before->second == block) {
         before->second += bytes;
-        return;
+        bytes = 0;
       }
     }
-    free_.emplace(block, bytes);
+    if (bytes > 0) free_.emplace(block, bytes);
+    if (!keeps_) return_unused();
   }
 
-  void shrink() {
+  void keep(bool keeps) {
     const std::lock_guard hold(lock_);
-    return_unused();
+    keeps_ = keeps;
+    if (!keeps) return_unused();
   }
 
 private:
@@ -129,6 +131,7 @@ private:
   }
 
   std::mutex lock_;
+  bool keeps_ = true;
   Ranges free_;    ///< start and size of what no block has, as large as they can be in a region
   Ranges regions_; ///< start and size of what was mapped
 };
@@ -151,8 +154,8 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
   return {block, [](std::byte* memory) { std::free(memory); }};
 }
 
-void return_unused_memory() {
-  HugePages::get().shrink();
+void keep_unused_memory(bool keep) {
+  HugePages::get().keep(keep);
 }
 
 template <class T> T* Buffer<T>::room_for(std::size_t n) {

@@ -26,8 +26,7 @@ TEST_CASE("api: run computes every stage that a layer has, by any name", "[api]"
   }
   for (const char* name : {"pattern", "alpha", "blocks.0.attn.hook_pattern", "weights"})
     CHECK(cache.tensor(name).raw() == cache.tensor(Stage::weights).raw());
-  CHECK(run(small, std::vector<std::string>{"pattern", "z"}).stages() ==
-        std::vector{Stage::weights, Stage::head_out});
+  CHECK(run(small, {"pattern", "z"}).stages() == std::vector{Stage::weights, Stage::head_out});
 }
 
 TEST_CASE("api: values outlive the cache and the layer", "[api]") {

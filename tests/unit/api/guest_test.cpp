@@ -65,6 +65,9 @@ std::map<std::string, std::string> process_state() {
   umask(mask);
   state["umask"] = std::to_string(mask);
   state["open files"] = std::to_string(entries_in("/proc/self/fd"));
+  // One that was waited for may be listed a moment longer.
+  static const std::size_t at_first = entries_in("/proc/self/task");
+  for (int turn = 0; turn < 200 && entries_in("/proc/self/task") > at_first; ++turn) usleep(1000);
   state["threads"] = std::to_string(entries_in("/proc/self/task"));
   const std::filesystem::path scratch = std::filesystem::temp_directory_path();
   for (const auto& entry : std::filesystem::directory_iterator(scratch))
