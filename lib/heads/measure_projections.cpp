@@ -29,7 +29,7 @@ template <class T> xt::xtensor<double, 2> block_of(const Task& task) {
   const Shape& shape = task.W->shape();
   const auto W = xt::adapt(task.W->as<T>().data(), task.W->count(), xt::no_ownership(), shape);
   const std::size_t width = shape[task.rows ? 0 : 1] / task.parts; // of one head
-  const auto own = xt::range(task.part * width, (task.part + 1) * width);
+  auto own = xt::range(task.part * width, (task.part + 1) * width);
   if (task.rows) return xt::cast<double>(xt::view(W, own, xt::all()));
   return xt::cast<double>(xt::view(W, xt::all(), own));
 }

@@ -3,7 +3,9 @@
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xbuilder.hpp>
+#include <xtensor/xmanipulation.hpp>
 #include <xtensor/xmath.hpp>
+#include <xtensor/xstrided_view.hpp>
 #include <xtensor/xview.hpp>
 
 #include <cmath>
@@ -21,8 +23,8 @@ std::size_t count_of(const Shape& shape) {
 }
 
 using Numbers = xt::xarray<double>;
-constexpr auto all = xt::all();
-constexpr auto again = xt::newaxis(); ///< an axis along which everything is repeated
+using xt::all;
+using xt::newaxis; ///< an axis along which everything is repeated
 
 Numbers numbers(const Array& array) {
   return xt::adapt(array.values, array.shape);
@@ -80,9 +82,10 @@ Array normed(const Array& q, const Array& weight, double eps, bool one_plus) {
 Array all_keys(const Layer& layer, const Array& past, const Array& current, const Array& extra) {
   const std::size_t heads = current.shape[1], d = current.shape[3], P = layer.P(), S = layer.S();
   Numbers keys = xt::zeros<double>({current.shape[0], heads, layer.S_all(), d});
-  if (P > 0) xt::view(keys, all, all, xt::range(0, P)) = numbers(past);
-  xt::view(keys, all, all, xt::range(P, P + S)) = numbers(current);
-  if (!extra.empty()) xt::view(keys, all, all, P + S) = numbers(extra).reshape({heads, d});
+  if (P > 0) xt::view(keys, all(), all(), xt::range(0, P)) = numbers(past);
+  xt::view(keys, all(), all(), xt::range(P, P + S)) = numbers(current);
+  if (!extra.empty())
+    xt::view(keys, all(), all(), P + S) = xt::reshape_view(numbers(extra), {heads, d});
   return array_of(keys); // and a zero key is zeros
 }
 
@@ -94,8 +97,9 @@ Numbers for_query_heads(const Array& k, std::size_t heads) {
 // q: B, H, T, d_k. k: B, H_kv, S, d_k. The result: B, H, T, S.
 Array dot_products(const Array& q, const Array& k) {
   const Numbers queries = numbers(q), keys = for_query_heads(k, q.shape[1]);
-  return array_of(
-      xt::sum(xt::view(queries, all, all, all, again) * xt::view(keys, all, all, again), {4}));
+  return array_of(xt::sum(xt::view(queries, all(), all(), all(), newaxis()) *
+                              xt::view(keys, all(), all(), newaxis()),
+                          {4}));
 }
 
 /// Row (b, h, t) of a map becomes the number f(row, h, b, t).
@@ -114,8 +118,9 @@ template <class F> Array each_row(const Array& from, F f) {
 // weights: B, H, T, S. v: B, H_kv, S, d_v. The result: B, H, T, d_v.
 Array weighted_values(const Array& weights, const Array& v) {
   const Numbers alpha = numbers(weights), values = for_query_heads(v, weights.shape[1]);
-  return array_of(
-      xt::sum(xt::view(alpha, all, all, all, all, again) * xt::view(values, all, all, again), {3}));
+  return array_of(xt::sum(xt::view(alpha, all(), all(), all(), all(), newaxis()) *
+                              xt::view(values, all(), all(), newaxis()),
+                          {3}));
 }
 
 // head_out: B, H, T, d_v. W_o: H·d_v, d_out. The result: B, H, T, d_out.
