@@ -52,6 +52,9 @@ std::string without_bindings(std::string text) {
     const std::string pair = fmt::format("{{\"{}\", tensor}}", key);
     text.replace(begin, end - begin, pair);
     at = begin + pair.size();
+    const std::string again = pair + " or " + pair; // a file, or a tensor of one
+    if (begin >= pair.size() + 4 && text.substr(begin - pair.size() - 4).starts_with(again))
+      text.erase(begin - 4, pair.size() + 4), at = begin - 4;
   }
   return text;
 }

@@ -28,7 +28,7 @@ TEST_CASE("example: vectors in, the weights of each head out") {
 TEST_CASE("example: a checkpoint, every stage") {
   const Result result = example("stages" + induction);
   CHECK(result.code == 0);
-  for (const char* stage : {"x (64, 32), ", "weights (", "head_result (", "output ("})
+  for (const char* stage : {"x (33, 64), ", "weights (", "head_result (", "output ("})
     CHECK_THAT(result.out, Contains(stage));
   CHECK_THAT(result.out, Contains("weights (") && Contains(", largest 0.9"));
 }
