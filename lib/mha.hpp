@@ -101,7 +101,7 @@ template <class T> using Values = typename ValuesOf<T>::type;
 class MHA_API Cache {
 public:
   /// What it has, in the order of the computation.
-  const std::vector<Stage>& stages() const;
+  std::vector<Stage> stages() const;
   bool has(Stage stage) const;
   /// The precision that all are in: float32 or float64.
   DType dtype() const;
@@ -169,10 +169,10 @@ class MHA_API Checkpoint {
 public:
   explicit Checkpoint(std::string folder, Options options = {});
 
-  const std::string& folder() const { return folder_; }
-  const Options& options() const { return options_; }
+  std::string folder() const { return folder_; }
+  Options options() const { return options_; }
   /// The ids of its layers.
-  const std::vector<std::string>& layers() const { return layers_; }
+  std::vector<std::string> layers() const { return layers_; }
   /// A layer with the input that a text gives it: those before it are computed.
   Layer layer(std::string_view id, std::string_view text) const;
 
@@ -188,9 +188,9 @@ MHA_API Checkpoint model(const std::string& folder, const Options& options = {})
 class MHA_API ModelCache {
 public:
   /// Each layer's stages, in order.
-  const std::vector<Cache>& layers() const;
+  std::vector<Cache> layers() const;
   /// The text's tokens, readable.
-  const std::vector<std::string>& tokens() const;
+  std::vector<std::string> tokens() const;
   /// "layers.3.pattern" (or blocks.3.…, h.3.…), or a stage of the model: "embed", "final",
   /// "logits". Throws Error as a Cache does.
   Tensor tensor(std::string_view name) const;

@@ -144,10 +144,10 @@ Checkpoint model(const std::string& folder, const Options& options) {
   return Checkpoint(folder, options);
 }
 
-const std::vector<Cache>& ModelCache::layers() const {
+std::vector<Cache> ModelCache::layers() const {
   return state_->layers;
 }
-const std::vector<std::string>& ModelCache::tokens() const {
+std::vector<std::string> ModelCache::tokens() const {
   return state_->tokens;
 }
 

@@ -119,7 +119,7 @@ Cache api::computed(const Layer& layer, const StageSet& stages, std::size_t thre
   return Cache(std::move(state));
 }
 
-const std::vector<Stage>& Cache::stages() const {
+std::vector<Stage> Cache::stages() const {
   return state_->order;
 }
 bool Cache::has(Stage stage) const {
