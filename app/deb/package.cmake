@@ -31,8 +31,17 @@ Example layers lie in /usr/share/mha-inspect/data.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, zlib1g-dev, libpng-dev, libutf8proc-dev, libfribidi-dev, libonig-dev")
-if(BUILD_SHARED_LIBS)
-  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", mha-inspect (= ${PROJECT_VERSION})")
+if(TARGET mha-shared) # the soname, and so the package, changes with the minor version
+  set(soname ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  list(APPEND CPACK_COMPONENTS_ALL shared)
+  set(CPACK_DEBIAN_SHARED_PACKAGE_NAME libmha${soname})
+  set(CPACK_DEBIAN_SHARED_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_SHARED_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libmha${soname} (= ${PROJECT_VERSION})")
+  set(CPACK_COMPONENT_SHARED_DESCRIPTION "multi-head attention, step by step: the shared library
+What programs need that were linked with libmha: it computes an attention
+layer and hands out every intermediate.")
 endif()
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "multi-head attention, step by step: the library
 Headers, library, CMake package and pkg-config file of what mha-inspect

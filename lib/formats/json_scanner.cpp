@@ -119,7 +119,9 @@ double JsonScanner::number() {
   if (parsed.ptr[-1] == '.') refuse("digits expected after the point");
   if (parsed.ec == std::errc::result_out_of_range) {
     // Too large, or too small? The exponent's sign tells, as no mantissa here is that long.
-    value = std::strtod(std::string(begin, parsed.ptr).c_str(), nullptr);
+    // In the host's locale the point may be a comma.
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    value = strtod_l(std::string(begin, parsed.ptr).c_str(), nullptr, plain);
     if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");
   }
   at_ = parsed.ptr;

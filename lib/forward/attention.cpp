@@ -79,6 +79,7 @@ PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std:
 } // namespace
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  require_plan_of(layer, plan);
   if (!layer.lengths.empty()) {
     BlankPadding blank(layer, observer);
     layer.lengths.clear();

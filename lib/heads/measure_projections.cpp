@@ -4,6 +4,10 @@
 #include <mha/observe/share_bytes.hpp>
 #include <mha/system/parallel.hpp>
 
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xtensor.hpp>
+#include <xtensor/xview.hpp>
+
 #include <cmath>
 #include <map>
 
@@ -21,23 +25,19 @@ struct Task {
 };
 
 /// The block in double precision; of W_o the transpose's rows, which has the same singular values.
-std::vector<double> block_of(const Task& task, std::size_t& rows, std::size_t& cols) {
-  const std::size_t in = task.W->shape()[0], out = task.W->shape()[1];
-  rows = task.rows ? in / task.parts : in;
-  cols = task.rows ? out : out / task.parts;
-  const std::size_t first_row = task.rows ? task.part * rows : 0,
-                    first_col = task.rows ? 0 : task.part * cols;
-  std::vector<double> block;
-  block.reserve(rows * cols);
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < cols; ++j)
-      block.push_back(value_at(*task.W, (first_row + i) * out + first_col + j));
-  return block;
+template <class T> xt::xtensor<double, 2> block_of(const Task& task) {
+  const Shape& shape = task.W->shape();
+  const auto W = xt::adapt(task.W->as<T>().data(), task.W->count(), xt::no_ownership(), shape);
+  const std::size_t width = shape[task.rows ? 0 : 1] / task.parts; // of one head
+  auto own = xt::range(task.part * width, (task.part + 1) * width);
+  if (task.rows) return xt::cast<double>(xt::view(W, own, xt::all()));
+  return xt::cast<double>(xt::view(W, xt::all(), own));
 }
 
 ProjectionMeasures measure(const Task& task) {
-  std::size_t rows = 0, cols = 0;
-  const std::vector<double> block = block_of(task, rows, cols);
+  const xt::xtensor<double, 2> block =
+      task.W->dtype() == DType::f64 ? block_of<double>(task) : block_of<float>(task);
+  const std::size_t rows = block.shape(0), cols = block.shape(1);
   const std::optional<std::vector<double>> values =
       singular_values({block.data(), rows, cols, cols});
   if (!values || values->empty()) return {};

@@ -32,7 +32,8 @@ struct Dims {
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
 
   std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
-  std::size_t size_of(Letter letter) const;
+  MHA_API std::size_t size_of(Letter letter) const;
+  friend bool operator==(const Dims&, const Dims&) = default;
 };
 
 /// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
@@ -42,6 +43,7 @@ struct Broadcast {
   std::array<std::size_t, 4> strides{}; ///< in elements
   std::size_t first_key = 0, keys = 0;
   std::string origin;
+  std::string name; ///< of the tensor that it was made of: "mask", "key_padding_mask"
 
   /// Element (b, h, t, first_key); the next key is strides[3] further.
   template <class T> const T* row(std::size_t b, std::size_t h, std::size_t t) const {
@@ -51,7 +53,7 @@ struct Broadcast {
 
 /// A layer. Every tensor is in `dtype` (masks that block: bool) and contiguous; one that is absent
 /// is empty(), which is the neutral element: no bias is zero, no weight the identity.
-struct Layer {
+struct MHA_API Layer {
   DType dtype = DType::f32;
   Dims dims;
   Settings settings;
@@ -128,6 +130,13 @@ struct Layer {
 
   /// The shape of a stage as users see it: batch axis where there is one; transposed in `columns`.
   Shape shape_of(Stage stage) const;
+
+  /// This layer with another tensor: an input, a weight, a mask or a bias by its canonical name, or
+  /// a stage, which then replaces its computation (mha::run(layer.with("weights", patched))). It
+  /// has the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does
+  /// not, where the name is none, and where the layer has no such stage.
+  Layer with(std::string_view tensor_or_stage, const Tensor& tensor) const;
+  Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }
 };
 
 /// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer says

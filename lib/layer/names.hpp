@@ -2,6 +2,8 @@
 // The table of the tensors that a layer is made of: names, axes, meanings. Files, bindings, `info`
 // and docs/formats.md speak these names.
 
+#include <mha/system/export.hpp>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,9 +22,9 @@ struct TensorInfo {
   bool turns = false;       ///< its last two axes are exchanged in `columns`
 };
 
-std::span<const TensorInfo> tensor_names();
+MHA_API std::span<const TensorInfo> tensor_names();
 /// By name or alias; nullptr if there is none. Stages can be given too: see find_stage.
-const TensorInfo* find_tensor_name(std::string_view name);
+MHA_API const TensorInfo* find_tensor_name(std::string_view name);
 
 /// The axes of a name as bindings speak of them: of a tensor of the table, or of a stage ("BHTS"
 /// for weights); "" for other names.

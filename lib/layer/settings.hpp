@@ -41,8 +41,8 @@ struct Settings {
   double rope_base = 10000;
   std::size_t rope_dims = 0;  ///< rotated dimensions of a head; 0 = all from rope_first on
   std::size_t rope_first = 0; ///< the first of them: latent attention rotates the last ones
-  std::optional<std::int64_t>
-      rope_offset; ///< position of token 0; default: the number of past keys
+  std::optional<std::int64_t> rope_offset =
+      {}; ///< position of token 0; default: the number of past keys
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1; ///< how much longer the sequences become
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4; ///< llama3
@@ -71,7 +71,7 @@ struct Settings {
 
   /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent =
   /// default.
-  std::map<std::string, std::string, std::less<>> origins;
+  std::map<std::string, std::string, std::less<>> origins = {};
 };
 
 enum class SettingKind : std::uint8_t { boolean, count, integer, number, choice };
@@ -87,12 +87,13 @@ struct SettingInfo {
   std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
 };
 
-std::span<const SettingInfo> settings_table();
+MHA_API std::span<const SettingInfo> settings_table();
 /// By name or alias; nullptr if there is none.
-const SettingInfo* find_setting(std::string_view name);
+MHA_API const SettingInfo* find_setting(std::string_view name);
 
 /// Sets one value from text and remembers where it came from. Throws Error
 /// "ORIGIN: causal is 'maybe': true or false expected".
-void set(Settings& settings, std::string_view name, std::string_view text, std::string_view origin);
+MHA_API void set(Settings& settings, std::string_view name, std::string_view text,
+                 std::string_view origin);
 
 } // namespace mha

@@ -94,7 +94,7 @@ enum class Letter : std::uint8_t {
   top_k,
 };
 /// "d_model", "H·d_v" …
-std::string_view name_of(Letter letter);
+MHA_API std::string_view name_of(Letter letter);
 
 /// What an axis counts, for selections and labels.
 enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
@@ -116,9 +116,9 @@ struct StageInfo {
   std::vector<Tensor Layer::*> reads = {}; ///< the layer's tensors that its formula reads
 };
 
-std::span<const StageInfo> stages();
-const StageInfo& info_of(Stage stage);
-std::string_view name_of(Stage stage);
+MHA_API std::span<const StageInfo> stages();
+MHA_API const StageInfo& info_of(Stage stage);
+MHA_API std::string_view name_of(Stage stage);
 
 /// Whether a stage is of the residual stream around attention: part of a layer of a whole model,
 /// and of no lone layer. `residual` is of both.
@@ -137,11 +137,11 @@ inline bool contains(const StageSet& set, Stage stage) {
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
 /// it is no stage. Throws Error for a word that means several things, naming the choices.
-std::optional<Stage> find_stage(std::string_view name);
+MHA_API std::optional<Stage> find_stage(std::string_view name);
 /// The same, but an unknown name throws Error with "did you mean".
-Stage stage_named(std::string_view name);
+MHA_API Stage stage_named(std::string_view name);
 /// The stages that an ambiguous word of the field may mean ("attn_weights"); empty for other words.
-std::vector<Stage> readings_of(std::string_view name);
+MHA_API std::vector<Stage> readings_of(std::string_view name);
 /// The words that have several.
 std::vector<std::string_view> ambiguous_words();
 

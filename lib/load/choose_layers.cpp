@@ -55,7 +55,7 @@ bool file_exists(const std::string& path) {
 }
 
 void Model::State::open_sources() {
-  if (request.sources.empty())
+  if (request.sources.empty() && request.in_memory.empty() && request.bound.empty())
     fail("no source is given: a layer's files, or NAME=FILE for single tensors");
   for (const std::string& text : request.sources) {
     io::Source source = io::parse_source(text);
@@ -63,6 +63,12 @@ void Model::State::open_sources() {
       contents.push_back(io::open(source.path));
     else
       bindings.push_back(std::move(source));
+  }
+  contents.insert(contents.end(), request.in_memory.begin(), request.in_memory.end());
+  for (const auto& [name, tensor] : request.bound) {
+    io::Source source;
+    source.text = source.name = name, source.path = "argument", source.memory = tensor;
+    bindings.push_back(std::move(source));
   }
   for (const io::Contents& file : contents) {
     if (io::is_shard(file))
@@ -183,7 +189,7 @@ void Model::State::choose_layers() {
            why_missing(*numbered, "0"));
     if (ids.size() > 1)
       fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
-           contents.empty() ? request.sources[0] : contents[0].name, ids.size(), list());
+           contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list());
     chosen = ids.empty() ? std::vector<std::string>{""} : ids;
     return;
   }

@@ -50,6 +50,26 @@ Tensor one_plus(const Tensor& weight) {
 
 } // namespace
 
+std::string bound_name(const std::string& where, const std::string& typed, bool of_stream) {
+  if (typed == "k_bias" || typed == "v_bias" || typed == "q_bias")
+    fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", where, typed,
+         typed[0],
+         typed == "q_bias" ? "bias" : fmt::format("{}_extra (a learned key or value)", typed[0]));
+  for (const auto& [word, choices] :
+       {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
+    if (typed == word) fail("{}: '{}' can mean two things: say {}", where, word, choices);
+  std::string name = canonical_name(typed, true);
+  if (name.empty() && of_stream) name = stream_name(typed);
+  if (!name.empty()) return name;
+  std::vector<std::string_view> names{"tokens", "key_tokens"};
+  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
+  for (const StageInfo& info : stages()) names.push_back(info.name);
+  if (const std::optional<Misspelt> meant = misspelt(typed))
+    fail("{}: '{}' is no name here: {}{}", where, typed, meant->why, names_hint);
+  fail("{}: '{}' is no tensor of a layer and no stage{}{}", where, typed,
+       did_you_mean(typed, names), names_hint);
+}
+
 void Model::State::add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const {
   const auto [at, added] = parts.emplace(name, part);
   if (added) return;
@@ -181,27 +201,7 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
       labels.take(label, io::read_label_lists(source), source.path);
       continue;
     }
-    if (binding.name == "k_bias" || binding.name == "v_bias" || binding.name == "q_bias")
-      fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", binding.text,
-           binding.name, binding.name[0],
-           binding.name == "q_bias"
-               ? "bias"
-               : fmt::format("{}_extra (a learned key or value)", binding.name[0]));
-    for (const auto& [word, choices] :
-         {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
-      if (binding.name == word)
-        fail("{}: '{}' can mean two things: say {}", binding.text, word, choices);
-    std::string name = canonical_name(binding.name, true);
-    if (name.empty() && request.has_text()) name = stream_name(binding.name);
-    if (name.empty()) {
-      std::vector<std::string_view> names{"tokens", "key_tokens"};
-      for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
-      for (const StageInfo& info : stages()) names.push_back(info.name);
-      if (const std::optional<Misspelt> meant = misspelt(binding.name))
-        fail("{}: '{}' is no name here: {}{}", binding.text, binding.name, meant->why, names_hint);
-      fail("{}: '{}' is no tensor of a layer and no stage{}{}", binding.text, binding.name,
-           did_you_mean(binding.name, names), names_hint);
-    }
+    const std::string name = bound_name(binding.text, binding.name, request.has_text());
     const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     if (name == "X") parts.erase("X"); // resid_pre of a whole model's layer
@@ -263,6 +263,7 @@ void Model::State::collect(const std::string& id, const LayerInput* input, Named
 /// there.
 void Model::State::note_inputs() const {
   for (const io::Source& binding : bindings) {
+    if (!binding.memory.empty()) continue;
     const bool one = binding.path.find("{layer}") == std::string::npos;
     for (const std::string& id : chosen) {
       io::note_later_input(io::with_layer(binding, id).path);
@@ -315,7 +316,7 @@ const std::vector<io::Contents>& Model::contents() const {
   return state_->contents;
 }
 std::string Model::title() const {
-  return state_->contents.empty() ? state_->request.sources[0] : state_->contents[0].name;
+  return state_->contents.empty() ? state_->bindings[0].text : state_->contents[0].name;
 }
 Inputs* Model::text() const {
   return state_->request.has_text() ? state_->request.inputs.get() : nullptr;

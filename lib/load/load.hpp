@@ -16,6 +16,10 @@ namespace mha {
 /// What the command line says about the layer.
 struct Request {
   std::vector<std::string> sources; ///< as typed
+  /// What a program holds in memory, read as a file's contents, behind the files.
+  std::vector<io::Contents> in_memory;
+  /// A program's tensors by name, bound as NAME=FILE binds one of a file.
+  std::vector<std::pair<std::string, Tensor>> bound;
   std::vector<std::pair<std::string, std::string>>
       settings;                   ///< ("num_heads", "4"), from options: they win
   std::optional<DType> dtype;     ///< --dtype f32|f64

@@ -126,6 +126,9 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     if (const auto part = parts.find(name); part != parts.end()) {
       use(part->second);
       parts.erase(part);
+      for (std::vector<Broadcast>* masks : {&layer.added, &layer.blocked, &layer.bias})
+        for (Broadcast& mask : *masks)
+          if (mask.name.empty()) mask.name = name;
     }
   };
   with("mask", [&](const NamedTensor& part) { take_mask(part, layer, notes); });

@@ -13,6 +13,9 @@ namespace mha {
 /// The canonical name that a file's or binding's name means, prefixes such as `blocks.0.attn.` seen
 /// through; "" if it is none. `strict`: words that mean several things throw.
 std::string canonical_name(std::string_view name, bool strict);
+/// The same of what somebody binds at `where`; throws Error where it is none, with what was meant.
+/// `of_stream`: stages of a whole model's layer may be bound, too.
+std::string bound_name(const std::string& where, const std::string& typed, bool of_stream);
 /// The stage of the residual stream that a binding means, "X" for resid_pre; "" if it is none.
 std::string stream_name(std::string_view name);
 /// The label list that a name means: "tokens", "key_tokens", or "".

@@ -199,6 +199,9 @@ Entry bound_entry(const Source& source) {
 }
 
 Entry bound_entry(const Source& source, LastOpened& opened) {
+  if (!source.memory.empty())
+    return {source.name, source.memory.dtype(), source.memory.shape(), false,
+            [tensor = source.memory] { return tensor; }};
   if (source.raw_shape)
     return read_raw(source.path, source.name, source.raw_dtype.value_or(DType::f32),
                     *source.raw_shape);

@@ -19,6 +19,7 @@ struct Source {
       raw_dtype; ///< of FILE:DTYPE[SHAPE], or of FILE:bf16 on an .npy of 2-byte void
   std::optional<Shape> raw_shape; ///< of FILE:DTYPE[SHAPE]
   std::string axes;               ///< "BTHD", or ""
+  Tensor memory; ///< instead of a file: a program's own tensor; `path` says what messages call it
 };
 
 /// Parses a SOURCE. A name has no slash, and the part before '=' must look like a name

@@ -48,7 +48,12 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
   const ArrayView& values = block.values;
   const std::size_t first_axis = batched_ ? 1 : 0, rank = values.shape.size();
   std::size_t base = 0;
+  const auto require_within = [&](std::size_t axis, std::size_t end) {
+    if (axis >= targets_.size() || end > targets_[axis].position.size())
+      fail("{} of another layer is computed than what was made room for", name_of(stage_));
+  };
   if (batched_) {
+    require_within(0, block.batch + 1);
     const std::ptrdiff_t position = targets_[0].position[block.batch];
     if (position < 0) return;
     base = static_cast<std::size_t>(position) * targets_[0].stride;
@@ -65,6 +70,7 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
     const bool token_axis =
         axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
     if (token_axis) start = block.token;
+    require_within(first_axis + a, start + values.shape[a]);
     const Target& target = targets_[first_axis + a];
     for (std::size_t i = 0; i < values.shape[a]; ++i)
       if (const std::ptrdiff_t position = target.position[start + i]; position >= 0) {

@@ -56,8 +56,14 @@ void Trace::unpack(const Layer& layer, const Plan& part, std::string_view bytes)
   reader.end();
 }
 
-const Tensor& Trace::value(Stage stage) const {
-  return kept_.at(stage).value;
+const Tensor& Trace::value(Stage stage) const& {
+  const auto kept = kept_.find(stage);
+  if (kept == kept_.end())
+    fail("{} was not asked for; kept are {}", name_of(stage), list_of(wants()));
+  return kept->second.value;
+}
+Tensor Trace::value(Stage stage) && {
+  return std::as_const(*this).value(stage);
 }
 const Placement& Trace::placement(Stage stage) const {
   return kept_.at(stage).placement;

@@ -19,8 +19,10 @@ public:
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
-  /// The selected value of a stage, in the layer's dtype; shape as Placement says.
-  const Tensor& value(Stage stage) const;
+  /// The selected value of a stage, in the layer's dtype; shape as Placement says. Throws Error for
+  /// a stage that was not asked for. Of a Trace that goes away, the tensor stays.
+  const Tensor& value(Stage stage) const&;
+  Tensor value(Stage stage) &&;
   const Placement& placement(Stage stage) const;
 
 private:

@@ -32,6 +32,7 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> list) {
 Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection) {
   const StageSet available = available_stages(layer);
   Plan plan;
+  plan.of = layer.dims;
   plan.wanted = wanted;
   std::vector<Stage> list;
   for (const StageInfo& info : stages()) {
@@ -60,6 +61,19 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
       for (std::size_t block : plan.block_numbers.empty() ? only_first : plan.block_numbers)
         plan.blocks.push_back({batch, head, block});
   return plan;
+}
+
+void require_plan_of(const Layer& layer, const Plan& plan) {
+  const auto refuse = [](std::string_view what) {
+    fail("the plan was made for another layer, with other {}: make_plan makes one for this", what);
+  };
+  if (plan.of != layer.dims) refuse("sizes");
+  for (const StageInfo& info : stages()) {
+    if (!contains(plan.computed, info.stage)) continue;
+    if (layer.has_given(info.stage) || !has_step(layer, info.stage)) refuse("steps");
+    for (Stage input : inputs_of(layer, info.stage))
+      if (!contains(plan.needed, input)) refuse("steps");
+  }
 }
 
 std::size_t threads_for(const Layer& layer) {

@@ -17,6 +17,7 @@ struct QueryBlock {
 };
 
 struct Plan {
+  Dims of;           ///< the sizes of the layer that it was made for
   StageSet wanted;   ///< what is handed out
   StageSet computed; ///< what has to be computed for it: the closure, stopping at given stages
   StageSet needed;   ///< computed and the given ones that they start from or that are wanted
@@ -33,6 +34,9 @@ struct Plan {
 /// The plan for some stages and a selection. Throws Error for a stage that the layer does not have,
 /// or a selection of an axis that no stage has.
 Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
+
+/// Throws Error if the plan was made for a layer with other sizes, or computes other steps.
+void require_plan_of(const Layer& layer, const Plan& plan);
 
 /// As many threads as pay for a layer: one, or all cores.
 std::size_t threads_for(const Layer& layer);

@@ -66,8 +66,10 @@ template <class T> void multiply_linear(Routine routine, Matrix<const T> x, cons
                                         Matrix<T> y, std::size_t threads) {
   const std::size_t out = linear.out(), together = columns_together(out, threads);
   const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
-  parallel_for((out + together - 1) / together, threads, [&](std::size_t i) {
-    thread_local Buffer<T> memory;
+  const std::size_t count = (out + together - 1) / together;
+  std::vector<Buffer<T>> memories(workers_for(count, threads)); // a worker's own
+  parallel_for(count, threads, [&](std::size_t i, std::size_t worker) {
+    Buffer<T>& memory = memories[worker];
     const std::size_t first = i * together, n = std::min(together, out - first);
     const Matrix<const T> W = columns_of<T>(linear, first, n, memory);
     const Matrix<T> to = y.cols_from(first, n);

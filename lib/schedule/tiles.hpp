@@ -1,6 +1,7 @@
 #pragma once
 // Tiles: the rows of token stages that one task computes, and who shows what.
 
+#include <mha/schedule/place.hpp>
 #include <mha/schedule/plan.hpp>
 
 namespace mha {
@@ -34,11 +35,6 @@ std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows);
 std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, std::size_t step,
                              std::size_t pieces);
 
-/// A piece of a stage that is handed out at once: one head (key/value head of k and v; 0 of a stage
-/// without heads) and some tokens.
-struct Place {
-  std::size_t batch = 0, head = 0, token = 0, count = 0;
-};
 /// The pieces of a wanted stage that the plan's blocks hand out. What has no heads belongs to the
 /// first head of the selection; keys and values to the block that is the first to read them. So
 /// each belongs to one part.

@@ -2,6 +2,8 @@
 // The one error of the library: a line that says where, what was found, what was expected, the
 // cure.
 
+#include <mha/system/export.hpp>
+
 #include <fmt/core.h>
 
 #include <span>
@@ -14,7 +16,7 @@ namespace mha {
 /// Everything that can go wrong with what the user gave. `what()` is one line, ready to print:
 /// control characters, which names in files and on the command line may have, are escaped, and of
 /// more than 2000 bytes the beginning and the end remain.
-class Error : public std::runtime_error {
+class MHA_API Error : public std::runtime_error {
 public:
   explicit Error(const std::string& message);
 };
@@ -26,16 +28,17 @@ template <class... Args>
 }
 
 /// "1 head", "2 heads", "1 query", "0 keys in all": a number of what is named in the plural.
-std::string counted(std::size_t n, std::string_view plural);
+MHA_API std::string counted(std::size_t n, std::string_view plural);
 
 /// Damerau's edit distance restricted to adjacent swaps: "haed" is one step from "head".
-std::size_t edit_distance(std::string_view a, std::string_view b);
+MHA_API std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate that `word` most likely was meant to be (small edit distance), or "" if none is
 /// close.
-std::string closest(std::string_view word, std::span<const std::string_view> candidates);
+MHA_API std::string closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// "; did you mean 'weights'?" for the closest candidate, or "".
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+MHA_API std::string did_you_mean(std::string_view word,
+                                 std::span<const std::string_view> candidates);
 
 } // namespace mha

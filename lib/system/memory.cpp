@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -58,7 +59,12 @@ std::shared_ptr<std::byte> take_zeros(std::size_t bytes) {
 class HugePages {
 public:
   static HugePages& get() {
-    static HugePages* pages = new HugePages; // never destroyed: blocks may outlive everything
+    static HugePages* pages = [] { // never destroyed: blocks may outlive everything
+      // A child of fork() gets the lock free, whoever had it.
+      pthread_atfork([] { get().lock_.lock(); }, [] { get().lock_.unlock(); },
+                     [] { get().lock_.unlock(); });
+      return new HugePages;
+    }();
     return *pages;
   }
 
@@ -95,10 +101,17 @@ public:
       const auto before = std::prev(after);
       if (before->first + before->second == block) {
         before->second += bytes;
-        return;
+        bytes = 0;
       }
     }
-    free_.emplace(block, bytes);
+    if (bytes > 0) free_.emplace(block, bytes);
+    if (!keeps_) return_unused();
+  }
+
+  void keep(bool keeps) {
+    const std::lock_guard hold(lock_);
+    keeps_ = keeps;
+    if (!keeps) return_unused();
   }
 
 private:
@@ -118,6 +131,7 @@ private:
   }
 
   std::mutex lock_;
+  bool keeps_ = true;
   Ranges free_;    ///< start and size of what no block has, as large as they can be in a region
   Ranges regions_; ///< start and size of what was mapped
 };
@@ -138,6 +152,10 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
   if (!block) return nullptr;
   if (zeroed) std::memset(block, 0, lines);
   return {block, [](std::byte* memory) { std::free(memory); }};
+}
+
+void keep_unused_memory(bool keep) {
+  HugePages::get().keep(keep);
 }
 
 template <class T> T* Buffer<T>::room_for(std::size_t n) {

@@ -13,6 +13,10 @@ namespace mha {
 /// to compute what goes there. Large zeroed ones, which files are read into, return to the system.
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
 
+/// Whether blocks that are given back are kept for the next requests, as they are at first. If not,
+/// what is unused returns to the system, now and whenever a block is given back.
+void keep_unused_memory(bool keep);
+
 /// Room for numbers that a thread uses again and again. Growing loses what was there.
 template <class T> class Buffer {
 public:

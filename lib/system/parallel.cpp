@@ -1,6 +1,8 @@
 #include <mha/system/parallel.hpp>
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,14 +33,30 @@ template <class Condition> void spin_until(const Condition& condition) {
     for (int i = 0; i < 16; ++i) pause();
 }
 
+/// Signals of the process are for its own threads: while one of these is there, what starts does
+/// not get them. A fault's signal goes to the thread that made it.
+class SignalsBlocked {
+public:
+  SignalsBlocked() {
+    sigset_t others;
+    sigfillset(&others);
+    for (int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+      sigdelset(&others, fault);
+    pthread_sigmask(SIG_BLOCK, &others, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+private:
+  sigset_t before_;
+};
+
 /// Threads that wait for work between loops: to start them anew for each step of a small layer
 /// would take longer than the layer.
 class Team {
 public:
-  static Team& get() {
-    static Team team;
-    return team;
-  }
+  static Team& get() { return *owner().team; }
 
   /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
   /// on the caller where another loop has the team, or no more threads are to be had.
@@ -49,6 +67,7 @@ public:
     {
       const std::lock_guard hold(state_);
       try {
+        const SignalsBlocked blocked;
         while (threads_.size() < helpers)
           threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
       } catch (const std::system_error&) {
@@ -67,7 +86,30 @@ public:
     done_.wait(hold, [this] { return running_ == 0; });
   }
 
+  /// Ends the threads, unless a loop has the team.
+  void dismiss() {
+    if (taken_.test_and_set()) return;
+    threads_.clear();
+    taken_.clear();
+  }
+
 private:
+  /// The process's one team. A child of fork() has none of its threads, nor may it wait for them:
+  /// it leaves the team where it is and begins with a new one.
+  struct Owner {
+    std::unique_ptr<Team> team = std::make_unique<Team>();
+    Owner() {
+      pthread_atfork(nullptr, nullptr, [] {
+        static_cast<void>(owner().team.release());
+        owner().team = std::make_unique<Team>();
+      });
+    }
+  };
+  static Owner& owner() {
+    static Owner one;
+    return one;
+  }
+
   void serve(const std::stop_token& stop) {
     const auto called = [this] { return open_ > 0; };
     std::unique_lock hold(state_);
@@ -112,6 +154,10 @@ std::size_t core_count() {
     return std::max<std::size_t>(1, static_cast<std::size_t>(CPU_COUNT(&cores)));
   // More cores than cpu_set_t has bits.
   return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void end_waiting_threads() {
+  Team::get().dismiss();
 }
 
 std::size_t workers_for(std::size_t count, std::size_t threads) {

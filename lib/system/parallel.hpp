@@ -18,6 +18,9 @@ void parallel_for(std::size_t count, std::size_t threads,
 /// How many workers a loop has at most.
 std::size_t workers_for(std::size_t count, std::size_t threads);
 
+/// Ends the threads that wait for loops, unless one is under way; the next loop starts new ones.
+void end_waiting_threads();
+
 /// The number of cores this process may use.
 std::size_t core_count();
 /// It shares them with other processes: from now on there are so many. Before the first loop.

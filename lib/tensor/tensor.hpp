@@ -30,20 +30,20 @@ enum class DType : std::uint8_t {
 };
 
 /// Bytes of one element.
-std::size_t size_of(DType dtype);
+MHA_API std::size_t size_of(DType dtype);
 /// "float32", "bfloat16", "bool" …
-std::string_view name_of(DType dtype);
+MHA_API std::string_view name_of(DType dtype);
 /// From a name ("float32", "f32", "F32", "bf16", "bool", "int64" …); throws Error with the choices.
-DType dtype_named(std::string_view name);
+MHA_API DType dtype_named(std::string_view name);
 /// True for f64, f32, f16 and bf16.
-bool is_floating(DType dtype);
+MHA_API bool is_floating(DType dtype);
 
 using Shape = std::vector<std::size_t>;
 
 /// "(4, 33, 16)"; "(7,)" for one axis, "()" for none.
-std::string to_string(const Shape& shape);
+MHA_API std::string to_string(const Shape& shape);
 /// The number of elements; throws Error where it, or its bytes as f64, would overflow std::size_t.
-std::size_t count_of(const Shape& shape);
+MHA_API std::size_t count_of(const Shape& shape);
 
 /// The C++ type of a dtype that is computed with.
 template <class T> inline constexpr DType dtype_of = DType::f32;
@@ -51,7 +51,7 @@ template <> inline constexpr DType dtype_of<double> = DType::f64;
 
 /// A dense row-major array. Copies share the memory, which may be owned or a mapped file; only who
 /// made a tensor writes into it, before handing it on. Memory is aligned for its dtype.
-class Tensor {
+class MHA_API Tensor {
 public:
   Tensor() = default;
   /// New memory, zeroed lazily by the system (a page that nobody writes costs nothing).
@@ -71,6 +71,8 @@ public:
   std::size_t bytes() const { return count_ * size_of(dtype_); }
 
   const std::byte* raw() const { return data_.get(); }
+  /// The memory, for who keeps it longer than the tensor.
+  const std::shared_ptr<const std::byte>& share() const { return data_; }
   /// For the maker of the tensor only.
   std::byte* raw_mutable() { return const_cast<std::byte*>(data_.get()); }
 
@@ -100,13 +102,13 @@ private:
 
 /// The same numbers in another dtype (rounded to nearest even; ints to floats and back; bool from
 /// "not zero"). Shares memory where nothing changes.
-Tensor convert(const Tensor& tensor, DType dtype);
+MHA_API Tensor convert(const Tensor& tensor, DType dtype);
 /// The axes in another order, made contiguous: result axis i is axis `order[i]` of `tensor`.
-Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
+MHA_API Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
 /// The last two axes exchanged, made contiguous.
-Tensor transposed(const Tensor& tensor);
+MHA_API Tensor transposed(const Tensor& tensor);
 /// One element as double (any dtype), by flat index.
-double value_at(const Tensor& tensor, std::size_t index);
+MHA_API double value_at(const Tensor& tensor, std::size_t index);
 
 /// Half precision to float and back, rounding to nearest even; bfloat16 likewise.
 float from_half(std::uint16_t bits);

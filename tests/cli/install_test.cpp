@@ -23,11 +23,6 @@ struct Prefix : Folder {
   Result in_place(const std::string& line) const { return shell(line, {.folder = path()}); }
 };
 
-const std::string weights = "head 0\n 0.3333 0.3333 0.3333\n 0.5000 0.2500 0.2500\n"
-                            " 0.1667 0.6667 0.1667\n"
-                            "head 1\n 0.4000 0.2000 0.4000\n 0.2000 0.4000 0.4000\n"
-                            " 0.2500 0.2500 0.5000\n";
-
 } // namespace
 
 TEST_CASE("install: the program, its data, pages and completions are there and work") {
@@ -40,7 +35,7 @@ TEST_CASE("install: the program, its data, pages and completions are there and w
        {"share/man/man1/mha-inspect.1", "share/man/man1/mha-inspect-show.1",
         "share/bash-completion/completions/mha-inspect", "share/zsh/site-functions/_mha-inspect",
         "share/fish/vendor_completions.d/mha-inspect.fish", "share/doc/mha-inspect/LICENSE",
-        "share/doc/mha-inspect/docs/stages.md", "share/doc/mha-inspect/example/main.cpp"})
+        "share/doc/mha-inspect/docs/stages.md", "share/doc/mha-inspect/example/weights.cpp"})
     CHECK(prefix.has(name));
 }
 
@@ -50,35 +45,114 @@ TEST_CASE("install: nothing that is installed knows where it was built") {
                                        build_folder() + "' -e -Werror lib/*/ include share");
   CHECK(found.out.empty());
   // Installed headers include each other by the names that they have there, and nothing else.
-  const Result missing =
-      prefix.in_place("grep -rhoE '#include <mha/[^>]+>' include | sort -u | sed -E 's/.*<(.*)>/\\1/' | "
-                      "while read -r name; do [ -f include/\"$name\" ] || echo \"$name\"; done");
+  const Result missing = prefix.in_place(
+      "grep -rhoE '#include <mha/[^>]+>' include | sort -u | sed -E 's/.*<(.*)>/\\1/' | "
+      "while read -r name; do [ -f include/\"$name\" ] || echo \"$name\"; done");
   CHECK(missing.out.empty());
-  CHECK(prefix.has("include/mha/forward/attention.hpp"));
+  CHECK(prefix.has("include/mha/mha.hpp"));
   CHECK_FALSE(prefix.has("include/mha/kernels"));
 }
 
-TEST_CASE("install: another project finds the library and prints attention weights") {
+TEST_CASE("install: another project finds the library, and its programs work") {
   if (sanitized) return; // the library wants its sanitizer in whoever links it
   const Prefix prefix;
   const Result built = prefix.in_place(
-      "cmake -S share/doc/mha-inspect/example -B build -DCMAKE_PREFIX_PATH=\"$PWD\" "
-      "-DCMAKE_BUILD_TYPE=Debug && cmake --build build");
+      "cp -r share/doc/mha-inspect/example . && cmake -S example -B build "
+      "-DCMAKE_PREFIX_PATH=\"$PWD\" -DCMAKE_CXX_FLAGS='-Wall -Wextra -Wpedantic -Wconversion "
+      "-Wshadow -Werror' && cmake --build build -j 2");
   INFO(built.out << built.err);
   REQUIRE(built.code == 0);
-  const Result result =
-      prefix.in_place("build/attention-weights share/mha-inspect/data/quickstart.json");
-  CHECK(result.out == weights);
-  CHECK(result.code == 0);
-  const Result refused = prefix.in_place("build/attention-weights nowhere.json");
+  CHECK_THAT(prefix.in_place("build/weights").out, Contains("head 1\n"));
+  const std::string induction = source_folder() + "/data/induction";
+  const Result stages = prefix.in_place("build/stages '" + induction + "' 1 hidden.npz:layers.1");
+  CHECK_THAT(stages.out, Contains("logsumexp"));
+  CHECK(stages.code == 0);
+  const Result refused = prefix.in_place("build/stages nowhere.json 0 X.npy");
   CHECK(refused.code == 1);
   CHECK(refused.err == "nowhere.json: no such file\n");
+
+  // Another version is refused, and so is a component that there is none of.
   const Result other = prefix.in_place(
-      "sed -i 's/find_package(mha 0.1/find_package(mha 7.0/' "
-      "share/doc/mha-inspect/example/CMakeLists.txt && cmake -S share/doc/mha-inspect/example "
-      "-B other -DCMAKE_PREFIX_PATH=\"$PWD\"");
+      "sed -i 's/find_package(mha 0.1/find_package(mha 7.0/' example/CMakeLists.txt && "
+      "cmake -S example -B other -DCMAKE_PREFIX_PATH=\"$PWD\"");
   CHECK(other.code != 0);
   CHECK_THAT(other.err, Contains("version: 0.1"));
+  const Result component = prefix.in_place(
+      "sed -i 's/find_package(mha 7.0 REQUIRED/find_package(mha REQUIRED COMPONENTS cuda/' "
+      "example/CMakeLists.txt && cmake -S example -B other -DCMAKE_PREFIX_PATH=\"$PWD\"");
+  CHECK(component.code != 0);
+  CHECK_THAT(component.err, Contains("cuda"));
+}
+
+TEST_CASE("install: the stable headers, in any company, with both compilers") {
+  if (sanitized) return;
+  const Prefix prefix;
+  const std::string flags = " -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
+                            "-Iinclude -fsyntax-only ";
+  // All together, in either order; each alone, as its own first.
+  const Result headers = prefix.in_place("cd include && find mha -name '*.hpp' | sort");
+  CHECK_THAT(headers.out, Contains("mha/mha.hpp") && !Contains("kernels"));
+  const Result both = prefix.in_place(
+      "(cd include && find mha -name '*.hpp' | sort | sed 's/.*/#include <&>/') >all.cpp; "
+      "tac all.cpp >reversed.cpp; for header in $(cd include && find mha -name '*.hpp' ! -name "
+      "xtensor.hpp); do echo \"#include <$header>\" >$(echo $header | tr / _).cpp; done; "
+      "c++" +
+      flags + "*.cpp");
+  INFO(both.err);
+  CHECK(both.code == 0);
+  if (!have_tool("clang++")) return;
+  const Result clang =
+      prefix.in_place("clang++" + flags + "share/doc/mha-inspect/example/*.cpp all.cpp");
+  INFO(clang.err);
+  CHECK(clang.code == 0);
+}
+
+TEST_CASE("install: the shared library shows what is declared stable, and is found by name") {
+  if (sanitized) return;
+  const Prefix prefix;
+  const Result found = prefix.in_place("ls lib/libmha.so lib/*/libmha.so 2>/dev/null");
+  if (found.out.empty()) {
+    WARN("skipped: built without MHA_SHARED");
+    return;
+  }
+  const std::string library = found.out.substr(0, found.out.size() - 1);
+  const Result symbols = prefix.in_place("nm -DC --defined-only " + library);
+  CHECK_THAT(symbols.out, Contains("mha::run(mha::Layer const&)") && Contains("mha::Layer::with("));
+  for (const char* inner : {"mha::io::", "mha::naming::", "mha::render::", "mha::make_plan(",
+                            "mha::diagnose", "PackedMatrix"})
+    CHECK_THAT(symbols.out, !Contains(inner));
+  const Result built = prefix.in_place(
+      "cp -r share/doc/mha-inspect/example . && sed -i 's/^foreach.*/foreach(example stages)/' "
+      "example/CMakeLists.txt && cmake -S example -B build -DCMAKE_PREFIX_PATH=\"$PWD\" "
+      "-DBUILD_SHARED_LIBS=ON && cmake --build build && ldd build/stages");
+  INFO(built.err);
+  REQUIRE(built.code == 0);
+  CHECK_THAT(built.out, Contains("libmha.so.0.1"));
+  // Errors cross the border.
+  CHECK(prefix.in_place("build/stages nowhere.json 0 X.npy").err == "nowhere.json: no such file\n");
+}
+
+TEST_CASE("install: FetchContent and add_subdirectory give mha::mha and nothing else") {
+  if (sanitized) return;
+  const Folder project;
+  project.write("main.cpp",
+                "#include <mha/mha.hpp>\nint main() { return mha::stages().empty(); }\n");
+  project.write("CMakeLists.txt",
+                "cmake_minimum_required(VERSION 3.25)\nproject(host CXX)\ninclude(FetchContent)\n"
+                "FetchContent_Declare(mha SOURCE_DIR \"" +
+                    source_folder() +
+                    "\")\nFetchContent_MakeAvailable(mha)\nadd_executable(host main.cpp)\n"
+                    "target_link_libraries(host PRIVATE mha::mha)\n"
+                    "if(TARGET unit-tests OR TARGET mha-inspect OR CPACK_PACKAGE_NAME)\n"
+                    "  message(FATAL_ERROR \"more than the library\")\nendif()\n");
+  const Result configured = shell("cmake -S . -B build -G Ninja --log-level=WARNING && ninja -C "
+                                  "build CMakeFiles/host.dir/main.cpp.o "
+                                  "&& ninja -C build -t targets all | grep -c 'install' || true",
+                                  {.folder = project.path()});
+  INFO(configured.out << configured.err);
+  CHECK(configured.code == 0);
+  CHECK(configured.err.empty());
+  CHECK(project.has("build/CMakeFiles/host.dir/main.cpp.o"));
 }
 
 TEST_CASE("install: pkg-config finds it, too") {
@@ -86,10 +160,13 @@ TEST_CASE("install: pkg-config finds it, too") {
   const Prefix prefix;
   const Result built = prefix.in_place(
       "export PKG_CONFIG_PATH=\"$PWD/lib/pkgconfig:$(echo \"$PWD\"/lib/*/pkgconfig)\" && "
-      "c++ -std=c++20 share/doc/mha-inspect/example/main.cpp -o weights "
-      "$(pkg-config --cflags --libs mha) && ./weights share/mha-inspect/data/quickstart.json");
+      "printf '#include <mha/mha.hpp>\\nint main(int, char** words) { return "
+      "mha::run(mha::load(words[1])).stages().empty(); }' >main.cpp && "
+      "c++ -std=c++20 main.cpp -o main $(pkg-config --static --cflags --libs mha) && "
+      "LD_LIBRARY_PATH=$(dirname $(ls lib/libmha.a lib/*/libmha.a 2>/dev/null)) "
+      "./main share/mha-inspect/data/quickstart.json");
   INFO(built.err);
-  CHECK(built.out == weights);
+  CHECK(built.code == 0);
   CHECK(prefix
             .in_place(
                 "pkg-config --modversion \"$(echo lib*/pkgconfig/mha.pc lib/*/pkgconfig/mha.pc | "

@@ -1,5 +1,13 @@
 #include "support/reference_positions.hpp"
 
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xbuilder.hpp>
+#include <xtensor/xmanipulation.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xstrided_view.hpp>
+#include <xtensor/xview.hpp>
+
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -14,24 +22,28 @@ std::size_t count_of(const Shape& shape) {
   return count;
 }
 
+using Numbers = xt::xarray<double>;
+using xt::all;
+using xt::newaxis; ///< an axis along which everything is repeated
+
+Numbers numbers(const Array& array) {
+  return xt::adapt(array.values, array.shape);
+}
+Array array_of(const Numbers& result) {
+  Array array(Shape(result.shape().begin(), result.shape().end()));
+  std::copy(result.begin(), result.end(), array.values.begin());
+  return array;
+}
+
 // x: B, T, d_model.
 Array normalised_input(const Layer& layer) {
   if (layer.input_norm == Norm::none) return layer.X;
-  Array x(layer.X.shape);
-  const std::size_t d = layer.X.shape[2];
-  for (std::size_t b = 0; b < layer.B(); ++b)
-    for (std::size_t t = 0; t < layer.T(); ++t) {
-      double mean = 0, square = 0;
-      for (std::size_t i = 0; i < d; ++i) mean += layer.X(b, t, i) / real(d);
-      if (layer.input_norm == Norm::rms) mean = 0;
-      for (std::size_t i = 0; i < d; ++i) square += std::pow(layer.X(b, t, i) - mean, 2) / real(d);
-      for (std::size_t i = 0; i < d; ++i) {
-        x(b, t, i) = (layer.X(b, t, i) - mean) / std::sqrt(square + layer.input_norm_eps);
-        if (!layer.norm_weight.empty()) x(b, t, i) *= layer.norm_weight(i);
-        if (!layer.norm_bias.empty()) x(b, t, i) += layer.norm_bias(i);
-      }
-    }
-  return x;
+  Numbers x = numbers(layer.X);
+  if (layer.input_norm == Norm::layer) x -= Numbers(xt::mean(x, {2}, xt::keep_dims));
+  x /= Numbers(xt::sqrt(xt::mean(x * x, {2}, xt::keep_dims) + layer.input_norm_eps));
+  if (!layer.norm_weight.empty()) x *= numbers(layer.norm_weight);
+  if (!layer.norm_bias.empty()) x += numbers(layer.norm_bias);
+  return array_of(x);
 }
 
 // x: B, rows, in. W: in, heads·d. The result: B, heads, rows, d.
@@ -53,54 +65,30 @@ Array projected(const Array& x, const Array& W, const Array& bias, std::size_t h
   return y;
 }
 
-// q: B, heads, rows, d. (q − mean) / √(variance + ε) · weight + bias, with weights as for normed().
-Array layer_normed(const Array& q, const Array& weight, const Array& bias, double eps) {
-  Array y(q.shape);
-  const std::size_t heads = q.shape[1], d = q.shape[3];
-  const bool whole = weight.shape.size() == 1 && weight.shape[0] == heads * d;
-  for (std::size_t b = 0; b < q.shape[0]; ++b)
-    for (std::size_t t = 0; t < q.shape[2]; ++t)
-      for (std::size_t h = 0; h < heads; ++h) {
-        const std::size_t first = whole ? 0 : h, last = whole ? heads : h + 1;
-        const double n = real((last - first) * d);
-        double mean = 0, variance = 0;
-        for (std::size_t g = first; g < last; ++g)
-          for (std::size_t i = 0; i < d; ++i) mean += q(b, g, t, i) / n;
-        for (std::size_t g = first; g < last; ++g)
-          for (std::size_t i = 0; i < d; ++i) variance += std::pow(q(b, g, t, i) - mean, 2) / n;
-        for (std::size_t i = 0; i < d; ++i) {
-          const std::size_t at = weight.values.size() == d ? i : h * d + i;
-          y(b, h, t, i) = (q(b, h, t, i) - mean) / std::sqrt(variance + eps) * weight.values[at] +
-                          (bias.empty() ? 0 : bias.values[at]);
-        }
-      }
-  return y;
+// One number a column of each head, as a row of a head broadcasts: a weight counts d: the same for
+// each head; heads, d; or heads·d.
+Numbers by_head(const Array& weight, std::size_t heads, std::size_t d) {
+  Numbers w = numbers(weight);
+  if (w.size() == heads * d) w.reshape({heads, std::size_t{1}, d});
+  return w;
 }
 
-// q: B, heads, rows, d. The weight counts d: each head for itself; heads, d: with weights of its
-// own; or heads·d: the row as a whole.
+// The mean over a head's row; over the rows of all heads where the weight counts heads·d.
+Numbers row_mean(const Numbers& x, const Array& weight) {
+  const bool whole = weight.shape.size() == 1 && weight.shape[0] == x.shape(1) * x.shape(3);
+  if (whole) return xt::mean(x, {1, 3}, xt::keep_dims);
+  return xt::mean(x, {3}, xt::keep_dims);
+}
+
+// q: B, heads, rows, d. x / √(mean x² + ε) · w; or the LayerNorm with weight and bias.
 Array normed(const Layer& layer, const Array& q, const Array& weight, const Array& bias) {
-  const double eps = layer.qk_norm_eps;
-  const bool one_plus = layer.one_plus;
-  if (layer.qk_layer_norm) return layer_normed(q, weight, bias, eps);
-  Array y(q.shape);
-  const std::size_t heads = q.shape[1], d = q.shape[3];
-  const bool whole = weight.shape.size() == 1 && weight.shape[0] == heads * d;
-  for (std::size_t b = 0; b < q.shape[0]; ++b)
-    for (std::size_t t = 0; t < q.shape[2]; ++t) {
-      std::vector<double> squares(heads, 0);
-      double all = 0;
-      for (std::size_t h = 0; h < heads; ++h)
-        for (std::size_t i = 0; i < d; ++i) squares[h] += q(b, h, t, i) * q(b, h, t, i);
-      for (double square : squares) all += square;
-      for (std::size_t h = 0; h < heads; ++h)
-        for (std::size_t i = 0; i < d; ++i) {
-          const double mean = whole ? all / real(heads * d) : squares[h] / real(d);
-          const double w = weight.values[weight.values.size() == d ? i : h * d + i];
-          y(b, h, t, i) = q(b, h, t, i) / std::sqrt(mean + eps) * (one_plus ? 1 + w : w);
-        }
-    }
-  return y;
+  Numbers x = numbers(q);
+  const Numbers w = by_head(weight, q.shape[1], q.shape[3]) +
+                    (layer.one_plus && !layer.qk_layer_norm ? 1.0 : 0.0);
+  if (layer.qk_layer_norm) x -= row_mean(x, weight);
+  Numbers y = x / xt::sqrt(row_mean(x * x, weight) + layer.qk_norm_eps) * w;
+  if (!bias.empty()) y += by_head(bias, q.shape[1], q.shape[3]);
+  return array_of(y);
 }
 
 // x: B, T, d_model. RMS-normed x W + b: B, T, r, of the first r columns of W.
@@ -161,29 +149,26 @@ Array clipped(Array a, double c) {
 
 // past: B, H_kv, P, d. current: B, H_kv, S, d. extra: H_kv·d. The result: B, H_kv, S_all, d.
 Array all_keys(const Layer& layer, const Array& past, const Array& current, const Array& extra) {
-  const std::size_t heads = current.shape[1], d = current.shape[3];
-  Array all({current.shape[0], heads, layer.S_all(), d});
-  for (std::size_t b = 0; b < current.shape[0]; ++b)
-    for (std::size_t h = 0; h < heads; ++h)
-      for (std::size_t i = 0; i < d; ++i) {
-        std::size_t j = 0;
-        for (std::size_t p = 0; p < layer.P(); ++p) all(b, h, j++, i) = past(b, h, p, i);
-        for (std::size_t s = 0; s < layer.S(); ++s) all(b, h, j++, i) = current(b, h, s, i);
-        if (!extra.empty()) all(b, h, j++, i) = extra(h * d + i);
-      }
-  return all;
+  const std::size_t heads = current.shape[1], d = current.shape[3], P = layer.P(), S = layer.S();
+  Numbers keys = xt::zeros<double>({current.shape[0], heads, layer.S_all(), d});
+  if (P > 0) xt::view(keys, all(), all(), xt::range(0, P)) = numbers(past);
+  xt::view(keys, all(), all(), xt::range(P, P + S)) = numbers(current);
+  if (!extra.empty())
+    xt::view(keys, all(), all(), P + S) = xt::reshape_view(numbers(extra), {heads, d});
+  return array_of(keys); // and a zero key is zeros
+}
+
+/// Each key/value head once for each query head that reads it.
+Numbers for_query_heads(const Array& k, std::size_t heads) {
+  return xt::repeat(numbers(k), heads / k.shape[1], 1);
 }
 
 // q: B, H, T, d_k. k: B, H_kv, S, d_k. The result: B, H, T, S.
 Array dot_products(const Array& q, const Array& k) {
-  Array scores({q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
-  for (std::size_t b = 0; b < q.shape[0]; ++b)
-    for (std::size_t h = 0; h < q.shape[1]; ++h)
-      for (std::size_t t = 0; t < q.shape[2]; ++t)
-        for (std::size_t j = 0; j < k.shape[2]; ++j)
-          for (std::size_t i = 0; i < q.shape[3]; ++i)
-            scores(b, h, t, j) += q(b, h, t, i) * k(b, h / (q.shape[1] / k.shape[1]), j, i);
-  return scores;
+  const Numbers queries = numbers(q), keys = for_query_heads(k, q.shape[1]);
+  return array_of(xt::sum(xt::view(queries, all(), all(), all(), newaxis()) *
+                              xt::view(keys, all(), all(), newaxis()),
+                          {4}));
 }
 
 /// Row (b, h, t) of a map becomes the number f(row, h, b, t).
@@ -201,14 +186,10 @@ template <class F> Array each_row(const Array& from, F f) {
 
 // weights: B, H, T, S. v: B, H_kv, S, d_v. The result: B, H, T, d_v.
 Array weighted_values(const Array& weights, const Array& v) {
-  Array out({weights.shape[0], weights.shape[1], weights.shape[2], v.shape[3]});
-  for (std::size_t b = 0; b < out.shape[0]; ++b)
-    for (std::size_t h = 0; h < out.shape[1]; ++h)
-      for (std::size_t t = 0; t < out.shape[2]; ++t)
-        for (std::size_t i = 0; i < out.shape[3]; ++i)
-          for (std::size_t j = 0; j < v.shape[2]; ++j)
-            out(b, h, t, i) += weights(b, h, t, j) * v(b, h / (out.shape[1] / v.shape[1]), j, i);
-  return out;
+  const Numbers alpha = numbers(weights), values = for_query_heads(v, weights.shape[1]);
+  return array_of(xt::sum(xt::view(alpha, all(), all(), all(), all(), newaxis()) *
+                              xt::view(values, all(), all(), newaxis()),
+                          {3}));
 }
 
 // head_out: B, H, T, d_v. W_o: H·d_v, d_out. The result: B, H, T, d_out.
@@ -232,19 +213,13 @@ Array through_output(const Layer& layer, const Array& head_out) {
 
 // B, H, T, d to B, T, H·d.
 Array side_by_side(const Array& heads) {
-  Array packed({heads.shape[0], heads.shape[2], heads.shape[1] * heads.shape[3]});
-  for (std::size_t b = 0; b < heads.shape[0]; ++b)
-    for (std::size_t h = 0; h < heads.shape[1]; ++h)
-      for (std::size_t t = 0; t < heads.shape[2]; ++t)
-        for (std::size_t i = 0; i < heads.shape[3]; ++i)
-          packed(b, t, h * heads.shape[3] + i) = heads(b, h, t, i);
-  return packed;
+  Numbers tokens = xt::transpose(numbers(heads), {0, 2, 1, 3});
+  return array_of(
+      tokens.reshape({heads.shape[0], heads.shape[2], heads.shape[1] * heads.shape[3]}));
 }
 
 Array sum(const Array& a, const Array& b) {
-  Array c = a;
-  for (std::size_t i = 0; i < c.values.size(); ++i) c.values[i] += b.values[i];
-  return c;
+  return array_of(numbers(a) + numbers(b));
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #pragma once
-// Attention once more, in plain loops and double precision, straight from the formulas: what the
-// library is compared with. Shares no code with it, and is as slow as it looks.
+// Attention once more, in double precision, straight from the formulas: xtensor's axes where they
+// say it shorter, plain loops elsewhere. What the library is compared with; it shares no code with
+// that, and is as slow as it looks.
 
 #include <cstddef>
 #include <cstdint>

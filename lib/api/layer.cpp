@@ -1,0 +1,137 @@
+// Layers made of tensors and files.
+
+#include <mha/mha.hpp>
+
+#include <mha/api/visit.hpp>
+#include <mha/files/text.hpp>
+#include <mha/load/load.hpp>
+#include <mha/load/model_state.hpp>
+
+#include <filesystem>
+
+namespace mha {
+
+namespace {
+
+void add_notes(const Options& options, std::vector<Note> notes) {
+  if (!options.notes) return;
+  for (Note& note : api::for_programs(std::move(notes))) options.notes->push_back(std::move(note));
+}
+
+/// Where the file of `X` is, if not in the current folder: beside the source.
+std::string place_of_input(const std::string& source, const std::string& X) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::exists(io::parse_source("X=" + X).path, ignored)) return X;
+  const fs::path folder =
+      fs::is_directory(source, ignored) ? fs::path(source) : fs::path(source).parent_path();
+  const std::string beside = (folder / X).string();
+  return fs::exists(io::parse_source("X=" + beside).path, ignored) ? beside : X;
+}
+
+Request request_for(const std::string& source, const Options& options) {
+  Request request;
+  request.sources = {source};
+  request.settings = options.settings;
+  request.dtype = options.dtype;
+  return request;
+}
+
+} // namespace
+
+Layer layer(Tensors tensors, Settings settings, const Options& options) {
+  return api::visiting([&] {
+    NamedTensors parts;
+    for (auto& [key, tensor] : tensors) {
+      const std::string name = bound_name(key, key, false);
+      if (tensor.empty()) fail("{}: the tensor is empty: it has neither numbers nor a shape", key);
+      const auto [at, added] = parts.emplace(name, NamedTensor{std::move(tensor), key, true});
+      if (!added) fail("{} and {} are both {}; one of them is to go", at->second.source, key, name);
+    }
+    for (const auto& [name, value] : options.settings) set(settings, name, value, name);
+    Labels labels;
+    if (!options.tokens.empty()) labels.take("tokens", {options.tokens, {}}, "tokens");
+    if (!options.key_tokens.empty())
+      labels.take("key_tokens", {options.key_tokens, {}}, "key_tokens");
+    std::vector<Note> notes;
+    Layer made =
+        make_layer(std::move(parts), std::move(settings), options.dtype, std::move(labels), &notes);
+    add_notes(options, std::move(notes));
+    return made;
+  });
+}
+
+namespace {
+
+void take_labels_of(const Options& options, Layer& layer) {
+  const auto take = [](const std::vector<std::string>& labels, std::vector<std::string>& to,
+                       std::string_view name, std::size_t count) {
+    if (labels.empty()) return;
+    if (labels.size() != count)
+      fail("{}: {}, but the layer has {}", name, counted(labels.size(), "labels"), count);
+    to = labels;
+  };
+  const Dims& dims = layer.dims;
+  take(options.tokens, layer.tokens, "tokens", dims.T);
+  const bool same = options.key_tokens.empty() && dims.T == dims.S_all;
+  take(same ? options.tokens : options.key_tokens, layer.key_tokens, "key_tokens", dims.S_all);
+}
+
+Layer load_one(Request request, const Options& options) {
+  const Model opened(std::move(request));
+  if (opened.chosen().size() != 1)
+    fail("{}: {} layers are chosen, and one is loaded at a time", opened.title(),
+         opened.chosen().size());
+  LoadedLayer loaded = opened.load(opened.chosen()[0]);
+  Layer& layer = loaded.layer;
+  take_labels_of(options, layer);
+  add_notes(options, std::move(loaded.notes));
+  return std::move(layer);
+}
+
+} // namespace
+
+Layer load(const std::string& source, std::string_view id, const std::string& X,
+           const Options& options) {
+  return api::visiting([&] {
+    Request request = request_for(source, options);
+    request.layer = id;
+    if (!X.empty()) request.sources.push_back("X=" + place_of_input(source, X));
+    return load_one(std::move(request), options);
+  });
+}
+
+Layer load(const std::string& source, std::string_view id, Tensors tensors,
+           const Options& options) {
+  return api::visiting([&] {
+    Request request = request_for(source, options);
+    request.layer = id;
+    request.bound = std::move(tensors);
+    return load_one(std::move(request), options);
+  });
+}
+
+Layer load(const std::string& source, std::size_t number, const std::string& X,
+           const Options& options) {
+  return load(source, std::string_view(std::to_string(number)), X, options);
+}
+
+Layer load(const std::string& source, std::size_t number, Tensors tensors, const Options& options) {
+  return load(source, std::string_view(std::to_string(number)), std::move(tensors), options);
+}
+
+std::vector<std::string> layers_in(const std::string& source) {
+  return api::visiting([&] {
+    Request request;
+    request.sources = {source};
+    request.layer = "all";
+    try {
+      return Model(request).chosen();
+    } catch (const Error&) { // one layer without a number, or what the next line says
+      request.layer = "";
+      return Model(request).chosen();
+    }
+  });
+}
+
+} // namespace mha

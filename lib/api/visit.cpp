@@ -1,0 +1,103 @@
+#include <mha/api/visit.hpp>
+
+#include <mha/layer/settings.hpp>
+#include <mha/system/memory.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace mha::api {
+
+namespace {
+
+std::atomic<std::size_t> visits = 0;
+
+/// Options of the command line that are no settings.
+constexpr std::array<std::string_view, 20> other_options{
+    "layer",  "prefix", "naming",    "config", "dtype",      "tokens", "key-tokens",
+    "same-x", "ids",    "text",      "head",   "query",      "key",    "batch",
+    "stage",  "output", "text-file", "format", "dump-dtype", "against"};
+
+bool is_word_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.';
+}
+
+/// "num_heads" of the option "num-heads", "causal false" of "no-causal"; "" if it is no option.
+std::string without_dashes(std::string_view option) {
+  std::string name(option);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (find_setting(name)) return name;
+  if (name.starts_with("no_") && find_setting(name.substr(3))) return name.substr(3) + " false";
+  return std::ranges::count(other_options, option) > 0 ? name : "";
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+/// "NAME=FILE", "NAME=FILE:TENSOR@IO": what is bound is a tensor with that key.
+std::string without_bindings(std::string text) {
+  constexpr std::string_view file = "=FILE";
+  for (std::size_t at = 0; (at = text.find(file, at)) != std::string::npos;) {
+    std::size_t begin = at, end = at + file.size();
+    while (begin > 0 && is_word_character(text[begin - 1])) --begin;
+    while (end < text.size() && (text[end] == ':' || text[end] == '@' || text[end] == '[' ||
+                                 text[end] == ']' || (text[end] >= 'A' && text[end] <= 'Z')))
+      ++end;
+    const std::string key = text.substr(begin, at - begin);
+    const std::string pair = fmt::format("{{\"{}\", tensor}}", key);
+    text.replace(begin, end - begin, pair);
+    at = begin + pair.size();
+    const std::string again = pair + " or " + pair; // a file, or a tensor of one
+    if (begin >= pair.size() + 4 && text.substr(begin - pair.size() - 4).starts_with(again))
+      text.erase(begin - 4, pair.size() + 4), at = begin - 4;
+  }
+  return text;
+}
+
+} // namespace
+
+Visit::Visit() {
+  if (visits++ == 0) keep_unused_memory(true);
+}
+
+Visit::~Visit() {
+  if (--visits > 0) return;
+  end_waiting_threads();
+  keep_unused_memory(false);
+}
+
+std::string for_programs(std::string_view message) {
+  std::string text;
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const bool begins =
+        message.substr(i).starts_with("--") &&
+        (i == 0 || std::string_view(" ('`").find(message[i - 1]) != std::string::npos);
+    if (begins) {
+      std::size_t end = i + 2;
+      while (end < message.size() &&
+             ((message[end] >= 'a' && message[end] <= 'z') || (message[end] == '-' && end > i + 2)))
+        ++end;
+      if (const std::string name = without_dashes(message.substr(i + 2, end - i - 2));
+          !name.empty()) {
+        text += name;
+        i = end - 1;
+        continue;
+      }
+    }
+    text += message[i];
+  }
+  replace_all(text, "choose with layer N, layer 0-2 or layer all", "say which");
+  return without_bindings(std::move(text));
+}
+
+std::vector<Note> for_programs(std::vector<Note> notes) {
+  for (Note& note : notes) note.text = for_programs(note.text);
+  return notes;
+}
+
+} // namespace mha::api

@@ -1,0 +1,40 @@
+#pragma once
+// Every call of the public functions: while it lasts, and what is left when it ends.
+
+#include <mha/system/error.hpp>
+#include <mha/system/note.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mha::api {
+
+/// As long as one of these is there, threads wait for work and memory is kept to be used again.
+/// When the last one goes, threads end and unused memory returns to the system, as does what
+/// results give back later: a host finds its process as it was, and may fork.
+class Visit {
+public:
+  Visit();
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+};
+
+/// A message made for the command line as one for a program: "give --num-heads" is "give
+/// num_heads", and files that would be bound are tensors.
+std::string for_programs(std::string_view message);
+std::vector<Note> for_programs(std::vector<Note> notes);
+
+/// Does the work within a visit; an Error comes out in a program's words.
+template <class Work> auto visiting(const Work& work) {
+  const Visit visit;
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(for_programs(error.what()));
+  }
+}
+
+} // namespace mha::api

@@ -1,0 +1,218 @@
+#pragma once
+// The library for other programs: a layer from tensors or files, its stages computed, kept or
+// streamed. With arrays of xtensor in and out: <mha/xtensor.hpp>. docs/library.md is the guide.
+//
+// Whatever goes wrong is an Error whose message says where, what was found, what was expected and
+// the cure. Nothing here prints, exits, or changes what belongs to the process: threads of OpenMP
+// and BLAS, signals, locale, environment. Every function may be called from several threads at
+// once; one Layer, Cache or Checkpoint may be read by several.
+
+#include <mha/layer/layer.hpp>
+#include <mha/schedule/place.hpp>
+#include <mha/system/note.hpp>
+
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mha {
+
+/// The dtype of a C++ number: float is float32, std::int64_t int64, bool bool …
+template <class T> constexpr DType dtype_for() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::same_as<U, bool>) return DType::boolean;
+  if constexpr (std::same_as<U, float>) return DType::f32;
+  if constexpr (std::same_as<U, double>) return DType::f64;
+  static_assert(std::integral<U> || std::same_as<U, float> || std::same_as<U, double>,
+                "a tensor holds float, double, whole numbers or bool");
+  constexpr bool is_signed = std::is_signed_v<U>;
+  if constexpr (std::integral<U>) {
+    if constexpr (sizeof(U) == 8) return is_signed ? DType::i64 : DType::u64;
+    if constexpr (sizeof(U) == 4) return is_signed ? DType::i32 : DType::u32;
+    if constexpr (sizeof(U) == 2) return is_signed ? DType::i16 : DType::u16;
+    return is_signed ? DType::i8 : DType::u8;
+  }
+}
+
+/// A tensor of numbers in row-major order, moved in without a copy. Throws Error where their number
+/// is not the shape's.
+template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
+  static_assert(!std::same_as<T, bool>,
+                "std::vector<bool> has no bytes: std::uint8_t, or an array");
+  if (values.size() != count_of(shape))
+    fail("{} do not fill the shape {}", counted(values.size(), "values"), to_string(shape));
+  const auto owner = std::make_shared<std::vector<T>>(std::move(values));
+  return {dtype_for<T>(), shape, {owner, reinterpret_cast<const std::byte*>(owner->data())}};
+}
+/// A tensor as it is, so that generic code can say mha::tensor(x) of everything.
+inline Tensor tensor(Tensor already) {
+  return already;
+}
+
+/// Tensors by name: canonical ("X", "W_q", "b_o", "mask"; docs/formats.md), a stage ("q",
+/// "weights"), or an alias of either.
+using Tensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// What else may be said of a layer.
+struct Options {
+  /// Settings as text, ("rope_base", "5e5"), ("causal", "false"): they win over the files'.
+  std::vector<std::pair<std::string, std::string>> settings = {};
+  /// float32 or float64; none: as the input is.
+  std::optional<DType> dtype = {};
+  /// Labels, one a token (a key).
+  std::vector<std::string> tokens = {}, key_tokens = {};
+  /// Gets what was taken silently, passed over or is in doubt; null: nobody asks.
+  std::vector<Note>* notes = nullptr;
+};
+
+/// A layer made of tensors. Their memory is shared where dtype and layout are the layer's, and
+/// copied otherwise. Computed in float64 if X is float64, else in float32. Throws Error where a
+/// shape does not fit another, a name is none, or a name comes twice.
+MHA_API Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
+
+/// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json.
+/// `id` is its number ("1"; "decoder.3.cross" where numbers are not enough; "" where there is one),
+/// `X` where its input is: "FILE" or "FILE:TENSOR", looked for in the current folder, then beside
+/// `source`; "" where `source` has it.
+MHA_API Layer load(const std::string& source, std::string_view id = "", const std::string& X = "",
+                   const Options& options = {});
+/// The same with tensors in memory: X, a mask, a stage in place of its computation.
+MHA_API Layer load(const std::string& source, std::string_view id, Tensors tensors,
+                   const Options& options = {});
+/// Layers by their numbers.
+MHA_API Layer load(const std::string& source, std::size_t number, const std::string& X = "",
+                   const Options& options = {});
+MHA_API Layer load(const std::string& source, std::size_t number, Tensors tensors,
+                   const Options& options = {});
+/// The ids of the layers that a source holds, in order; {""} for one layer without a number.
+MHA_API std::vector<std::string> layers_in(const std::string& source);
+
+/// What <mha/xtensor.hpp> makes of a tensor of T: an expression of shape() that shares its memory.
+template <class T> struct ValuesOf;
+template <class T> using Values = typename ValuesOf<T>::type;
+
+/// Stages of a layer, computed. Tensors share their memory with the cache, and outlive it.
+class MHA_API Cache {
+public:
+  /// What it has, in the order of the computation.
+  std::vector<Stage> stages() const;
+  bool has(Stage stage) const;
+  /// The precision that all are in: float32 or float64.
+  DType dtype() const;
+
+  /// A stage by its name or an alias ("weights", "pattern", "blocks.0.attn.hook_pattern"). Shape as
+  /// docs/stages.md says, with the batch axis only if X has one. Throws Error where it was not
+  /// asked for, or the layer does not have it.
+  Tensor tensor(std::string_view name) const;
+  Tensor tensor(Stage stage) const;
+
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>. Throws Error, too, where the
+  /// cache is not in T; none of these converts.
+  template <class T> Values<T> get(std::string_view name) const;
+  template <class T> Values<T> get(Stage stage) const;
+  template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
+    return get<T>(name);
+  }
+  template <std::same_as<float> T = float> Values<T> operator[](Stage stage) const {
+    return get<T>(stage);
+  }
+  template <std::same_as<float> T = float> Values<T> at(std::string_view name) const {
+    return get<T>(name);
+  }
+  template <std::same_as<float> T = float> Values<T> at(Stage stage) const { return get<T>(stage); }
+
+  /// What the library fills it from.
+  struct State;
+  explicit Cache(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+private:
+  std::shared_ptr<const State> state_;
+};
+
+/// Computes every stage that the layer has. Throws Error before anything is computed if they would
+/// not fit into memory.
+MHA_API Cache run(const Layer& layer);
+/// Computes some stages, by themselves or by name. Throws Error for one that the layer does not
+/// have, with those it has. `threads` 0: as many as pay.
+MHA_API Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads = 0);
+MHA_API Cache run(const Layer& layer, const std::vector<std::string>& stages,
+                  std::size_t threads = 0);
+
+inline Cache run(const Layer& layer, std::initializer_list<Stage> stages, std::size_t threads = 0) {
+  return run(layer, std::vector<Stage>(stages), threads);
+}
+inline Cache run(const Layer& layer, std::initializer_list<std::string_view> stages,
+                 std::size_t threads = 0) {
+  return run(layer, std::vector<std::string>(stages.begin(), stages.end()), threads);
+}
+
+/// Computes one stage and hands its rows out as they appear, in the order batch, head, token: at
+/// most 256 tokens of one head of weights, scores …, (count, S). One call at a time, on threads of
+/// the library; rows may be kept. An exception of `use` ends the computation and comes back.
+MHA_API void stream(const Layer& layer, Stage stage,
+                    const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
+/// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
+/// …), each<double> for a float64 layer. Throws Error where the layer is not in T.
+template <class T = float, class Use>
+void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
+template <class T = float, class Use>
+void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads = 0);
+
+/// A whole model: a checkpoint folder with its config.json, and its tokenizer where texts are used.
+class MHA_API Checkpoint {
+public:
+  explicit Checkpoint(std::string folder, Options options = {});
+
+  std::string folder() const { return folder_; }
+  Options options() const { return options_; }
+  /// The ids of its layers.
+  std::vector<std::string> layers() const { return layers_; }
+  /// A layer with the input that a text gives it: those before it are computed.
+  Layer layer(std::string_view id, std::string_view text) const;
+
+private:
+  std::string folder_;
+  Options options_;
+  std::vector<std::string> layers_;
+};
+/// Opens a checkpoint; reads no weights yet. Throws Error where there is none.
+MHA_API Checkpoint model(const std::string& folder, const Options& options = {});
+
+/// Stages of a whole model.
+class MHA_API ModelCache {
+public:
+  /// Each layer's stages, in order.
+  std::vector<Cache> layers() const;
+  /// The text's tokens, readable.
+  std::vector<std::string> tokens() const;
+  /// "layers.3.pattern" (or blocks.3.…, h.3.…), or a stage of the model: "embed", "final",
+  /// "logits". Throws Error as a Cache does.
+  Tensor tensor(std::string_view name) const;
+  template <class T> Values<T> get(std::string_view name) const;
+  template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
+    return get<T>(name);
+  }
+
+  /// What the library fills it from.
+  struct State;
+  explicit ModelCache(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+private:
+  std::shared_ptr<const State> state_;
+};
+
+/// Computes a text through a whole model: every stage of every layer, or what is named
+/// ("layers.3.weights"; "weights" is every layer's; "logits"). Throws Error as above.
+MHA_API ModelCache run(const Checkpoint& model, std::string_view text,
+                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
+/// The same for the numbers of tokens.
+MHA_API ModelCache run(const Checkpoint& model, const std::vector<int>& ids,
+                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
+
+} // namespace mha

@@ -1,0 +1,61 @@
+// The programs of docs/example, built in the tree: with sanitizers where the tests are.
+
+#include "support/places.hpp"
+#include "support/tools.hpp"
+
+#include <algorithm>
+
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+
+Result example(const std::string& line) {
+  return shell("'" + build_folder() + "'/tests/example/" + line);
+}
+
+const std::string induction = " data/induction 1 hidden.npz:layers.1";
+
+} // namespace
+
+TEST_CASE("example: vectors in, the weights of each head out") {
+  const Result result = example("weights");
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, Contains("head 0\n{{ 1.") && Contains("head 1\n{{ 1."));
+}
+
+TEST_CASE("example: a checkpoint, every stage") {
+  const Result result = example("stages" + induction);
+  CHECK(result.code == 0);
+  for (const char* stage : {"x (33, 64), ", "weights (", "head_result (", "output ("})
+    CHECK_THAT(result.out, Contains(stage));
+  CHECK_THAT(result.out, Contains("weights (") && Contains(", largest 0.9"));
+}
+
+TEST_CASE("example: the entropy of each head, streamed") {
+  const Result result = example("entropy" + induction);
+  CHECK(result.code == 0);
+  CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 4);
+}
+
+TEST_CASE("example: patch and run again") {
+  const Result result = example("patch" + induction);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Catch::StartsWith("the output moves by up to "));
+}
+
+TEST_CASE("example: misuse is one line that says what there is") {
+  for (const char* name : {"stages", "entropy", "patch"}) {
+    const Result none = example(name);
+    CHECK(none.code == 1);
+    CHECK(none.err == "a checkpoint, a layer and where its X is expected\n");
+    const Result layer = example(std::string(name) + " data/induction 9 hidden.npz:layers.1");
+    CHECK(layer.code == 1);
+    CHECK(layer.err == "layer 9: there is no layer 9; the layers are 0, 1\n");
+    const Result input = example(std::string(name) + " data/induction 1 hidden.npz:layers.7");
+    CHECK(input.code == 1);
+    CHECK(one_line(input.err));
+    CHECK_THAT(input.err, Contains("layers.1") && !Contains("--"));
+  }
+}
