@@ -29,7 +29,7 @@ foreach(root IN LISTS roots)
   if(EXISTS ${share}/zsh) # where Debian's zsh looks for packages' completions
     file(RENAME ${share}/zsh/site-functions ${share}/zsh/vendor-completions)
   endif()
-  file(GLOB compressed ${share}/man/man1/*.1 ${doc}/changelog)
+  file(GLOB compressed ${share}/man/man?/*.[157] ${doc}/changelog)
   execute_process(COMMAND gzip -9n ${compressed} COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND find ${root}/usr -type d -exec chmod 755 {} + COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND find ${root}/usr -type f ! -path */bin/* -exec chmod 644 {} + COMMAND_ERROR_IS_FATAL ANY)
