@@ -1,6 +1,7 @@
 // The native part of the Python module `mha`: NumPy arrays in and out without a copy, the library
 // in between without the interpreter's lock. What users see of it is in mha/__init__.py.
 
+#include <mha/api/visit.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/load/load.hpp>
@@ -15,7 +16,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,7 +120,7 @@ Computed compute_layer(const mha::Model& model, const std::string& id,
   mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
-  for (const mha::Note& note : loaded.notes)
+  for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
     computed.notes.emplace_back(note.is_warning(), note.text);
   if (std::string told = overflow.told(layer); !told.empty())
     computed.notes.emplace_back(true, told);
@@ -166,10 +166,12 @@ py::tuple run(const Request& given) {
   std::vector<Computed> layers;
   {
     const py::gil_scoped_release unlocked;
-    const mha::Model model(std::move(request));
-    title = model.title();
-    for (const std::string& id : model.chosen())
-      layers.push_back(compute_layer(model, id, given.stages, given.threads));
+    mha::api::visiting([&] {
+      const mha::Model model(std::move(request));
+      title = model.title();
+      for (const std::string& id : model.chosen())
+        layers.push_back(compute_layer(model, id, given.stages, given.threads));
+    });
   }
   py::list results;
   for (const Computed& layer : layers) {
@@ -183,26 +185,13 @@ py::tuple run(const Request& given) {
 /// The ids of the layers that the sources hold.
 std::vector<std::string> layers(const std::vector<std::string>& sources) {
   const py::gil_scoped_release unlocked;
-  mha::Request request;
-  request.sources = sources, request.layer = "all";
-  std::vector<std::string> ids;
-  for (const mha::LayerListing& layer : mha::Model(request).layers()) ids.push_back(layer.id);
-  return ids;
-}
-
-/// A message as a caller of Python reads it: options are keyword arguments there.
-std::string in_python(const std::string& message) {
-  static const std::regex option("(^|[^\\w-])--(no-)?([a-z][a-z-]*)");
-  std::string out;
-  auto from = message.cbegin();
-  for (std::sregex_iterator it(message.cbegin(), message.cend(), option), end; it != end; ++it) {
-    std::string word = (*it)[3];
-    std::replace(word.begin(), word.end(), '-', '_');
-    if ((*it)[2].matched) word += "=False";
-    out.append(from, (*it)[0].first).append((*it)[1]).append(word);
-    from = (*it)[0].second;
-  }
-  return out.append(from, message.cend());
+  return mha::api::visiting([&] {
+    mha::Request request;
+    request.sources = sources, request.layer = "all";
+    std::vector<std::string> ids;
+    for (const mha::LayerListing& layer : mha::Model(request).layers()) ids.push_back(layer.id);
+    return ids;
+  });
 }
 
 py::list table_of_stages() {
@@ -224,7 +213,7 @@ PYBIND11_MODULE(_core, module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const mha::Error& caught) {
-      error(in_python(caught.what()).c_str());
+      error(caught.what());
     }
   });
   py::class_<Memory>(module, "Memory")
