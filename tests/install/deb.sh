@@ -78,8 +78,12 @@ inside apt-get purge -y -qq --auto-remove $recommended >/dev/null 2>&1
 
 # The library, for a project in the clean root.
 if [ -n "${WITH_LIBRARY:-}" ]; then
-  inside apt-get install -y -qq --no-install-recommends g++ cmake make >/dev/null 2>&1
-  inside sh -c 'cp -r /usr/share/doc/libmha-dev/examples /tmp/example; cmake -S /tmp/example -B /tmp/build >/dev/null && cmake --build /tmp/build >/dev/null && /tmp/build/attention-weights /usr/share/mha-inspect/data/quickstart.json'
+  inside apt-get install -y -qq --no-install-recommends g++ cmake make libxtensor-dev >/dev/null 2>&1
+  for shared in OFF ON; do
+    inside sh -c "cp -r /usr/share/doc/libmha-dev/examples /tmp/example$shared && cmake -S /tmp/example$shared -B /tmp/build$shared -DBUILD_SHARED_LIBS=$shared >/dev/null &&
+      cmake --build /tmp/build$shared >/dev/null && cd /usr/share/mha-inspect && for example in weights stages entropy patch; do /tmp/build$shared/\$example >/tmp/out && test -s /tmp/out || exit 1; done"
+    echo "the examples build and run, shared library: $shared"
+  done
 fi
 
 # The Python module: every stage of a file, as an array; its bytecode goes with it.
