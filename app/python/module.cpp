@@ -25,7 +25,8 @@ namespace py = pybind11;
 namespace {
 
 /// An array as Python hands it on: C-contiguous, aligned, of the machine's byte order, with the
-/// name of its element type (bfloat16 arrives as uint16).
+/// name of its element type (bfloat16 arrives as uint16), or "weak": float64 numbers that were
+/// written without a type.
 using Array = std::pair<py::array, std::string>;
 using Arrays = std::vector<std::pair<std::string, Array>>;
 
@@ -49,7 +50,8 @@ mha::Tensor tensor_of(const Array& given) {
     const py::gil_scoped_acquire lock;
     Py_DECREF(kept);
   };
-  return {mha::dtype_named(dtype), shape, std::shared_ptr<const std::byte>(data, let_go)};
+  return {dtype == "weak" ? mha::DType::f64 : mha::dtype_named(dtype), shape,
+          std::shared_ptr<const std::byte>(data, let_go)};
 }
 
 /// The tensor's memory as an array, which keeps the tensor.
@@ -69,8 +71,8 @@ mha::io::Contents contents_of(const Memory& memory) {
   contents.config = memory.config;
   for (const auto& [name, array] : memory.tensors) {
     const mha::Tensor tensor = tensor_of(array);
-    contents.tensors.push_back(
-        {name, tensor.dtype(), tensor.shape(), false, [tensor] { return tensor; }});
+    contents.tensors.push_back({name, tensor.dtype(), tensor.shape(), array.second == "weak",
+                                [tensor] { return tensor; }});
   }
   return contents;
 }

@@ -26,6 +26,8 @@ from ._core import Error, __version__
 
 __all__ = ["Cache", "Error", "Stage", "Warning", "__version__", "layers", "run", "stages"]
 
+Error.__module__ = __name__
+
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
 
@@ -121,6 +123,8 @@ def _array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
         value = value.detach().cpu().contiguous()
         return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
     array = np.asarray(value)
+    if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
+        return array.astype(np.float64), "weak"
     dtype = array.dtype.name
     if dtype == "bfloat16":  # of ml_dtypes
         array = array.view(np.uint16)
