@@ -1,8 +1,7 @@
 // What a public repository has beside its code says nothing that is not so.
 
 #include "support/places.hpp"
-
-#include <catch2/catch.hpp>
+#include "support/tools.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -53,4 +52,28 @@ TEST_CASE("one version in the build, the changelog, the citation and the Debian 
   CHECK(first_match(citation, R"(\nversion: (\S+))") == version);
   CHECK(first_match(citation, R"(\ndate-released: (\S+))") == date);
   CHECK(first_match(text_of("app/deb/changelog"), R"(^mha-inspect \(([^)]+)\))") == version);
+}
+
+TEST_CASE("the API page is made of the stable headers without a warning, and has all of them",
+          "[house]") {
+  if (!mha::test::have_tool("doxygen")) return;
+  const mha::test::Folder folder;
+  const mha::test::Result made = mha::test::shell(
+      "(cat docs/Doxyfile && echo \"OUTPUT_DIRECTORY = " + folder.path() + "\") | doxygen -",
+      {.folder = mha::test::source_folder()});
+  INFO(made.err);
+  CHECK(made.code == 0);
+  CHECK(made.err.empty());
+  CHECK(folder.has("html/index.html"));
+  // What docs/library.md declares stable is what the page is made of.
+  const std::string guide = text_of("docs/library.md"), doxyfile = text_of("docs/Doxyfile");
+  const std::regex header(R"(`mha/([\w/]+\.hpp)`)");
+  std::size_t headers = 0;
+  const std::string table = guide.substr(guide.find("| `mha/mha.hpp`"));
+  const std::string rows = table.substr(0, table.find("\n\n"));
+  for (std::sregex_iterator it(rows.begin(), rows.end(), header), end; it != end; ++it, ++headers) {
+    INFO((*it)[1]);
+    CHECK(doxyfile.find("lib/" + (*it)[1].str()) != std::string::npos);
+  }
+  CHECK(headers >= 9);
 }
