@@ -190,8 +190,9 @@ std::vector<std::string> layers(const std::vector<std::string>& sources) {
   return mha::api::visiting([&] {
     mha::Request request;
     request.sources = sources, request.layer = "all";
+    const mha::Model model(request);
     std::vector<std::string> ids;
-    for (const mha::LayerListing& layer : mha::Model(request).layers()) ids.push_back(layer.id);
+    for (const mha::LayerListing& layer : model.layers()) ids.push_back(layer.id);
     return ids;
   });
 }

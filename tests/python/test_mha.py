@@ -261,7 +261,7 @@ class Errors(unittest.TestCase):
         given = layer()
         self.refused("num_heads", given)
         self.refused("W_q.*12 columns.*5 heads", given, num_heads=5)
-        self.refused("cannot|not|dim", {**given, "W_k": np.ones((9, 12))}, num_heads=3)
+        self.refused("W_k.*9 rows.*10 columns", {**given, "W_k": np.ones((9, 12))}, num_heads=3)
         self.refused("complex128", {**given, "X": np.ones((7, 10), complex)}, num_heads=3)
         self.refused("object", {**given, "X": np.array([None])}, num_heads=3)
         self.refused("no setting is called num_head\\b", given, num_head=3)

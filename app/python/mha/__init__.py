@@ -81,7 +81,7 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         number = re.search(r"(?:^|\.)(\d+)\.", name)
         if id is None and number:
             id = number[1]
-        stage = _core.stage_named(name)
+        stage = _core.stage_named(name.rsplit(".", 1)[-1])
         if id is not None and id not in self._layers:
             raise Error(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
         if id is None and stage in self._arrays:
