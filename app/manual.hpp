@@ -1,5 +1,5 @@
 #pragma once
-// Man pages, from the declarations of the commands.
+// Man pages, from the declarations of the commands and the tables of the library.
 
 #include "commands/commands.hpp"
 
@@ -10,7 +10,14 @@ std::string manual_of_program(const std::vector<Declared>& commands);
 /// mha-inspect-COMMAND(1).
 std::string manual_of(const Declared& declared);
 
-/// Writes what a package installs below share/: man/man1/*.1 and the completions of every shell.
+inline constexpr const char* formats_page = "mha-inspect-formats";
+inline constexpr const char* stages_page = "mha-inspect-stages";
+/// mha-inspect-formats(5): files, bindings, and every tensor and setting of a layer.
+std::string manual_of_formats();
+/// mha-inspect-stages(7): every stage, its shape, formula and other names.
+std::string manual_of_stages();
+
+/// Writes what a package installs below share/: the man pages and the completions of every shell.
 void write_share(const std::string& folder);
 
 } // namespace mha::app

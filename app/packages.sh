@@ -43,5 +43,8 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
 test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
 mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"
+# For the Python module, the man pages' and the API page's tests: installed in CI, elsewhere these are skipped without them.
+python_packages="pybind11-dev=/usr/lib/cmake/pybind11/pybind11Config.cmake python3-dev=/usr/bin/python3-config"
+public_packages="$python_packages mandoc=mandoc doxygen=doxygen"
 # For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
 web_packages="chromium=chromium nodejs=node npm=npm"

@@ -65,8 +65,10 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> settings = {};
   /// float32 or float64; none: as the input is.
   std::optional<DType> dtype = {};
+  ///@{
   /// Labels, one a token (a key).
   std::vector<std::string> tokens = {}, key_tokens = {};
+  ///@}
   /// Gets what was taken silently, passed over or is in doubt; null: nobody asks.
   std::vector<Note>* notes = nullptr;
 };
@@ -95,6 +97,7 @@ MHA_API std::vector<std::string> layers_in(const std::string& source);
 
 /// What <mha/xtensor.hpp> makes of a tensor of T: an expression of shape() that shares its memory.
 template <class T> struct ValuesOf;
+/// The same by itself.
 template <class T> using Values = typename ValuesOf<T>::type;
 
 /// Stages of a layer, computed. Tensors share their memory with the cache, and outlive it.
@@ -102,16 +105,19 @@ class MHA_API Cache {
 public:
   /// What it has, in the order of the computation.
   std::vector<Stage> stages() const;
-  bool has(Stage stage) const;
+  bool has(Stage stage) const; ///< whether it was computed
   /// The precision that all are in: float32 or float64.
   DType dtype() const;
 
+  ///@{
   /// A stage by its name or an alias ("weights", "pattern", "blocks.0.attn.hook_pattern"). Shape as
   /// docs/stages.md says, with the batch axis only if X has one. Throws Error where it was not
   /// asked for, or the layer does not have it.
   Tensor tensor(std::string_view name) const;
   Tensor tensor(Stage stage) const;
 
+  ///@}
+  ///@{
   /// The same as an expression of xtensor, with <mha/xtensor.hpp>. Throws Error, too, where the
   /// cache is not in T; none of these converts.
   template <class T> Values<T> get(std::string_view name) const;
@@ -126,10 +132,12 @@ public:
     return get<T>(name);
   }
   template <std::same_as<float> T = float> Values<T> at(Stage stage) const { return get<T>(stage); }
+  ///@}
 
   /// What the library fills it from.
   struct State;
-  explicit Cache(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  explicit Cache(std::shared_ptr<const State> state)
+      : state_(std::move(state)) {} ///< the library's
 
 private:
   std::shared_ptr<const State> state_;
@@ -167,10 +175,13 @@ void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t thr
 /// A whole model: a checkpoint folder with its config.json, and its tokenizer where texts are used.
 class MHA_API Checkpoint {
 public:
+  ///@{
+  /// Opened with these.
   explicit Checkpoint(std::string folder, Options options = {});
 
   std::string folder() const { return folder_; }
   Options options() const { return options_; }
+  ///@}
   /// The ids of its layers.
   std::vector<std::string> layers() const { return layers_; }
   /// A layer with the input that a text gives it: those before it are computed.
@@ -191,6 +202,7 @@ public:
   std::vector<Cache> layers() const;
   /// The text's tokens, readable.
   std::vector<std::string> tokens() const;
+  ///@{
   /// "layers.3.pattern" (or blocks.3.…, h.3.…), or a stage of the model: "embed", "final",
   /// "logits". Throws Error as a Cache does.
   Tensor tensor(std::string_view name) const;
@@ -199,9 +211,11 @@ public:
     return get<T>(name);
   }
 
+  ///@}
   /// What the library fills it from.
   struct State;
-  explicit ModelCache(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  explicit ModelCache(std::shared_ptr<const State> state)
+      : state_(std::move(state)) {} ///< the library's
 
 private:
   std::shared_ptr<const State> state_;

@@ -17,9 +17,12 @@ namespace mha {
 template <class T> struct ValuesOf {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "stages are computed in float or double");
+  ///@{
+  /// Shared memory, and the expression over it.
   using Buffer =
       xt::xbuffer_adaptor<const T*, xt::smart_ownership, std::shared_ptr<const std::byte>>;
   using type = xt::xarray_adaptor<Buffer, xt::layout_type::row_major, Shape>;
+  ///@}
 };
 
 /// A tensor's numbers as an expression of its shape, sharing its memory. Throws Error where they

@@ -20,6 +20,10 @@ fi
 if [ "$preset" = mpi ]; then
   need_packages $mpi_packages
 fi
+if [ "$preset" = dev ] && [ "${CI:-}" = true ]; then
+  # shellcheck disable=SC2086  # one word a package
+  need_packages $public_packages
+fi
 cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
@@ -92,6 +96,28 @@ node_tests() {
     echo "$name tests skipped: missing$missing (apt-get install --no-install-recommends chromium nodejs npm)"
   fi
 }
+
+# The Python module, where the dev build has it: unittest's "Ran N tests", then "OK" or "FAILED (failures=1, errors=2)".
+if [ "$preset" = dev ]; then
+  echo "== python-tests"
+  if [ -d "$build/python" ]; then
+    status=0
+    PYTHONPATH=$build/python MHA=$build/app/mha-inspect /usr/bin/python3 -B -m unittest discover -s tests/python >"$build/python-tests.log" 2>&1 || status=1
+    counts=$(awk '/^Ran [0-9]+ test/ { ran = $2 }
+                  /^FAILED/ { sub(/skipped=[0-9]+/, ""); n = split($0, part, /[^0-9]+/); for (i = 1; i <= n; i++) bad += part[i] }
+                  END { if (ran > 0) print ran - bad, bad + 0 }' "$build/python-tests.log")
+    [ -n "$counts" ] || counts="0 1"
+    [ "$status" = 0 ] || cat "$build/python-tests.log"
+    echo "$counts" | awk '{ print $1 " passed, " $2 " failed in Python" }'
+    passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+    [ "$status" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
+  elif [ "${CI:-}" = true ]; then
+    echo "the Python module was not built"
+    failed=$((failed + 1))
+  else
+    echo "Python tests skipped: no module (apt-get install --no-install-recommends pybind11-dev python3-dev)"
+  fi
+fi
 
 # The page of `report` in a browser, and tokens against other implementations': with the dev build.
 if [ "$preset" = dev ]; then

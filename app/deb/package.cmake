@@ -1,4 +1,5 @@
-# `cpack -G DEB` in a release build makes two packages: the program, and the library for others.
+# `cpack -G DEB` in a release build makes a package of each component: the program, the library for
+# others, the Python module.
 set(CPACK_PACKAGE_NAME mha-inspect)
 set(CPACK_PACKAGE_CONTACT "mha-inspect developers <mha-inspect@example.org>")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
@@ -8,6 +9,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL program development)
+if(TARGET mha-python)
+  list(APPEND CPACK_COMPONENTS_ALL python)
+endif()
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/finish.cmake)
 set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -48,5 +52,21 @@ Headers, library, CMake package and pkg-config file of what mha-inspect
 computes with: reads a layer from files and hands out every intermediate of
 multi-head attention.")
 set(CPACK_COMPONENT_PROGRAM_REQUIRED ON)
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-mha-inspect)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
+if(TARGET mha-python) # the interpreter that it was built for, and no other
+  get_target_property(version mha-python MHA_INTERPRETER_VERSION)
+  string(REPLACE "." ";" parts ${version})
+  list(GET parts 1 minor)
+  math(EXPR next "${minor} + 1")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.${minor}~), python3 (<< 3.${next}), python3-numpy")
+endif()
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/python/postinst ${CMAKE_CURRENT_LIST_DIR}/python/prerm)
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "multi-head attention, step by step: the Python module
+The module mha computes every intermediate of multi-head attention, from NumPy
+arrays, files or a model's checkpoint and a text, and hands it out as NumPy
+arrays without a copy.")
 
 include(CPack)

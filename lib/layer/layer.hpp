@@ -17,6 +17,8 @@ namespace mha {
 /// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
 /// d_k).
 struct Dims {
+  ///@{
+  /// How many there are of a letter of docs/stages.md; past, extra and zero keys.
   std::size_t B = 1;
   bool batched = false; ///< whether shapes have the batch axis
   std::size_t T = 0;
@@ -31,19 +33,24 @@ struct Dims {
   std::size_t d_pe = 0; ///< width of its part of the key that all heads share
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
 
-  std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
-  MHA_API std::size_t size_of(Letter letter) const;
+  ///@}
+  std::size_t group() const { return H / H_kv; }    ///< query heads that share a key/value head
+  MHA_API std::size_t size_of(Letter letter) const; ///< by the letter of a shape
+  /// All of them.
   friend bool operator==(const Dims&, const Dims&) = default;
 };
 
 /// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
 /// first_key + keys).
 struct Broadcast {
+  ///@{
+  /// The numbers, where they begin and how far they reach, and what messages call them.
   Tensor tensor;
   std::array<std::size_t, 4> strides{}; ///< in elements
   std::size_t first_key = 0, keys = 0;
   std::string origin;
   std::string name; ///< of the tensor that it was made of: "mask", "key_padding_mask"
+  ///@}
 
   /// Element (b, h, t, first_key); the next key is strides[3] further.
   template <class T> const T* row(std::size_t b, std::size_t h, std::size_t t) const {
@@ -54,6 +61,8 @@ struct Broadcast {
 /// A layer. Every tensor is in `dtype` (masks that block: bool) and contiguous; one that is absent
 /// is empty(), which is the neutral element: no bias is zero, no weight the identity.
 struct MHA_API Layer {
+  ///@{
+  /// What the layer is made of, by the names of mha-inspect-formats(5).
   DType dtype = DType::f32;
   Dims dims;
   Settings settings;
@@ -110,6 +119,9 @@ struct MHA_API Layer {
   /// Where there is no X: what could be it, or how to give one, for messages ("; X, (T, 64), …").
   std::string missing_X;
 
+  ///@}
+  ///@{
+  /// The labels of a batch item; empty: none.
   const std::vector<std::string>& tokens_of(std::size_t batch) const {
     return item_tokens.empty() ? tokens : item_tokens[batch];
   }
@@ -117,9 +129,12 @@ struct MHA_API Layer {
     return item_key_tokens.empty() ? key_tokens : item_key_tokens[batch];
   }
 
+  ///@}
+  /// Tokens of a batch item that are no padding.
   std::size_t length_of(std::size_t batch) const {
     return lengths.empty() ? dims.T : lengths[batch];
   }
+  /// Whether a stage is given instead of computed.
   bool has_given(Stage stage) const { return contains(given_set, stage); }
   /// The number that `scaled` multiplies by.
   double scale() const;
@@ -136,6 +151,7 @@ struct MHA_API Layer {
   /// has the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does
   /// not, where the name is none, and where the layer has no such stage.
   Layer with(std::string_view tensor_or_stage, const Tensor& tensor) const;
+  /// The same of a stage.
   Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }
 };
 

@@ -12,6 +12,8 @@ namespace mha {
 
 /// One row of the table.
 struct TensorInfo {
+  ///@{
+  /// Its name, what it is, and what else it is called.
   std::string_view name;
   /// The order of its axes, in the letters of bindings: B batch, H head, T query, S key, D width of
   /// one head, C all widths, I in, O out.
@@ -19,7 +21,8 @@ struct TensorInfo {
   std::string_view shape; ///< in words of the design, for help and docs
   std::string_view text;
   std::string_view aliases; ///< separated by spaces
-  bool turns = false;       ///< its last two axes are exchanged in `columns`
+  ///@}
+  bool turns = false; ///< its last two axes are exchanged in `columns`
 };
 
 MHA_API std::span<const TensorInfo> tensor_names();

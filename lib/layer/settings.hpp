@@ -27,6 +27,8 @@ enum class MaskedRows : std::uint8_t { zero, nan, uniform };
 
 /// Every choice that is not a tensor. The defaults are those of the original paper.
 struct Settings {
+  ///@{
+  /// As the table of settings says (mha-inspect-formats(5)).
   std::size_t num_heads = 0;    ///< H; 0 = taken from the tensors
   std::size_t num_kv_heads = 0; ///< H_kv; 0 = taken from the tensors
   ScaleKind scale = ScaleKind::d_k;
@@ -69,6 +71,7 @@ struct Settings {
   QkvOrder qkv_order = QkvOrder::qkv; ///< columns of W_qkv
   bool columns = false;               ///< tokens are columns in every file and every result
 
+  ///@}
   /// Where each value came from ("--causal", "layer.json", "config.json"), by name; absent =
   /// default.
   std::map<std::string, std::string, std::less<>> origins = {};
@@ -78,8 +81,8 @@ enum class SettingKind : std::uint8_t { boolean, count, integer, number, choice 
 
 /// One row of the table.
 struct SettingInfo {
-  std::string_view name; ///< "num_heads"; the option is --num-heads
-  SettingKind kind;
+  std::string_view name;                         ///< "num_heads"; the option is --num-heads
+  SettingKind kind;                              ///< of the value
   std::string_view values;                       ///< for help: "N", "none|layer|rms"
   std::string_view text;                         ///< what it does
   std::string_view aliases;                      ///< its names elsewhere, separated by spaces

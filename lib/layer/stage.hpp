@@ -102,9 +102,12 @@ Axis axis_of(Letter letter);
 
 /// One row of the table.
 struct StageInfo {
+  ///@{
+  /// Which it is, by number and name, and how it exists.
   Stage stage;
   std::string_view name;
   Kind kind;
+  ///@}
   std::vector<Letter> letters; ///< the shape, without the batch axis
   std::string_view value;      ///< the formula, short: "X W_q + b_q"
   std::string_view text;       ///< what it is, in words

@@ -18,7 +18,7 @@ namespace mha {
 /// more than 2000 bytes the beginning and the end remain.
 class MHA_API Error : public std::runtime_error {
 public:
-  explicit Error(const std::string& message);
+  explicit Error(const std::string& message); ///< escaped, and cut where it is too long
 };
 
 /// Throws an Error with a formatted message.

@@ -12,13 +12,19 @@ namespace mha {
 /// was done, and nothing is in doubt. `--strict` makes warnings errors.
 enum class Severity : std::uint8_t { note, warning };
 
+/// One of them.
 struct Note {
+  ///@{
+  /// What is said, and how much it matters.
   std::string text;
   Severity severity = Severity::note;
 
   Note(std::string said, Severity how = Severity::note) : text(std::move(said)), severity(how) {}
   operator const std::string&() const { return text; }
+  ///@}
+  /// Whether the numbers are in doubt.
   bool is_warning() const { return severity == Severity::warning; }
+  /// The same text and severity.
   friend bool operator==(const Note&, const Note&) = default;
 };
 

@@ -63,6 +63,8 @@ public:
   /// A copy of numbers, for tests and small results.
   template <class T> static Tensor of(const Shape& shape, std::span<const T> values);
 
+  ///@{
+  /// What it is: whether it is there at all, its element type, shape, axes, elements and bytes.
   bool empty() const { return data_ == nullptr; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -70,6 +72,8 @@ public:
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * size_of(dtype_); }
 
+  ///@}
+  /// The first element's bytes; the last axis is contiguous.
   const std::byte* raw() const { return data_.get(); }
   /// The memory, for who keeps it longer than the tensor.
   const std::shared_ptr<const std::byte>& share() const { return data_; }
@@ -81,6 +85,7 @@ public:
     require_size(sizeof(T));
     return {reinterpret_cast<const T*>(raw()), count_};
   }
+  /// The same for the maker of the tensor only.
   template <class T> std::span<T> as_mutable() {
     require_size(sizeof(T));
     return {reinterpret_cast<T*>(raw_mutable()), count_};
@@ -122,10 +127,13 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
 
 /// A window into an array of f32 or f64: strides in elements. Does not own.
 struct ArrayView {
+  ///@{
+  /// What is seen: element type, first element, shape, strides in elements.
   DType dtype = DType::f32;
   const std::byte* data = nullptr;
   Shape shape;
   std::vector<std::ptrdiff_t> strides;
+  ///@}
 };
 
 /// A view of a whole tensor.

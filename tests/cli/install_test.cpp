@@ -33,10 +33,22 @@ TEST_CASE("install: the program, its data, pages and completions are there and w
   CHECK_THAT(shown.out, Contains("logsumexp"));
   for (const std::string name :
        {"share/man/man1/mha-inspect.1", "share/man/man1/mha-inspect-show.1",
+        "share/man/man5/mha-inspect-formats.5", "share/man/man7/mha-inspect-stages.7",
         "share/bash-completion/completions/mha-inspect", "share/zsh/site-functions/_mha-inspect",
         "share/fish/vendor_completions.d/mha-inspect.fish", "share/doc/mha-inspect/LICENSE",
         "share/doc/mha-inspect/docs/stages.md", "share/doc/mha-inspect/example/weights.cpp"})
     CHECK(prefix.has(name));
+}
+
+TEST_CASE("install: the README and the pages find their pictures and each other") {
+  const Prefix prefix;
+  const Result links = prefix.in_place(
+      "cd share/doc/mha-inspect && for page in README.md docs/*.md; do "
+      "grep -oE '\\]\\([^)#: ]+' \"$page\" | sed 's/..//' | while read -r link; do "
+      "echo \"$link\"; [ -e \"$(dirname \"$page\")/$link\" ] || echo \"$page: $link\" >&2; "
+      "done; done");
+  CHECK(links.err.empty());
+  CHECK_THAT(links.out, Contains("docs/pictures/report.png") && Contains("pictures/growth.svg"));
 }
 
 TEST_CASE("install: nothing that is installed knows where it was built") {

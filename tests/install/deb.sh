@@ -10,7 +10,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 . app/packages.sh
 # shellcheck disable=SC2086  # one word a package
-need_packages $build_packages debootstrap=debootstrap lintian=lintian dpkg-dev=dpkg-shlibdeps
+need_packages $build_packages $python_packages debootstrap=debootstrap lintian=lintian dpkg-dev=dpkg-shlibdeps
 
 cmake --preset package "$@" >/dev/null
 cmake --build --preset package --parallel "$(nproc)" >/dev/null
@@ -38,7 +38,7 @@ listing() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./tmp -o -path 
 rm -rf "${root:?}"/tmp/*
 inside apt-get update -qq
 # What the packages depend on stays when they go: it is there beforehand.
-depends=$(for package in $packages; do dpkg-deb -f "$package" Depends; done | tr ',\n' '\n\n' | sed 's/ *([^)]*)//; s/^ *//; /^mha-inspect$/d' | sort -u)
+depends=$(for package in $packages; do dpkg-deb -f "$package" Depends; done | tr ',\n' '\n\n' | sed 's/ *([^)]*)//; s/^ *//; /mha/d' | sort -u)
 # shellcheck disable=SC2086
 inside apt-get install -y -qq --no-install-recommends $depends >/dev/null 2>&1
 listing >"$root/tmp/before"
@@ -78,11 +78,31 @@ inside apt-get purge -y -qq --auto-remove $recommended >/dev/null 2>&1
 
 # The library, for a project in the clean root.
 if [ -n "${WITH_LIBRARY:-}" ]; then
-  inside apt-get install -y -qq --no-install-recommends g++ cmake make >/dev/null 2>&1
-  inside sh -c 'cp -r /usr/share/doc/libmha-dev/examples /tmp/example; cmake -S /tmp/example -B /tmp/build >/dev/null && cmake --build /tmp/build >/dev/null && /tmp/build/attention-weights /usr/share/mha-inspect/data/quickstart.json'
+  inside apt-get install -y -qq --no-install-recommends g++ cmake make libxtensor-dev >/dev/null 2>&1
+  for shared in OFF ON; do
+    inside sh -c "cp -r /usr/share/doc/libmha-dev/examples /tmp/example$shared && cmake -S /tmp/example$shared -B /tmp/build$shared -DBUILD_SHARED_LIBS=$shared >/dev/null &&
+      cmake --build /tmp/build$shared >/dev/null && cd /usr/share/mha-inspect && /tmp/build$shared/weights && /tmp/build$shared/stages data/induction 1 hidden.npz:layers.1" >/dev/null
+    echo "the examples build and run, shared library: $shared"
+  done
 fi
 
-inside dpkg --purge mha-inspect libmha-dev >/dev/null
+# The Python module: every stage of a file, as an array; its bytecode goes with it.
+inside python3 -c '
+import mha, numpy
+cache = mha.run("/usr/share/mha-inspect/data/quickstart.json")
+assert cache["weights"].shape == (2, 3, 3) and isinstance(cache["weights"], numpy.ndarray)
+cache = mha.run("/usr/share/mha-inspect/data/bard-llama", text="To be, or not", stages="weights")
+print("Python:", mha.__version__, cache)'
+
+# What the README shows and links to is there.
+(cd "$root/usr/share/doc/mha-inspect" && for page in README.md docs/*.md; do
+  grep -oE '\]\([^)#: ]+' "$page" | sed 's/..//' | while read -r link; do
+    test -e "$(dirname "$page")/$link" || { echo "$page: no $link"; exit 1; }
+  done
+done)
+
+# shellcheck disable=SC2046  # one word a package
+inside dpkg --purge $(for package in $packages; do dpkg-deb -f "$package" Package; done) >/dev/null
 if [ -z "${WITH_LIBRARY:-}" ]; then
   listing >"$root/tmp/after"
   diff "$root/tmp/before" "$root/tmp/after"

@@ -383,6 +383,9 @@ TEST_CASE("the top of the project holds what the design names", "[house]") {
                                       "docs",
                                       "LICENSE",
                                       "README.md",
+                                      "CHANGELOG.md",
+                                      "CONTRIBUTING.md",
+                                      "CITATION.cff",
                                       "CMakeLists.txt",
                                       "CMakePresets.json"};
   for (const auto& entry : fs::directory_iterator(mha::test::source_folder())) {

@@ -1,0 +1,273 @@
+"""Every step of multi-head attention, as NumPy arrays.
+
+    import mha
+    alpha = mha.run("data/induction", layer=1, X=x)["weights"]        # (H, T, S)
+    y = mha.run({"X": x, "W_q": W_q, "W_k": W_k, "W_v": W_v}, num_heads=2, causal=True)["output"]
+    third = mha.run("data/bard-llama", text="To be, or not")["layers.3.weights"]
+
+Names of tensors, settings and stages are those of the program: mha-inspect-formats(5),
+mha-inspect-stages(7).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._core import Error, __version__
+
+__all__ = ["Cache", "Error", "Stage", "Warning", "__version__", "layers", "run", "stages"]
+
+Error.__module__ = __name__
+
+Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+
+class Warning(UserWarning):
+    """A doubt about the numbers: something may not be what was meant."""
+
+
+class Stage(NamedTuple):
+    """A row of the stage table."""
+
+    name: str
+    letters: tuple[str, ...]
+    """The shape, in letters: T queries, S keys, H heads …"""
+    value: str
+    """The formula."""
+    text: str
+    part: str
+    """When it is part of a layer."""
+
+
+class Cache(Mapping[str, npt.NDArray[Any]]):
+    """The stages that were computed: arrays by name, in the order of the computation.
+
+    One layer's are called by their names, ``cache["weights"]``; several layers' by their layer, too,
+    ``cache["layers.3.weights"]``. Other tools' names are understood: ``cache["pattern"]``,
+    ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory: they outlive the cache.
+    """
+
+    def __init__(self, title: str, computed: list[tuple[str, str, dict[str, Any], list[tuple[bool, str]]]]):
+        self.title: str = title
+        """What was computed: the first source."""
+        self.layers: tuple[str, ...] = tuple(id for id, *_ in computed if id)
+        """The layers' numbers or names; () for a lone layer."""
+        self.naming: str = computed[0][1] if computed else ""
+        """The family whose names the tensors have."""
+        self.notes: tuple[str, ...] = tuple(dict.fromkeys(text for *_, notes in computed for _, text in notes))
+        """What was taken silently, passed over or should be known."""
+        self._layers = {id: stages for id, _, stages, _ in computed}
+        several = len(computed) > 1
+        self._arrays = {
+            f"layers.{id}.{name}" if several and id else name: array
+            for id, stages in self._layers.items()
+            for name, array in stages.items()
+        }
+
+    def _find(self, name: str) -> str:
+        if name in self._arrays:
+            return name
+        # Behind "layers.3." or "blocks.3.attn.": the stage's own or another tool's name.
+        id = next((id for id in sorted(self.layers, key=len, reverse=True) if name.startswith(f"layers.{id}.")), None)
+        number = re.search(r"(?:^|\.)(\d+)\.", name)
+        if id is None and number:
+            id = number[1]
+        stage = _core.stage_named(name.rsplit(".", 1)[-1])
+        if id is not None and id not in self._layers:
+            raise Error(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
+        if id is None and stage in self._arrays:
+            return stage
+        if id is None and len(self._layers) > 1:
+            raise Error(f"{name}: of which layer? Say layers.{self.layers[0]}.{stage}")
+        key = f"layers.{id}.{stage}" if len(self._layers) > 1 else stage
+        if key not in self._arrays:
+            there = self._layers[id] if id is not None else self._arrays
+            raise Error(f"{name}: {stage} was not asked for, or this layer has none (there: {', '.join(there)})")
+        return key
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self._arrays[self._find(name)]
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and self._find(name) in self._arrays
+        except Error:
+            return False
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        of = f", layers {', '.join(self.layers)}" if self.layers else ""
+        return f"<mha.Cache of {self.title}{of}: {len(self)} stages>"
+
+
+def _array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
+    """The value as the library reads it, and its element type; nothing is copied that fits."""
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
+        value = value.detach().cpu().contiguous()
+        return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
+    array = np.asarray(value)
+    if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
+        return array.astype(np.float64), "weak"
+    dtype = array.dtype.name
+    if dtype == "bfloat16":  # of ml_dtypes
+        array = array.view(np.uint16)
+    elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise Error(f"{name} is an array of {dtype}; float64, float32, float16, whole numbers and bool are understood")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.require(array, requirements=["C", "A"]), array.dtype.name if dtype != "bfloat16" else dtype
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(word, str) for word in value)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, bool, int, float, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def _text(value: Any) -> str:
+    """A setting as a file would have it."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested names joined by dots; None is as if it were not there."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{before}{name}."))
+        elif value is not None:
+            flat[f"{before}{name}"] = value
+    return flat
+
+
+def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, Any]]) -> _core.Memory:
+    memory = _core.Memory()
+    memory.name = name
+    tensors, scalars, labels = [], [], []
+    for key, value in _flat(values).items():
+        if _is_words(value):
+            labels.append((key, list(value)))
+        elif _is_scalar(value):
+            scalars.append((key, _text(value)))
+        else:
+            tensors.append((key, _array(key, value)))
+    memory.tensors, memory.scalars, memory.labels = tensors, scalars, labels
+    if config is not None:
+        memory.config = {key: _text(value) for key, value in _flat(config).items() if _is_scalar(value)}
+        for key, value in _flat(config).items():
+            if isinstance(value, (list, tuple)):
+                memory.config |= {f"{key}.{i}": _text(one) for i, one in enumerate(value) if _is_scalar(one)}
+    return memory
+
+
+def run(
+    source: Union[Source, Sequence[Source]] = (),
+    /,
+    *,
+    layer: Union[int, str, None] = None,
+    text: Union[str, Sequence[str], None] = None,
+    ids: Union[Sequence[int], Sequence[Sequence[int]], npt.NDArray[Any], None] = None,
+    stages: Union[str, Sequence[str], None] = None,
+    dtype: Any = None,
+    tokens: Union[str, Sequence[str], None] = None,
+    key_tokens: Union[str, Sequence[str], None] = None,
+    config: Union[str, "os.PathLike[str]", Mapping[str, Any], None] = None,
+    naming: str = "",
+    prefix: str = "",
+    bos: Optional[bool] = None,
+    special: bool = True,
+    same_x: bool = False,
+    threads: int = 0,
+    **arguments: Any,
+) -> Cache:
+    """Computes attention step by step and keeps every stage, or those that are asked for.
+
+    ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them.
+    ``layer``: its number or name, "0-3" or "all". ``text``, ``ids``: what a whole model is run for.
+    ``stages``: which ones to keep; None keeps all of them. ``dtype``: float32 or float64.
+
+    Other arguments are tensors and stages (``X=x``, ``weights=patched`` replaces its computation,
+    ``X="hidden.npz:layers.{layer}"`` reads a file) and settings (``num_heads=4``, ``causal=True``).
+    Arrays are used where they lie if they are C-contiguous; they must not change meanwhile. Other
+    threads of Python run while this one computes.
+
+    Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
+    """
+    request = _core.Request()
+    given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
+    files, memory, bound, settings = [], [], [], []
+    whole = config if isinstance(config, Mapping) else None
+    for one in given:
+        if isinstance(one, Mapping):
+            memory.append(_memory("dict", one, whole))
+        else:
+            files.append(os.fspath(one))
+    if whole is not None and not memory:
+        memory.append(_memory("config", {}, whole))
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        if _core.is_setting(name):
+            settings.append((name, _text(value)))
+        elif isinstance(value, (str, os.PathLike)):
+            files.append(f"{name}={os.fspath(value)}")
+        elif _is_scalar(value):
+            raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
+        else:
+            bound.append((name, _array(name, value)))
+    labels = {"tokens": tokens, "key_tokens": key_tokens}
+    if words := {key: list(value) for key, value in labels.items() if _is_words(value)}:
+        memory.append(_memory("argument", words, None))
+    request.tokens = tokens if isinstance(tokens, str) else ""
+    request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
+    request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
+    request.layer = "" if layer is None else str(layer)
+    request.texts = [text] if isinstance(text, str) else list(text or [])
+    if ids is not None:
+        rows = np.asarray(ids)
+        if rows.ndim not in (1, 2) or rows.dtype.kind not in "iu":
+            raise Error(f"ids: {rows.dtype.name} of {rows.ndim} axes; token numbers, T or B × T, are expected")
+        request.ids = [",".join(map(str, row)) for row in rows.reshape(-1, rows.shape[-1]).tolist()]
+    request.stages = [stages] if isinstance(stages, str) else list(stages or [])
+    request.dtype = "" if dtype is None else dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    request.naming, request.prefix, request.same_x = naming, prefix, same_x
+    request.config = os.fspath(config) if isinstance(config, (str, os.PathLike)) else ""
+    request.bos, request.special, request.threads = bos, special, threads
+    title, computed = _core.run(request)
+    for doubt in dict.fromkeys(text for *_, notes in computed for is_doubt, text in notes if is_doubt):
+        warnings.warn(doubt, Warning, stacklevel=2)
+    return Cache(title, computed)
+
+
+def layers(source: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]], /) -> list[str]:
+    """The layers that files hold: their numbers or names; [""] for a lone one."""
+    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    return _core.layers([os.fspath(one) for one in given])
+
+
+def stages() -> list[Stage]:
+    """The stage table, in the order of the computation."""
+    return [Stage(*row) for row in _core.stages()]

@@ -1,0 +1,258 @@
+// The native part of the Python module `mha`: NumPy arrays in and out without a copy, the library
+// in between without the interpreter's lock. What users see of it is in mha/__init__.py.
+
+#include <mha/api/visit.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/layer/settings.hpp>
+#include <mha/load/load.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/observe/overflow.hpp>
+#include <mha/observe/several.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace {
+
+/// An array as Python hands it on: C-contiguous, aligned, of the machine's byte order, with the
+/// name of its element type (bfloat16 arrives as uint16), or "weak": float64 numbers that were
+/// written without a type.
+using Array = std::pair<py::array, std::string>;
+using Arrays = std::vector<std::pair<std::string, Array>>;
+
+/// A dictionary of a caller's, as a file's contents.
+struct Memory {
+  std::string name;
+  Arrays tensors;
+  std::vector<std::pair<std::string, std::string>> scalars;
+  std::vector<std::pair<std::string, std::vector<std::string>>> labels;
+  std::map<std::string, std::string> config;
+};
+
+/// The array's memory as a tensor, which keeps the array.
+mha::Tensor tensor_of(const Array& given) {
+  const auto& [array, dtype] = given;
+  const mha::Shape shape(array.shape(), array.shape() + array.ndim());
+  py::object keeps = array;
+  const auto* data = static_cast<const std::byte*>(array.data());
+  // Whoever lets go of it last may be a thread without the lock.
+  const auto let_go = [kept = keeps.release().ptr()](const std::byte*) {
+    const py::gil_scoped_acquire lock;
+    Py_DECREF(kept);
+  };
+  return {dtype == "weak" ? mha::DType::f64 : mha::dtype_named(dtype), shape,
+          std::shared_ptr<const std::byte>(data, let_go)};
+}
+
+/// The tensor's memory as an array, which keeps the tensor.
+py::array array_of(const mha::Tensor& tensor) {
+  const bool wide = tensor.dtype() == mha::DType::f64;
+  const py::dtype dtype = wide ? py::dtype::of<double>() : py::dtype::of<float>();
+  const py::capsule keeps(new mha::Tensor(tensor),
+                          [](void* kept) { delete static_cast<mha::Tensor*>(kept); });
+  return {dtype, std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()),
+          tensor.raw(), keeps};
+}
+
+mha::io::Contents contents_of(const Memory& memory) {
+  mha::io::Contents contents;
+  contents.name = memory.name, contents.format = "memory";
+  contents.scalars = memory.scalars, contents.labels = memory.labels;
+  contents.config = memory.config;
+  for (const auto& [name, array] : memory.tensors) {
+    const mha::Tensor tensor = tensor_of(array);
+    contents.tensors.push_back({name, tensor.dtype(), tensor.shape(), array.second == "weak",
+                                [tensor] { return tensor; }});
+  }
+  return contents;
+}
+
+/// One layer's stages, kept.
+struct Computed {
+  std::string id, naming;
+  std::vector<std::pair<std::string, mha::Tensor>> stages;
+  std::vector<std::pair<bool, std::string>> notes; ///< whether it is a warning; the text
+};
+
+std::vector<mha::Stage> stages_wanted(const mha::Layer& layer,
+                                      const std::vector<std::string>& names) {
+  const mha::StageSet available = mha::available_stages(layer);
+  if (available.none())
+    mha::fail("no stage can be computed: there is no input; give X, or a stage to start from{}",
+              layer.missing_X);
+  std::vector<mha::Stage> wanted;
+  for (const mha::StageInfo& info : mha::stages())
+    if (names.empty() && contains(available, info.stage)) wanted.push_back(info.stage);
+  for (const std::string& name : names) {
+    const mha::Stage stage = mha::stage_named(name);
+    if (mha::is_of_model(stage) != (layer.ends != nullptr)) continue; // another "layer" has it
+    mha::require_stage(layer, stage);
+    if (std::find(wanted.begin(), wanted.end(), stage) == wanted.end()) wanted.push_back(stage);
+  }
+  return wanted;
+}
+
+Computed compute_layer(const mha::Model& model, const std::string& id,
+                       const std::vector<std::string>& names, std::size_t threads) {
+  mha::LoadedLayer loaded = model.load(id);
+  const mha::Layer& layer = loaded.layer;
+  Computed computed{id, loaded.naming, {}, {}};
+  const std::vector<mha::Stage> wanted = stages_wanted(layer, names);
+  mha::Trace kept(layer, wanted);
+  mha::OverflowWatch overflow(layer);
+  mha::Several all;
+  all.add(kept);
+  if (std::any_of(wanted.begin(), wanted.end(),
+                  [](auto stage) { return stage >= mha::Stage::exp; }))
+    all.add(overflow);
+  // The next layer of a text begins with what this one hands on.
+  const std::shared_ptr<mha::Observer> next =
+      model.text() && !layer.ends ? model.text()->handover(layer, id) : nullptr;
+  if (next) all.add(*next);
+  mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
+  for (mha::Stage stage : wanted)
+    computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
+  for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
+    computed.notes.emplace_back(note.is_warning(), note.text);
+  if (std::string told = overflow.told(layer); !told.empty())
+    computed.notes.emplace_back(true, told);
+  return computed;
+}
+
+/// Everything that run() is told, as mha/__init__.py sorts it.
+struct Request {
+  std::vector<std::string> sources;
+  std::vector<Memory> memory;
+  Arrays bound;
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::string layer, dtype, naming, prefix, config, tokens, key_tokens;
+  std::vector<std::string> texts, ids, stages;
+  std::optional<bool> bos;
+  bool special = true, same_x = false;
+  std::size_t threads = 0;
+};
+
+mha::Request request_of(const Request& given) {
+  mha::Request request;
+  request.sources = given.sources;
+  for (const Memory& memory : given.memory) request.in_memory.push_back(contents_of(memory));
+  for (const auto& [name, array] : given.bound) request.bound.emplace_back(name, tensor_of(array));
+  request.settings = given.settings;
+  request.layer = given.layer, request.naming = given.naming, request.prefix = given.prefix;
+  request.config = given.config, request.same_x = given.same_x;
+  request.tokens = given.tokens, request.key_tokens = given.key_tokens;
+  if (!given.dtype.empty()) request.dtype = mha::dtype_named(given.dtype);
+  const auto pass = std::make_shared<mha::ModelPass>();
+  pass->text.texts = given.texts, pass->text.ids = given.ids;
+  pass->text.special.bos = given.bos, pass->text.special.none = !given.special;
+  pass->threads = given.threads;
+  request.inputs = pass;
+  request.stages = given.stages, request.shows_ends = true;
+  return request;
+}
+
+/// Computes what is asked for; (title, [(id, naming, {stage: array}, [(warning, note)])]).
+py::tuple run(const Request& given) {
+  mha::Request request = request_of(given);
+  std::string title;
+  std::vector<Computed> layers;
+  {
+    const py::gil_scoped_release unlocked;
+    mha::api::visiting([&] {
+      const mha::Model model(std::move(request));
+      title = model.title();
+      for (const std::string& id : model.chosen())
+        layers.push_back(compute_layer(model, id, given.stages, given.threads));
+    });
+  }
+  py::list results;
+  for (const Computed& layer : layers) {
+    py::dict stages;
+    for (const auto& [name, tensor] : layer.stages) stages[py::str(name)] = array_of(tensor);
+    results.append(py::make_tuple(layer.id, layer.naming, stages, layer.notes));
+  }
+  return py::make_tuple(title, results);
+}
+
+/// The ids of the layers that the sources hold.
+std::vector<std::string> layers(const std::vector<std::string>& sources) {
+  const py::gil_scoped_release unlocked;
+  return mha::api::visiting([&] {
+    mha::Request request;
+    request.sources = sources, request.layer = "all";
+    const mha::Model model(request);
+    std::vector<std::string> ids;
+    for (const mha::LayerListing& layer : model.layers()) ids.push_back(layer.id);
+    return ids;
+  });
+}
+
+py::list table_of_stages() {
+  py::list rows;
+  for (const mha::StageInfo& info : mha::stages()) {
+    py::list letters;
+    for (mha::Letter letter : info.letters) letters.append(std::string(mha::name_of(letter)));
+    rows.append(py::make_tuple(std::string(info.name), py::tuple(letters), std::string(info.value),
+                               std::string(info.text), std::string(info.part)));
+  }
+  return rows;
+}
+
+} // namespace
+
+PYBIND11_MODULE(_core, module) {
+  static py::exception<mha::Error> error(module, "Error", PyExc_ValueError);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const mha::Error& caught) {
+      error(caught.what());
+    }
+  });
+  py::class_<Memory>(module, "Memory")
+      .def(py::init<>())
+      .def_readwrite("name", &Memory::name)
+      .def_readwrite("tensors", &Memory::tensors)
+      .def_readwrite("scalars", &Memory::scalars)
+      .def_readwrite("labels", &Memory::labels)
+      .def_readwrite("config", &Memory::config);
+  py::class_<Request>(module, "Request")
+      .def(py::init<>())
+      .def_readwrite("sources", &Request::sources)
+      .def_readwrite("memory", &Request::memory)
+      .def_readwrite("bound", &Request::bound)
+      .def_readwrite("settings", &Request::settings)
+      .def_readwrite("layer", &Request::layer)
+      .def_readwrite("dtype", &Request::dtype)
+      .def_readwrite("naming", &Request::naming)
+      .def_readwrite("prefix", &Request::prefix)
+      .def_readwrite("config", &Request::config)
+      .def_readwrite("tokens", &Request::tokens)
+      .def_readwrite("key_tokens", &Request::key_tokens)
+      .def_readwrite("texts", &Request::texts)
+      .def_readwrite("ids", &Request::ids)
+      .def_readwrite("stages", &Request::stages)
+      .def_readwrite("bos", &Request::bos)
+      .def_readwrite("special", &Request::special)
+      .def_readwrite("same_x", &Request::same_x)
+      .def_readwrite("threads", &Request::threads);
+  module.def("run", &run);
+  module.def("layers", &layers);
+  module.def("stages", &table_of_stages);
+  module.def("stage_named", [](const std::string& name) {
+    return std::string(mha::name_of(mha::stage_named(name)));
+  });
+  module.def("is_setting",
+             [](const std::string& name) { return mha::find_setting(name) != nullptr; });
+  module.attr("__version__") = MHA_VERSION;
+}

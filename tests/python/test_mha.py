@@ -1,0 +1,373 @@
+"""The Python module as its users see it; numbers against formulas written here in NumPy, PyTorch's own
+results in data/, and the program."""
+
+import doctest
+import gc
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+from pathlib import Path
+
+import mha
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
+
+
+def layer(seed=0, T=7, S=None, d_model=10, H=3, H_kv=3, d_k=4, d_v=5, dtype=np.float64):
+    """Weights of different sizes everywhere, so that exchanged axes show."""
+    random = np.random.default_rng(seed)
+    array = lambda *shape: random.normal(size=shape).astype(dtype)
+    return {
+        "X": array(T, d_model), "W_q": array(d_model, H * d_k), "W_k": array(d_model, H_kv * d_k),
+        "W_v": array(d_model, H_kv * d_v), "W_o": array(H * d_v, d_model), "b_q": array(H * d_k),
+    }
+
+
+def attention(X, W_q, W_k, W_v, W_o, b_q, H, causal):
+    """Attention in NumPy and float64: (weights (H, T, T), output (T, d_model))."""
+    T = len(X)
+    heads = lambda a: a.reshape(T, H, -1).transpose(1, 0, 2)
+    q, k, v = heads(X @ W_q + b_q), heads(X @ W_k), heads(X @ W_v)
+    scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.tri(T, dtype=bool), scores, -np.inf)
+    exp = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = exp / exp.sum(-1, keepdims=True)
+    return weights, (weights @ v).transpose(1, 0, 2).reshape(T, -1) @ W_o
+
+
+class Dictionaries(unittest.TestCase):
+    def test_computes_what_the_formulas_say(self):
+        given = layer()
+        for causal in (False, True):
+            weights, output = attention(**given, H=3, causal=causal)
+            cache = mha.run(given, num_heads=3, causal=causal)
+            np.testing.assert_allclose(cache["weights"], weights, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(cache["output"], output, rtol=1e-12, atol=1e-12)
+            self.assertEqual(cache["weights"].dtype, np.float64)
+
+    def test_float32_stays_float32_and_dtype_chooses(self):
+        given = layer(dtype=np.float32)
+        self.assertEqual(mha.run(given, num_heads=3)["output"].dtype, np.float32)
+        self.assertEqual(mha.run(given, num_heads=3, dtype=np.float64)["output"].dtype, np.float64)
+        self.assertEqual(mha.run(given, num_heads=3, dtype="f64")["output"].dtype, np.float64)
+
+    def test_settings_and_labels_may_be_in_the_dictionary(self):
+        quick = json.loads((DATA / "quickstart.json").read_text())
+        expected = mha.run(DATA / "quickstart.json")
+        for values in (quick, {**quick, "X": np.array(quick["X"], np.float64), "num_heads": np.int64(2)}):
+            cache = mha.run(values)
+            self.assertEqual(list(cache), list(expected))
+            for stage in cache:
+                np.testing.assert_array_equal(cache[stage], expected[stage])
+
+    def test_every_layout_of_memory_is_read_and_none_is_changed(self):
+        given = layer()
+        expected = mha.run(given, num_heads=3)["output"]
+        strange = {
+            "X": given["X"][::-1][::-1], "W_q": np.asfortranarray(given["W_q"]),
+            "W_k": given["W_k"].astype(">f8"), "W_v": given["W_v"].tolist(),
+            "W_o": np.repeat(given["W_o"], 2, axis=1)[:, ::2], "b_q": given["b_q"],
+        }
+        before = {name: np.array(value) for name, value in strange.items()}
+        np.testing.assert_array_equal(mha.run(strange, num_heads=3)["output"], expected)
+        for name, value in strange.items():
+            np.testing.assert_array_equal(np.array(value), before[name])
+
+    def test_read_only_arrays_and_masks(self):
+        given = layer()
+        for value in given.values():
+            value.flags.writeable = False
+        mask = np.tri(7, dtype=bool)
+        np.testing.assert_allclose(
+            mha.run(given, num_heads=3, mask=mask)["weights"], mha.run(given, num_heads=3, causal=True)["weights"],
+            rtol=1e-13)
+
+    def test_patched_stage(self):
+        given = layer()
+        cache = mha.run(given, num_heads=3)
+        patched = cache["weights"].copy()
+        patched[1] = np.eye(7)
+        after = mha.run(given, num_heads=3, weights=patched)
+        np.testing.assert_array_equal(after["weights"], patched)
+        np.testing.assert_allclose(after["head_out"][1], after["v"][1], rtol=1e-12)
+        np.testing.assert_array_equal(after["head_out"][0], cache["head_out"][0])
+
+    def test_a_state_dict_with_its_config(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no PyTorch")
+        torch.manual_seed(0)
+        module = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+        x = torch.randn(2, 5, 12)
+        expected, weights = module(x, x, x, average_attn_weights=False)
+        cache = mha.run(module.state_dict(), X=x.numpy(), num_heads=3)
+        self.assertIn("PyTorch", cache.naming)
+        np.testing.assert_allclose(cache["weights"], weights.detach(), atol=1e-6)
+        np.testing.assert_allclose(cache["output"], expected.detach(), atol=1e-5)
+        halves = {name: value.to(torch.bfloat16) for name, value in module.state_dict().items()}
+        rounded = {name: value.float().numpy() for name, value in halves.items()}
+        np.testing.assert_array_equal(
+            mha.run(halves, X=x.numpy(), num_heads=3)["output"], mha.run(rounded, X=x.numpy(), num_heads=3)["output"])
+
+
+class Files(unittest.TestCase):
+    hidden = np.load(DATA / "induction" / "hidden.npz")
+
+    def test_a_checkpoint_and_an_array(self):
+        expected = np.load(DATA / "induction" / "expected" / "layer1.npz")
+        cache = mha.run(DATA / "induction", layer=1, X=self.hidden["layers.1"])
+        self.assertEqual(cache.layers, ("1",))
+        for stage in ("q", "weights", "output"):
+            np.testing.assert_allclose(cache[stage], expected[stage], atol=1e-4)
+        named = mha.run(str(DATA / "induction"), layer="1", X=f"{DATA}/induction/hidden.npz:layers.1")
+        for stage in cache:
+            np.testing.assert_array_equal(cache[stage], named[stage])
+
+    def test_several_layers(self):
+        cache = mha.run(DATA / "induction", layer="all", stages=["weights", "output"],
+                        X=f"{DATA}/induction/hidden.npz:layers.{{layer}}")
+        self.assertEqual(list(cache), ["layers.0.weights", "layers.0.output", "layers.1.weights", "layers.1.output"])
+        self.assertEqual(mha.layers(DATA / "induction"), ["0", "1"])
+        with self.assertRaisesRegex(mha.Error, "of which layer.*layers.0.weights"):
+            cache["weights"]
+        with self.assertRaisesRegex(mha.Error, "each of which has its own"):
+            mha.run(DATA / "induction", layer="all", X=self.hidden["layers.0"])
+
+    def test_same_bits_as_the_program(self):
+        program = os.environ.get("MHA")
+        if not program:
+            self.skipTest("MHA names no program")
+        bytes_ = subprocess.run(
+            [program, "dump", str(DATA / "induction"), "--layer", "1", "-s", "weights", "-o", "-",
+             f"X={DATA}/induction/hidden.npz:layers.1"], capture_output=True, check=True).stdout
+        cache = mha.run(DATA / "induction", layer=1, X=self.hidden["layers.1"], threads=1)
+        np.testing.assert_array_equal(cache["weights"], np.load(io.BytesIO(bytes_)))
+
+
+class Models(unittest.TestCase):
+    text = (DATA / "bard-llama" / "expected" / "line.txt").read_text()
+
+    def test_a_text_to_every_layer(self):
+        cache = mha.run(DATA / "bard-llama", text=self.text)
+        expected = np.load(DATA / "bard-llama" / "expected" / "line.npz")
+        compared = 0
+        for name in expected.files:
+            if name in cache and cache[name].shape == expected[name].shape:
+                np.testing.assert_allclose(cache[name], expected[name], atol=2e-3, err_msg=name)
+                compared += 1
+        self.assertGreater(compared, 10)
+        np.testing.assert_array_equal(cache["layers.1.pattern"], cache["layers.1.weights"])
+        np.testing.assert_array_equal(cache["blocks.1.attn.hook_pattern"], cache["layers.1.weights"])
+        self.assertEqual(cache["logits"].ndim, 2)
+        with self.assertRaisesRegex(mha.Error, "no layer 17"):
+            cache["layers.17.weights"]
+
+    def test_some_stages_of_numbers_of_tokens(self):
+        ids = [[1, 5, 9], [1, 7, 2]]
+        both = mha.run(DATA / "bard-llama", ids=ids, layer=1, stages="weights")
+        self.assertEqual(list(both), ["weights"])
+        for batch, row in enumerate(ids):
+            one = mha.run(DATA / "bard-llama", ids=np.array(row), layer=1, stages="weights")
+            np.testing.assert_array_equal(one["weights"], both["weights"][batch])
+        logits = mha.run(DATA / "bard-llama", ids=ids[0], stages=["logits"])
+        self.assertEqual(list(logits), ["logits"])
+
+
+class Memory(unittest.TestCase):
+    def test_arrays_are_not_copied_in_and_let_go_afterwards(self):
+        given = layer(dtype=np.float32)
+        before = {name: sys.getrefcount(value) for name, value in given.items()}
+        cache = mha.run(given, num_heads=3)
+        self.assertEqual({name: sys.getrefcount(value) for name, value in given.items()}, before)
+        del cache
+
+    def test_results_share_one_memory_and_outlive_the_cache(self):
+        cache = mha.run(layer(), num_heads=3)
+        weights, again = cache["weights"], cache["pattern"]
+        self.assertTrue(np.shares_memory(weights, again))
+        self.assertFalse(weights.flags.owndata)
+        self.assertTrue(weights.flags.writeable and weights.flags.c_contiguous)
+        kept = weights.copy()
+        del cache, again
+        gc.collect()
+        mha.run(layer(seed=1), num_heads=3)
+        np.testing.assert_array_equal(weights, kept)
+
+    def test_many_runs_take_no_memory(self):
+        import resource
+        given = layer(T=64, dtype=np.float32)
+        for _ in range(50):
+            mha.run(given, num_heads=3)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(400):
+            mha.run(given, num_heads=3)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        self.assertLess(grown, 16_000)  # KiB; one run's stages take 1.4 MB
+
+    def test_other_threads_run_meanwhile(self):
+        given = layer(T=2000, d_model=64, H=4, d_k=16, d_v=16, H_kv=4, dtype=np.float32)
+        counted, end = [0], threading.Event()
+
+        def count():
+            while not end.is_set():
+                counted[0] += 1
+                time.sleep(0.0005)
+
+        counter = threading.Thread(target=count)
+        counter.start()
+        before = counted[0]
+        mha.run(given, num_heads=4, threads=1, stages=["output"])
+        meanwhile = counted[0] - before
+        end.set()
+        counter.join()
+        self.assertGreater(meanwhile, 5)
+
+    def test_several_threads_at_once(self):
+        inputs = [layer(seed=seed, T=40) for seed in range(4)]
+        expected = [mha.run(given, num_heads=3)["output"] for given in inputs]
+        results = [None] * 4
+
+        def compute(i):
+            for _ in range(10):
+                results[i] = mha.run(inputs[i], num_heads=3)["output"]
+
+        workers = [threading.Thread(target=compute, args=(i,)) for i in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        for result, right in zip(results, expected):
+            np.testing.assert_array_equal(result, right)
+
+
+class Errors(unittest.TestCase):
+    def refused(self, message, *sources, **arguments):
+        with self.assertRaisesRegex(mha.Error, message) as caught:
+            mha.run(*sources, **arguments)
+        self.assertNotIn("--", str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_messages_name_tensors_and_keyword_arguments(self):
+        given = layer()
+        self.refused("num_heads", given)
+        self.refused("W_q.*12 columns.*5 heads", given, num_heads=5)
+        self.refused("W_k.*9 rows.*10 columns", {**given, "W_k": np.ones((9, 12))}, num_heads=3)
+        self.refused("complex128", {**given, "X": np.ones((7, 10), complex)}, num_heads=3)
+        self.refused("object", {**given, "X": np.array([None])}, num_heads=3)
+        self.refused("no setting is called num_head\\b", given, num_head=3)
+        self.refused("causal.*maybe", given, num_heads=3, causal="maybe")
+        self.refused("wieghts", given, num_heads=3, wieghts=np.ones((3, 7, 7)))
+        self.refused("no such file", "nowhere.npz")
+        self.refused("no source", ())
+        self.refused("X", {name: value for name, value in given.items() if name != "X"}, num_heads=3)
+        self.refused("'nothing'", given, num_heads=3, stages=["nothing"])
+        self.refused("q_rope|no stage", given, num_heads=3, stages=["q_rope"])
+        self.refused("layer", DATA / "induction")
+        self.refused("no layer 7", DATA / "induction", layer=7)
+        self.refused("token numbers", DATA / "bard-llama", ids=[0.5])
+        self.refused("text|checkpoint", given, text="To be", num_heads=3)
+
+    def test_an_error_is_a_value_error(self):
+        self.assertTrue(issubclass(mha.Error, ValueError))
+
+    def test_stages_by_name(self):
+        cache = mha.run(layer(), num_heads=3, stages=["q", "weights"])
+        self.assertEqual(list(cache), ["q", "weights"])
+        self.assertIn("hook_pattern", cache)
+        self.assertNotIn("output", cache)
+        self.assertNotIn("wieghts", cache)
+        self.assertNotIn(3, cache)
+        self.assertIsNone(cache.get("output"))
+        with self.assertRaisesRegex(mha.Error, "did you mean 'weights'"):
+            cache["wieghts"]
+        with self.assertRaisesRegex(mha.Error, "output was not asked for.*q, weights"):
+            cache["output"]
+        with self.assertRaisesRegex(mha.Error, "scaled or weights"):
+            cache["attn_weights"]
+
+    def test_doubts_are_warnings(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            given = layer(dtype=np.float32)
+            given["X"] *= np.float32(1e30)
+            cache = mha.run(given, num_heads=3)
+        self.assertTrue(any(issubclass(one.category, mha.Warning) for one in told))
+        self.assertTrue(any("overflow" in note for note in cache.notes))
+
+
+class Page(unittest.TestCase):
+    page = (ROOT / "docs" / "python.md").read_text()
+
+    def test_the_examples_print_what_the_page_shows(self):
+        before = os.getcwd()
+        os.chdir(ROOT)
+        try:
+            # The page's fences end an example, as an empty line does.
+            plain = self.page.replace("```python", "").replace("```", "")
+            tests = doctest.DocTestParser().get_doctest(plain, {}, "docs/python.md", None, 0)
+            said = io.StringIO()
+            runner = doctest.DocTestRunner()
+            runner.run(tests, out=said.write)
+            self.assertGreater(runner.tries, 15)
+            self.assertEqual(runner.failures, 0, said.getvalue())
+        finally:
+            os.chdir(before)
+
+    def test_the_recipe_without_the_module_gives_the_same_bits(self):
+        program = os.environ.get("MHA")
+        if not program:
+            self.skipTest("MHA names no program")
+        recipe = self.page[self.page.index("def run(") :]
+        names = {}
+        exec(recipe[: recipe.index("```")], names)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{Path(program).parent}:{path}"
+        try:
+            given = layer()
+            expected = mha.run(given, num_heads=3, causal=True)
+            results = names["run"](**given, num_heads=3, causal=True)
+            self.assertEqual(set(results), set(expected))
+            for stage in expected:
+                np.testing.assert_array_equal(results[stage], expected[stage])
+            x = Files.hidden["layers.1"]
+            weights = names["run"](DATA / "induction", options=["--layer", "1"], stages=["weights"], X=x)["weights"]
+            np.testing.assert_array_equal(weights, mha.run(DATA / "induction", layer=1, X=x)["weights"])
+            with self.assertRaisesRegex(ValueError, "num-heads"):
+                names["run"](**given)
+        finally:
+            os.environ["PATH"] = path
+
+
+class Table(unittest.TestCase):
+    def test_stages(self):
+        table = {stage.name: stage for stage in mha.stages()}
+        self.assertEqual(table["weights"].letters, ("H", "T", "S"))
+        cache = mha.run(layer(), num_heads=3)
+        self.assertLessEqual(set(cache), set(table))
+
+    def test_hints_are_installed_and_complete(self):
+        folder = Path(mha.__file__).parent
+        self.assertTrue((folder / "py.typed").exists())
+        stub = (folder / "_core.pyi").read_text()
+        for name in dir(mha._core):
+            if not name.startswith("__") or name == "__version__":
+                self.assertIn(name, stub)
+        for name in dir(mha._core.Request):
+            if not name.startswith("__"):
+                self.assertIn(f"    {name}: ", stub)
+        for name in ("run", "layers", "stages"):
+            self.assertIn("return", getattr(mha, name).__annotations__)
+
+
+if __name__ == "__main__":
+    unittest.main()
