@@ -1,5 +1,6 @@
 #include "retype.hpp"
 
+#include <mha/model/pass.hpp>
 #include <mha/render/text.hpp>
 
 #include <algorithm>
@@ -31,7 +32,18 @@ std::string retyped(const Request& request, const std::string& layer_id) {
     if (!value.empty()) add(fmt::format("{} {}", name, shell_word(value)));
   };
   for (const std::string& source : request.sources) add(shell_word(source));
-  if (!request.layer.empty()) option("--layer", layer_id);
+  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (pass && pass->given()) {
+    for (const std::string& ids : pass->text.ids) option("--ids", ids);
+    for (const std::string& text : pass->text.texts) option("--text", text);
+    for (const std::string& file : pass->text.files) option("--text-file", file);
+    if (pass->text.each_line) add("--each-line");
+    if (pass->text.special.none) add("--no-special");
+    if (pass->text.special.bos) add(*pass->text.special.bos ? "--bos" : "--no-bos");
+    option("--layer", layer_id); // a whole model's layers need not be chosen
+  } else if (!request.layer.empty()) {
+    option("--layer", layer_id);
+  }
   option("--prefix", request.prefix);
   option("--naming", request.naming);
   option("--config", request.config);

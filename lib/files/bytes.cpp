@@ -163,11 +163,18 @@ void require_no_device(const struct stat& status, const std::string& name) {
 Bytes read_stream_once(const File& file, const std::string& path, std::string name,
                        const StreamLimit& limit) {
   static std::map<std::string, Bytes> streams;
+  static std::map<std::string, std::string> refused; // what is left of one is not its beginning
   static std::mutex lock;
   const std::lock_guard hold(lock);
   const auto known = streams.find(path);
   if (known != streams.end()) return known->second;
-  return streams.emplace(path, read_stream(file, std::move(name), limit)).first->second;
+  if (const auto before = refused.find(path); before != refused.end()) fail("{}", before->second);
+  try {
+    return streams.emplace(path, read_stream(file, std::move(name), limit)).first->second;
+  } catch (const Error& error) {
+    refused.emplace(path, error.what());
+    throw;
+  }
 }
 
 } // namespace

@@ -44,7 +44,7 @@ TEST_CASE("pipes: texts, labels and configs have a limit") {
 
 TEST_CASE("pipes: raw bytes are as many as their shape says") {
   refuses("\"$MHA\" show q=<(cat /dev/zero):f32[2,3,4]",
-          "is longer than 96 bytes, as much as is read of a pipe for f32 of (2, 3, 4)");
+          "is longer than 96 bytes, as much as is read of a pipe for float32 of (2, 3, 4)");
   const Result exact = bounded("\"$MHA\" show q=<(head -c 96 /dev/zero):f32[2,3,4] -s q -f csv");
   INFO(exact.err);
   CHECK(exact.code == 0);
