@@ -96,7 +96,9 @@ std::vector<Stage> Reader::possible(const Named& named) {
     for (const StageInfo& info : mha::stages()) names.push_back(info.name);
     if (named.bound)
       fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
-    const std::string meant = closest(named.name, names);
+    // A weight of that name is no misspelt stage.
+    const std::string meant =
+        find_tensor_name(last_part(named.name)) ? "" : closest(named.name, names);
     reference_.passed_over.push_back(
         meant.empty() ? named.name : fmt::format("{} (is it {}?)", named.name, meant));
     return {};

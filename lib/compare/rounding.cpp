@@ -19,21 +19,22 @@ constexpr Stage rounded_steps[] = {Stage::x,        Stage::q,      Stage::k,    
                                    Stage::capped,   Stage::biased, Stage::masked, Stage::weights,
                                    Stage::head_out, Stage::concat, Stage::output, Stage::residual};
 
-constexpr Tensor Layer::*tensors[] = {
-    &Layer::X,         &Layer::X_k,           &Layer::X_v,
-    &Layer::W_q,       &Layer::W_k,           &Layer::W_v,
-    &Layer::W_o,       &Layer::b_q,           &Layer::b_k,
-    &Layer::b_v,       &Layer::b_o,           &Layer::norm_weight,
-    &Layer::norm_bias, &Layer::q_norm_weight, &Layer::k_norm_weight,
-    &Layer::k_past,    &Layer::v_past,        &Layer::k_extra,
-    &Layer::v_extra,   &Layer::sinks,         &Layer::relative_bias};
+/// The tensors that formulas read, but for positions, which are counted, not rounded.
+std::vector<Tensor Layer::*> rounded_tensors() {
+  std::vector<Tensor Layer::*> list{&Layer::sinks, &Layer::relative_bias, &Layer::relative_key};
+  for (const StageInfo& info : stages())
+    for (Tensor Layer::*tensor : info.reads)
+      if (tensor != &Layer::positions && std::ranges::find(list, tensor) == list.end())
+        list.push_back(tensor);
+  return list;
+}
 
 /// Maps of this many elements are held several times over.
 constexpr std::size_t small_maps = std::size_t{1} << 25;
 
 /// The layer with every tensor that its attention reads changed.
 template <class F> Layer with_tensors(Layer layer, F change) {
-  for (Tensor Layer::*tensor : tensors)
+  for (Tensor Layer::*tensor : rounded_tensors())
     if (!(layer.*tensor).empty()) layer.*tensor = change(layer.*tensor);
   for (auto* broadcasts : {&layer.added, &layer.bias})
     for (Broadcast& broadcast : *broadcasts) broadcast.tensor = change(broadcast.tensor);

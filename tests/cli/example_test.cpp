@@ -3,6 +3,8 @@
 #include "support/places.hpp"
 #include "support/tools.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 using namespace mha::test;
@@ -11,7 +13,7 @@ using Catch::Contains;
 namespace {
 
 Result example(const std::string& line) {
-  return shell("'" + build_folder() + "'/tests/example/" + line);
+  return shell(fmt::format("'{}'/tests/example/{}", build_folder(), line));
 }
 
 const std::string induction = " data/induction 1 hidden.npz:layers.1";
@@ -50,10 +52,10 @@ TEST_CASE("example: misuse is one line that says what there is") {
     const Result none = example(name);
     CHECK(none.code == 1);
     CHECK(none.err == "a checkpoint, a layer and where its X is expected\n");
-    const Result layer = example(std::string(name) + " data/induction 9 hidden.npz:layers.1");
+    const Result layer = example(fmt::format("{} data/induction 9 hidden.npz:layers.1", name));
     CHECK(layer.code == 1);
     CHECK(layer.err == "layer 9: there is no layer 9; the layers are 0, 1\n");
-    const Result input = example(std::string(name) + " data/induction 1 hidden.npz:layers.7");
+    const Result input = example(fmt::format("{} data/induction 1 hidden.npz:layers.7", name));
     CHECK(input.code == 1);
     CHECK(one_line(input.err));
     CHECK_THAT(input.err, Contains("layers.1") && !Contains("--"));

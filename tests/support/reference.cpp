@@ -160,7 +160,11 @@ Array all_keys(const Layer& layer, const Array& past, const Array& current, cons
 
 /// Each key/value head once for each query head that reads it.
 Numbers for_query_heads(const Array& k, std::size_t heads) {
-  return xt::repeat(numbers(k), heads / k.shape[1], 1);
+  const Numbers own = numbers(k);
+  Numbers read = xt::zeros<double>({k.shape[0], heads, k.shape[2], k.shape[3]});
+  for (std::size_t h = 0; h < heads; ++h)
+    xt::view(read, all(), h) = xt::view(own, all(), h * k.shape[1] / heads);
+  return read;
 }
 
 // q: B, H, T, d_k. k: B, H_kv, S, d_k. The result: B, H, T, S.

@@ -38,12 +38,12 @@ TEST_CASE("changes tried together, on some queries and with kept stages, are tho
     for (int i = 0; i < 40; ++i) {
       const Change& a = list[random.count(0, list.size() - 1)];
       const Change& b = list[random.count(0, list.size() - 1)];
-      if (a.id == b.id || a.rounds_to || b.rounds_to) continue;
+      if (a.id == b.id) continue;
       // What is exchanged after another change of the same weights is a matter of order.
       if ((mixes(a) && of_projections(b)) || (mixes(b) && of_projections(a))) continue;
       INFO(base.name << ": " << a.id << " (" << a.did << ") and " << b.id << " (" << b.did << ")");
       const Tensor theirs = value_of(changed(layer, {&a, &b}), Stage::output);
-      const Target target{Stage::output, theirs, 1e-9, 0};
+      const Target target{Stage::output, theirs, 1e-9, 0, std::nullopt};
       Trials trials(layer, {}, target, {}, 1);
       CHECK(trials.screen(std::vector<Changes>{{&a}, {&b}, {&a, &b}})[2].error < 1e-10);
       CHECK(trials.whole({&a, &b}).error == 0);
