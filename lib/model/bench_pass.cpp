@@ -22,13 +22,13 @@ double median_of(std::vector<double> values) {
 }
 
 /// What was measured in each run.
-struct Runs {
+struct Timings {
   std::vector<double> all, ends;
   std::vector<std::vector<ModelPass::LayerTimes>> layers;
 };
 
 /// One pass: the logits at the last token of the longest text, or the last stream without a head.
-Tensor run_once(const Model& model, ModelPass& pass, Runs& runs) {
+Tensor run_once(const Model& model, ModelPass& pass, Timings& runs) {
   Tensor result;
   double ends_s = 0;
   const double all = seconds_of([&] {
@@ -52,7 +52,7 @@ Tensor run_once(const Model& model, ModelPass& pass, Runs& runs) {
 } // namespace
 
 PassSpeed bench_pass(const Model& model, ModelPass& pass, std::optional<std::size_t> repeat) {
-  Runs warm_up, runs;
+  Timings warm_up, runs;
   const Tensor first = run_once(model, pass, warm_up);
   double spent = 0;
   while (repeat ? runs.all.size() < *repeat

@@ -145,6 +145,8 @@ std::vector<Mistake> norm_mistakes() {
          for (Array* w : {&o.layer.q_norm_weight, &o.layer.k_norm_weight})
            for (double& value : w->values) value = 1;
        }},
+      {"norm.missing.q", "q_norm", head_norm,
+       heads_by([](const Layer&, double x, double, double, double) { return x; }, "q")},
       {"norm.missing.k", "k_norm", head_norm,
        heads_by([](const Layer&, double x, double, double, double) { return x; }, "k")},
       {"norm.exchanged", "q_norm", head_norm,

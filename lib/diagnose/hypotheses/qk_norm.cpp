@@ -119,7 +119,10 @@ std::vector<Change> changes(const Subject& subject) {
   if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
     list.add("norm.exchanged", normed(), "exchanges the weights of the norms of q and k",
              "normalise q with q_norm.weight and k with k_norm.weight",
-             [](Layer& edited) { std::swap(edited.q_norm_weight, edited.k_norm_weight); });
+             [](Layer& edited) { // another change may have made them of another size
+               if (edited.q_norm_weight.count() == edited.k_norm_weight.count())
+                 std::swap(edited.q_norm_weight, edited.k_norm_weight);
+             });
   list.all_rare();
   return list.take();
 }

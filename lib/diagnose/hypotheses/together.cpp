@@ -9,16 +9,16 @@ namespace mha {
 
 namespace {
 
-struct Part {
+struct Projection {
   Stage stage;
   Tensor Layer::*W, Layer::*bias;
 };
-constexpr Part parts[]{{Stage::q, &Layer::W_q, &Layer::b_q},
-                       {Stage::k, &Layer::W_k, &Layer::b_k},
-                       {Stage::v, &Layer::W_v, &Layer::b_v},
-                       {Stage::output, &Layer::W_o, &Layer::b_o}};
+constexpr Projection projections[]{{Stage::q, &Layer::W_q, &Layer::b_q},
+                                   {Stage::k, &Layer::W_k, &Layer::b_k},
+                                   {Stage::v, &Layer::W_v, &Layer::b_v},
+                                   {Stage::output, &Layer::W_o, &Layer::b_o}};
 
-StageSet stages_of(const Part& part) {
+StageSet stages_of(const Projection& part) {
   StageSet set = set_of({part.stage});
   if (part.stage == Stage::output) set.set(index_of(Stage::head_result));
   return set;
@@ -34,7 +34,7 @@ void add_biases(const Layer& layer, ChangeList& list) {
     StageSet touched;
     std::size_t there = 0;
     for (std::size_t i = 0; i < first; ++i)
-      if (!(layer.*parts[i].bias).empty()) ++there, touched |= stages_of(parts[i]);
+      if (!(layer.*projections[i].bias).empty()) ++there, touched |= stages_of(projections[i]);
     if (there < 2 || (first == 4 && layer.b_o.empty()) || (first == 3 && layer.b_v.empty()))
       continue;
     list.add("bias.missing", touched,
@@ -43,7 +43,7 @@ void add_biases(const Layer& layer, ChangeList& list) {
                           : "leaves out the biases of q and k",
              "add each projection's bias after its product",
              [first](Layer& edited) {
-               for (std::size_t i = 0; i < first; ++i) edited.*parts[i].bias = {};
+               for (std::size_t i = 0; i < first; ++i) edited.*projections[i].bias = {};
              })
         .rare = first == 2;
   }
@@ -58,7 +58,7 @@ void add_transposed(const Layer& layer, ChangeList& list) {
     StageSet touched;
     bool all = true;
     for (std::size_t i = 0; i < count; ++i)
-      all = all && can_turn(layer.*parts[i].W), touched |= stages_of(parts[i]);
+      all = all && can_turn(layer.*projections[i].W), touched |= stages_of(projections[i]);
     if (!all) continue;
     list.add("weight.transposed", touched,
              count == 4   ? "reads all four weights transposed"
@@ -67,7 +67,7 @@ void add_transposed(const Layer& layer, ChangeList& list) {
              "transpose the weights: they are (in, out), applied as x W",
              [count](Layer& edited) {
                for (std::size_t i = 0; i < count; ++i)
-                 edited.*parts[i].W = turned_matrix(edited.*parts[i].W);
+                 edited.*projections[i].W = turned_matrix(edited.*projections[i].W);
              })
         .rare = true;
   }

@@ -60,9 +60,13 @@ TEST_CASE("steps that a layer does not have stand for their own inputs") {
   CHECK(mha::inputs_of(rich, Stage::scores) == std::vector<Stage>{Stage::q_rope, Stage::k_all});
   CHECK(mha::inputs_of(rich, Stage::q_rope) == std::vector<Stage>{Stage::q_norm});
   CHECK(mha::inputs_of(rich, Stage::masked) == std::vector<Stage>{Stage::biased});
-  // Those of a whole model's stream stand around a layer.
-  for (const mha::StageInfo& info : mha::stages())
-    CHECK(mha::contains(mha::available_stages(rich), info.stage) == !mha::is_stream(info.stage));
+  // Those of a whole model's stream stand around a layer; latent attention is another layer's.
+  for (const mha::StageInfo& info : mha::stages()) {
+    const bool latent =
+        info.stage == Stage::c_q || info.stage == Stage::c_kv || info.stage == Stage::k_pe;
+    CHECK(mha::contains(mha::available_stages(rich), info.stage) ==
+          (!mha::is_stream(info.stage) && !latent));
+  }
 }
 
 TEST_CASE("a stage that a layer does not have is an error that lists the ones it has") {
