@@ -123,7 +123,7 @@ PhaseTimes compute_with(Layer layer, const Plan& plan, Observer& observer, std::
   const StageSet of_attention = attention_stages();
   Plan attention = plan;
   attention.wanted &= of_attention, attention.computed &= of_attention;
-  attention.needed &= of_attention;
+  attention.needed &= of_attention | layer.given_set;
   const bool handed_on = contains(plan.computed, Stage::output);
   KeepOutput kept(observer, layer, attention.wanted, handed_on);
   if (attention.needed.any()) {

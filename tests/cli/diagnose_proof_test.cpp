@@ -72,15 +72,14 @@ TEST_CASE_METHOD(ProofLayer, "diagnose: every command that it prints exits 0") {
 
 TEST_CASE_METHOD(ProofLayer,
                  "diagnose: what is typed besides a change stays, what it replaces goes") {
-  const std::string ref = reference({"--rope", "half", "--rope-base", "500"}, "ref.npz");
-  const Result text =
-      run({"diagnose", path, "--rope", "half", "--rope-base", "100", "--against", ref});
+  const std::string ref = reference({"--rope", "half", "--scale", "1"}, "ref.npz");
+  const Result text = run({"diagnose", path, "--rope", "half", "--scale", "0.3", "--against", ref});
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, Contains("rope.base"));
+  CHECK_THAT(text.out, Contains("scale."));
   const std::vector<std::string> words = proof_in(text.out);
   REQUIRE_FALSE(words.empty());
-  CHECK(std::count(words.begin(), words.end(), "--rope-base") == 1);
-  CHECK(std::count(words.begin(), words.end(), "100") == 0);
+  CHECK(std::count(words.begin(), words.end(), "--scale") == 1);
+  CHECK(std::count(words.begin(), words.end(), "0.3") == 0);
   CHECK(run(words).code == 0);
 }
 

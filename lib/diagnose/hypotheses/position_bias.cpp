@@ -74,8 +74,14 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   add("alibi.slopes", series([](double) { return 1.0; }), "1 in every head");
 }
 
+/// Another change may have taken it away.
+void require_relative_bias(const Layer& layer) {
+  if (layer.relative_bias.empty()) fail("no relative bias");
+}
+
 /// T5's buckets, made again for other settings.
 void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
+  require_relative_bias(layer);
   const std::size_t farthest = std::min(max_distance, layer.dims.T + layer.dims.S_all);
   const std::size_t rows = layer.relative_bias.shape()[0],
                     buckets = bidirectional ? rows / 2 : rows;
@@ -89,6 +95,7 @@ void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
 
 /// The relative bias written out, with the distance counted from the key to the query.
 void turn_direction(Layer& layer) {
+  require_relative_bias(layer);
   const Dims& d = layer.dims;
   const std::size_t half =
       layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;

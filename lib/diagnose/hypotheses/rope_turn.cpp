@@ -15,7 +15,9 @@ namespace mha {
 
 Turn turn_of(const Layer& layer) {
   Turn turn;
-  turn.dims = layer.settings.rope_dims == 0 ? layer.dims.d_k : layer.settings.rope_dims;
+  turn.first = layer.settings.rope_first;
+  turn.dims =
+      layer.settings.rope_dims == 0 ? layer.dims.d_k - turn.first : layer.settings.rope_dims;
   turn.dims -= turn.dims % 2;
   turn.interleaved = turn.angles_interleaved = layer.settings.rope == Rope::interleaved;
   // The angles of position 1, whatever scaling made them.
@@ -36,7 +38,10 @@ Turn turn_of(const Layer& layer) {
 
 Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
   const std::size_t B = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2],
-                    d = layer.dims.d_k, pairs = turn.dims / 2;
+                    d = layer.dims.d_k;
+  // Two changes together may ask for more than a head has from `first` on.
+  const std::size_t pairs =
+      std::min(std::min(turn.dims, d - turn.first) / 2, turn.frequencies.size());
   Tensor result = copied(x);
   std::vector<double> cosines(pairs), sines(pairs);
   with_number(x.dtype(), [&]<class T>(T) {

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -145,7 +146,15 @@ TEST_CASE("what agrees but for rounding is no difference") {
     const RandomLayer random = random_layer(seed, random_variants(seed, 0, 4), true);
     const Layer layer = library_layer(random.layer, random.form);
     const Values values = reference::compute(random.layer);
+    // A naive softmax's exponentials may be infinite in float16: a difference indeed.
+    const auto is_beyond_f16 = [](const auto& stage) {
+      return std::ranges::any_of(stage.second.values, [](double value) {
+        return std::isfinite(value) && std::fabs(value) > 65504;
+      });
+    };
+    const bool fits_f16 = std::ranges::none_of(values, is_beyond_f16);
     for (DType stored : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+      if (stored == DType::f16 && !fits_f16) continue;
       const Diff found = diff(layer, saved(layer, values, stored));
       INFO("seed " << seed << " stored as " << name_of(stored) << ": " << random.description << "\n"
                    << told(found));
