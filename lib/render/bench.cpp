@@ -36,7 +36,7 @@ std::string runs_text(std::size_t runs) {
   return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
 }
 
-void put(JsonText& json, const Speed& speed) {
+void put_speed(JsonText& json, const Speed& speed) {
   json.object([&] {
     json.member("median_s", speed.all.median_s)
         .member("best_s", speed.all.best_s)
@@ -124,11 +124,12 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
 std::string speed_json(const std::vector<SpeedRow>& rows) {
   JsonText json;
   if (rows.size() == 1)
-    put(json, rows[0].speed);
+    put_speed(json, rows[0].speed);
   else
     json.object(
         [&] {
-          for (const SpeedRow& row : rows) json.key("layers." + row.layer), put(json, row.speed);
+          for (const SpeedRow& row : rows)
+            json.key("layers." + row.layer), put_speed(json, row.speed);
         },
         on_lines);
   return json.take() + "\n";

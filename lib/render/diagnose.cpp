@@ -15,13 +15,6 @@ std::string share_of_stage(double error) {
   return error == 0 ? "0" : std::isfinite(error) ? fmt::format("{:.2g}", error) : "∞";
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view last) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
-  return text;
-}
-
 /// Lines of text for eyes, wrapped.
 class Text {
 public:
@@ -145,7 +138,7 @@ std::string stage_table(const Diagnosis& d, const Look& look) {
   return grid.text(look);
 }
 
-void put(JsonText& json, const Change& change) {
+void put_change(JsonText& json, const Change& change) {
   json.object([&] {
     json.member("id", change.id).member("stage", mha::name_of(stage_of(change)));
     json.key("option").words_or_null(change.option);
@@ -153,10 +146,10 @@ void put(JsonText& json, const Change& change) {
   });
 }
 
-void put(JsonText& json, const Diagnosis& d) {
+void put_diagnosis(JsonText& json, const Diagnosis& d) {
   json.object([&] {
     json.member("explained", d.explained).member("equal", d.equal);
-    json.key("changes").list(d.changes, [&](const Change& change) { put(json, change); });
+    json.key("changes").list(d.changes, [&](const Change& change) { put_change(json, change); });
     json.member("error_before", d.error_before).member("error_after", d.error_after);
     json.key("same_numbers").list(d.same_numbers);
     json.key("runners_up").list(d.runners_up, [&](const Diagnosis::RunnerUp& one) {
@@ -217,12 +210,12 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& l
 std::string diagnosis_json(const std::vector<LayerDiagnosis>& layers) {
   JsonText json;
   if (layers.size() == 1)
-    put(json, layers[0].diagnosis);
+    put_diagnosis(json, layers[0].diagnosis);
   else
     json.object(
         [&] {
           for (const LayerDiagnosis& one : layers)
-            json.key("layers." + one.layer), put(json, one.diagnosis);
+            json.key("layers." + one.layer), put_diagnosis(json, one.diagnosis);
         },
         on_lines);
   return json.take() + "\n";

@@ -12,14 +12,7 @@ namespace mha::render {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return text;
-}
-
-std::vector<std::string> names_of(const std::vector<Stage>& stages) {
+std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
   std::vector<std::string> names;
   for (Stage stage : stages) names.emplace_back(mha::name_of(stage));
   return names;
@@ -167,12 +160,12 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
   std::string text;
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
-                       joined(names_of(row.from)), info_of(row.stage).value,
+                       joined(stage_names(row.from)), info_of(row.stage).value,
                        row.between.empty()
                            ? ""
                            : fmt::format("; or a step between, which the reference does not show: "
                                          "{}",
-                                         joined(names_of(row.between))));
+                                         joined(stage_names(row.between))));
   else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
     text =
         " It is norm(X), the input behind the layer's norm: is X the same on both sides, and the "
@@ -188,7 +181,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
   if (!between.empty())
     text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
                        "tensor missing here?",
-                       joined(names_of(between)));
+                       joined(stage_names(between)));
   // One of the same shape that agrees has settled how they are read.
   const bool settled =
       std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
@@ -203,7 +196,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
 }
 
 /// What is known about the first difference, in words.
-std::string verdict(const Layer& layer, const Diff& diff, const Reference& reference) {
+std::string first_step(const Layer& layer, const Diff& diff, const Reference& reference) {
   if (!diff.first) return agreement(diff);
   const auto row = std::find_if(diff.stages.begin(), diff.stages.end(),
                                 [&](const StageDiff& one) { return one.stage == *diff.first; });
@@ -224,7 +217,7 @@ std::string verdict(const Layer& layer, const Diff& diff, const Reference& refer
     else
       own.push_back(one.from.empty() ? name
                                      : fmt::format("{} (computed from the reference's {})", name,
-                                                   joined(names_of(one.from))));
+                                                   joined(stage_names(one.from))));
   }
   if (!own.empty())
     text += fmt::format(" {} differ{} by {}, too.", joined(own), own.size() == 1 ? "s" : "",
@@ -240,7 +233,7 @@ std::string verdict(const Layer& layer, const Diff& diff, const Reference& refer
   return text;
 }
 
-void put(JsonText& json, const StageDiff& row) {
+void put_stage(JsonText& json, const StageDiff& row) {
   const Difference& d = row.difference;
   json.object([&] {
     json.member("stage", mha::name_of(row.stage))
@@ -256,7 +249,7 @@ void put(JsonText& json, const StageDiff& row) {
     json.key("worst_head").value_or_null(d.worst_head);
     json.key("own").value_or_null(row.own);
     if (row.pass_rounding) json.member("pass_rounding", *row.pass_rounding);
-    json.key("from").list(names_of(row.from));
+    json.key("from").list(stage_names(row.from));
     json.member("atol", row.tolerance.absolute)
         .member("rtol", row.tolerance.relative)
         .member("rounding", row.rounding)
@@ -315,7 +308,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       out += (dim ? look.dim(line) : line) + "\n";
   };
   if (!diff.stages.empty()) {
-    paragraph(verdict(layer, diff, reference), false);
+    paragraph(first_step(layer, diff, reference), false);
     const Tolerance& tolerance = diff.stages[0].tolerance;
     const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
       return row.tolerance.absolute == tolerance.absolute &&
@@ -340,7 +333,7 @@ std::string diff_json(const Diff& diff, const Reference& reference) {
   json.object([&] {
     json.member("equal", diff.equal());
     json.key("first").words_or_null(diff.first ? mha::name_of(*diff.first) : "");
-    json.key("stages").list(diff.stages, [&](const StageDiff& row) { put(json, row); },
+    json.key("stages").list(diff.stages, [&](const StageDiff& row) { put_stage(json, row); },
                             {"\n    ", "\n    ", "\n  "});
     json.begin_next_after("\n  ");
     json.key("not_compared").list(diff.not_compared);

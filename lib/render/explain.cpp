@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t heading_width = 18;
 
 /// Parts joined by " · ", broken into lines at those dots.
-std::string joined(const std::vector<std::string>& parts, std::size_t width) {
+std::string in_dotted_lines(const std::vector<std::string>& parts, std::size_t width) {
   std::string text, line;
   for (const std::string& part : parts) {
     if (!line.empty() && display_width(line) + 3 + display_width(part) > width) {
@@ -135,7 +135,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
       given += fmt::format("{}{}", given.empty() ? "" : ", ", info.name);
   if (!given.empty()) parts.emplace_back("given: " + given);
 
-  const std::string text = joined(parts, style.look.width);
+  const std::string text = in_dotted_lines(parts, style.look.width);
   return style.look.bold(query) + text.substr(query.size()) + "\n";
 }
 

@@ -21,8 +21,8 @@ struct TextColumn {
 };
 
 /// One number per head; "" where a head has none.
-TextColumn numbers(std::string title, const std::vector<std::optional<double>>& values,
-                   std::size_t digits) {
+TextColumn number_column(std::string title, const std::vector<std::optional<double>>& values,
+                         std::size_t digits) {
   std::vector<double> there;
   for (const std::optional<double>& value : values)
     if (value) there.push_back(*value);
@@ -55,7 +55,7 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
                      [](const Number& cell) { return cell.has_value(); }))
       return;
     if (bias) values.push_back(of_bias);
-    columns.push_back(numbers(std::move(title), values, style.digits));
+    columns.push_back(number_column(std::move(title), values, style.digits));
   };
   const auto norm = [](const HeadExplanation& head, Stage stage) {
     return head.has(stage) ? Number(norm_of(head.values.at(stage))) : Number();

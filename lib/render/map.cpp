@@ -18,7 +18,7 @@ MapAxis axis_of(Side side) {
   return {std::string(name_of(side.axis)), std::move(side.positions), std::move(side.labels)};
 }
 
-PooledMap turned(const PooledMap& map) {
+PooledMap transposed(const PooledMap& map) {
   PooledMap to = map;
   std::swap(to.rows, to.cols);
   for (std::size_t row = 0; row < to.rows; ++row)
@@ -52,7 +52,7 @@ std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_i
       axes.rows.labels = value.row.of_item(b).labels,
       axes.cols.labels = value.col.of_item(b).labels;
     }
-    panels.push_back({layer_id, columns ? turned(map) : std::move(map), axes.rows, axes.cols});
+    panels.push_back({layer_id, columns ? transposed(map) : std::move(map), axes.rows, axes.cols});
   }
   return panels;
 }

@@ -11,14 +11,14 @@ namespace {
 constexpr std::size_t longest_title = 32; ///< columns: a layer's name may be anything
 
 /// One way to write the titles.
-struct Form {
+struct TitleForm {
   bool brief = false;   ///< L1 H3
   bool beside = true;   ///< the colours' ends in the same line
   double smallest = 12; ///< letters may shrink to this
 };
 
 std::vector<std::string> title_lines(const MapPicture& picture, std::size_t panel,
-                                     const Form& form) {
+                                     const TitleForm& form) {
   const MapPanel& one = picture.panels[panel];
   std::string title = visible(form.brief ? short_title(picture, one) : panel_title(picture, one));
   title = shortened(title, longest_title);
@@ -33,8 +33,9 @@ std::vector<std::string> title_lines(const MapPicture& picture, std::size_t pane
 MapTitles fit_titles(const MapPicture& picture, double room) {
   constexpr double largest = 12, readable_size = 10, least = 8;
   MapTitles titles;
-  for (const Form& form :
-       {Form{false, true, largest}, Form{false, false, readable_size}, Form{true, false, least}}) {
+  for (const TitleForm& form :
+       {TitleForm{false, true, largest}, TitleForm{false, false, readable_size},
+        TitleForm{true, false, least}}) {
     titles.lines.clear();
     double widest = 0; // of the largest letters: widths grow with the size
     for (std::size_t i = 0; i < picture.panels.size(); ++i) {

@@ -9,7 +9,7 @@ namespace mha::render {
 
 namespace {
 
-std::string joined(const Shape& shape, std::string_view separator) {
+std::string sizes_text(const Shape& shape, std::string_view separator) {
   std::string text;
   for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : separator, size);
   return text;
@@ -64,8 +64,8 @@ std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& op
     const std::array<std::string, 3> m = measure_texts(row.summary, numbers, "");
     out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}{0}{8}{0}{9}\n", separator,
                        separator == '\t' ? tsv_field(row.layer) : csv_field(row.layer),
-                       name_of(row.stage), joined(row.shape, "x"), mha::name_of(row.dtype), m[0],
-                       m[1], m[2], row.summary.nan, row.summary.infinite);
+                       name_of(row.stage), sizes_text(row.shape, "x"), mha::name_of(row.dtype),
+                       m[0], m[1], m[2], row.summary.nan, row.summary.infinite);
   }
   return out;
 }

@@ -58,7 +58,7 @@ PageJson number_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? PageJson(*value) : PageJson(nullptr);
 }
 /// Four digits are enough for bars and labels.
-PageJson numbers(const std::vector<float>& values) {
+PageJson page_numbers(const std::vector<float>& values) {
   PageJson list = PageJson::array();
   for (float value : values)
     list.push_back(std::isfinite(value) ? PageJson::parse(fmt::format("{:.5g}", value))
@@ -66,7 +66,7 @@ PageJson numbers(const std::vector<float>& values) {
   return list;
 }
 
-std::string_view name_of(RowForm form) {
+std::string_view row_form_name(RowForm form) {
   switch (form) {
   case RowForm::exact:
     return "exact";
@@ -89,7 +89,7 @@ public:
       heads.push_back(chunks_.size());
       chunks_.push_back(&bytes);
     }
-    return {{"form", name_of(stage.form)},
+    return {{"form", row_form_name(stage.form)},
             {"rows", stage.rows},
             {"cols", stage.cols},
             {"kept", stage.kept},
@@ -135,7 +135,8 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
   }
   PageJson contributions = PageJson::array();
   for (const HeadContribution& head : layer.contributions)
-    contributions.push_back({{"norm", numbers(head.norm)}, {"share", numbers(head.share)}});
+    contributions.push_back(
+        {{"norm", page_numbers(head.norm)}, {"share", page_numbers(head.share)}});
   PageJson object{{"id", layer.id},
                   {"dtype", mha::name_of(layer.dtype)},
                   {"headline", layer.headline},
@@ -153,7 +154,7 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"projects", layer.has_W_o},
                   {"stages", std::move(stages)},
                   {"contributions", std::move(contributions)},
-                  {"outputNorm", numbers(layer.output_norm)},
+                  {"outputNorm", page_numbers(layer.output_norm)},
                   {"measures", measures_of(layer)}};
   for (const HiddenKeys::KeyRange& run : layer.visible) {
     object["visible"].push_back(run.first);

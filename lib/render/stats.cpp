@@ -88,7 +88,7 @@ std::size_t width_of(const std::vector<MeasureColumn>& columns) {
 }
 
 /// layer (where there are some), head, kind (where weights tell).
-std::vector<MeasureColumn> names_of(const std::vector<StatsRow>& rows) {
+std::vector<MeasureColumn> naming_columns(const std::vector<StatsRow>& rows) {
   MeasureColumn layer("layer", false), head("head"), kind("kind", false);
   bool has_layer = false, has_kind = false;
   for (const auto& [id, measures] : rows) {
@@ -118,7 +118,8 @@ std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t row
 }
 
 /// Lines as columns: as many heads side by side as fit, the names on the left each time.
-std::string turned(const std::vector<MeasureColumn>& columns, std::size_t rows, const Look& look) {
+std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t rows,
+                          const Look& look) {
   MeasureColumn names("", false);
   for (const MeasureColumn& column : columns) names.cells.push_back(column.title);
   std::string text;
@@ -154,8 +155,8 @@ std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& col
   return text;
 }
 
-void put(JsonText& json, const StatsRow& row, const StatsColumns& columns,
-         std::optional<std::size_t> precision) {
+void put_row(JsonText& json, const StatsRow& row, const StatsColumns& columns,
+             std::optional<std::size_t> precision) {
   json.object([&] {
     json.key("layer");
     is_number(row.layer) ? json.as_it_is(row.layer) : json.words_or_null(row.layer);
@@ -170,7 +171,7 @@ void put(JsonText& json, const StatsRow& row, const StatsColumns& columns,
 } // namespace
 
 std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
-  std::vector<MeasureColumn> columns = names_of(rows);
+  std::vector<MeasureColumn> columns = naming_columns(rows);
   std::size_t width = width_of(columns), shown = 0;
   StatsColumns chosen;
   for (std::string_view name : telling) {
@@ -196,17 +197,17 @@ std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
 
 std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& chosen,
                         const Look& look) {
-  std::vector<MeasureColumn> columns = names_of(rows);
+  std::vector<MeasureColumn> columns = naming_columns(rows);
   for (const Measure* measure : chosen) columns.push_back(column_of(rows, *measure));
   return width_of(columns) <= look.width ? grid_text(columns, rows.size(), look)
-                                         : turned(columns, rows.size(), look);
+                                         : measures_down(columns, rows.size(), look);
 }
 
 std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,
                        std::string_view form, std::optional<std::size_t> precision) {
   if (form == "csv" || form == "tsv") return delimited(rows, columns, form == "tsv", precision);
   JsonText json;
-  const auto add = [&](const StatsRow& row) { put(json, row, columns, precision); };
+  const auto add = [&](const StatsRow& row) { put_row(json, row, columns, precision); };
   if (form == "json") {
     json.list(rows, add, on_lines);
     json.end_line();

@@ -15,14 +15,14 @@ namespace mha::render {
 namespace {
 
 constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
-std::string quoted(std::string_view label) {
+std::string quoted_label(std::string_view label) {
   return fmt::format("'{}'", readable(label));
 }
 
 /// The position of a side with its label: "3 't9'".
 std::string place(const Side& side, std::size_t i) {
   std::string text = fmt::format("{}", side.positions[i]);
-  if (!side.labels.empty()) text += fmt::format(" {}", quoted(side.labels[i]));
+  if (!side.labels.empty()) text += fmt::format(" {}", quoted_label(side.labels[i]));
   return text;
 }
 
@@ -100,7 +100,7 @@ private:
                               ? fmt::format("{:>{}}", matrix.rows.positions[r], position_width)
                               : "");
       if (!matrix.rows.labels.empty())
-        row_names.back() += "  " + shortened(quoted(matrix.rows.labels[r]), widest_row_label);
+        row_names.back() += "  " + shortened(quoted_label(matrix.rows.labels[r]), widest_row_label);
       row_width = std::max(row_width, display_width(row_names.back()));
     }
     for (std::string& name : row_names) name = options_.look.dim(pad_right(name, row_width));
@@ -109,7 +109,7 @@ private:
     for (std::size_t position : matrix.cols.positions)
       width = std::max(width, fmt::formatted_size("{}", position));
     for (const std::string& label : matrix.cols.labels)
-      width = std::max(width, std::min(display_width(quoted(label)), widest_column_label));
+      width = std::max(width, std::min(display_width(quoted_label(label)), widest_column_label));
     const std::size_t room = options_.look.width > row_width ? options_.look.width - row_width : 0;
     const std::size_t group = std::max<std::size_t>(room / (width + 2), 1);
     for (std::size_t first = 0; first < matrix.cols.count(); first += group) {
@@ -138,7 +138,7 @@ private:
     if (side.labels.empty()) return;
     line.assign(display_width(corner), ' ');
     for (std::size_t c = first; c < last; ++c)
-      line += "  " + pad_left(shortened(quoted(side.labels[c]), width), width);
+      line += "  " + pad_left(shortened(quoted_label(side.labels[c]), width), width);
     text_ += options_.look.dim(line) + "\n";
   }
 

@@ -138,6 +138,15 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view last) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? last : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
 std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
                                       std::size_t width) {
   std::vector<std::string> lines;

@@ -50,6 +50,18 @@ template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
 }
 
 template <class T> void Schedule<T>::together(const std::vector<Tokens<T>>& phase) {
+  // Small products fill the threads together. Large ones fill them alone, and then only one of
+  // their weights at a time is in memory twice, as read and as packed.
+  constexpr std::size_t together_up_to = 32 << 20; // bytes of tensors
+  std::size_t bytes = 0;
+  for (const Tokens<T>& tokens : phase)
+    for (const TokenStep<T>& step : tokens.steps)
+      for (Tensor Layer::*tensor : info_of(step.stage).reads) bytes += (layer_.*tensor).bytes();
+  if (bytes <= together_up_to) return run_phase(phase);
+  for (const Tokens<T>& tokens : phase) run_phase({tokens});
+}
+
+template <class T> void Schedule<T>::run_phase(const std::vector<Tokens<T>>& phase) {
   std::vector<Stage> stages;
   for (const Tokens<T>& tokens : phase)
     for (const TokenStep<T>& step : tokens.steps) stages.push_back(step.stage);

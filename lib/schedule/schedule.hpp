@@ -23,7 +23,7 @@ public:
   /// Which routine multiplies in projections.
   Routine projecting() const { return projecting_; }
 
-  /// A phase: the steps of all these tokens, as one list of tasks.
+  /// A phase: the steps of all these tokens, as one list of tasks where they are small.
   void together(const std::vector<Tokens<T>>& phase);
   /// A step of its own: the keys or values attended to, past, current, learned extra and zero.
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
@@ -42,6 +42,7 @@ private:
 
   bool computes(Stage stage) const { return contains(to_compute_, stage); }
   double& seconds_of_phase(Stage first);
+  void run_phase(const std::vector<Tokens<T>>& phase);
   void prepare(const std::vector<Tokens<T>>& phase) const;
   std::vector<Task> tasks_of(const Tokens<T>& tokens) const;
   std::vector<Tile> rows_of(Sequence sequence) const;

@@ -293,9 +293,7 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
 
 TEST_CASE("files of a folder that are compiled together hide different names", "[house]") {
   // As in lib/CMakeLists.txt.
-  const std::vector<std::string> apart{
-      "forward",         "schedule",           "kernels", "kernels/simd", "load/families",
-      "load/tokenizers", "diagnose/hypotheses"};
+  const std::vector<std::string> apart{"forward", "schedule", "kernels", "kernels/simd"};
   std::size_t names = 0;
   for (const char* top : {"lib", "app"}) {
     std::map<std::string, std::map<std::string, std::string>> owners; // folder, name: its file

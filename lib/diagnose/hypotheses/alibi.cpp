@@ -33,7 +33,7 @@ void both_ways(Layer& layer) {
   layer.bias.push_back(std::move(bias));
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> alibi_changes(const Subject& subject) {
   const Settings& s = subject.layer.settings;
   std::vector<Change> list;
   const auto add = [&](const char* id, std::string did, std::string cure, std::string option,
@@ -70,6 +70,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme alibi_theme{"alibi", "alibi.missing alibi.form", changes};
+const Theme alibi_theme{"alibi", "alibi.missing alibi.form", alibi_changes};
 
 } // namespace mha

@@ -13,7 +13,7 @@ struct Bias {
   Tensor Layer::*bias;
 };
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> bias_changes(const Subject& subject) {
   std::vector<Change> list;
   for (const Bias& b : {Bias{'q', Stage::q, &Layer::b_q}, Bias{'k', Stage::k, &Layer::b_k},
                         Bias{'v', Stage::v, &Layer::b_v}, Bias{'o', Stage::output, &Layer::b_o}}) {
@@ -32,6 +32,6 @@ std::vector<Change> changes(const Subject& subject) {
 } // namespace
 
 const Theme bias_theme{"bias", "bias.missing.q bias.missing.k bias.missing.v bias.missing.o",
-                       changes};
+                       bias_changes};
 
 } // namespace mha

@@ -49,7 +49,7 @@ void block_diagonal(Layer& layer) {
   layer.blocked.push_back(std::move(mask));
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> causal_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const bool causal = layer.settings.causal;
   std::vector<Change> list;
@@ -105,6 +105,6 @@ std::vector<Change> changes(const Subject& subject) {
 const Theme causal_theme{"causal",
                          "causal.missing causal.top_left causal.bottom_right causal.strict "
                          "causal.plus_one",
-                         changes};
+                         causal_changes};
 
 } // namespace mha

@@ -32,7 +32,7 @@ Tensor unmerged(const Tensor& head_out, std::size_t heads) {
   return permuted(head_out.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> heads_changes(const Subject& subject) {
   const Dims& dims = subject.layer.dims;
   std::vector<Change> list;
   const auto add = [&](std::string id, StageSet touches, std::string did, std::string cure,
@@ -79,6 +79,6 @@ std::vector<Change> changes(const Subject& subject) {
 const Theme heads_theme{"heads",
                         "heads.interleaved.q heads.interleaved.k heads.interleaved.v "
                         "heads.unmerged gqa.tiled",
-                        changes};
+                        heads_changes};
 
 } // namespace mha

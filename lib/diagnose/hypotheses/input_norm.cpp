@@ -130,7 +130,7 @@ void add_forms(const Layer& layer, ChangeList& list) {
         "use LayerNorm before the projections", form);
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> input_norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Settings& s = layer.settings;
   if (layer.X.empty() || layer.has_given(Stage::x) || layer.block) return {};
@@ -181,6 +181,6 @@ const Theme input_norm_theme{
     "input_norm.missing input_norm.added input_norm.kind input_norm.twice input_norm.eps "
     "input_norm.one_plus input_norm.weight input_norm.bias input_norm.form input_norm.missing.q "
     "input_norm.missing.kv input_norm.missing.v",
-    changes};
+    input_norm_changes};
 
 } // namespace mha

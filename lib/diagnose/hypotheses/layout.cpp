@@ -23,7 +23,7 @@ void read_inputs(Layer& layer) {
     if (!(layer.*X).empty()) layer.*X = read_as_columns(layer.*X);
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> layout_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   const Stage last = layer.settings.residual ? Stage::residual : Stage::output;
@@ -63,6 +63,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme layout_theme{"layout", "layout.columns", changes};
+const Theme layout_theme{"layout", "layout.columns", layout_changes};
 
 } // namespace mha

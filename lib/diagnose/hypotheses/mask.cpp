@@ -62,7 +62,7 @@ void pad_left(Layer& layer) {
   layer.blocked.push_back(std::move(mask));
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> mask_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   std::vector<Change> list;
   const auto add = [&](const char* id, std::string did, std::string cure,
@@ -122,6 +122,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme mask_theme{"mask", "mask.missing mask.inverted padding.side", changes};
+const Theme mask_theme{"mask", "mask.missing mask.inverted padding.side", mask_changes};
 
 } // namespace mha

@@ -62,7 +62,7 @@ void normalise_after_rope(Layer& layer, bool shown) {
   if (!layer.k_norm_weight.empty()) give(layer, Stage::k_norm, k);
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return {};
   const Dims& dims = layer.dims;
@@ -114,6 +114,7 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme norm_theme{"norm", "norm.missing norm.after_rope norm.one_plus norm.full", changes};
+const Theme norm_theme{"norm", "norm.missing norm.after_rope norm.one_plus norm.full",
+                       norm_changes};
 
 } // namespace mha

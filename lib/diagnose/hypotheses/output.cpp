@@ -7,7 +7,7 @@ namespace mha {
 
 namespace {
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> output_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   std::vector<Change> list;
@@ -56,6 +56,6 @@ std::vector<Change> changes(const Subject& subject) {
 } // namespace
 
 const Theme output_theme{
-    "output", "output.missing output.transposed residual.missing residual.added", changes};
+    "output", "output.missing output.transposed residual.missing residual.added", output_changes};
 
 } // namespace mha

@@ -150,7 +150,7 @@ void add_relative(const Layer& layer, ChangeList& list) {
       .rare = true;
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> position_bias_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& d = layer.dims;
   ChangeList list;
@@ -199,6 +199,6 @@ const Theme position_bias_theme{
     "position_bias",
     "bias.position bias.position.scaled bias.position.transposed relative.direction "
     "relative.distance relative.sign alibi.sign alibi.slopes",
-    changes};
+    position_bias_changes};
 
 } // namespace mha

@@ -75,7 +75,7 @@ std::vector<Change> added(const Layer& layer) {
   return list.take();
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> qk_norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return added(layer);
   ChangeList list;
@@ -132,6 +132,6 @@ std::vector<Change> changes(const Subject& subject) {
 const Theme qk_norm_theme{"qk_norm",
                           "norm.added norm.layer norm.sum norm.weight norm.eps norm.missing.q "
                           "norm.missing.k norm.exchanged",
-                          changes};
+                          qk_norm_changes};
 
 } // namespace mha

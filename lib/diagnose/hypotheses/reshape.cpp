@@ -133,7 +133,7 @@ void add_splits(const Dims& dims, ChangeList& list) {
       .rare = true;
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> reshape_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   ChangeList list;
@@ -163,6 +163,6 @@ const Theme reshape_theme{"reshape",
                           "heads.reshape heads.reshape.q heads.reshape.k heads.reshape.v "
                           "heads.interleaved heads.interleaved.out heads.between gqa.first "
                           "gqa.map",
-                          changes};
+                          reshape_changes};
 
 } // namespace mha

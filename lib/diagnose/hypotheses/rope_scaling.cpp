@@ -80,7 +80,7 @@ void add_factors(ChangeList& list) {
   }
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> rope_scaling_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Settings& s = layer.settings;
   if (s.rope == Rope::none || layer.dims.d_k < 2) return {};
@@ -139,6 +139,6 @@ const Theme rope_scaling_theme{
     "rope_scaling",
     "rope.scaling.missing rope.scaling.added rope.scaling.kind rope.scaling.inverted "
     "rope.attention_factor",
-    changes};
+    rope_scaling_changes};
 
 } // namespace mha

@@ -26,7 +26,7 @@ Change scale_change(const Layer& layer, std::string id, double scale, std::strin
 
 namespace {
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> scale_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const double scale = layer.scale(), d_k = static_cast<double>(layer.dims.d_k),
                d_model = static_cast<double>(layer.dims.d_model);
@@ -50,7 +50,7 @@ std::vector<Change> changes(const Subject& subject) {
 } // namespace
 
 const Theme scale_theme{"scale", "scale.missing scale.twice scale.d_k scale.d_model scale.constant",
-                        changes};
+                        scale_changes};
 
 std::string name_of_scale(const Layer& layer, double scale) {
   const auto real = [](std::size_t n) { return static_cast<double>(n); };

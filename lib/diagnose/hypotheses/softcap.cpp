@@ -34,7 +34,7 @@ void cap_after_mask(Layer& layer, bool shown) {
   give(layer, Stage::capped, capped);
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> softcap_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.softcap == 0) return {};
   std::vector<Change> list;
@@ -67,6 +67,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme softcap_theme{"softcap", "softcap.missing softcap.after_mask", changes};
+const Theme softcap_theme{"softcap", "softcap.missing softcap.after_mask", softcap_changes};
 
 } // namespace mha

@@ -64,7 +64,7 @@ Tensor mean_of_heads(const Tensor& weights) {
   return means;
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> softmax_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   std::vector<Change> list;
   if (layer.dims.T > 1) {
@@ -166,6 +166,6 @@ std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
 }
 
 const Theme softmax_theme{"softmax", "softmax.axis sinks.missing weights.averaged dropout.on",
-                          changes};
+                          softmax_changes};
 
 } // namespace mha

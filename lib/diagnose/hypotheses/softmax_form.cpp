@@ -68,7 +68,7 @@ void add_axes(const Dims& dims, ChangeList& list) {
   }
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> softmax_form_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;
   add_axes(layer.dims, list);
@@ -116,6 +116,7 @@ std::vector<Change> changes(const Subject& subject) {
 
 const Theme softmax_form_theme{
     "softmax_form",
-    "softmax.missing softmax.base softmax.plus_one scale.after_softmax softmax.twice", changes};
+    "softmax.missing softmax.base softmax.plus_one scale.after_softmax softmax.twice",
+    softmax_form_changes};
 
 } // namespace mha

@@ -56,7 +56,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
   }
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> swap_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   std::vector<Change> list;
@@ -86,6 +86,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 } // namespace
 
-const Theme swap_theme{"swap", "swap.kv swap.qk", changes};
+const Theme swap_theme{"swap", "swap.kv swap.qk", swap_changes};
 
 } // namespace mha

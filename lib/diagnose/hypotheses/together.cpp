@@ -9,16 +9,16 @@ namespace mha {
 
 namespace {
 
-struct Projection {
+struct BiasedProjection {
   Stage stage;
   Tensor Layer::*W, Layer::*bias;
 };
-constexpr Projection projections[]{{Stage::q, &Layer::W_q, &Layer::b_q},
-                                   {Stage::k, &Layer::W_k, &Layer::b_k},
-                                   {Stage::v, &Layer::W_v, &Layer::b_v},
-                                   {Stage::output, &Layer::W_o, &Layer::b_o}};
+constexpr BiasedProjection projections[]{{Stage::q, &Layer::W_q, &Layer::b_q},
+                                         {Stage::k, &Layer::W_k, &Layer::b_k},
+                                         {Stage::v, &Layer::W_v, &Layer::b_v},
+                                         {Stage::output, &Layer::W_o, &Layer::b_o}};
 
-StageSet stages_of(const Projection& part) {
+StageSet stages_of(const BiasedProjection& part) {
   StageSet set = set_of({part.stage});
   if (part.stage == Stage::output) set.set(index_of(Stage::head_result));
   return set;
@@ -103,7 +103,7 @@ void add_residuals(const Layer& layer, ChangeList& list) {
         [](Layer& edited) { return value_of(edited, Stage::concat); });
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> together_changes(const Subject& subject) {
   ChangeList list;
   add_biases(subject.layer, list);
   add_transposed(subject.layer, list);
@@ -115,6 +115,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 const Theme together_theme{
     "together", "bias.missing weight.transposed residual.normed residual.output residual.twice",
-    changes};
+    together_changes};
 
 } // namespace mha

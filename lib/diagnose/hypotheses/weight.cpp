@@ -110,7 +110,7 @@ void add_orders(const Subject& subject, std::vector<Change>& list) {
         "split the fused weight in the order in which it lies", "--qkv-order qkv");
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> weight_changes(const Subject& subject) {
   std::vector<Change> list;
   for (const Projection& p :
        {Projection{'q', Stage::q, &Layer::W_q}, Projection{'k', Stage::k, &Layer::W_k},
@@ -142,6 +142,6 @@ const Theme weight_theme{
     "weight.transposed.q weight.transposed.k weight.transposed.v weight.transposed.o "
     "weight.order.QVK weight.order.KQV weight.order.KVQ weight.order.VQK weight.order.VKQ "
     "weight.order.per_head weight.order.per_group",
-    changes};
+    weight_changes};
 
 } // namespace mha

@@ -42,7 +42,7 @@ Change missing_window(const Settings& s) {
   return change;
 }
 
-std::vector<Change> changes(const Subject& subject) {
+std::vector<Change> window_changes(const Subject& subject) {
   const Settings& s = subject.layer.settings;
   std::vector<Change> list;
   if (s.window_left >= 0 || s.window_right >= 0) list.push_back(missing_window(s));
@@ -78,6 +78,6 @@ std::vector<Change> changes(const Subject& subject) {
 
 const Theme window_theme{
     "window", "window.missing window.plus_one window.minus_one window.added window.length",
-    changes};
+    window_changes};
 
 } // namespace mha

@@ -9,7 +9,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_bart(const Group& group, Translation& to) {
   to.expect_models(
       {"bart", "mbart", "m2m_100", "marian", "pegasus", "blenderbot", "blenderbot-small", "opt"});
   take_bart(to);
@@ -42,6 +42,6 @@ void normalises_before(Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + norm}, {"layer_norm_eps"}, 1e-5);
 }
 
-const Family bart{"bart", "BART", bart_needs, bart_knows, nullptr, translate};
+const Family bart{"bart", "BART", bart_needs, bart_knows, nullptr, translate_bart};
 
 } // namespace mha::naming

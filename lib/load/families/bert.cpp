@@ -20,7 +20,7 @@ void take_relative_key(const Group& group, Translation& to) {
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_bert(const Group& group, Translation& to) {
   to.expect_models({"bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text",
                     "xlm-roberta-xl"});
   to.refuse({"self.relative_position_bias_table"}, "a learned relative position in two dimensions");
@@ -34,7 +34,7 @@ void translate(const Group& group, Translation& to) {
 }
 
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
-void settle(const Group& group, ModelRecord& record) {
+void settle_bert(const Group& group, ModelRecord& record) {
   // Relative positions replace the learned ones, whose table stays in the file.
   if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
     record.positions = "";
@@ -48,7 +48,7 @@ void settle(const Group& group, ModelRecord& record) {
   record.head_activation = "gelu";
 }
 
-constexpr ModelRecord model{
+constexpr ModelRecord bert_record{
     .models = "bert roberta xlm-roberta camembert",
     .layers = "encoder.layer",
     .tokens = "embeddings.word_embeddings",
@@ -70,7 +70,7 @@ constexpr ModelRecord model{
     .head_norm = "cls.predictions.transform.LayerNorm",
     .head_bias = "cls.predictions.bias",
     .causal = false,
-    .settle = settle,
+    .settle = settle_bert,
 };
 
 } // namespace
@@ -81,7 +81,7 @@ const Family bert{"bert",
                   "self.query.bias self.key.bias self.value.bias output.dense.bias "
                   "self.distance_embedding.weight self.relative_position_bias_table",
                   nullptr,
-                  translate,
-                  &model};
+                  translate_bert,
+                  &bert_record};
 
 } // namespace mha::naming

@@ -8,12 +8,12 @@ namespace mha::naming {
 namespace {
 
 // Falcon has the same names; BLOOM always has biases.
-bool recognises(const Group& group) {
+bool is_bloom(const Group& group) {
   if (group.configured("model_type")) return group.is_model({"bloom"});
   return group.has("query_key_value.bias") && group.within({"self_attention."});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_bloom(const Group& group, Translation& to) {
   if (!group.configured("model_type"))
     to.warn("query_key_value and dense with biases: taken as BLOOM; Falcon has the same names, "
             "--naming falcon");
@@ -27,8 +27,11 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family bloom{
-    "bloom",    "BLOOM",  "query_key_value.weight dense.weight", "query_key_value.bias dense.bias",
-    recognises, translate};
+const Family bloom{"bloom",
+                   "BLOOM",
+                   "query_key_value.weight dense.weight",
+                   "query_key_value.bias dense.bias",
+                   is_bloom,
+                   translate_bloom};
 
 } // namespace mha::naming

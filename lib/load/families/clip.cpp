@@ -8,11 +8,11 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_clip(const Group& group) {
   return group.beside("layer_norm1.weight");
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_clip(const Group& group, Translation& to) {
   take_bart(to);
   if (group.within({"text_model"}) && !group.is_model({"siglip", "siglip2", "siglip_text_model"}))
     to.set("causal", "true");
@@ -21,6 +21,6 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family clip{"clip", "CLIP", bart_needs, bart_knows, recognises, translate};
+const Family clip{"clip", "CLIP", bart_needs, bart_knows, is_clip, translate_clip};
 
 } // namespace mha::naming

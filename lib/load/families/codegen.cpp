@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t blocks = 4;
 
-void translate(const Group& group, Translation& to) {
+void translate_codegen(const Group& group, Translation& to) {
   to.expect_models({"codegen"});
   const Shape shape = group.shape("qkv_proj.weight");
   if (shape.size() != 2 || shape[0] % (3 * blocks) != 0)
@@ -34,7 +34,7 @@ void translate(const Group& group, Translation& to) {
 } // namespace
 
 const Family codegen{
-    "codegen", "CodeGen", "qkv_proj.weight out_proj.weight", "out_proj.bias causal_mask",
-    nullptr,   translate};
+    "codegen", "CodeGen",        "qkv_proj.weight out_proj.weight", "out_proj.bias causal_mask",
+    nullptr,   translate_codegen};
 
 } // namespace mha::naming

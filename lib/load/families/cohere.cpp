@@ -9,11 +9,11 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_cohere(const Group& group) {
   return group.is_model({"cohere", "cohere2"});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_cohere(const Group& group, Translation& to) {
   take_llama(to);
   if (group.has("q_norm.weight")) take_qk_norm(to, true);
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
@@ -34,6 +34,6 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family cohere{"cohere", "Cohere", llama_needs, llama_knows, recognises, translate};
+const Family cohere{"cohere", "Cohere", llama_needs, llama_knows, is_cohere, translate_cohere};
 
 } // namespace mha::naming

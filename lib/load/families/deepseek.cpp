@@ -28,7 +28,7 @@ HeadWidths widths_of_head(const Group& group, const Translation& to) {
 }
 
 /// 1/√d_k · g², g = 0.1 mscale_all_dim ln factor + 1 where rope_scaling has both.
-void set_scale(Translation& to, const HeadWidths& head) {
+void set_deepseek_scale(Translation& to, const HeadWidths& head) {
   const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
                               factor = rope_number(to, "factor");
   if (mscale.value_or(0) == 0 || factor.value_or(1) <= 1 || !head.alone || !head.shared) return;
@@ -37,7 +37,7 @@ void set_scale(Translation& to, const HeadWidths& head) {
          "config.json: mscale_all_dim");
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_deepseek(const Group& group, Translation& to) {
   to.expect_models({"deepseek_v2", "deepseek_v3", "kimi_k2"});
   to.take_linear("W_q", group.has("q_b_proj.weight") ? "q_b_proj.weight" : "q_proj.weight");
   to.take_linear("W_q_a", "q_a_proj.weight"), to.take("b_q_a", "q_a_proj.bias");
@@ -52,7 +52,7 @@ void translate(const Group& group, Translation& to) {
   set_rotary(to, {.style = to.is_true({"rope_interleave"}, true) ? "interleaved" : "half"});
   if (head.shared) to.set("rope_dims", fmt::format("{}", *head.shared));
   if (head.alone) to.set("rope_first", fmt::format("{}", *head.alone));
-  set_scale(to, head);
+  set_deepseek_scale(to, head);
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-6);
 }
 
@@ -65,6 +65,6 @@ const Family deepseek{"deepseek",
                       "q_b_proj.weight kv_a_proj_with_mqa.bias kv_a_layernorm.weight o_proj.weight "
                       "o_proj.bias",
                       nullptr,
-                      translate};
+                      translate_deepseek};
 
 } // namespace mha::naming

@@ -6,14 +6,14 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group&, Translation& to) {
+void translate_distilbert(const Group&, Translation& to) {
   to.expect_models({"distilbert"});
   to.take_projections("q_lin", "k_lin", "v_lin", "out_lin");
   to.set_from_config("num_heads", {"n_heads", "num_attention_heads"});
   to.normalises_after();
 }
 
-constexpr ModelRecord model{
+constexpr ModelRecord distilbert_record{
     .models = "distilbert",
     .layers = "transformer.layer",
     .tokens = "embeddings.word_embeddings",
@@ -42,7 +42,7 @@ const Family distilbert{"distilbert",
                         "q_lin.weight k_lin.weight v_lin.weight out_lin.weight",
                         "q_lin.bias k_lin.bias v_lin.bias out_lin.bias",
                         nullptr,
-                        translate,
-                        &model};
+                        translate_distilbert,
+                        &distilbert_record};
 
 } // namespace mha::naming

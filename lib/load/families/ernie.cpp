@@ -7,17 +7,17 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_ernie(const Group& group) {
   return group.is_model({"ernie4_5", "ernie4_5_moe"});
 }
 
-void translate(const Group&, Translation& to) {
+void translate_ernie(const Group&, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = "interleaved", .base = 500000});
 }
 
 } // namespace
 
-const Family ernie{"ernie", "ERNIE 4.5", llama_needs, llama_knows, recognises, translate};
+const Family ernie{"ernie", "ERNIE 4.5", llama_needs, llama_knows, is_ernie, translate_ernie};
 
 } // namespace mha::naming

@@ -10,7 +10,7 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_falcon(const Group& group) {
   if (group.configured("model_type"))
     return group.is_model({"falcon", "RefinedWeb", "RefinedWebModel"});
   return group.within({"self_attention."});
@@ -31,7 +31,7 @@ void set_layout(const Group& group, Translation& to) {
   }
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_falcon(const Group& group, Translation& to) {
   to.set_from_config("num_heads", {"num_attention_heads", "n_head"});
   set_layout(group, to);
   to.take_output("dense");
@@ -46,8 +46,11 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family falcon{
-    "falcon",   "Falcon", "query_key_value.weight dense.weight", "query_key_value.bias dense.bias",
-    recognises, translate};
+const Family falcon{"falcon",
+                    "Falcon",
+                    "query_key_value.weight dense.weight",
+                    "query_key_value.bias dense.bias",
+                    is_falcon,
+                    translate_falcon};
 
 } // namespace mha::naming

@@ -29,7 +29,7 @@ bool recognises3(const Group& group) {
 }
 
 /// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
-void set_scale(Translation& to) {
+void set_gemma_scale(Translation& to) {
   const std::optional<double> scalar = to.number({"query_pre_attn_scalar"});
   to.set("scale", fmt::format("{}", 1 / std::sqrt(scalar.value_or(256))),
          scalar ? "config.json: query_pre_attn_scalar" : "");
@@ -43,7 +43,7 @@ void translate1(const Group&, Translation& to) {
 
 void translate2(const Group&, Translation& to) {
   translate1(to.group(), to);
-  set_scale(to);
+  set_gemma_scale(to);
   if (!to.set_from_config("softcap", {"attn_logit_softcapping"})) to.set("softcap", "50");
   set_window(to, even_layers, 4096);
 }
@@ -58,7 +58,7 @@ void translate3(const Group& group, Translation& to) {
   take_llama(to);
   to.norm.one_plus = true;
   to.set("qk_norm_one_plus", "true");
-  set_scale(to);
+  set_gemma_scale(to);
   to.set_from_config("softcap", {"attn_logit_softcapping"});
   // Layers with a window rotate by a base of their own, without the scaling for long contexts.
   const bool sliding = is_sliding(group, slides3).value_or(false);
@@ -73,31 +73,19 @@ void translate3(const Group& group, Translation& to) {
 }
 
 /// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
-constexpr ModelRecord model1{
-    .models = "gemma",
-    .layers = "layers",
-    .tokens = "embed_tokens",
-    .times_root_d = true,
-    .norm = InputNorm::rms,
-    .eps_keys = "rms_norm_eps",
-    .eps = 1e-6,
-    .one_plus = true,
-    .before_mlp = "post_attention_layernorm",
-    .mlp_in = "mlp.gate_proj",
-    .mlp_up = "mlp.up_proj",
-    .mlp_out = "mlp.down_proj",
-    .activation_keys = "hidden_activation",
-    .activation = "gelu_pytorch_tanh",
-    .last_norm = "norm",
-    .head = "lm_head",
-    .tied = true,
-    .softcap_key = "final_logit_softcapping",
-};
+constexpr ModelRecord one_plus_norms(std::string_view models) {
+  ModelRecord record = llama_model(models);
+  record.times_root_d = record.one_plus = record.tied = true;
+  record.activation_keys = "hidden_activation";
+  record.activation = "gelu_pytorch_tanh";
+  record.softcap_key = "final_logit_softcapping";
+  return record;
+}
+constexpr ModelRecord model1 = one_plus_norms("gemma");
 
 /// LLaMA's post_attention_layernorm stands before the feed-forward, Gemma 2's behind attention.
 constexpr ModelRecord four_norms(std::string_view models) {
-  ModelRecord record = model1;
-  record.models = models;
+  ModelRecord record = one_plus_norms(models);
   record.shape = BlockShape::sandwich;
   record.behind_attention = "post_attention_layernorm";
   record.before_mlp = "pre_feedforward_layernorm";

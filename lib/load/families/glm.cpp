@@ -8,17 +8,17 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_glm(const Group& group) {
   return group.is_model({"glm", "glm4", "glm4_moe"});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_glm(const Group& group, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = group.is_model({"glm4_moe"}) ? "half" : "interleaved", .part = 0.5});
 }
 
 } // namespace
 
-const Family glm{"glm", "GLM-4", llama_needs, llama_knows, recognises, translate};
+const Family glm{"glm", "GLM-4", llama_needs, llama_knows, is_glm, translate_glm};
 
 } // namespace mha::naming

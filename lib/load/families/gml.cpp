@@ -35,7 +35,7 @@ Tensor stacked(const Translation& to, const std::string& name, std::size_t heads
   return all;
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gml(const Group& group, Translation& to) {
   std::size_t heads = 0;
   while (group.has(fmt::format("PQ.head_{}", heads + 1))) ++heads;
   if (heads == 0) fail("{} is missing: the heads count from 1", to.source_of("PQ.head_1"));
@@ -52,7 +52,7 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family gml{"gml",    "GeometricMachineLearning", "PQ.head_# PK.head_# PV.head_#", "", nullptr,
-                 translate};
+const Family gml{
+    "gml", "GeometricMachineLearning", "PQ.head_# PK.head_# PV.head_#", "", nullptr, translate_gml};
 
 } // namespace mha::naming

@@ -14,15 +14,15 @@ bool is_cross(const Group& group) {
   return group.has("q_attn.weight");
 }
 
-bool recognises(const Group& group) {
+bool is_gpt2(const Group& group) {
   const Shape s = group.shape("c_attn.weight");
   return s.size() == 2 && s[1] == (is_cross(group) ? 2 : 3) * s[0] &&
          !group.is_model({"gpt_bigcode"});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gpt2(const Group& group, Translation& to) {
   if (is_cross(group)) {
-    if (!recognises(group))
+    if (!is_gpt2(group))
       fail("{} is {}: (E, 2E) expected, keys and values", to.source_of("c_attn.weight"),
            to_string(group.shape("c_attn.weight")));
     to.take("W_q", "q_attn.weight"), to.take("b_q", "q_attn.bias");
@@ -41,22 +41,14 @@ void translate(const Group& group, Translation& to) {
   set_gpt2_scale(to);
 }
 
-constexpr ModelRecord model{
-    .models = "gpt2",
-    .layers = "h",
-    .tokens = "wte",
-    .positions = "wpe",
-    .eps_keys = "layer_norm_epsilon",
-    .before_mlp = "ln_2",
-    .mlp_in = "mlp.c_fc",
-    .mlp_out = "mlp.c_proj",
-    .in_out = true,
-    .activation_keys = "activation_function",
-    .activation = "gelu_new",
-    .last_norm = "ln_f",
-    .head = "lm_head",
-    .tied = true,
-};
+constexpr ModelRecord of_conv1d() {
+  ModelRecord record = gpt2_model("gpt2");
+  record.in_out = true;
+  record.activation_keys = "activation_function";
+  record.activation = "gelu_new";
+  return record;
+}
+constexpr ModelRecord gpt2_record = of_conv1d();
 
 } // namespace
 
@@ -87,6 +79,6 @@ void set_gpt2_scale(Translation& to) {
   to.set("scale", fmt::format("{}", scale), "config.json: scale_attn_by_inverse_layer_idx");
 }
 
-const Family gpt2{"gpt2", "GPT-2", gpt2_needs, gpt2_knows, recognises, translate, &model};
+const Family gpt2{"gpt2", "GPT-2", gpt2_needs, gpt2_knows, is_gpt2, translate_gpt2, &gpt2_record};
 
 } // namespace mha::naming

@@ -2,6 +2,7 @@
 // GPT-2's tensor names, which three families share: h.N.attn.c_attn and c_proj.
 
 #include <mha/load/families/family.hpp>
+#include <mha/load/families/model.hpp>
 
 namespace mha::naming {
 
@@ -9,6 +10,23 @@ inline constexpr std::string_view gpt2_needs = "c_attn.weight c_proj.weight";
 // `bias` and `masked_bias` are the causal mask and what it fills in: never a bias.
 inline constexpr std::string_view gpt2_knows =
     "c_attn.bias c_proj.bias q_attn.weight q_attn.bias bias masked_bias";
+
+/// A whole model of GPT-2's names, for these model_types, with nn.Linear's (out, in).
+constexpr ModelRecord gpt2_model(std::string_view models) {
+  return {
+      .models = models,
+      .layers = "h",
+      .tokens = "wte",
+      .positions = "wpe",
+      .eps_keys = "layer_norm_epsilon",
+      .before_mlp = "ln_2",
+      .mlp_in = "mlp.c_fc",
+      .mlp_out = "mlp.c_proj",
+      .last_norm = "ln_f",
+      .head = "lm_head",
+      .tied = true,
+  };
+}
 
 /// Heads, causal, ln_1, and the notes on the mask's buffers.
 void finish_gpt2(Translation& to);

@@ -9,13 +9,13 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_gpt_bigcode(const Group& group) {
   if (group.is_model({"gpt_bigcode"})) return true;
   const Shape s = group.shape("c_attn.weight");
   return !group.configured("model_type") && s.size() == 2 && s[0] > s[1] && s[0] < 3 * s[1];
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gpt_bigcode(const Group& group, Translation& to) {
   const Shape s = group.shape("c_attn.weight");
   const bool one_key = s.size() == 2 && to.is_true({"multi_query"}, s[0] != 3 * s[1]);
   to.take_fused("c_attn", one_key ? "qkv" : "per_group"), to.take_output("c_proj");
@@ -31,7 +31,7 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family gpt_bigcode{"gpt_bigcode", "GPT-BigCode", gpt2_needs,
-                         gpt2_knows,    recognises,    translate};
+const Family gpt_bigcode{"gpt_bigcode", "GPT-BigCode",  gpt2_needs,
+                         gpt2_knows,    is_gpt_bigcode, translate_gpt_bigcode};
 
 } // namespace mha::naming

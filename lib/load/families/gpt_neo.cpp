@@ -8,7 +8,7 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_gpt_neo(const Group& group) {
   return group.is_model({"gpt_neo"}) || group.prefix.ends_with("attn.attention.");
 }
 
@@ -38,7 +38,7 @@ std::optional<std::string> kind_of(const Group& group, std::size_t layer) {
   return std::nullopt;
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gpt_neo(const Group& group, Translation& to) {
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
@@ -62,7 +62,7 @@ const Family gpt_neo{"gpt_neo",
                      "GPT-Neo",
                      "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                      "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
-                     recognises,
-                     translate};
+                     is_gpt_neo,
+                     translate_gpt_neo};
 
 } // namespace mha::naming

@@ -8,12 +8,12 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_gpt_neox(const Group& group) {
   return group.is_model({"gpt_neox"}) || group.prefix == "attention." ||
          group.prefix.ends_with(".attention.");
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gpt_neox(const Group& group, Translation& to) {
   to.expect_models({"gpt_neox"});
   to.take_fused("query_key_value", "per_group"), to.take_output("dense");
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
@@ -25,12 +25,12 @@ void translate(const Group& group, Translation& to) {
 }
 
 /// use_parallel_residual false: one after the other.
-void settle(const Group& group, ModelRecord& record) {
+void settle_gpt_neox(const Group& group, ModelRecord& record) {
   if (group.configured("use_parallel_residual").value_or("true") == "false")
     record.shape = BlockShape::pre;
 }
 
-constexpr ModelRecord model{
+constexpr ModelRecord gpt_neox_record{
     .models = "gpt_neox",
     .layers = "layers",
     .tokens = "embed_in",
@@ -43,7 +43,7 @@ constexpr ModelRecord model{
     .activation = "gelu",
     .last_norm = "final_layer_norm",
     .head = "embed_out",
-    .settle = settle,
+    .settle = settle_gpt_neox,
 };
 
 } // namespace
@@ -52,8 +52,8 @@ const Family gpt_neox{"gpt_neox",
                       "GPT-NeoX",
                       "query_key_value.weight dense.weight",
                       "query_key_value.bias dense.bias bias masked_bias rotary_emb.inv_freq",
-                      recognises,
-                      translate,
-                      &model};
+                      is_gpt_neox,
+                      translate_gpt_neox,
+                      &gpt_neox_record};
 
 } // namespace mha::naming

@@ -8,11 +8,11 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_gpt_oss(const Group& group) {
   return group.has("sinks");
 }
 
-void translate(const Group&, Translation& to) {
+void translate_gpt_oss(const Group&, Translation& to) {
   to.expect_models({"gpt_oss"});
   take_llama(to);
   to.take("sinks", "sinks");
@@ -22,6 +22,6 @@ void translate(const Group&, Translation& to) {
 
 } // namespace
 
-const Family gpt_oss{"gpt_oss", "GPT-OSS", llama_needs, llama_knows, recognises, translate};
+const Family gpt_oss{"gpt_oss", "GPT-OSS", llama_needs, llama_knows, is_gpt_oss, translate_gpt_oss};
 
 } // namespace mha::naming

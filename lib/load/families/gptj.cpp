@@ -8,11 +8,11 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_gptj(const Group& group) {
   return group.is_model({"gptj"}) || group.prefix.ends_with(".attn.") || group.prefix == "attn.";
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_gptj(const Group& group, Translation& to) {
   to.expect_models({"gptj"});
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
@@ -29,7 +29,7 @@ const Family gptj{"gptj",
                   "GPT-J",
                   "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                   "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
-                  recognises,
-                  translate};
+                  is_gptj,
+                  translate_gptj};
 
 } // namespace mha::naming

@@ -8,7 +8,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_keras(const Group& group, Translation& to) {
   to.refuse({"query_ln.scale"}, "layer normalisation of queries and keys");
   for (const auto& [letter, name] : {std::pair("q", "query"), {"k", "key"}, {"v", "value"}}) {
     const std::string kernel = fmt::format("{}.kernel", name);
@@ -29,6 +29,6 @@ const Family keras{"keras",
                    "query.kernel key.kernel value.kernel attention_output.kernel|out.kernel",
                    "query.bias key.bias value.bias attention_output.bias out.bias query_ln.scale",
                    nullptr,
-                   translate};
+                   translate_keras};
 
 } // namespace mha::naming

@@ -7,7 +7,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group&, Translation& to) {
+void translate_llama(const Group&, Translation& to) {
   // "attention-only": this project's own example layers.
   to.expect_models({"llama", "mistral", "mixtral", "granite", "granitemoe", "ministral", "stablelm",
                     "starcoder2", "attention-only"});
@@ -17,25 +17,11 @@ void translate(const Group&, Translation& to) {
   set_window(to, every_layer);
 }
 
-constexpr ModelRecord model{
-    .models = "llama mistral ministral",
-    .layers = "layers",
-    .tokens = "embed_tokens",
-    .norm = InputNorm::rms,
-    .eps_keys = "rms_norm_eps",
-    .eps = 1e-6,
-    .before_mlp = "post_attention_layernorm",
-    .mlp_in = "mlp.gate_proj",
-    .mlp_up = "mlp.up_proj",
-    .mlp_out = "mlp.down_proj",
-    .activation_keys = "hidden_act",
-    .activation = "silu",
-    .last_norm = "norm",
-    .head = "lm_head",
-};
+constexpr ModelRecord llama_record = llama_model("llama mistral ministral");
 
 } // namespace
 
-const Family llama{"llama", "LLaMA", llama_needs, llama_knows, nullptr, translate, &model};
+const Family llama{"llama", "LLaMA",         llama_needs,  llama_knows,
+                   nullptr, translate_llama, &llama_record};
 
 } // namespace mha::naming

@@ -1,6 +1,7 @@
 #pragma once
 // What LLaMA's relatives share: q_proj, k_proj, v_proj, o_proj (out, in) under layers.N.self_attn.
 
+#include <mha/load/families/model.hpp>
 #include <mha/load/families/positions.hpp>
 
 namespace mha::naming {
@@ -11,6 +12,27 @@ inline constexpr std::string_view llama_knows =
     "q_proj.bias k_proj.bias v_proj.bias o_proj.bias q_norm.weight k_norm.weight q_norm.bias "
     "k_norm.bias sinks q_layernorm.weight k_layernorm.weight q_layernorm.bias k_layernorm.bias "
     "q_layernorm.norms.0.weight k_layernorm.norms.0.weight rotary_emb.inv_freq";
+
+/// A whole model of LLaMA's shape, for these model_types: RMS norms before attention and before a
+/// feed-forward gated with silu.
+constexpr ModelRecord llama_model(std::string_view models) {
+  return {
+      .models = models,
+      .layers = "layers",
+      .tokens = "embed_tokens",
+      .norm = InputNorm::rms,
+      .eps_keys = "rms_norm_eps",
+      .eps = 1e-6,
+      .before_mlp = "post_attention_layernorm",
+      .mlp_in = "mlp.gate_proj",
+      .mlp_up = "mlp.up_proj",
+      .mlp_out = "mlp.down_proj",
+      .activation_keys = "hidden_act",
+      .activation = "silu",
+      .last_norm = "norm",
+      .head = "lm_head",
+  };
+}
 
 /// The four projections, QK normalisation where there is one, the heads, causal, and the RMS or
 /// layer normalisation `input_layernorm` before them.

@@ -9,7 +9,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_llama_original(const Group& group, Translation& to) {
   to.take_projections("wq", "wk", "wv", "wo");
   to.set_from_config("num_heads", {"n_heads"});
   to.set_from_config("num_kv_heads", {"n_kv_heads"});
@@ -29,6 +29,6 @@ const Family llama_original{"llama_original",
                             "wq.weight wk.weight wv.weight wo.weight",
                             "wq.bias wk.bias wv.bias wo.bias",
                             nullptr,
-                            translate};
+                            translate_llama_original};
 
 } // namespace mha::naming

@@ -6,7 +6,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_mingpt(const Group& group, Translation& to) {
   to.take_projections("query", "key", "value", "proj");
   to.pass_over({"mask"}, "the causal mask's buffer");
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
@@ -21,6 +21,6 @@ const Family mingpt{"mingpt",
                     "query.weight key.weight value.weight proj.weight",
                     "query.bias key.bias value.bias proj.bias mask",
                     nullptr,
-                    translate};
+                    translate_mingpt};
 
 } // namespace mha::naming

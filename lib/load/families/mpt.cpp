@@ -7,7 +7,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_mpt(const Group& group, Translation& to) {
   to.expect_models({"mpt"});
   // llm-foundry clips first and normalises then, all heads together.
   if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
@@ -41,6 +41,6 @@ const Family mpt{"mpt",
                  "Wqkv.weight out_proj.weight",
                  "Wqkv.bias out_proj.bias q_ln.weight k_ln.weight q_ln.bias k_ln.bias",
                  nullptr,
-                 translate};
+                 translate_mpt};
 
 } // namespace mha::naming

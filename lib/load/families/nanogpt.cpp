@@ -7,34 +7,22 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_nanogpt(const Group& group) {
   const Shape s = group.shape("c_attn.weight");
   return s.size() == 2 && s[0] == 3 * s[1] && !group.is_model({"gpt_bigcode"});
 }
 
-void translate(const Group&, Translation& to) {
+void translate_nanogpt(const Group&, Translation& to) {
   to.take_fused("c_attn", "qkv"), to.take_output("c_proj");
   to.note_square("W_o", "c_proj.weight", "(out, in)", "IO", "gpt2");
   finish_gpt2(to);
 }
 
-constexpr ModelRecord model{
-    .models = "gpt2 nanogpt",
-    .layers = "h",
-    .tokens = "wte",
-    .positions = "wpe",
-    .eps_keys = "layer_norm_epsilon",
-    .before_mlp = "ln_2",
-    .mlp_in = "mlp.c_fc",
-    .mlp_out = "mlp.c_proj",
-    .activation = "gelu",
-    .last_norm = "ln_f",
-    .head = "lm_head",
-    .tied = true,
-};
+constexpr ModelRecord nanogpt_record = gpt2_model("gpt2 nanogpt"); // with the exact gelu
 
 } // namespace
 
-const Family nanogpt{"nanogpt", "nanoGPT", gpt2_needs, gpt2_knows, recognises, translate, &model};
+const Family nanogpt{"nanogpt",  "nanoGPT",         gpt2_needs,     gpt2_knows,
+                     is_nanogpt, translate_nanogpt, &nanogpt_record};
 
 } // namespace mha::naming

@@ -7,11 +7,11 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_olmo(const Group& group) {
   return group.is_model({"olmo"});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_olmo(const Group& group, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = "half"});
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {}, 1e-5);
@@ -20,6 +20,6 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, recognises, translate};
+const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, is_olmo, translate_olmo};
 
 } // namespace mha::naming

@@ -8,12 +8,12 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_olmo2(const Group& group) {
   if (group.configured("model_type")) return group.is_model({"olmo2", "olmo3", "olmoe"});
   return group.has("q_norm.weight") && !norms_heads(group);
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_olmo2(const Group& group, Translation& to) {
   take_llama(to);
   // OLMo 3 stretches the positions of the layers that see everything alone.
   const bool sliding =
@@ -25,6 +25,6 @@ void translate(const Group& group, Translation& to) {
 
 } // namespace
 
-const Family olmo2{"olmo2", "OLMo 2", llama_needs, llama_knows, recognises, translate};
+const Family olmo2{"olmo2", "OLMo 2", llama_needs, llama_knows, is_olmo2, translate_olmo2};
 
 } // namespace mha::naming

@@ -17,7 +17,7 @@ void finish(const Group& group, Translation& to) {
                 {"layer_norm_eps", "layer_norm_epsilon"}, 1e-5);
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_phi(const Group& group, Translation& to) {
   to.take_projections("q_proj", "k_proj", "v_proj", "dense");
   take_qk_norm(to);
   finish(group, to);
@@ -39,7 +39,7 @@ const Family phi{"phi",
                  "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight "
                  "k_layernorm.weight q_layernorm.bias k_layernorm.bias",
                  nullptr,
-                 translate};
+                 translate_phi};
 const Family phi_mixer{
     "phi_mixer",      "Phi (mixer)",  "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias",
     recognises_mixer, translate_mixer};

@@ -7,7 +7,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_phi3(const Group& group, Translation& to) {
   to.expect_models({"phi3"});
   to.take_fused("qkv_proj", "qkv"), to.take_output("o_proj");
   to.set_from_config("num_heads", {"num_attention_heads"});
@@ -18,7 +18,7 @@ void translate(const Group& group, Translation& to) {
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
 }
 
-constexpr ModelRecord model{
+constexpr ModelRecord phi3_record{
     .models = "phi3",
     .layers = "layers",
     .tokens = "embed_tokens",
@@ -36,8 +36,12 @@ constexpr ModelRecord model{
 
 } // namespace
 
-const Family phi3{
-    "phi3",    "Phi-3", "qkv_proj.weight o_proj.weight", "qkv_proj.bias o_proj.bias", nullptr,
-    translate, &model};
+const Family phi3{"phi3",
+                  "Phi-3",
+                  "qkv_proj.weight o_proj.weight",
+                  "qkv_proj.bias o_proj.bias",
+                  nullptr,
+                  translate_phi3,
+                  &phi3_record};
 
 } // namespace mha::naming

@@ -30,7 +30,7 @@ void set_clip(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {}, 1e-5);
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_pytorch(const Group& group, Translation& to) {
   std::size_t which = 0;
   for (const char* letter : {"q", "k", "v"}) {
     const std::string W = fmt::format("W_{}", letter), b = fmt::format("b_{}", letter);
@@ -63,6 +63,6 @@ const Family pytorch{
     "in_proj_weight|q_proj_weight",
     "in_proj_bias k_proj_weight v_proj_weight bias_k bias_v out_proj.weight out_proj.bias",
     nullptr,
-    translate};
+    translate_pytorch};
 
 } // namespace mha::naming

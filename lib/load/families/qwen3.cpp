@@ -8,12 +8,12 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_qwen3(const Group& group) {
   return norms_heads(group) && (!group.configured("model_type") ||
                                 group.is_model({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"}));
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_qwen3(const Group& group, Translation& to) {
   to.expect_models({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"});
   take_llama(to);
   // Qwen3-VL's three rows of positions take turns, whether its config says so or not.
@@ -22,25 +22,11 @@ void translate(const Group& group, Translation& to) {
   set_window(to, upper_layers);
 }
 
-constexpr ModelRecord model{
-    .models = "qwen3",
-    .layers = "layers",
-    .tokens = "embed_tokens",
-    .norm = InputNorm::rms,
-    .eps_keys = "rms_norm_eps",
-    .eps = 1e-6,
-    .before_mlp = "post_attention_layernorm",
-    .mlp_in = "mlp.gate_proj",
-    .mlp_up = "mlp.up_proj",
-    .mlp_out = "mlp.down_proj",
-    .activation_keys = "hidden_act",
-    .activation = "silu",
-    .last_norm = "norm",
-    .head = "lm_head",
-};
+constexpr ModelRecord qwen3_record = llama_model("qwen3");
 
 } // namespace
 
-const Family qwen3{"qwen3", "Qwen3", llama_needs, llama_knows, recognises, translate, &model};
+const Family qwen3{"qwen3",  "Qwen3",         llama_needs,  llama_knows,
+                   is_qwen3, translate_qwen3, &qwen3_record};
 
 } // namespace mha::naming

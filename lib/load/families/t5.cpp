@@ -8,7 +8,7 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_t5(const Group& group) {
   return group.within({"SelfAttention.", "EncDecAttention."});
 }
 
@@ -22,7 +22,7 @@ std::string in_first_block(const std::string& prefix) {
   return prefix.substr(0, number) + "0" + prefix.substr(std::min(end, prefix.size()));
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_t5(const Group& group, Translation& to) {
   to.take_projections("q", "k", "v", "o");
   const bool cross = group.within({"EncDecAttention."});
   const bool decoder = group.within({"decoder."});
@@ -48,7 +48,7 @@ void translate(const Group& group, Translation& to) {
 } // namespace
 
 const Family t5{
-    "t5",       "T5",     "q.weight k.weight v.weight o.weight", "relative_attention_bias.weight",
-    recognises, translate};
+    "t5",  "T5",        "q.weight k.weight v.weight o.weight", "relative_attention_bias.weight",
+    is_t5, translate_t5};
 
 } // namespace mha::naming

@@ -6,7 +6,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_timm(const Group& group, Translation& to) {
   to.expect_models({"timm_wrapper"}); // Qwen2-VL's vision tower has these names too, and rotates
   to.refuse({"q_norm.weight"}, "normalisation of queries and keys in timm's files");
   to.refuse({"q_bias"}, "a bias of queries and values alone (BEiT, EVA)");
@@ -23,6 +23,6 @@ const Family timm{"timm",
                   "qkv.weight proj.weight",
                   "qkv.bias proj.bias q_norm.weight q_bias relative_position_bias_table",
                   nullptr,
-                  translate};
+                  translate_timm};
 
 } // namespace mha::naming

@@ -31,7 +31,7 @@ void set_rotary_config(Translation& to) {
   to.set_from_config("rope_base", {"rotary_base"});
 }
 
-void translate(const Group& group, Translation& to) {
+void translate_transformer_lens(const Group& group, Translation& to) {
   for (const auto& [canonical, name] : {std::pair("q", "Q"), {"k", "K"}, {"v", "V"}, {"o", "O"}})
     for (const char* grouped : {"", "_"}) {
       to.take(fmt::format("W_{}", canonical), fmt::format("{}W_{}", grouped, name));
@@ -76,7 +76,7 @@ void translate(const Group& group, Translation& to) {
 }
 
 /// What HookedTransformerConfig says.
-void settle(const Group& group, ModelRecord& record) {
+void settle_transformer_lens(const Group& group, ModelRecord& record) {
   const std::string type = group.configured("normalization_type").value_or("");
   record.norm = type.starts_with("LN")    ? InputNorm::layer
                 : type.starts_with("RMS") ? InputNorm::rms
@@ -96,7 +96,7 @@ void settle(const Group& group, ModelRecord& record) {
   record.causal = group.configured("attention_dir").value_or("causal") == "causal";
 }
 
-constexpr ModelRecord model{
+constexpr ModelRecord transformer_lens_record{
     .layers = "blocks",
     .tokens = "embed.W_E",
     .positions = "pos_embed.W_pos",
@@ -110,7 +110,7 @@ constexpr ModelRecord model{
     .last_norm = "ln_final",
     .head = "unembed.W_U",
     .softcap_key = "output_logits_soft_cap",
-    .settle = settle,
+    .settle = settle_transformer_lens,
 };
 
 } // namespace
@@ -120,7 +120,7 @@ const Family transformer_lens{"transformer_lens",
                               "W_Q W_K|_W_K W_V|_W_V W_O",
                               "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
                               nullptr,
-                              translate,
-                              &model};
+                              translate_transformer_lens,
+                              &transformer_lens_record};
 
 } // namespace mha::naming

@@ -7,7 +7,7 @@ namespace mha::naming {
 
 namespace {
 
-void translate(const Group& group, Translation& to) {
+void translate_vit(const Group& group, Translation& to) {
   to.expect_models({"vit", "deit", "dinov2", "vit_mae", "vit_msn", "ijepa"});
   to.refuse({"attention.relative_position_bias.relative_position_bias_table"},
             "a learned relative position");
@@ -26,6 +26,6 @@ const Family vit{
     "attention.query.bias attention.key.bias attention.value.bias output.dense.bias "
     "attention.relative_position_bias.relative_position_bias_table",
     nullptr,
-    translate};
+    translate_vit};
 
 } // namespace mha::naming

@@ -7,18 +7,18 @@ namespace mha::naming {
 
 namespace {
 
-bool recognises(const Group& group) {
+bool is_whisper(const Group& group) {
   if (group.configured("model_type")) return group.is_model({"whisper"});
   return group.has("q_proj.bias") && !group.has("k_proj.bias");
 }
 
-void translate(const Group&, Translation& to) {
+void translate_whisper(const Group&, Translation& to) {
   take_bart(to);
   normalises_before(to);
 }
 
 } // namespace
 
-const Family whisper{"whisper", "Whisper", bart_needs, bart_knows, recognises, translate};
+const Family whisper{"whisper", "Whisper", bart_needs, bart_knows, is_whisper, translate_whisper};
 
 } // namespace mha::naming

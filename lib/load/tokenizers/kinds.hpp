@@ -6,6 +6,7 @@
 #include <mha/files/text.hpp>
 
 #include <span>
+#include <vector>
 
 namespace mha::tokenizers {
 
@@ -33,6 +34,16 @@ Part read_kind(const JsonNode& node, std::string_view what, std::span<const Kind
   const std::string meant = did_you_mean(name, names);
   type.refuse(fmt::format("the {} '{}' is not known here{}", what, io::shown(name),
                           meant.empty() ? "; known are " + io::listed(names) : meant));
+}
+
+/// The parts that a node lists under `key`, each applied to what the one before it left.
+template <class Part>
+Part read_sequence(Fields& fields, const char* key, Part (*read)(const JsonNode& node)) {
+  std::vector<Part> list;
+  for (const JsonNode& node : fields.need(key).elements(key)) list.push_back(read(node));
+  return [list](auto& text) {
+    for (const Part& one : list) one(text);
+  };
 }
 
 } // namespace mha::tokenizers

@@ -13,7 +13,7 @@ struct ModelKind {
   std::string_view name;
   std::unique_ptr<Model> (*read)(Fields& fields, Pipeline& parts);
 };
-constexpr std::array<ModelKind, 4> kinds{{
+constexpr std::array<ModelKind, 4> model_kinds{{
     {"BPE", bpe},
     {"Unigram", unigram},
     {"WordLevel", word_level},
@@ -36,10 +36,10 @@ std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
   const auto type = fields.find("type");
   const std::string name =
       type ? type->text("the model's type") : std::string(guessed_type(fields));
-  const auto kind = std::ranges::find(kinds, name, &ModelKind::name);
-  if (kind == kinds.end()) {
+  const auto kind = std::ranges::find(model_kinds, name, &ModelKind::name);
+  if (kind == model_kinds.end()) {
     std::vector<std::string_view> names;
-    for (const ModelKind& one : kinds) names.push_back(one.name);
+    for (const ModelKind& one : model_kinds) names.push_back(one.name);
     type->refuse(fmt::format("the model '{}' is not known here{}", io::shown(name),
                              did_you_mean(name, names)));
   }

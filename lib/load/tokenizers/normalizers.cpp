@@ -9,16 +9,11 @@ namespace mha::tokenizers {
 
 namespace {
 
-Normalizer sequence(Fields& fields) {
-  std::vector<Normalizer> list;
-  for (const JsonNode& node : fields.need("normalizers").elements("normalizers"))
-    list.push_back(read_normalizer(node));
-  return [list](AlignedText& text) {
-    for (const Normalizer& one : list) one(text);
-  };
+Normalizer normalizer_sequence(Fields& fields) {
+  return read_sequence<Normalizer>(fields, "normalizers", read_normalizer);
 }
 
-constexpr std::array<Kind<Normalizer>, 14> kinds{{
+constexpr std::array<Kind<Normalizer>, 14> normalizer_kinds{{
     {"BertNormalizer", bert_normalizer},
     {"ByteLevel", byte_level_normalizer},
     {"Lowercase", lowercase},
@@ -30,7 +25,7 @@ constexpr std::array<Kind<Normalizer>, 14> kinds{{
     {"Precompiled", precompiled},
     {"Prepend", prepend},
     {"Replace", replace},
-    {"Sequence", sequence},
+    {"Sequence", normalizer_sequence},
     {"Strip", strip},
     {"StripAccents", strip_accents},
 }};
@@ -38,7 +33,7 @@ constexpr std::array<Kind<Normalizer>, 14> kinds{{
 } // namespace
 
 Normalizer read_normalizer(const JsonNode& node) {
-  return [one = read_kind<Normalizer>(node, "normalizer", kinds)](AlignedText& text) {
+  return [one = read_kind<Normalizer>(node, "normalizer", normalizer_kinds)](AlignedText& text) {
     one(text);
     text.check_growth();
   };

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t longest_frame = 10'000; // templates in a sequence could double it each time
 
 /// Each goes around what the one before made.
-Frame sequence(Fields& fields) {
+Frame post_processor_sequence(Fields& fields) {
   Frame inner{std::nullopt};
   const JsonNode list = fields.need("processors");
   for (const JsonNode& node : list.elements("processors")) {
@@ -27,11 +27,11 @@ Frame sequence(Fields& fields) {
   return inner;
 }
 
-constexpr std::array<Kind<Frame>, 5> kinds{{
+constexpr std::array<Kind<Frame>, 5> post_processor_kinds{{
     {"BertProcessing", bert_frame},
     {"ByteLevel", byte_level_frame},
     {"RobertaProcessing", roberta_frame},
-    {"Sequence", sequence},
+    {"Sequence", post_processor_sequence},
     {"TemplateProcessing", template_frame},
 }};
 
@@ -46,7 +46,7 @@ int read_token(const JsonNode& node) {
 } // namespace
 
 Frame read_post_processor(const JsonNode& node) {
-  return read_kind<Frame>(node, "post-processor", kinds);
+  return read_kind<Frame>(node, "post-processor", post_processor_kinds);
 }
 
 Frame bert_frame(Fields& fields) {

@@ -8,16 +8,11 @@ namespace mha::tokenizers {
 
 namespace {
 
-PreTokenizer sequence(Fields& fields) {
-  std::vector<PreTokenizer> list;
-  for (const JsonNode& node : fields.need("pretokenizers").elements("pretokenizers"))
-    list.push_back(read_pre_tokenizer(node));
-  return [list](std::vector<AlignedText>& pieces) {
-    for (const PreTokenizer& one : list) one(pieces);
-  };
+PreTokenizer pre_tokenizer_sequence(Fields& fields) {
+  return read_sequence<PreTokenizer>(fields, "pretokenizers", read_pre_tokenizer);
 }
 
-constexpr std::array<Kind<PreTokenizer>, 13> kinds{{
+constexpr std::array<Kind<PreTokenizer>, 13> pre_tokenizer_kinds{{
     {"BertPreTokenizer", bert_words},
     {"ByteLevel", byte_level_words},
     {"CharDelimiterSplit", delimiter},
@@ -26,7 +21,7 @@ constexpr std::array<Kind<PreTokenizer>, 13> kinds{{
     {"FixedLength", fixed_length},
     {"Metaspace", metaspace},
     {"Punctuation", punctuation},
-    {"Sequence", sequence},
+    {"Sequence", pre_tokenizer_sequence},
     {"Split", split},
     {"UnicodeScripts", unicode_scripts},
     {"Whitespace", whitespace},
@@ -36,7 +31,7 @@ constexpr std::array<Kind<PreTokenizer>, 13> kinds{{
 } // namespace
 
 PreTokenizer read_pre_tokenizer(const JsonNode& node) {
-  return read_kind<PreTokenizer>(node, "pre-tokenizer", kinds);
+  return read_kind<PreTokenizer>(node, "pre-tokenizer", pre_tokenizer_kinds);
 }
 
 } // namespace mha::tokenizers

@@ -1,6 +1,7 @@
 // A good guest: what belongs to the process is as it was after every call.
 
 #include "layers.hpp"
+#include "support/run.hpp"
 #include "support/sanitizers.hpp"
 
 #include <dlfcn.h>
