@@ -24,7 +24,7 @@ for example in weights stages entropy patch; do
 done
 echo "examples: no race"
 # shellcheck disable=SC2086
-for source in tests/main.cpp tests/support/places.cpp tests/unit/api/*.cpp; do
+for source in tests/main.cpp tests/support/places.cpp tests/support/run.cpp tests/unit/api/*.cpp; do
   clang++ $flags $includes $places -D__SANITIZE_THREAD__ -c "$source" -o "$build/$(basename "$source").o"
 done
 # shellcheck disable=SC2086

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """A model of GPT-2 small's size beside PyTorch and ONNX Runtime, in turns.
 
-    /usr/bin/python3 tests/bench/whole_model.py PROGRAM [--tokens 128,512] [--rounds 5] [--modules FOLDER]
+    /usr/bin/python3 tests/bench/whole_model.py PROGRAM [--tokens 128,1024] [--rounds 5] [--modules FOLDER]
 
 Writes a random checkpoint (12 layers, d_model 768, 12 heads, vocabulary 50257, float32) with NumPy
 and lets everybody compute the logits behind the last token of the same text: in memory (`bench`
-with --ids, beside PyTorch's functions and ONNX Runtime's session, each after a warm-up) and as a
-whole process (`predict`, beside a Python that loads the same tensors and PyTorch). PyTorch is
-Debian's python3-torch; ONNX Runtime is npm's onnxruntime-node in FOLDER/node_modules, left out
-without --modules. Prints medians, and our time as a share of theirs round by round. For numbers to
-keep, nothing else may run on the machine.
+with --ids, beside PyTorch's functions and ONNX Runtime's session, each after a warm-up, and beside
+ourselves from the same weights in bfloat16) and as a whole process (`predict`, beside a Python that
+loads the same tensors and PyTorch). Then with the weights α of all layers: our process that writes
+them to one .npy, beside ONNX Runtime with them as outputs, in memory. Last our peak of anonymous
+memory, beside the activations and packed weights of one layer. PyTorch is Debian's python3-torch;
+ONNX Runtime is npm's onnxruntime-node in FOLDER/node_modules, left out without --modules. Prints
+medians, and our time as a share of theirs round by round. For numbers to keep, nothing else may run
+on the machine.
 """
 import argparse
 import json
@@ -18,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
@@ -51,12 +55,14 @@ def tensors(rng):
     yield "transformer.ln_f.bias", normal(WIDTH)
 
 
-def write_checkpoint(folder):
-    """Returns the tensors by name, as they are in the file."""
-    there = dict(tensors(np.random.default_rng(0)))
+def write_checkpoint(folder, there, dtype="F32"):
+    """In float32, or cut to bfloat16."""
+    os.makedirs(folder, exist_ok=True)
+    if dtype == "BF16":
+        there = {name: (array.view(np.uint32) >> 16).astype(np.uint16) for name, array in there.items()}
     header, at = {}, 0
     for name, array in there.items():
-        header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -66,7 +72,6 @@ def write_checkpoint(folder):
             file.write(array.tobytes())
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(CONFIG, file)
-    return there
 
 
 def torch_forward(there, ids):
@@ -125,8 +130,8 @@ def torch_once(folder, ids, threads):
         print(torch.softmax(torch_forward(there, torch.tensor(ids)), 0).topk(5))
 
 
-def onnx_graph(there, T):
-    """From the embedded text X to the last token's logits."""
+def onnx_graph(there, T, kept=False):
+    """From the embedded text X to the last token's logits; `kept`: with every layer's weights α."""
     constants, nodes = {}, []
 
     def constant(name, array):
@@ -180,7 +185,9 @@ def onnx_graph(there, T):
     graph = (b"".join(onnx.field(1, one) for one in nodes) + onnx.field(2, "gpt2")
              + b"".join(onnx.field(5, onnx.tensor(name, array)) for name, array in constants.items())
              + onnx.field(11, onnx.value_info("X", (T, WIDTH)))
-             + onnx.field(12, onnx.value_info("logits", (1, VOCABULARY))))
+             + onnx.field(12, onnx.value_info("logits", (1, VOCABULARY)))
+             + b"".join(onnx.field(12, onnx.value_info(f"l{n}_weights", (HEADS, T, T)))
+                        for n in range(LAYERS if kept else 0)))
     return onnx.field(1, 8) + onnx.field(8, onnx.field(1, "") + onnx.field(2, 17)) + onnx.field(7, graph)
 
 
@@ -193,41 +200,98 @@ def print_rows(title, results):
         print(f"  {name:14} {1e3 * statistics.median(seconds):8.1f} ms{share}")
 
 
-def compare(given, folder, there, T, threads):
-    ids = np.random.default_rng(T).integers(0, VOCABULARY, T)
-    words = ",".join(map(str, ids))
-    here, me = os.path.dirname(os.path.abspath(__file__)), os.path.abspath(__file__)
-    peers = {"PyTorch": turns.fastest_worker([sys.executable, me, "--serve", folder, words, str(threads)],
-                                             turns.SETTINGS["PyTorch"])}
-    if given.modules:
-        model, X = os.path.join(folder, f"{T}.onnx"), os.path.join(folder, f"{T}.npy")
-        with open(model, "wb") as file:
-            file.write(onnx_graph(there, T))
-        np.save(X, there["transformer.wte.weight"][ids] + there["transformer.wpe.weight"][:T])
-        peers["ONNX Runtime"] = turns.fastest_worker(
-            ["node", "--expose-gc", os.path.join(here, "onnx_peer.mjs"), given.modules, model, X, str(threads), "fresh"],
-            turns.SETTINGS["ONNX Runtime"])
+def onnx_worker(given, folder, there, T, ids, threads, kept=False):
+    model, X = os.path.join(folder, f"{T}.onnx"), os.path.join(folder, f"{T}.npy")
+    with open(model, "wb") as file:
+        file.write(onnx_graph(there, T, kept))
+    np.save(X, there["transformer.wte.weight"][ids] + there["transformer.wpe.weight"][:T])
+    here = os.path.dirname(os.path.abspath(__file__))
+    return turns.fastest_worker(
+        ["node", "--expose-gc", os.path.join(here, "onnx_peer.mjs"), given.modules, model, X, str(threads), "fresh"],
+        turns.SETTINGS["ONNX Runtime"])
 
-    def ours():
-        out = subprocess.run([given.program, "bench", folder, "--ids", words, "--threads", str(threads), "--format",
-                              "json"], check=True, stdout=subprocess.PIPE)
+
+def process(*command):
+    start = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=turns.environment())
+    return time.monotonic() - start
+
+
+def in_memory(given, folder, there, T, ids, words):
+    """Our times and those of all peers."""
+    peers = {"PyTorch": turns.fastest_worker(
+        [sys.executable, os.path.abspath(__file__), "--serve", folder, words, str(given.threads)],
+        turns.SETTINGS["PyTorch"])}
+    if given.modules:
+        peers["ONNX Runtime"] = onnx_worker(given, folder, there, T, ids, given.threads)
+
+    def ours(checkpoint):
+        out = subprocess.run([given.program, "bench", checkpoint, "--ids", words, "--threads", str(given.threads),
+                              "--format", "json"], check=True, stdout=subprocess.PIPE)
         return json.loads(out.stdout)["median_s"]
 
-    results = turns.in_turns({"mha-inspect": ours, **{name: peer.turn for name, peer in peers.items()}}, given.rounds)
+    results = turns.in_turns({"mha-inspect": lambda: ours(folder), "from bf16": lambda: ours(folder + "/bf16"),
+                              **{name: peer.turn for name, peer in peers.items()}}, given.rounds)
     check_logits(given, folder, words, peers["PyTorch"])
     for peer in peers.values():
         peer.stop()
-    print_rows(f"T {T}, in memory: embedding to the last token's logits", results)
+    return results
 
-    def process(*command):
-        import time
-        start = time.monotonic()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=turns.environment())
-        return time.monotonic() - start
 
+def with_weights(given, folder, there, T, ids, words):
+    """Every layer's weights α: written to a file by us, kept in memory by ONNX Runtime."""
+    peer = onnx_worker(given, folder, there, T, ids, given.threads, kept=True)
+    path = os.path.join(folder, "weights.npy")
+    results = turns.in_turns({
+        "mha-inspect": lambda: process(given.program, "dump", folder, "--ids", words, "--layer", "all", "-s", "weights",
+                                       "-o", path, "--threads", str(given.threads)),
+        "ONNX Runtime": peer.turn}, given.rounds)
+    peer.ask(save=folder)
+    peer.stop()
+    weights = np.load(path, mmap_mode="r").reshape(LAYERS, HEADS, T, T)
+    error = max(np.abs(weights[n] - np.load(os.path.join(folder, f"l{n}_weights.npy"))).max() for n in range(LAYERS))
+    print(f"  largest difference of the weights: {error:.1e}", file=sys.stderr)
+    assert error < 1e-5
+    return results
+
+
+def peak_of_anonymous_memory(*command):
+    """In bytes, looked at every millisecond."""
+    child, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
+    while child.poll() is None:
+        try:
+            with open(f"/proc/{child.pid}/status", encoding="ascii") as file:
+                peak = max([peak, *(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))])
+        except OSError:
+            break
+        time.sleep(0.001)
+    assert child.wait() == 0
+    return peak
+
+
+def print_memory(given, folder, T, words):
+    # x, its norm, q, k, v, the heads' outputs, output, stream, its norm, inner twice, output, stream.
+    activations = 4 * T * WIDTH * (11 + 2 * 4)
+    packed = 4 * WIDTH * WIDTH * (4 + 8)
+    peak = peak_of_anonymous_memory(given.program, "predict", folder, "--ids", words, "--threads", str(given.threads))
+    print(f"\nT {T}: anonymous memory at its peak {peak / 2**20:.1f} MiB; activations of a layer "
+          f"{activations / 2**20:.1f}, its packed weights {packed / 2**20:.1f}: {peak / (activations + packed):.0%} of both")
+
+
+def compare(given, folder, there, T):
+    ids = np.random.default_rng(T).integers(0, VOCABULARY, T)
+    words = ",".join(map(str, ids))
+    print_rows(f"T {T}, in memory: embedding to the last token's logits",
+               in_memory(given, folder, there, T, ids, words))
     print_rows(f"T {T}, the whole process", turns.in_turns({
-        "mha-inspect": lambda: process(given.program, "predict", folder, "--ids", words, "--threads", str(threads)),
-        "PyTorch": lambda: process(sys.executable, me, "--once", folder, words, str(threads))}, given.rounds))
+        "mha-inspect": lambda: process(given.program, "predict", folder, "--ids", words, "--threads",
+                                       str(given.threads)),
+        "PyTorch": lambda: process(sys.executable, os.path.abspath(__file__), "--once", folder, words,
+                                   str(given.threads))}, given.rounds))
+    if given.modules:
+        print_rows(f"T {T}, the weights of all layers: our process with a file written, theirs in memory",
+                   with_weights(given, folder, there, T, ids, words))
+    print_memory(given, folder, T, words)
 
 
 def check_logits(given, folder, words, peer):
@@ -251,16 +315,18 @@ def main():
             return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
-    parser.add_argument("--tokens", default="128,512")
+    parser.add_argument("--tokens", default="128,1024")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--modules", default="")
     parser.add_argument("--threads", type=int, default=machine.cores())
     given = parser.parse_args()
     given.program = os.path.abspath(given.program)
     with tempfile.TemporaryDirectory(prefix="mha-model-") as folder:
-        there = write_checkpoint(folder)
+        there = dict(tensors(np.random.default_rng(0)))
+        write_checkpoint(folder, there)
+        write_checkpoint(folder + "/bf16", there, "BF16")
         for T in map(int, given.tokens.split(",")):
-            compare(given, folder, there, T, given.threads)
+            compare(given, folder, there, T)
 
 
 if __name__ == "__main__":

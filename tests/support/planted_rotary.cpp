@@ -3,6 +3,7 @@
 #include <mha/tensor/tensor.hpp>
 
 #include <cmath>
+#include <utility>
 
 namespace planted {
 
@@ -30,6 +31,23 @@ bool scales(Layer& layer, Random& random, reference::Scaling scaling) {
   if (!rotates(layer, random)) return false;
   layer.rope_scaling = scaling;
   layer.rope_factor = 4, layer.rope_length = 64;
+  return true;
+}
+
+/// With a ramp that some pairs are on.
+bool scales_by_yarn(Layer& layer, Random& random) {
+  if (!scales(layer, random, reference::Scaling::yarn) || layer.d_k < 6) return false;
+  layer.rope_length = 500, layer.beta_slow = 2;
+  return true;
+}
+/// Of a text that is shorter, or longer, than trained on.
+bool scales_by_lists(Layer& layer, Random& random, double trained) {
+  if (!scales(layer, random, reference::Scaling::longrope)) return false;
+  layer.rope_length = trained;
+  const std::size_t pairs = layer.d_k / 2;
+  layer.short_factor = layer.long_factor = Array({pairs});
+  for (std::size_t i = 0; i < pairs; ++i)
+    layer.short_factor(i) = 1 + 0.1 * real(i), layer.long_factor(i) = 2 + 1.5 * real(i);
   return true;
 }
 
@@ -121,6 +139,15 @@ std::vector<Mistake> rotary_mistakes() {
     l.has_rope_offset = true, l.rope_offset = 300; // where bfloat16 counts in twos
     return true;
   };
+  const auto dynamic = [](Layer& l, Random& r) {
+    if (!scales(l, r, reference::Scaling::dynamic)) return false;
+    l.rope_length = 3;
+    return l.d_k > 2;
+  };
+  const auto short_text = [](Layer& l, Random& r) { return scales_by_lists(l, r, 64); };
+  const auto long_text = [](Layer& l, Random& r) { return scales_by_lists(l, r, 3); };
+  const auto other_list = [](I& o) { std::swap(o.layer.short_factor, o.layer.long_factor); };
+  const double yarn_factor = 0.1 * std::log(4.0) + 1;
   const auto unscaled = [](I& o) { o.layer.rope_scaling = reference::Scaling::none; };
   return {
       {"rope.sign", "q_rope", rotates, at_positions([](std::size_t, double t) { return -t; })},
@@ -169,6 +196,32 @@ std::vector<Mistake> rotary_mistakes() {
       {"rope.scaling.inverted", "q_rope", linear, [](I& o) { o.layer.rope_factor = 0.25; }},
       {"rope.scaling.kind", "q_rope", llama3,
        [](I& o) { o.layer.rope_scaling = reference::Scaling::linear; }},
+      {"rope.scaling.missing", "q_rope", dynamic, unscaled},
+      {"rope.scaling.missing", "q_rope", scales_by_yarn, unscaled},
+      {"rope.scaling.missing", "q_rope", scales_by_yarn,
+       [=](I& o) { unscaled(o), o.layer.attention_factor = yarn_factor; }},
+      {"rope.scaling.missing", "q_rope", long_text, unscaled},
+      {"rope.scaling.added", "q_rope", rotates,
+       [](I& o) {
+         o.layer.rope_scaling = reference::Scaling::yarn, o.layer.rope_factor = 4;
+         o.layer.rope_length = 32768;
+       }},
+      {"rope.scaling.kind", "q_rope", scales_by_yarn,
+       [](I& o) { o.layer.rope_scaling = reference::Scaling::linear; }},
+      {"rope.scaling.kind", "q_rope", dynamic,
+       [](I& o) { o.layer.rope_scaling = reference::Scaling::linear; }},
+      {"rope.scaling.kind", "q_rope", dynamic,
+       [](I& o) { o.layer.rope_scaling = reference::Scaling::yarn; }},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn, [](I& o) { o.layer.truncate = false; }},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       [](I& o) { std::swap(o.layer.beta_fast, o.layer.beta_slow); }},
+      {"rope.scaling.length", "q_rope", short_text, other_list},
+      {"rope.scaling.length", "q_rope", long_text, other_list},
+      {"rope.attention_factor", "q_rope", scales_by_yarn,
+       [](I& o) { o.layer.attention_factor = 1; }},
+      {"rope.attention_factor", "q_rope", scales_by_yarn,
+       [=](I& o) { o.layer.attention_factor = yarn_factor * yarn_factor; }},
+      {"rope.attention_factor", "q_rope", long_text, [](I& o) { o.layer.attention_factor = 1; }},
       {"rope.rounded", "q_rope", far, rotate_by([](const Layer& layer, R& r) {
          const double base = layer.rope_base, width = real(layer.d_k);
          r.angle = [=](std::size_t, std::size_t t, std::size_t pair) {

@@ -3,10 +3,12 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
-#include <mha/diagnose/hypotheses/rope_turn.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/forward/rotary_kinds.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace mha {
 
@@ -50,33 +52,123 @@ void add_llama3(const Layer& layer, ChangeList& list) {
   }
 }
 
+/// Kinds of scaling by this factor and original length, other than the layer's own.
+void add_kinds(const Layer& layer, double factor, double original_length, bool rare,
+               std::initializer_list<RopeScaling> kinds, ChangeList& list) {
+  const Settings& s = layer.settings;
+  const bool none = s.rope_scaling == RopeScaling::none;
+  for (RopeScaling kind : kinds) {
+    if (kind == s.rope_scaling) continue;
+    Settings scaled = s;
+    scaled.rope_scaling = kind;
+    const std::string name = find_setting("rope_scaling")->get(scaled);
+    list.add(
+            none ? "rope.scaling.added" : "rope.scaling.kind", scaled_stages(),
+            fmt::format("scales the rotary frequencies by another kind: {}, factor {} from {} "
+                        "positions",
+                        name, factor, original_length),
+            none ? "leave the rotary frequencies as they are"
+                 : "scale the rotary frequencies as this layer does",
+            [kind, factor, original_length](Layer& edited) {
+              edited.settings.rope_scaling = kind;
+              edited.settings.rope_factor = factor;
+              edited.settings.rope_original_length = original_length;
+            },
+            fmt::format("--rope-scaling {} --rope-factor {} --rope-original-length {}", name,
+                        factor, original_length))
+        .rare = rare;
+  }
+}
+
+std::int64_t first_position(const Layer& layer) {
+  return layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past));
+}
+
+/// What decides within a kind: the length that longrope looks at, yarn's ramp.
+void add_details(const Layer& layer, ChangeList& list) {
+  const Settings& s = layer.settings;
+  const auto add_length = [&](std::size_t length, std::string did) {
+    list.add(
+        "rope.scaling.length", scaled_stages(), std::move(did),
+        "choose the frequencies by the length of the sequence, as this layer does",
+        [length](Layer& edited) { edited.settings.rope_length = length; },
+        fmt::format("--rope-length {}", length));
+  };
+  const auto trained = static_cast<std::size_t>(std::min(s.rope_original_length, 1e15));
+  const std::size_t length = rotary_length(layer, layer.dims.S, first_position(layer));
+  if (s.rope_scaling == RopeScaling::longrope && length > trained)
+    add_length(trained,
+               "divides by rope_short_factor, although the text is longer than trained on");
+  if (s.rope_scaling == RopeScaling::longrope && length <= trained)
+    add_length(trained + 1, "divides by rope_long_factor, although the text is no longer than "
+                            "trained on");
+  if (s.rope_scaling != RopeScaling::yarn) return;
+  const bool whole = !s.rope_truncate;
+  list.add(
+      "rope.scaling.ramp", scaled_stages(),
+      fmt::format("begins and ends yarn's ramp at {} pairs", whole ? "whole" : "fractions of"),
+      fmt::format("begin and end it at {} pairs", whole ? "fractions of" : "whole"),
+      [whole](Layer& edited) { edited.settings.rope_truncate = whole; },
+      fmt::format("--rope-truncate {}", whole));
+  list.add(
+      "rope.scaling.ramp", scaled_stages(), "exchanges beta_fast and beta_slow of yarn's ramp",
+      "begin the ramp at the pair that turns beta_fast times",
+      [](Layer& edited) {
+        std::swap(edited.settings.rope_beta_fast, edited.settings.rope_beta_slow);
+      },
+      fmt::format("--rope-beta-fast {} --rope-beta-slow {}", s.rope_beta_slow, s.rope_beta_fast));
+}
+
 /// 0.1 ln s + 1, the factor of cosines and sines in YaRN (Peng et al. 2023).
 double attention_factor(double scale) {
   return 0.1 * std::log(scale) + 1;
 }
 
-void add_factors(ChangeList& list) {
-  const auto add = [&](double factor, std::string did) {
-    list.add("rope.attention_factor", scaled_stages(), std::move(did),
-             "multiply cosines and sines by the attention factor once, where the layer has one",
-             [factor](Layer& edited) {
-               Turn turn = turn_of(edited);
-               turn.factor *= factor;
-               turn_with(edited, turn);
-             })
-        .rare = true;
+void add_factors(const Layer& layer, ChangeList& list) {
+  const double own =
+      rotary_frequencies(layer, layer.dims.T, first_position(layer)).attention_factor;
+  const auto add = [&](double factor, std::string did) -> Change& {
+    return list.add(
+        "rope.attention_factor", scaled_stages(), std::move(did),
+        "multiply cosines and sines by the attention factor once, where the layer has "
+        "one",
+        [factor](Layer& edited) { edited.settings.rope_attention_factor = factor; },
+        fmt::format("--rope-attention-factor {:.17g}", factor));
   };
+  if (own != 1) {
+    add(1, fmt::format("leaves out the attention factor {:.6g}", own));
+    add(own * own, fmt::format("multiplies by the square of the attention factor {:.6g}, or twice "
+                               "by it",
+                               own));
+    add(1 / own, fmt::format("divides by the attention factor {:.6g}", own));
+    list.add(
+        "rope.scaling.missing", scaled_stages(),
+        fmt::format("multiplies by the attention factor {:.6g}, but does not scale the rotary "
+                    "frequencies",
+                    own),
+        "scale the rotary frequencies as this layer does",
+        [own](Layer& edited) {
+          edited.settings.rope_scaling = RopeScaling::none;
+          edited.settings.rope_attention_factor = own;
+        },
+        fmt::format("--rope-scaling none --rope-attention-factor {:.17g}", own));
+    add(std::sqrt(own), fmt::format("multiplies by the root of the attention factor {:.6g}", own));
+  }
   for (double scale : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
     const double factor = attention_factor(scale);
-    add(factor, fmt::format("multiplies what is rotated by the attention factor {:.6g} "
-                            "(0.1 ln {:.4g} + 1)",
-                            factor, scale));
-    add(factor * factor,
+    if (own == factor) continue;
+    add(own * factor, fmt::format("multiplies what is rotated by the attention factor {:.6g} "
+                                  "(0.1 ln {:.4g} + 1)",
+                                  factor, scale))
+        .rare = true;
+    add(own * factor * factor,
         fmt::format("multiplies what is rotated by the square of the attention factor {:.6g}, or "
                     "twice by it",
-                    factor));
-    add(1 / factor,
-        fmt::format("leaves out the attention factor {:.6g} (0.1 ln {:.4g} + 1)", factor, scale));
+                    factor))
+        .rare = true;
+    add(own / factor,
+        fmt::format("leaves out the attention factor {:.6g} (0.1 ln {:.4g} + 1)", factor, scale))
+        .rare = true;
   }
 }
 
@@ -105,12 +197,19 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
     const Change one = rope_factor_change(layer, factor);
     list.add(one.id, one.touches, one.did, one.cure, one.edit, one.option).rare = true;
   }
-  if (s.rope_scaling == RopeScaling::llama3) {
+  if (s.rope_scaling != RopeScaling::none && s.rope_scaling != RopeScaling::linear) {
     const Change one = rope_factor_change(layer, s.rope_factor);
     list.add(one.id, one.touches, one.did, one.cure, one.edit, one.option);
   }
   add_llama3(layer, list);
-  add_factors(list);
+  using enum RopeScaling;
+  if (s.rope_scaling != none)
+    add_kinds(layer, s.rope_factor, s.rope_original_length, false, {dynamic, yarn}, list);
+  else // as Qwen 2.5 and 3, GPT-OSS and DeepSeek have it in their configs
+    for (const auto& [factor, length] : {std::pair{4.0, 32768.0}, {32.0, 4096.0}, {40.0, 4096.0}})
+      add_kinds(layer, factor, length, true, {yarn}, list);
+  add_details(layer, list);
+  add_factors(layer, list);
   return list.take();
 }
 
@@ -138,7 +237,7 @@ Change rope_factor_change(const Layer& layer, double factor) {
 const Theme rope_scaling_theme{
     "rope_scaling",
     "rope.scaling.missing rope.scaling.added rope.scaling.kind rope.scaling.inverted "
-    "rope.attention_factor",
+    "rope.scaling.length rope.scaling.ramp rope.attention_factor",
     rope_scaling_changes};
 
 } // namespace mha
