@@ -3,6 +3,7 @@
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace mha::test;
 using Catch::Contains;
@@ -85,4 +86,22 @@ TEST_CASE("names: tensors in files reach no terminal unescaped") {
     INFO(result.out << result.err);
     CHECK((result.out + result.err).find("\x1b[31m") == std::string::npos);
   }
+}
+
+TEST_CASE("names: W_Q as papers write it is no checkpoint of TransformerLens, and not causal") {
+  const std::string matrix = "[[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]]";
+  const std::string same = R"(, "X": [[1, 0, 1, 0], [0, 1, 0, 1]], "num_heads": 2})";
+  const auto layer = [&](const std::string& form) {
+    std::string text;
+    for (char letter : std::string("QKVO"))
+      text += fmt::format(R"({} "{}": {})", text.empty() ? "{" : ",",
+                          fmt::format(fmt::runtime(form), letter), matrix);
+    return run({"show", "-", "-s", "weights", "-f", "csv"}, {.input = text + same});
+  };
+  const Result papers = layer("W_{}"), ours = layer("W{}");
+  INFO(papers.out << papers.err);
+  CHECK(papers.code == 0);
+  CHECK(papers.out == ours.out);
+  CHECK_THAT(run({"info", "-"}, {.input = "{" + ("\"W_Q\": " + matrix) + same}).out,
+             !Contains("TransformerLens"));
 }

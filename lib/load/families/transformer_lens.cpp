@@ -31,6 +31,11 @@ void set_rotary_config(Translation& to) {
   to.set_from_config("rope_base", {"rotary_base"});
 }
 
+/// The heads are an axis: a matrix W_Q is anybody's, as papers write it.
+bool is_transformer_lens(const Group& group) {
+  return group.shape("W_Q").size() >= 3;
+}
+
 void translate_transformer_lens(const Group& group, Translation& to) {
   for (const auto& [canonical, name] : {std::pair("q", "Q"), {"k", "K"}, {"v", "V"}, {"o", "O"}})
     for (const char* grouped : {"", "_"}) {
@@ -119,7 +124,7 @@ const Family transformer_lens{"transformer_lens",
                               "TransformerLens",
                               "W_Q W_K|_W_K W_V|_W_V W_O",
                               "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
-                              nullptr,
+                              is_transformer_lens,
                               translate_transformer_lens,
                               &transformer_lens_record};
 
