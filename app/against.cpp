@@ -4,6 +4,8 @@
 #include "retype.hpp"
 #include <mha/compare/settle.hpp>
 
+#include <fmt/format.h>
+
 namespace mha::app {
 
 void add_against(Cli& cli, std::vector<std::string>& against) {
@@ -39,6 +41,13 @@ std::vector<Reference> load_readings(const LoadedLayer& loaded,
 void tell_reading(const Reference& reference, Common& common, bool notes) {
   if (common.strict && !reference.doubts.empty())
     fail("--against: {} (an error by --strict)", reference.doubts[0]);
+  const auto warn = [&](const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    const std::string text = fmt::format("--against: not compared: {}", fmt::join(names, "; "));
+    if (common.strict) fail("{} (an error by --strict)", text);
+    if (!common.quiet) print_note(text, common.color, Severity::warning);
+  };
+  warn(reference.misshapen), warn(reference.misspelt);
   if (!common.quiet && notes)
     for (const std::string& note : reference.notes) print_note(note, common.color);
 }

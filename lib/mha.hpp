@@ -69,7 +69,8 @@ struct Options {
   /// Labels, one a token (a key).
   std::vector<std::string> tokens = {}, key_tokens = {};
   ///@}
-  /// Gets what was taken silently, passed over or is in doubt; null: nobody asks.
+  /// Gets what was taken silently, passed over or is in doubt, each text once; null: nobody asks. A
+  /// Checkpoint keeps the pointer for its runs.
   std::vector<Note>* notes = nullptr;
 };
 

@@ -150,7 +150,7 @@ int DiffCommand::run() {
   const bool as_json = output.is_json();
   const render::Look look =
       output.to_standard_output() ? look_of_output(common.color) : render::Look{};
-  bool equal = true, compared = false;
+  bool equal = true, compared = false, all_read = true;
   const std::optional<WholeModelOfLayer> whole = whole_model();
   const bool line_a_layer = whole && model->chosen().size() > 1;
   ExactPass exact(request);
@@ -172,12 +172,13 @@ int DiffCommand::run() {
     const Diff found =
         diff(loaded.layer, reference, tolerances, common.threads, whole ? &pass : nullptr);
     compared = compared || !found.stages.empty();
+    all_read = all_read && reference.misshapen.empty();
     if (found.stages.empty() && whole && (compared || id != model->chosen().back()))
       continue; // of a whole model, a reference may have some layers alone
     if (found.stages.empty() && whole)
-      fail("--against {}: no stage of this model is in it: layers.N.STAGE, hidden_states, embed, "
-           "final or logits expected",
-           fmt::join(against, " "));
+      fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
+           "final or logits expected, of this text",
+           fmt::join(against, " "), all_read ? "" : " in its shape");
     if (found.stages.empty())
       fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
            "the sources",
@@ -201,11 +202,16 @@ int DiffCommand::run() {
     if (as_json)
       sink(render::diff_json(objects));
     else if (line_a_layer)
-      sink(render::layers_table(lines, look) + differs);
+      sink(render::layers_table(
+               lines,
+               static_cast<std::size_t>(std::ranges::count_if(
+                   model->chosen(), [](const std::string& id) { return !id.empty(); })),
+               look) +
+           differs);
     file.finish();
   }
   report_timings(common);
-  return equal ? 0 : 1;
+  return equal && all_read ? 0 : 1;
 }
 
 } // namespace
@@ -223,7 +229,7 @@ Run declare_diff(Cli& cli) {
       "along the chain. −inf is equal to itself and to a finite mask constant, NaN to NaN. Sources "
       "that "
       "hold stages and no weights are taken as they are: two dumps can be compared. Exit code 0: "
-      "equal or close; 1: different; 2: trouble.");
+      "equal or close; 1: different, or a stage of another shape; 2: trouble.");
   cli.group("The reference");
   add_against(cli, diff->against);
   const auto tolerance = [&](const char* name, const char* help, auto all, auto by_stage) {

@@ -23,15 +23,35 @@ struct Predict {
 
 private:
   std::vector<std::size_t> positions(const ModelPass& text) const;
+  std::vector<std::vector<std::size_t>> queries_of(const ModelPass& text) const;
+  bool asks_for(const ModelPass& text, const Prediction& one) const;
 };
+
+/// The positions of --query in each text.
+std::vector<std::vector<std::size_t>> Predict::queries_of(const ModelPass& text) const {
+  std::vector<std::vector<std::size_t>> list;
+  for (std::size_t length : text.lengths())
+    list.push_back(selection.query->resolve(length, "tokens").indices);
+  return list;
+}
+
+/// Of several texts each has its own last position, its own hidden ones, its own --query.
+bool Predict::asks_for(const ModelPass& text, const Prediction& one) const {
+  if (!selection.query) return all || text.is_asked(one.batch, one.position);
+  const std::vector<std::size_t> own = queries_of(text)[one.batch];
+  return std::ranges::find(own, one.position) != own.end();
+}
 
 /// --query, or every position; else the last one of each text, and of a masked model the hidden
 /// ones.
 std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
-  if (selection.query) return selection.query->resolve(T, "tokens").indices;
-  if (all)
+  if (selection.query) {
+    // Counted from the end of each text, of which the shorter ones end before the longest.
+    for (const std::vector<std::size_t>& own : queries_of(text))
+      list.insert(list.end(), own.begin(), own.end());
+  } else if (all)
     for (std::size_t t = 0; t < T; ++t) list.push_back(t);
   else if (text.model().causal())
     for (std::size_t length : text.lengths()) list.push_back(length - 1);
@@ -49,6 +69,9 @@ int Predict::run() {
   const std::string form = output.is_json() ? "json" : text_form(output);
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
+  if (!request.layer.empty())
+    throw UsageError("predict tells what the whole model predicts: --layer chooses nothing; "
+                     "--each-layer tells it of every layer");
   request.stages = {"logits"};
   std::optional<Model> model;
   {
@@ -70,10 +93,7 @@ int Predict::run() {
     const Stopwatch watch(common.compute_s);
     predictions = predict(*model, text, asked);
   }
-  // Of several texts each has its own last position, or its own hidden ones.
-  if (!selection.query && !all)
-    std::erase_if(predictions,
-                  [&](const Prediction& one) { return !text.is_asked(one.batch, one.position); });
+  std::erase_if(predictions, [&](const Prediction& one) { return !asks_for(text, one); });
   const render::PredictView view{all, text.batched(), text.model().causal(), &text.ids()};
   const render::TokenNames names{[&](int id) { return text.label(id); },
                                  [&](int id) { return text.plain(id); }};

@@ -33,7 +33,8 @@ private:
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
   render::Look look() const;
-  void tell(const std::string& note);
+  void tell_once(const std::string& note, Severity severity);
+  void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
   std::set<std::string> told_;
 };
 
@@ -107,9 +108,22 @@ render::Look Stats::look() const {
 }
 
 /// Every layer would say the same.
-void Stats::tell(const std::string& note) {
+void Stats::tell_once(const std::string& note, Severity severity) {
   if (common.strict) fail("{} (an error by --strict)", note);
-  if (!common.quiet && told_.insert(note).second) print_note(note, common.color);
+  if (!common.quiet && told_.insert(note).second) print_note(note, common.color, severity);
+}
+
+/// Saved maps may be percentages, logarithms or scores: their measures would be no measures.
+void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads) {
+  if (!layer.has_given(Stage::weights)) return;
+  const auto is_off = [](const HeadMeasures& head) { return head.row_sum_error > 0.01; };
+  const auto worst = std::ranges::max_element(heads, std::less<>(), &HeadMeasures::row_sum_error);
+  if (worst == heads.end() || !is_off(*worst)) return;
+  tell_once(fmt::format("the rows of the weights do not sum to 1: off by up to {:.3g}, in head {}. "
+                        "A sink or dropout leaves less; more is no softmax (percent, logarithms, "
+                        "scores), of which these measures say nothing",
+                        *worst->row_sum_error, worst->head),
+            Severity::warning);
 }
 
 int Stats::run() {
@@ -139,7 +153,8 @@ int Stats::run() {
       LayerMeasures found = measure_heads(loaded.layer, measured);
       std::vector<render::StatsRow>& rows = files[file.path];
       for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
-      for (const std::string& note : found.notes) tell(note);
+      for (const std::string& note : found.notes) tell_once(note, Severity::note);
+      tell_sums(loaded.layer, found.heads);
       tell_overflow(found.overflow, common);
     }
   }

@@ -13,11 +13,6 @@ namespace mha {
 
 namespace {
 
-void add_notes(const Options& options, std::vector<Note> notes) {
-  if (!options.notes) return;
-  for (Note& note : api::for_programs(std::move(notes))) options.notes->push_back(std::move(note));
-}
-
 /// Where the file of `X` is, if not in the current folder: beside the source.
 std::string place_of_input(const std::string& source, const std::string& X) {
   namespace fs = std::filesystem;
@@ -56,7 +51,7 @@ Layer layer(Tensors tensors, Settings settings, const Options& options) {
     std::vector<Note> notes;
     Layer made =
         make_layer(std::move(parts), std::move(settings), options.dtype, std::move(labels), &notes);
-    add_notes(options, std::move(notes));
+    api::tell(options.notes, std::move(notes));
     return made;
   });
 }
@@ -85,7 +80,7 @@ Layer load_one(Request request, const Options& options) {
   LoadedLayer loaded = opened.load(opened.chosen()[0]);
   Layer& layer = loaded.layer;
   take_labels_of(options, layer);
-  add_notes(options, std::move(loaded.notes));
+  api::tell(options.notes, std::move(loaded.notes));
   return std::move(layer);
 }
 

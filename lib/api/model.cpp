@@ -42,6 +42,17 @@ OpenedModel open_with(const Checkpoint& checkpoint, Text text, std::size_t threa
   return {pass, Model(std::move(request))};
 }
 
+/// A layer of the text, and what was taken silently on the way.
+Layer layer_of_text(const Checkpoint& checkpoint, const OpenedModel& opened,
+                    const std::string& id) {
+  LoadedLayer loaded = opened.model.load(id);
+  std::vector<Note> notes = std::move(loaded.notes);
+  for (const auto* list : {&opened.pass->notes(), &opened.pass->remarks()})
+    for (const std::string& note : *list) notes.emplace_back(note);
+  api::tell(checkpoint.options().notes, std::move(notes));
+  return std::move(loaded.layer);
+}
+
 /// Which stages of which layer are asked for; of the model itself behind the last layer.
 class Wishes {
 public:
@@ -106,12 +117,12 @@ ModelCache run_text(const Checkpoint& checkpoint, Text text, const std::vector<s
       state->layers.emplace_back(std::move(nothing));
       continue;
     }
-    const Layer layer = opened.model.load(ids[n]).layer;
+    const Layer layer = layer_of_text(checkpoint, opened, ids[n]);
     const std::shared_ptr<Observer> next = pass.handover(layer, ids[n]);
     state->layers.push_back(api::computed(layer, wishes.of(n, layer), threads, next.get(), name));
   }
   if (wishes.any(ids.size())) {
-    const Layer ends = opened.model.load("").layer;
+    const Layer ends = layer_of_text(checkpoint, opened, "");
     state->ends = api::computed(ends, wishes.of(ids.size(), ends), threads, nullptr, "the model");
   }
   return ModelCache(std::move(state));
@@ -127,6 +138,9 @@ Text text_of(std::string_view text) {
 
 Checkpoint::Checkpoint(std::string folder, Options options)
     : folder_(std::move(folder)), options_(std::move(options)) {
+  if (!options_.tokens.empty() || !options_.key_tokens.empty())
+    fail("{}: a text's labels come from the model's tokenizer: leave tokens and key_tokens out",
+         folder_);
   layers_ = layers_in(folder_);
   if (layers_.empty() || layers_[0].empty())
     fail("{}: no model's layers: a folder with config.json and the model's tensors expected",
@@ -136,7 +150,7 @@ Checkpoint::Checkpoint(std::string folder, Options options)
 Layer Checkpoint::layer(std::string_view id, std::string_view text) const {
   return api::visiting([&] {
     const OpenedModel opened = open_with(*this, text_of(text), 0);
-    return opened.model.load(std::string(id)).layer;
+    return layer_of_text(*this, opened, std::string(id));
   });
 }
 

@@ -26,6 +26,8 @@ public:
 /// num_heads", and files that would be bound are tensors.
 std::string for_programs(std::string_view message);
 std::vector<Note> for_programs(std::vector<Note> notes);
+/// Adds notes in a program's words, each text once; null: nobody asks.
+void tell(std::vector<Note>* list, std::vector<Note> notes);
 
 /// Does the work within a visit; an Error comes out in a program's words.
 template <class Work> auto visiting(const Work& work) {

@@ -101,7 +101,19 @@ Slot slot_of(const Layer& layer, std::string_view name) {
   if (name == "sinks") return plain(&Layer::sinks, {d.H});
   if (name == "relative_bias" && !layer.relative_bias.empty())
     return plain(&Layer::relative_bias, layer.relative_bias.shape());
-  if (name == "positions") return plain(&Layer::positions, {d.T});
+  if (name == "positions") return vector(layer, &Layer::positions, d.T);
+  constexpr std::pair<std::string_view, Tensor Layer::*> of_its_own_shape[]{
+      {"q_norm.bias", &Layer::q_norm_bias},
+      {"k_norm.bias", &Layer::k_norm_bias},
+      {"relative_key", &Layer::relative_key},
+      {"rope_short_factor", &Layer::rope_short_factor},
+      {"rope_long_factor", &Layer::rope_long_factor},
+      {"W_q_a", &Layer::W_c_q},
+      {"b_q_a", &Layer::b_c_q},
+      {"q_a_norm.weight", &Layer::c_q_norm_weight},
+      {"kv_a_norm.weight", &Layer::c_kv_norm_weight}};
+  for (const auto& [own, tensor] : of_its_own_shape)
+    if (name == own && !(layer.*tensor).empty()) return plain(tensor, (layer.*tensor).shape());
   return {};
 }
 
@@ -178,10 +190,14 @@ void replace_tensor(Layer& layer, const std::string& name, const std::string& ke
     return replace_tensor(layer, "X_v", key, tensor);
   }
   const Slot slot = slot_of(layer, name);
+  if (name == "W_kv_a" || name == "b_kv_a" || name == "W_kv_b")
+    fail("{}: several tensors of the layer are made of {}; give it to mha::layer or mha::load", key,
+         name);
   if (slot.forms.empty())
     fail("{}: the layer was made without {}; give it to mha::layer or mha::load", key, name);
   const TensorInfo* info = find_tensor_name(name);
-  const DType dtype = name == "positions" ? DType::f64 : layer.dtype;
+  const bool exact = name == "positions" || name.starts_with("rope_");
+  const DType dtype = exact ? DType::f64 : layer.dtype;
   layer.*slot.tensor = stored_as(layer, key, tensor, info && info->turns, slot.forms, dtype);
 }
 

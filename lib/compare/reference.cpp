@@ -97,10 +97,12 @@ std::vector<Stage> Reader::possible(const Named& named) {
     if (named.bound)
       fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
     // A weight of that name is no misspelt stage.
-    const std::string meant =
-        find_tensor_name(last_part(named.name)) ? "" : closest(named.name, names);
+    const std::string_view word = last_part(named.name);
+    const bool weight = find_tensor_name(word) || word == "weight" || word == "bias";
+    const std::string meant = weight ? "" : closest(word, names);
     reference_.passed_over.push_back(
         meant.empty() ? named.name : fmt::format("{} (is it {}?)", named.name, meant));
+    if (!meant.empty()) reference_.misspelt.push_back(reference_.passed_over.back());
     return {};
   }
   std::string why;
@@ -194,6 +196,8 @@ void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
   reference_.passed_over.push_back(fmt::format("{} is {}: {} is {} in this layer", named.name,
                                                to_string(tensor.shape()), name_of(stage),
                                                to_string(layer_.shape_of(stage))));
+  if (is_stage_name(last_part(named.name)))
+    reference_.misshapen.push_back(reference_.passed_over.back());
 }
 
 void Reader::take(const Named& named) {
@@ -247,6 +251,11 @@ void Reader::read(const io::Contents& contents) {
   if (id_.empty() && numbers.size() > 1 && !model_)
     fail("{} holds stages of layers {}; name the ones that are meant: --against STAGE=FILE:TENSOR",
          io::shown(contents.name), fmt::join(numbers, ", "));
+  if (model_ && id_.empty())
+    for (std::size_t number : numbers)
+      if (number >= model_->layers)
+        reference_.misspelt.push_back(
+            fmt::format("layers.{}: the model's layers are 0 to {}", number, model_->layers - 1));
   if (model_)
     for (const HiddenState& state : hidden_states_of(contents, *model_, id_)) {
       const std::string name(name_of(state.stage));

@@ -37,6 +37,9 @@ struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
   std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
+  /// Those of them that were meant, and why they were not read: a stage by its own name in another
+  /// shape, and a name that nearly is a stage's, or a layer's that the model does not have.
+  std::vector<std::string> misshapen, misspelt;
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
   std::vector<std::string>

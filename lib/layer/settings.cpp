@@ -196,7 +196,7 @@ const SettingInfo setting_table[] = {
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
   {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
-  {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
+  {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "rope_style", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
   {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
   {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
   {"rope_first", SettingKind::count, "N", "the first rotated dimension of each head: latent attention rotates the last ones", "", store<&S::rope_first, whole>, load<&S::rope_first>},

@@ -8,6 +8,8 @@ namespace mha {
 
 namespace {
 
+constexpr std::string_view starts_at = "the computation starts at ";
+
 /// Why a setting has no effect on this layer; "" if it has.
 std::string idle(const Layer& layer, std::string_view name) {
   const Settings& s = layer.settings;
@@ -19,8 +21,7 @@ std::string idle(const Layer& layer, std::string_view name) {
     for (std::size_t i = index_of(own); i <= index_of(Stage::weights); ++i) {
       const StageInfo& info = stages()[i];
       const bool replaces = info.kind == Kind::map || info.stage == own;
-      if (replaces && layer.has_given(info.stage))
-        return fmt::format("the computation starts at {}", info.name);
+      if (replaces && layer.has_given(info.stage)) return fmt::format("{}{}", starts_at, info.name);
     }
     return "";
   };
@@ -100,6 +101,14 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
            counted(pairs, "factors"), name);
 }
 
+/// Whether somebody wrote a setting into a layer's file, and not as it is by itself. A model's
+/// family and its config say much that a layer has no use for.
+bool is_said_by_file(const Settings& settings, const std::string& name, const std::string& from) {
+  const SettingInfo* info = find_setting(name);
+  return info && !from.empty() && !from.starts_with("--") && !from.starts_with("config.json") &&
+         !from.ends_with(" names") && info->get(settings) != info->get(Settings{});
+}
+
 } // namespace
 
 void check_settings(const Layer& layer, const std::string& head_source,
@@ -149,7 +158,10 @@ void check_settings(const Layer& layer, const std::string& head_source,
 
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
     notes.push_back(warning(why_no_scale(layer)));
-  for (const auto& [name, from] : s.origins)
+  for (const auto& [name, from] : s.origins) {
+    if (is_said_by_file(s, name, from))
+      if (const std::string why = idle(layer, name); !why.empty() && !why.starts_with(starts_at))
+        notes.push_back(warning(fmt::format("{}: {} changes nothing: {}", from, name, why)));
     if (from.starts_with("--"))
       if (const std::string why = idle(layer, name); !why.empty())
         notes.push_back(masks_only_what_is_told(layer, name)
@@ -157,6 +169,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
                                                "pages leave out the keys that it masks",
                                                from, why))
                             : warning(fmt::format("{} changes nothing: {}", from, why)));
+  }
   if (s.rope == Rope::none && !layer.positions.empty())
     notes.push_back(warning("positions change nothing: rope is none"));
   if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))

@@ -70,6 +70,10 @@ void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors&
                      bool refuses, std::vector<Note>& notes) {
   std::map<std::string, std::pair<std::string, bool>> passed_over; // by file
   for (const Stranger& stranger : strangers) {
+    if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
+      fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
+           io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
+           to_string(stranger.shape));
     if (const std::optional<Misspelt> meant = misspelt(stranger.name);
         refuses && meant && !is_there(meant->meant, parts))
       fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),

@@ -101,6 +101,15 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& note
                               mask.origin, mask.keys, keys));
 }
 
+/// As many batch items as heads: three axes could mean either.
+void tell_doubt(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
+  const Shape& shape = part.tensor.shape();
+  if (shape.size() == 3 && dims.B > 1 && dims.B == dims.H && shape[0] == dims.B)
+    notes.push_back(warning(fmt::format("{} is {}, and there are as many batch items as heads: "
+                                        "read as one for each head; @BTS means one for each item",
+                                        part.source, to_string(shape))));
+}
+
 void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
     layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
@@ -131,8 +140,12 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
           if (mask.name.empty()) mask.name = name;
     }
   };
-  with("mask", [&](const NamedTensor& part) { take_mask(part, layer, notes); });
+  with("mask", [&](const NamedTensor& part) {
+    tell_doubt(part, dims, notes);
+    take_mask(part, layer, notes);
+  });
   with("block_mask", [&](const NamedTensor& part) {
+    tell_doubt(part, dims, notes);
     layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
   });
   with("key_padding_mask", [&](const NamedTensor& part) {

@@ -57,6 +57,7 @@ struct Model::State {
                                        Settings& settings, LoadedLayer& to) const;
   void add_norm(const naming::InputNormalisation& norm, NamedTensors& parts, Settings& settings,
                 LoadedLayer& to) const;
+  void require_layers_of_bindings() const;
   void require_no_input() const;
   void open_text();
   void choose_ends();

@@ -2,6 +2,7 @@
 
 #include <mha/load/model_state.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/spelling.hpp>
 
@@ -60,6 +61,9 @@ void Model::State::add_settings(Settings& settings, const NamedTensors& parts,
       }
       if (file.format == "safetensors" || file.format == "checkpoint")
         continue; // metadata may be anything
+      if (const TensorInfo* tensor = find_tensor_name(name))
+        fail("{}: {} is a tensor ({}), not one value: {} is given", file.name, name, tensor->shape,
+             io::shown(value));
       if (const std::string same = same_setting(name); !same.empty()) {
         overrule(same, value, file.name);
         continue;

@@ -28,6 +28,20 @@ void Model::State::require_no_input() const {
   }
 }
 
+/// A patch of a layer that there is not, or of none, would change nothing.
+void Model::State::require_layers_of_bindings() const {
+  for (const io::Source& binding : bindings) {
+    if (!label_name(binding.name).empty()) continue;
+    const std::optional<std::size_t> number = naming::layer_number(binding.name);
+    if (!number && binding.name.starts_with("layers."))
+      fail("{}: a layer's number expected: layers.0.weights=…", binding.text);
+    const auto is_it = [&](const auto& layer) { return number_of(layer.id) == *number; };
+    if (number && std::ranges::none_of(listing, is_it))
+      fail("{}: there is no layer {}: the model's layers are {} to {}", binding.text, *number,
+           listing.front().id, listing.back().id);
+  }
+}
+
 void Model::State::open_text() {
   require_no_input();
   const auto checkpoint = std::find_if(contents.begin(), contents.end(), [&](const auto& file) {
@@ -49,6 +63,7 @@ void Model::State::open_text() {
   listing.clear();
   for (const naming::Found& layer : found)
     listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
+  require_layers_of_bindings();
 }
 
 /// The model's own stages are a "layer" without an id, behind the others.
@@ -65,7 +80,7 @@ void Model::State::choose_ends() {
   const bool bare = std::any_of(bindings.begin(), bindings.end(), [](const io::Source& binding) {
     return label_name(binding.name).empty() && !naming::layer_number(binding.name);
   });
-  if (bare && chosen.size() != 1)
+  if (bare && (chosen.size() != 1 || chosen[0].empty()))
     for (const io::Source& binding : bindings)
       if (label_name(binding.name).empty() && !naming::layer_number(binding.name))
         fail("{}: of which layer? Say layers.N.{}=…, or choose one with --layer", binding.text,

@@ -1,7 +1,9 @@
 #include <mha/load/whole_model.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
 
 namespace mha {
 
@@ -194,6 +196,8 @@ public:
       mlp.inner.kind = InputNorm::layer;
     }
     mlp.out = linear(out, mlp.in.out(), width);
+    if (group_.configured("mlp_bias") == "true" && mlp.out.b.empty())
+      fail("{}: {}.bias is missing, though config.json says mlp_bias", group_.contents->name, out);
     return mlp;
   }
 
@@ -237,8 +241,34 @@ WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found
   require_covered(group, record_, layers_[0].family->title);
   if (record_.settle) record_.settle(group, record_);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
+  require_alike();
   read_ends();
   check_config();
+}
+
+/// A tensor that the other layers have and one has not is lost, not left out.
+void WholeModel::require_alike() const {
+  const io::Contents& file = *layers_[0].group.contents;
+  const std::string first = block_prefix(layers_[0].group, record_.layers); // "transformer.h.0."
+  const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
+  std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
+  for (const io::Entry& entry : file.tensors) {
+    if (first.empty() || !entry.name.starts_with(stack)) continue;
+    std::size_t n = 0;
+    const char* const end = entry.name.data() + entry.name.size();
+    const auto [dot, error] = std::from_chars(entry.name.data() + stack.size(), end, n);
+    if (error != std::errc() || dot == end || *dot != '.' || n >= layers_.size()) continue;
+    std::vector<bool>& with = layers_with[std::string(dot + 1, end)];
+    with.resize(layers_.size());
+    with[n] = true;
+  }
+  for (const auto& [name, with] : layers_with) {
+    const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
+    if (count == layers_.size() || 2 * count < layers_.size()) continue;
+    const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
+    fail("{}: {}{}.{} is missing, which {} of the {} layers have", file.name, stack, without, name,
+         count, layers_.size());
+  }
 }
 
 void WholeModel::read_ends() {
@@ -249,7 +279,8 @@ void WholeModel::read_ends() {
   e.positions = reader.table(record_.positions,
                              group.configured("positional_embedding_type").value_or("standard") ==
                                  "standard");
-  e.types = reader.table(record_.types, false);
+  e.types =
+      reader.table(record_.types, group.configured_number({"type_vocab_size"}).value_or(0) > 0);
   const std::size_t d = width();
   for (const Tensor* table : {&e.positions, &e.types})
     if (!table->empty() && table->shape()[1] != d)
@@ -265,6 +296,10 @@ void WholeModel::read_ends() {
     e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), d);
   if (!record_.last_norm.empty())
     last_norm_ = reader.norm(reader.model() + std::string(record_.last_norm), d);
+  const std::string inner_bias = reader.block() + std::string(record_.before_mlp) + ".bias";
+  if (last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() && reader.find(inner_bias))
+    fail("{}: {}{}.bias is missing, though the layers' norms have theirs", group.contents->name,
+         reader.model(), record_.last_norm);
 
   const std::string dense = reader.head_name(record_.head_dense);
   if (!record_.head_dense.empty() && dense.empty()) return; // the base model alone
@@ -284,7 +319,12 @@ void WholeModel::read_ends() {
     head.norm = reader.norm(reader.head_name(record_.head_norm), d);
   }
   if (!record_.head_bias.empty())
-    head.decoder.b = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
+    if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
+        !bias.empty())
+      head.decoder.b = std::move(bias);
+  if (!record_.head_bias.empty() && head.decoder.b.empty() && !head.dense.b.empty())
+    fail("{}: {} is missing, though the head has its other bias", group.contents->name,
+         record_.head_bias);
   if (!head.decoder.b.empty() && head.decoder.b.count() != head.decoder.out())
     fail("{}: the head's bias has {}, but {} tokens", group.contents->name,
          counted(head.decoder.b.count(), "numbers"), head.decoder.out());

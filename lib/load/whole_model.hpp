@@ -40,6 +40,7 @@ public:
 
 private:
   class Reader;
+  void require_alike() const;
   void read_ends();
   void check_config() const;
 

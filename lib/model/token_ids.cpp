@@ -41,12 +41,39 @@ const io::Entry& ids_of(const io::Contents& file) {
     if (const io::Entry* entry = file.find(name)) return *entry;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
-    if (entry.name != "attention_mask") {
+    if (entry.name != "attention_mask" && entry.name != "token_type_ids" &&
+        entry.name != "position_ids") {
       if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
   if (!only) fail("--ids {}: holds no numbers", file.name);
   return *only;
+}
+
+/// What a tokenizer gives beside the numbers: other segments and positions are not computed here,
+/// and a mask by another name would be no mask.
+void require_plain(const io::Contents& file, const std::string& path, std::size_t T) {
+  constexpr std::string_view known[]{"attention_mask", "token_type_ids", "position_ids"};
+  for (const io::Entry& entry : file.tensors) {
+    if (std::ranges::find(known, entry.name) == std::end(known)) {
+      if (const std::string meant = closest(entry.name, known); !meant.empty())
+        fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
+      continue;
+    }
+    if (entry.name == known[0]) continue;
+    const Tensor tensor = entry.read();
+    for (std::size_t i = 0; i < tensor.count(); ++i) {
+      const double value = value_at(tensor, i);
+      if (entry.name == known[1] && value != 0)
+        fail("--ids {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
+             "token_type_ids out to compute it so",
+             path, value);
+      if (entry.name == known[2] && value != static_cast<double>(i % T))
+        fail("--ids {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
+             "position_ids out to compute it so",
+             path, value, i % T);
+    }
+  }
 }
 
 int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
@@ -65,6 +92,7 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
     fail("--ids {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
   const std::size_t T = ids.shape().back(), B = ids.rank() == 2 ? ids.shape()[0] : 1;
   batched = batched || ids.rank() == 2;
+  if (T > 0) require_plain(file, path, T);
   Tensor mask;
   if (const io::Entry* there = file.find("attention_mask")) {
     mask = there->read();

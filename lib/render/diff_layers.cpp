@@ -40,6 +40,17 @@ std::string growth(const std::vector<LayerLine>& lines) {
       stream.back()->layer);
 }
 
+/// A reference may have some layers alone; the model's end is none.
+std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for) {
+  const bool end = lines.back().layer.empty();
+  const std::size_t layers = lines.size() - (end ? 1 : 0);
+  if (layers == asked_for) return "Every layer agrees.";
+  if (layers == 0) return "The model's end agrees; the reference has no layers.";
+  return fmt::format("The {} that the reference has agree{}{}.",
+                     layers == 1 ? "layer" : fmt::format("{} layers", layers),
+                     layers == 1 ? "s" : "", end ? ", and the model's end does" : "");
+}
+
 } // namespace
 
 LayerLine line_of(const std::string& layer, const Diff& diff) {
@@ -59,7 +70,8 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
   return line;
 }
 
-std::string layers_table(const std::vector<LayerLine>& lines, const Look& look) {
+std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
+                         const Look& look) {
   Grid grid(
       {{"layer"}, {"stages", true}, {""}, {"of them"}, {"max abs", true}, {"of its rms", true}});
   const LayerLine* first = nullptr;
@@ -82,7 +94,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, const Look& look) 
       first
           ? fmt::format("{} is the first that differs, in {}; what follows from it is not judged.",
                         layer_name(*first), mha::name_of(first->stage))
-          : "Every layer agrees." + growth(lines);
+          : agreement_of(lines, asked_for) + growth(lines);
   if (rounding)
     text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
             "this precision is from one in float64: it grows from layer to layer.";

@@ -18,8 +18,9 @@ struct LayerLine {
 };
 LayerLine line_of(const std::string& layer, const Diff& diff);
 
-/// The table of all layers, and below it what it says: the first layer that differs, or how far
-/// rounding has grown.
-std::string layers_table(const std::vector<LayerLine>& lines, const Look& look);
+/// The table of the layers that the reference has, and below it what it says: the first layer that
+/// differs, or how far rounding has grown. `asked_for`: how many layers were to be compared.
+std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
+                         const Look& look);
 
 } // namespace mha::render

@@ -186,3 +186,30 @@ TEST_CASE("whole diff: a file without anything of the model is an error") {
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
 }
+
+TEST_CASE("whole diff: what was not compared is told, and another shape is a difference") {
+  const Folder folder;
+  const std::string own = folder.path("own.npz"), other = folder.path("other.npz");
+  REQUIRE(run({"dump", "data/bard-llama", "--ids", ids, "-s", "weights,logits", "-q", "-o", own})
+              .code == 0);
+  const auto edited = [&](const std::string& python) {
+    const std::string program = "import numpy as np; a = dict(np.load('" + own + "')); " + python +
+                                "; np.savez('" + other + "', **a)";
+    REQUIRE(shell("/usr/bin/python3 -c \"" + program + "\"").code == 0);
+    return compared("data/bard-llama", other);
+  };
+  const Result shape = edited("a['layers.2.weights'] = np.ones((6, 4, 4))");
+  CHECK(shape.code == 1);
+  CHECK_THAT(shape.err, Contains("warning: --against: not compared: ") &&
+                            Contains("layers.2.weights is (6, 4, 4)"));
+  CHECK_THAT(shape.out, Contains("The 3 layers that the reference has agree"));
+  const Result ends = edited("a['logits'] = np.ones((3, 7))");
+  CHECK(ends.code == 1);
+  CHECK_THAT(ends.err, Contains("logits is (3, 7)"));
+  const Result misspelt = edited("a['layers.3.wieghts'] = a.pop('layers.3.weights')");
+  CHECK(misspelt.code == 0);
+  CHECK_THAT(misspelt.err, Contains("layers.3.wieghts (is it weights?)"));
+  const Result beyond = edited("a['layers.7.weights'] = a['layers.3.weights']");
+  CHECK_THAT(beyond.err, Contains("layers.7: the model's layers are 0 to 3"));
+  CHECK(compared("data/bard-llama", other, {"--strict"}).code == 2);
+}

@@ -81,6 +81,9 @@ bool norms_heads(const Group& group) {
 void take_llama(Translation& to) {
   const Group& group = to.group();
   to.take_projections("q_proj", "k_proj", "v_proj", "o_proj");
+  if (to.is_true({"attention_bias"}) && !group.has("q_proj.bias"))
+    fail("{}: {}q_proj.bias is missing, though config.json says attention_bias",
+         group.contents->name, group.prefix);
   set_heads(to);
   to.set("causal", "true");
   to.set_from_config("scale", {"attention_multiplier"});

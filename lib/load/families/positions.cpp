@@ -83,7 +83,14 @@ void set_scaling(Translation& to, const RopeConfig& config) {
       to.set(setting, *value, "config.json");
   std::optional<std::string> type = config.text("rope_type");
   if (!type) type = config.text("type");
-  if (!type || to.option("rope_scaling")) return;
+  if (to.option("rope_scaling")) return;
+  const auto refuse = [&](std::string_view why) {
+    fail("{}: config.json's rope_scaling {}; --rope-scaling says what is meant, none without it",
+         to.group().contents->name, why);
+  };
+  if (!type && config.text("factor")) refuse("has a factor and no type");
+  if (!type && to.number({"rope_scaling"})) refuse("is a number, not an object with a type");
+  if (!type) return;
   const auto* const kind = std::ranges::find(scaling_names, *type, &ScalingName::config);
   if (kind == std::end(scaling_names))
     fail("{}: rope_scaling '{}' is not supported: linear, llama3, dynamic, yarn and longrope are; "
@@ -92,8 +99,9 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   if (kind->setting == "none") return;
   to.set("rope_scaling", kind->setting, "config.json");
   if (kind->setting == "linear") {
-    if (const std::optional<std::string> factor = config.text("factor"))
-      to.set("rope_factor", *factor, "config.json");
+    const std::optional<std::string> factor = config.text("factor");
+    if (!factor) refuse("is linear and has no factor");
+    to.set("rope_factor", *factor, "config.json");
   } else {
     set_lengths(to, config, kind->setting);
   }
@@ -155,7 +163,19 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
   const std::optional<std::string> types = group.configured("layer_types");
   if (!types && slides == every_layer) return true;
   if (!layer) return std::nullopt;
-  if (types) return element(*types, *layer) == "sliding_attention";
+  if (types) {
+    const std::optional<std::string> type = element(*types, *layer);
+    if (!type)
+      fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
+    constexpr std::string_view known[]{"sliding_attention", "full_attention", "chunked_attention",
+                                       "linear_attention",  "global",         "local"};
+    if (std::ranges::find(known, *type) == std::end(known))
+      fail(
+          "{}: config.json's layer_types say '{}' of layer {}: sliding_attention or full_attention "
+          "expected",
+          group.contents->name, *type, *layer);
+    return *type == "sliding_attention";
+  }
   return slides(group, *layer);
 }
 

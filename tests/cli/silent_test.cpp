@@ -1,0 +1,177 @@
+// What would change nothing, or something else than was meant, without a word.
+
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+
+const std::string matrix = "[[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]]";
+
+/// A layer of two tokens with more in its file.
+std::string layer_with(const std::string& more) {
+  return fmt::format(R"({{"X": [[1, 0, 1, 0], [0, 1, 0, 1]], "W_q": {0}, "W_k": {0}, "W_v": {0},
+                         "W_o": {0}, "num_heads": 2, {1}}})",
+                     matrix, more);
+}
+
+Result shown(const std::string& more, std::vector<std::string> arguments = {}) {
+  arguments.insert(arguments.begin(), {"show", "-", "-s", "output", "-f", "csv"});
+  return run(arguments, {.input = layer_with(more)});
+}
+
+/// A trained model with another config, or without some tensors (tests/models/edit.py).
+std::string edited(const Folder& folder, const std::string& name, const std::string& model,
+                   const std::string& edits) {
+  const Result result = shell(fmt::format("/usr/bin/python3 tests/models/edit.py data/{} {} {}",
+                                          model, folder.path(name), edits));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return folder.path(name);
+}
+
+Result predicted(const std::string& model, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"predict", model, "--text", "To be", "--top", "1"});
+  return run(more);
+}
+
+} // namespace
+
+TEST_CASE("silent: one value under a tensor's name, a list under a setting's") {
+  for (const std::string more :
+       {R"("kv_lengths": 2)", R"("mask": true)", R"("mask": "causal")", R"("b_q": 0.5)"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("is a tensor") && Contains("not one value"));
+  }
+  for (const std::string more :
+       {R"("causal": [true])", R"("num_kv_heads": [1])", R"("scale": [0.125, 2])"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("is a setting, one value"));
+  }
+}
+
+TEST_CASE("silent: settings in a file that change nothing are told as options are") {
+  for (const std::string more : {R"("rope": {"base": 500000})", R"("rope_factor": 4)",
+                                 R"("qk_norm_eps": 0.5)", R"("input_norm_eps": 0.5)"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, Contains("warning: ") && Contains("changes nothing"));
+    CHECK(shown(more, {"--strict"}).code == 2);
+  }
+  CHECK(shown(R"("rope": {"style": "half", "base": 500000})").err.empty());
+  CHECK(shown(R"("rope": {"style": "half"})").out != shown(R"("causal": false)").out);
+  CHECK(shown(R"("rope_base": 10000)").err.empty()); // as it is by itself
+}
+
+TEST_CASE("silent: a patch of a layer that the model does not have") {
+  const Folder folder;
+  const std::string stages = folder.path("stages.npz");
+  REQUIRE(run({"dump", "data/bard-llama", "--text", "To be", "-s", "weights", "-q", "-o", stages})
+              .code == 0);
+  const std::string from = stages + ":layers.0.weights";
+  for (const std::string name : {"layers.4.weights", "layers.9.weights", "layers.foo.weights"}) {
+    const Result result = predicted("data/bard-llama", {name + "=" + from});
+    INFO(name << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("layer"));
+  }
+  const Result patched = predicted("data/bard-llama", {"layers.1.weights=" + from});
+  CHECK(patched.code == 0);
+  CHECK(patched.out != predicted("data/bard-llama").out);
+  CHECK(predicted("data/bard-llama", {"weights=" + from}).code == 2);
+}
+
+TEST_CASE("silent: what a file of ids says beside the ids") {
+  const Folder folder;
+  const auto ids = [&](const std::string& more) {
+    return run({"predict", "data/bard-bert", "--ids",
+                folder.write("ids.json", R"({"input_ids": [2, 20, 4, 30, 3], )" + more + "}")});
+  };
+  CHECK(ids(R"("token_type_ids": [0, 0, 0, 0, 0])").code == 0);
+  CHECK(ids(R"("position_ids": [0, 1, 2, 3, 4])").code == 0);
+  CHECK_THAT(ids(R"("token_type_ids": [0, 0, 0, 1, 1])").err, Contains("segment 1"));
+  CHECK_THAT(ids(R"("position_ids": [9, 8, 7, 6, 5])").err, Contains("position_ids has 9"));
+  CHECK_THAT(ids(R"("attention_masks": [1, 1, 1, 0, 0])").err,
+             Contains("did you mean 'attention_mask'"));
+}
+
+TEST_CASE("silent: a tensor that the other layers have, or that the config says there is") {
+  const Folder folder;
+  for (const auto& [model, edits] : {std::pair("bard-gpt2", "-transformer.h.1.attn.c_attn.bias"),
+                                     {"bard-gpt2", "-transformer.h.1.mlp.c_fc.bias"},
+                                     {"bard-gpt2", "-transformer.ln_f.bias"},
+                                     {"bard-llama", "attention_bias=true"},
+                                     {"bard-llama", "mlp_bias=true"},
+                                     {"bard-bert", "-bert.embeddings.token_type_embeddings.weight"},
+                                     {"bard-bert", "-cls.predictions.bias"},
+                                     {"bard-bert", "'position_embedding_type=\"relative_key\"'"}}) {
+    const std::string path = edited(folder, fmt::format("{}", folder.names().size()), model, edits);
+    const Result result = predicted(path);
+    INFO(model << " " << edits << "\n" << result.out << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("is missing"));
+  }
+}
+
+TEST_CASE("silent: a rotary scaling or a kind of layer that config.json half says") {
+  const Folder folder;
+  for (const char* edit : {"'rope_scaling={\"factor\": 4}'", "rope_scaling=4",
+                           "'rope_scaling={\"type\": \"linear\"}'"}) {
+    const Result result =
+        predicted(edited(folder, fmt::format("{}", folder.names().size()), "bard-llama", edit));
+    INFO(edit << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("rope_scaling"));
+  }
+  for (const char* types : {"[\"sliding\", \"full_attention\"]", "[\"full_attention\"]"}) {
+    const Result result = predicted(
+        edited(folder, fmt::format("{}", folder.names().size()), "bard-llama",
+               fmt::format("'layer_types={}' sliding_window=3 'model_type=\"mistral\"'", types)));
+    INFO(types << result.err);
+    CHECK_THAT(result.err, Contains("layer_types"));
+  }
+}
+
+TEST_CASE("silent: as many items as heads, and a mask of three axes") {
+  const Folder folder;
+  const std::string input = folder.write(
+      "layer.json",
+      fmt::format(R"({{"X": [[[1, 0, 1, 0], [0, 1, 0, 1]], [[1, 1, 0, 0], [0, 0, 1, 1]]],
+                      "W_q": {0}, "W_k": {0}, "W_v": {0}, "W_o": {0}, "num_heads": 2}})",
+                  matrix));
+  const std::string mask =
+      folder.write("mask.json", R"([[[true, true], [true, true]], [[true, true], [true, false]]])");
+  CHECK_THAT(run({"show", input, "mask=" + mask}).err, Contains("warning: ") && Contains("@BTS"));
+  CHECK(run({"show", input, "mask=" + mask + "@BTS"}).err.empty());
+}
+
+TEST_CASE("silent: measures of what is no weight") {
+  const Folder folder;
+  const auto warned = [&](const std::string& maps) {
+    return run({"stats", "weights=" + folder.write("maps.json", maps)});
+  };
+  CHECK_THAT(warned("[[[100, 0], [40, 60]]]").err,
+             Contains("warning: the rows of the weights do not sum to 1"));
+  CHECK_THAT(warned("[[[0, -20], [-0.7, -0.7]]]").err, Contains("do not sum to 1"));
+  CHECK(warned("[[[1, 0], [0.4, 0.6]]]").err.find("sum") == std::string::npos);
+}
+
+TEST_CASE("silent: --query counts from the end of each text, and --layer chooses nothing") {
+  const std::vector<std::string> texts{"predict", "data/bard-llama", "--text", "To be",
+                                       "--text",  "No, no go",       "--top",  "1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), texts.begin(), texts.end());
+    return run(more);
+  };
+  CHECK(with({"--query", "-1"}).out == with({}).out);
+  CHECK_THAT(with({"--layer", "1"}).err, Contains("--each-layer"));
+}
