@@ -20,7 +20,7 @@ std::string binding(const std::string& name, const Stranger& stranger, const std
 }
 
 /// An unknown name with what it may have been meant to be; whether there is such a guess.
-std::pair<std::string, bool> guess(const std::string& name) {
+std::pair<std::string, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
   std::vector<std::string_view> names;
   for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
   for (const StageInfo& info : stages()) names.push_back(info.name);
@@ -31,10 +31,9 @@ std::pair<std::string, bool> guess(const std::string& name) {
     return {fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
                         name),
             true};
-  if (const std::optional<Misspelt> meant = misspelt(name))
-    return {fmt::format("{} (is it {}?)", name, meant->meant), true};
-  if (const std::string meant = closest(name, names); !meant.empty())
-    return {fmt::format("{} (is it {}?)", name, meant), true};
+  if (meant) return {fmt::format("{} (is it {}?)", name, meant->meant), true};
+  if (const std::string near = closest(name, names); !near.empty())
+    return {fmt::format("{} (is it {}?)", name, near), true};
   return {name, false};
 }
 
@@ -66,22 +65,29 @@ bool starts_late(const NamedTensors& parts) {
 
 } // namespace
 
+const Guesses::Guess& Guesses::of(const std::string& name) {
+  const auto known = known_.find(name);
+  if (known != known_.end()) return known->second;
+  const std::optional<Misspelt> meant = misspelt(name);
+  auto [text, doubtful] = guess(name, meant);
+  return known_.emplace(name, Guess{meant, std::move(text), doubtful}).first->second;
+}
+
 void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors& parts,
-                     bool refuses, std::vector<Note>& notes) {
+                     bool refuses, Guesses& guesses, std::vector<Note>& notes) {
   std::map<std::string, std::pair<std::string, bool>> passed_over; // by file
   for (const Stranger& stranger : strangers) {
     if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
       fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
            io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
            to_string(stranger.shape));
-    if (const std::optional<Misspelt> meant = misspelt(stranger.name);
-        refuses && meant && !is_there(meant->meant, parts))
+    const Guesses::Guess& guess = guesses.of(stranger.name);
+    if (refuses && guess.meant && !is_there(guess.meant->meant, parts))
       fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
-           meant->why, binding(meant->meant, stranger, meant->axes), names_hint);
+           guess.meant->why, binding(guess.meant->meant, stranger, guess.meant->axes), names_hint);
     auto& [text, doubtful] = passed_over[stranger.file];
-    const auto [name, guessed] = guess(stranger.name);
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
-    doubtful = doubtful || guessed;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", guess.text);
+    doubtful = doubtful || guess.doubtful;
   }
   for (const auto& [file, said] : passed_over)
     notes.emplace_back(fmt::format("{}: passed over, no tensor of a layer: {}{}", file, said.first,

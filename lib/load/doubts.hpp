@@ -2,8 +2,11 @@
 // Tensors of the files that have no name of a layer's: which of them are clearly a part of it.
 
 #include <mha/files/contents.hpp>
+#include <mha/layer/spelling.hpp>
 #include <mha/load/assemble.hpp>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +18,26 @@ struct Stranger {
   Shape shape;
 };
 
+/// What unknown names may have been meant to be. Every layer of a checkpoint meets the same ones,
+/// and hundreds of known names are compared with each: once.
+class Guesses {
+public:
+  struct Guess {
+    std::optional<Misspelt> meant;
+    std::string text; ///< the name with what it may have been meant to be
+    bool doubtful;    ///< whether there is such a guess
+  };
+  const Guess& of(const std::string& name);
+
+private:
+  std::map<std::string, Guess> known_;
+};
+
 /// Throws Error for a tensor whose name clearly means a part of the layer that is not there
 /// (`Q_proj` beside no W_q), with the name that is understood, unless `refuses` is false. The
 /// others are passed over: one note a file, a warning where a name is near to one that is known.
 void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors& parts,
-                     bool refuses, std::vector<Note>& notes);
+                     bool refuses, Guesses& guesses, std::vector<Note>& notes);
 
 /// A projection that is absent is the identity only where nothing could have been meant. Throws
 /// Error where a tensor that was passed over has the shape of its siblings.

@@ -247,7 +247,7 @@ void Model::State::collect(const std::string& id, const LayerInput* input, Named
     if (const std::string hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
   const bool results = request.results_given && holds_results_only(parts);
-  judge_strangers(strangers, parts, !results, to.notes);
+  judge_strangers(strangers, parts, !results, guesses, to.notes);
   if (!results) require_no_other_projection(strangers, parts);
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels);

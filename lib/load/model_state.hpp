@@ -36,6 +36,7 @@ struct Model::State {
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
 
+  mutable Guesses guesses;                ///< of the tensors that no layer understands
   mutable std::size_t searched_for_X = 0; ///< layers without one
 
   std::string what_could_be_X(const std::string& id, std::size_t width) const;
