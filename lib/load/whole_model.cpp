@@ -266,8 +266,8 @@ void WholeModel::require_alike() const {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
-    fail("{}: {}{}.{} is missing, which {} of the {} layers have", file.name, stack, without, name,
-         count, layers_.size());
+    fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
+         name, count, layers_.size(), cure);
   }
 }
 

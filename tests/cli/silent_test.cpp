@@ -35,7 +35,7 @@ std::string edited(const Folder& folder, const std::string& name, const std::str
 }
 
 Result predicted(const std::string& model, std::vector<std::string> more = {}) {
-  more.insert(more.begin(), {"predict", model, "--text", "To be", "--top", "1"});
+  more.insert(more.begin(), {"predict", model, "--text", "To be [MASK]", "--top", "1"});
   return run(more);
 }
 
@@ -75,7 +75,8 @@ TEST_CASE("silent: settings in a file that change nothing are told as options ar
 TEST_CASE("silent: a patch of a layer that the model does not have") {
   const Folder folder;
   const std::string stages = folder.path("stages.npz");
-  REQUIRE(run({"dump", "data/bard-llama", "--text", "To be", "-s", "weights", "-q", "-o", stages})
+  REQUIRE(run({"dump", "data/bard-llama", "--text", "To be [MASK]", "-s", "weights", "-q", "-o",
+               stages})
               .code == 0);
   const std::string from = stages + ":layers.0.weights";
   for (const std::string name : {"layers.4.weights", "layers.9.weights", "layers.foo.weights"}) {
