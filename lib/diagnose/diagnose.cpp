@@ -98,7 +98,8 @@ Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vecto
         return now.agrees || is_rounding_of_all_steps(layer, changes, targets[i], now, threads);
       };
       compared.after.agrees = agrees(best.changes, compared.after);
-      compared.before.agrees = agrees({}, compared.before);
+      compared.before.agrees =
+          best.changes.empty() ? compared.after.agrees : agrees({}, compared.before);
     }
     const auto harmless = best.harmless.find(compared.stage);
     if (harmless != best.harmless.end()) compared.harmless = harmless->second;
