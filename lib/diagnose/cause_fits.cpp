@@ -6,6 +6,7 @@
 #include <mha/diagnose/hypotheses/position_bias.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/scale.hpp>
+#include <mha/diagnose/hypotheses/softcap.hpp>
 #include <mha/diagnose/hypotheses/softmax.hpp>
 #include <mha/diagnose/hypotheses/window.hpp>
 #include <mha/diagnose/joined_heads.hpp>
@@ -51,6 +52,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
     if (std::optional<Change> dropout = dropout_change(trials.value(), trials.target().theirs))
       candidates.push_back(keep(std::move(*dropout)));
   if (has(Stage::scaled)) fit_scale(trials, candidates);
+  if (has(Stage::capped)) fit_softcap(trials, candidates);
   const bool rotates =
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
   if (rotates) fit_rope(trials, candidates), fit_offset(trials, candidates);
@@ -79,6 +81,28 @@ void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
+/// A cap far above the scores is none: it is looked for from a fraction of a usual score on.
+void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
+  const auto error = [&](double cap) {
+    const Change change = softcap_change(layer_, cap);
+    return trials.screen({&change}).error;
+  };
+  // Steps of a third come near enough to take half of the difference away.
+  constexpr double step = 4.0 / 3, worth_fitting = 0.6;
+  double near = 0, least = worth_fitting * trials.screen(Changes{}).error;
+  for (double cap = 0.125; cap < 512; cap *= step)
+    if (const double left = error(cap); left < least) least = left, near = cap;
+  if (near == 0) return;
+  double cap = minimum_of(error, std::log(near / step), std::log(near * step), 4);
+  // People take round numbers; rounding hides the digits of a fit.
+  const double round = std::round(2 * cap) / 2;
+  if (round > 0 && std::fabs(cap - round) <= (trials.target().half ? 0.03 : 1e-3) * round)
+    cap = round;
+  Change change = softcap_change(layer_, cap);
+  change.fitted = true;
+  candidates.push_back(keep(std::move(change)));
+}
+
 void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
   const auto fit = [&](Change (*make)(const Layer&, double), double low, double high, int steps) {
     const auto error = [&](double number) {
@@ -93,21 +117,24 @@ void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
   fit(rope_factor_change, 1.0 / 64, 64.0, 96);
 }
 
-/// Positions are off by a whole number, on one side or on both.
+/// Positions are off by a whole number: on one side, or on both. Where q or k alone is looked at, a
+/// later stage tells which: the best of each goes on.
 void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
   constexpr std::int64_t farthest = 32;
-  std::optional<Change> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const RopeSide side : {RopeSide::both, RopeSide::q, RopeSide::k})
+  for (const RopeSide side : {RopeSide::both, RopeSide::q, RopeSide::k}) {
+    std::optional<Change> best;
+    double least = std::numeric_limits<double>::infinity();
     for (std::int64_t by = -farthest; by <= farthest; ++by) {
       if (by == 0) continue;
       Change change = rope_offset_change(layer_, side, by);
+      if (!trials.concerns(change)) break;
       if (const double error = trials.screen({&change}).error; error < least)
         least = error, best = std::move(change);
     }
-  if (!best) return;
-  best->fitted = true;
-  candidates.push_back(keep(std::move(*best)));
+    if (!best) continue;
+    best->fitted = true;
+    candidates.push_back(keep(std::move(*best)));
+  }
 }
 
 /// Windows are whole numbers: each short one, then longer ones in steps, then those around the

@@ -18,11 +18,6 @@ constexpr double worth_confirming = 0.01;
 /// A change that leaves more of the error is no runner-up.
 constexpr double worth_telling = 0.9;
 
-std::size_t fitted_in(const Changes& changes) {
-  return static_cast<std::size_t>(std::count_if(
-      changes.begin(), changes.end(), [](const Change* change) { return change->fitted; }));
-}
-
 Changes joined(Changes a, const Changes& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -37,8 +32,16 @@ std::string_view family_of(const std::string& id) {
   return std::string_view(id).substr(0, id.find('.'));
 }
 
+/// Roles exchanged and columns read in another order are one thing in other words: the two together
+/// would take the weights apart twice.
+bool exchanges_projections(const Change& change) {
+  return (change.id.starts_with("swap.") || change.id.starts_with("weight.order.")) &&
+         !contains(change.touches, Stage::scores); // k qᵀ leaves them as they are
+}
+
 /// Whether two changes are about the same thing, or one leaves out what the other changes.
 bool excludes(const Change& a, const Change& b) {
+  if (exchanges_projections(a) && exchanges_projections(b)) return true;
   if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
   if (family_of(a.id) != family_of(b.id)) return false;
   const std::string_view family = family_of(a.id);
@@ -73,6 +76,11 @@ std::size_t most_pairs(const Dims& d, const Changes& candidates) {
 }
 
 } // namespace
+
+std::size_t fitted_in(const Changes& changes) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(changes, [](const Change* change) { return change->fitted; }));
+}
 
 CauseSearch::CauseSearch(const Layer& layer, const std::vector<Target>& targets,
                          std::vector<Change> changes, std::size_t threads)
@@ -198,11 +206,11 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   if (state.so_far.changes.size() < most_changes) {
     const Changes candidates = candidates_for(state, trials);
     found = explaining(state, trials, candidates);
-    if (std::all_of(found.begin(), found.end(),
-                    [](const Changes& one) { return fitted_in(one) > 0; })) {
+    if (may_fit_better(trials, found)) {
       Changes fits;
       add_fits(state, trials, fits);
       for (const Changes& fit : explaining(state, trials, fits)) found.push_back(fit);
+      keep_closest(trials, found);
     }
     if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
       found = explaining_pairs(state, trials, candidates);

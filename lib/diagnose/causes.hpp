@@ -15,6 +15,9 @@ struct Cause {
   double error = 0;                      ///< the largest relative error of the steps
 };
 
+/// How many of them have a fitted number.
+std::size_t fitted_in(const Changes& changes);
+
 inline constexpr std::size_t most_changes = 4; ///< of one cause
 inline constexpr std::size_t most_branches = 6, most_confirmed = 16;
 
@@ -60,8 +63,11 @@ private:
   std::vector<Changes> confirmed_in_half(const State& state, Trials& trials,
                                          const std::vector<Changes>& sets,
                                          const std::vector<Agreement>& screened) const;
+  bool may_fit_better(Trials& trials, const std::vector<Changes>& found) const;
+  void keep_closest(Trials& trials, std::vector<Changes>& found) const;
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
+  void fit_softcap(Trials& trials, Changes& candidates);
   void fit_rope(Trials& trials, Changes& candidates);
   void fit_offset(Trials& trials, Changes& candidates);
   void fit_window(Trials& trials, Changes& candidates);

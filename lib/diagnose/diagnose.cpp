@@ -77,18 +77,29 @@ std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Targe
   return list;
 }
 
-void compare_stages(const Layer& layer, const std::vector<Target>& targets, const Cause& best,
-                    std::size_t threads, Diagnosis& diagnosis) {
+/// Whether the short type, with every step up to a stage rounded, leaves as much of a difference.
+bool is_rounding_of_all_steps(const Layer& layer, const Changes& changes, const Target& target,
+                              const Agreement& difference, std::size_t threads) {
+  return Trials(layer, {}, target, changes, threads).is_half_noise(difference);
+}
+
+/// How the stages agree as the layer is, and under a cause.
+Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vector<Target>& targets,
+                         std::size_t threads) {
+  Diagnosis diagnosis;
   const std::vector<Agreement> before = agreements_of(layer, targets, threads);
   const std::vector<Agreement> after =
       best.changes.empty() ? before : agreements_of(changed(layer, best.changes), targets, threads);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Diagnosis::Compared compared{targets[i].stage, before[i], after[i], {}};
-    if (targets[i].half) { // within its rounding
-      const bool open = std::ranges::count(best.unexplained, compared.stage) > 0;
-      compared.after.agrees = compared.after.agrees || !open;
+    const bool open = std::ranges::count(best.unexplained, compared.stage) > 0;
+    if (targets[i].half && !open) {
+      const auto agrees = [&](const Changes& changes, const Agreement& now) {
+        return now.agrees || is_rounding_of_all_steps(layer, changes, targets[i], now, threads);
+      };
+      compared.after.agrees = agrees(best.changes, compared.after);
       compared.before.agrees =
-          compared.before.agrees || (!open && compared.before.error <= 1.2 * compared.after.error);
+          best.changes.empty() ? compared.after.agrees : agrees({}, compared.before);
     }
     const auto harmless = best.harmless.find(compared.stage);
     if (harmless != best.harmless.end()) compared.harmless = harmless->second;
@@ -97,6 +108,7 @@ void compare_stages(const Layer& layer, const std::vector<Target>& targets, cons
       diagnosis.error_after = std::max(diagnosis.error_after, compared.after.error);
     diagnosis.stages.push_back(std::move(compared));
   }
+  return diagnosis;
 }
 
 /// Whether changes that leave something open tell anything: a stage agrees that did not, and none
@@ -109,6 +121,21 @@ bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
     });
   };
   return becomes(true) && !becomes(false);
+}
+
+/// Whether changes that leave no step open mislead all the same: taken together they make the
+/// largest error rise, or spoil a stage that agreed.
+bool misleads(const Diagnosis& diagnosis, bool half) {
+  constexpr double spoilt = 4;
+  const double by_chance = half ? 1.2 : 1; // rounding falls otherwise
+  double before = 0, after = 0;
+  for (const Diagnosis::Compared& one : diagnosis.stages) {
+    if (!one.harmless.empty()) continue;
+    before = std::max(before, one.before.error), after = std::max(after, one.after.error);
+    if (one.before.agrees && !one.after.agrees && one.after.error > spoilt * one.before.error)
+      return true;
+  }
+  return after > by_chance * before;
 }
 
 /// The first stage that a cause leaves unexplained.
@@ -187,18 +214,24 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   const Layer layer = plain_form(the_layer);
   const std::optional<DType> half = short_type_of(targets);
   CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
-  const std::vector<Cause> found = search.find();
+  std::vector<Cause> found = search.find();
+  Diagnosis diagnosis = compared_under(found.front(), layer, targets, threads);
+  const auto is_none = [&](const Cause& cause) {
+    if (cause.changes.empty()) return false;
+    return first_open(diagnosis, cause) ? !tells_something(diagnosis.stages)
+                                        : misleads(diagnosis, half.has_value());
+  };
+  while (found.size() > 1 && is_none(found.front())) {
+    found.erase(found.begin());
+    diagnosis = compared_under(found.front(), layer, targets, threads);
+  }
   Cause best = found.front();
-
-  Diagnosis diagnosis;
-  compare_stages(layer, targets, best, threads, diagnosis);
   std::optional<Stage> unexplained = first_open(diagnosis, best);
-  if (unexplained && !best.changes.empty() && !tells_something(diagnosis.stages)) {
+  if (is_none(best)) {
     best = {};
     for (const Diagnosis::Compared& one : diagnosis.stages)
       if (!one.before.agrees) best.unexplained.push_back(one.stage);
-    diagnosis = {};
-    compare_stages(layer, targets, best, threads, diagnosis);
+    diagnosis = compared_under(best, layer, targets, threads);
     unexplained = first_open(diagnosis, best);
   }
   diagnosis.explained = !unexplained;

@@ -14,6 +14,18 @@ namespace {
 /// Against a reference in half precision: what a cause may leave of the difference; what leaves
 /// little counts though it is more than our rounding; errors that are as good.
 constexpr double most_left_in_half = 0.5, nearly_none_left = 0.15, as_good_in_half = 1.3;
+/// What a cause may leave besides the storing, in what rounding every step makes of the stage: a
+/// right one leaves about once as much. Of two changes with a rare or a fitted one among them there
+/// are so many that some pair always comes near.
+constexpr double most_of_rounding = 2, most_of_rounding_for_rare_pairs = 1.2;
+/// What leaves more may have another number: those are fitted, too.
+constexpr double usual_of_rounding = 1.5;
+
+double allowed_of_rounding(const Changes& changes) {
+  const bool rare = std::ranges::any_of(
+      changes, [](const Change* change) { return change->rare || change->fitted; });
+  return changes.size() > 1 && rare ? most_of_rounding_for_rare_pairs : most_of_rounding;
+}
 
 } // namespace
 
@@ -83,10 +95,11 @@ std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& 
     try {
       Agreement whole = agreement_of(trials.value(*changes), target.theirs, target.tolerance);
       if (whole.error > most_left_in_half * unchanged) continue;
-      const bool nearly_all = whole.error <= nearly_none_left * unchanged;
-      if (!trials.is_half_noise(whole, *changes) &&
-          !(nearly_all && whole.error <= 8 * trials.half_noise(*changes).error))
+      const double noise = trials.half_noise(*changes).error;
+      if (whole.error > allowed_of_rounding(*changes) * noise + storing_error(target.half))
         continue;
+      const bool nearly_all = whole.error <= nearly_none_left * unchanged;
+      if (!nearly_all && !trials.is_half_noise(whole, *changes)) continue;
       if (leaves_earlier_stages(state, *changes)) found.emplace_back(whole.error, changes);
     } catch (const Error&) { // a change that this layer does not allow
     }
@@ -97,6 +110,30 @@ std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& 
     if (list.size() < most_branches && error <= as_good_in_half * found.front().first)
       list.push_back(*changes);
   return list;
+}
+
+/// Whether the changes found at a stage leave so much that one with a fitted number may be meant.
+bool CauseSearch::may_fit_better(Trials& trials, const std::vector<Changes>& found) const {
+  return std::ranges::all_of(found, [&](const Changes& changes) {
+    if (fitted_in(changes) > 0) return true;
+    if (!trials.target().half) return false;
+    const double left = trials.judged(trials.value(changes), changes).error;
+    return left > usual_of_rounding * trials.half_noise(changes).error;
+  });
+}
+
+/// Against a short type the changes that explain a stage are those that leave the least of it.
+void CauseSearch::keep_closest(Trials& trials, std::vector<Changes>& found) const {
+  const Target& target = trials.target();
+  if (!target.half || found.size() < 2) return;
+  std::vector<double> left;
+  for (const Changes& changes : found)
+    left.push_back(agreement_of(trials.value(changes), target.theirs, target.tolerance).error);
+  const double least = *std::ranges::min_element(left);
+  std::vector<Changes> closest;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (left[i] <= as_good_in_half * least) closest.push_back(found[i]);
+  found = std::move(closest);
 }
 
 } // namespace mha

@@ -78,10 +78,13 @@ Layer Trials::in_half(const Changes& changes) const {
   }
   for (; done < ordered.size(); ++done) ordered[done]->edit(layer);
   if (!rows_.empty()) layer = some_queries(layer, rows_, target_.stage);
+  const Changes by_rows = row_edits_of(ordered);
   auto rows_of_changes = [&, next = std::size_t{0}](Stage until, bool all) mutable {
-    for (; next < ordered.size() && (all || stage_of(*ordered[next]) <= until); ++next)
-      if (ordered[next]->edit_rows && !(ordered[next]->undo && !rows_.empty()))
-        ordered[next]->edit_rows(layer);
+    for (; next < by_rows.size(); ++next) {
+      const Change& change = *by_rows[next];
+      if (!all && (change.undo || stage_of(change) > until)) break;
+      if (!change.undo || rows_.empty()) change.edit_rows(layer);
+    }
   };
   for (Stage step : rounded_rows) {
     rows_of_changes(step, false);

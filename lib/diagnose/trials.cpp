@@ -63,11 +63,16 @@ Changes sorted(Changes changes) {
   return changes;
 }
 
+Changes row_edits_of(Changes ordered) {
+  std::erase_if(ordered, [](const Change* change) { return !change->edit_rows; });
+  std::ranges::stable_partition(ordered, [](const Change* change) { return !change->undo; });
+  return ordered;
+}
+
 Layer changed(Layer layer, const Changes& changes) {
   const Changes ordered = sorted(changes);
   for (const Change* change : ordered) change->edit(layer);
-  for (const Change* change : ordered)
-    if (change->edit_rows) change->edit_rows(layer);
+  for (const Change* change : row_edits_of(ordered)) change->edit_rows(layer);
   return layer;
 }
 
@@ -211,10 +216,8 @@ Agreement Trials::whole(const Changes& changes) const {
 Tensor Trials::screened(const Changes& changes) const {
   Layer edited = prepared(changes);
   if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
-  for (const Change* change : in_order(changes)) {
-    const bool undone = change->undo && !rows_.empty();
-    if (!undone && change->edit_rows) change->edit_rows(edited);
-  }
+  for (const Change* change : row_edits_of(in_order(changes)))
+    if (!change->undo || rows_.empty()) change->edit_rows(edited);
   return value_of(edited, target_.stage);
 }
 

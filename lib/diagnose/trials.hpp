@@ -29,6 +29,9 @@ StageSet made_into(const StageSet& touched);
 using Changes = std::vector<const Change*>;
 /// In the order in which they act.
 Changes sorted(Changes changes);
+/// Those of them, in order, that edit query by query: what is made of the last stage alone (its
+/// undo tells) comes last, whatever else the same change touches.
+Changes row_edits_of(Changes ordered);
 /// The layer with all of them made.
 Layer changed(Layer layer, const Changes& changes);
 

@@ -168,6 +168,15 @@ std::vector<Mistake> other_mistakes() {
       {"bias.missing", "q", always,
        [](I& o) { o.layer.b_q = o.layer.b_k = o.layer.b_v = o.layer.b_o = {}; }},
       {"bias.missing", "q", always, [](I& o) { o.layer.b_q = o.layer.b_k = o.layer.b_v = {}; }},
+      {"bias.swapped.qk", "q", [](Layer& l, Random&) { return l.b_q.shape == l.b_k.shape; },
+       [](I& o) { std::swap(o.layer.b_q, o.layer.b_k); }},
+      {"bias.swapped.kv", "k", [](Layer& l, Random&) { return l.b_k.shape == l.b_v.shape; },
+       [](I& o) { std::swap(o.layer.b_k, o.layer.b_v); }},
+      {"bias.swapped.qv", "q", [](Layer& l, Random&) { return l.b_q.shape == l.b_v.shape; },
+       [](I& o) { std::swap(o.layer.b_q, o.layer.b_v); }},
+      {"softcap.value", "capped", [](Layer& l, Random&) { return l.softcap = 1.5, true; },
+       [](I& o) { o.layer.softcap = 2.5; }},
+      {"softcap.added", "masked", always, [](I& o) { o.layer.softcap = 2; }},
       {"weight.transposed", "q", always,
        [](I& o) {
          for (Array* W : {&o.layer.W_q, &o.layer.W_k, &o.layer.W_v, &o.layer.W_o}) read_turned(*W);

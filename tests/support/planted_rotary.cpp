@@ -123,6 +123,16 @@ template <class Position> auto at_positions(Position position) {
   });
 }
 
+/// Positions that are too high.
+auto later_by(std::size_t positions) {
+  return [positions](const Layer&, Recipe& recipe) {
+    const Angle own = recipe.angle;
+    recipe.angle = [own, positions](std::size_t h, std::size_t t, std::size_t pair) {
+      return own(h, t + positions, pair);
+    };
+  };
+}
+
 double bf16(double a) {
   return mha::from_bfloat16(mha::to_bfloat16(static_cast<float>(a)));
 }
@@ -187,6 +197,8 @@ std::vector<Mistake> rotary_mistakes() {
            return real(t) * std::pow(base, -2 * real(pair) / width);
          };
        })},
+      {"rope.offset", "q_rope", rotates, rotate_by(later_by(5), "q")},
+      {"rope.offset", "k_rope", rotates, rotate_by(later_by(3), "k")},
       {"rope.scaling.missing", "q_rope", linear, unscaled},
       {"rope.scaling.missing", "q_rope", llama3, unscaled},
       {"rope.scaling.added", "q_rope", rotates,

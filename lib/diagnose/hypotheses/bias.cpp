@@ -1,7 +1,11 @@
-// Biases of the projections, forgotten.
+// Biases of the projections, forgotten or exchanged.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
 
 namespace mha {
 
@@ -12,11 +16,28 @@ struct Bias {
   Stage stage;
   Tensor Layer::*bias;
 };
+constexpr Bias of_q{'q', Stage::q, &Layer::b_q}, of_k{'k', Stage::k, &Layer::b_k},
+    of_v{'v', Stage::v, &Layer::b_v}, of_o{'o', Stage::output, &Layer::b_o};
+
+/// Two biases of one length: nothing but the numbers shows that they are exchanged.
+void add_exchanges(const Layer& layer, std::vector<Change>& list) {
+  for (const auto& [a, b] : {std::pair(of_q, of_k), std::pair(of_k, of_v), std::pair(of_q, of_v)}) {
+    const Tensor &one = layer.*a.bias, &other = layer.*b.bias;
+    if (one.empty() || other.empty() || one.shape() != other.shape()) continue;
+    Change change;
+    change.id = fmt::format("bias.swapped.{}{}", a.letter, b.letter);
+    change.touches = set_of({a.stage, b.stage});
+    change.did = fmt::format("adds b_{1} to {0} and b_{0} to {1}", a.letter, b.letter);
+    change.cure = fmt::format("exchange the biases of {} and {}", a.letter, b.letter);
+    change.edit = [a = a.bias, b = b.bias](Layer& edited) { std::swap(edited.*a, edited.*b); };
+    change.rare = true;
+    list.push_back(change);
+  }
+}
 
 std::vector<Change> bias_changes(const Subject& subject) {
   std::vector<Change> list;
-  for (const Bias& b : {Bias{'q', Stage::q, &Layer::b_q}, Bias{'k', Stage::k, &Layer::b_k},
-                        Bias{'v', Stage::v, &Layer::b_v}, Bias{'o', Stage::output, &Layer::b_o}}) {
+  for (const Bias& b : {of_q, of_k, of_v, of_o}) {
     if ((subject.layer.*b.bias).empty()) continue;
     Change change;
     change.id = fmt::format("bias.missing.{}", b.letter);
@@ -26,12 +47,15 @@ std::vector<Change> bias_changes(const Subject& subject) {
     change.edit = [bias = b.bias](Layer& edited) { edited.*bias = {}; };
     list.push_back(change);
   }
+  add_exchanges(subject.layer, list);
   return list;
 }
 
 } // namespace
 
-const Theme bias_theme{"bias", "bias.missing.q bias.missing.k bias.missing.v bias.missing.o",
+const Theme bias_theme{"bias",
+                       "bias.missing.q bias.missing.k bias.missing.v bias.missing.o "
+                       "bias.swapped.qk bias.swapped.kv bias.swapped.qv",
                        bias_changes};
 
 } // namespace mha

@@ -37,8 +37,40 @@ Tensor packed(const Layer& layer, Stage stage, const Tensor& value) {
       .reshaped(target);
 }
 
+namespace {
+
+bool has_kv_heads(Stage stage) {
+  const std::vector<Letter>& letters = info_of(stage).letters;
+  return !letters.empty() && axis_of(letters[0]) == Axis::kv_head;
+}
+
+/// Keys and values do not depend on who reads them, but only heads that are read are computed:
+/// here every query head reads its group's.
+std::vector<Tensor> all_kv_heads(Layer layer, const std::vector<Stage>& wanted,
+                                 std::size_t threads) {
+  layer.kv_heads.clear();
+  return values_of(layer, wanted, threads);
+}
+
+/// The values of those of key/value heads from one layer, of the others from another.
+std::vector<Tensor> values_by_kind(const Layer& layer, const std::vector<Stage>& wanted,
+                                   std::size_t threads) {
+  std::vector<Stage> shared, others;
+  for (Stage stage : wanted) (has_kv_heads(stage) ? shared : others).push_back(stage);
+  const std::vector<Tensor> of_keys = all_kv_heads(layer, shared, threads),
+                            rest = values_of(layer, others, threads);
+  std::vector<Tensor> values;
+  for (std::size_t i = 0, k = 0, o = 0; i < wanted.size(); ++i)
+    values.push_back(has_kv_heads(wanted[i]) ? of_keys[k++] : rest[o++]);
+  return values;
+}
+
+} // namespace
+
 std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted,
                               std::size_t threads) {
+  if (!layer.kv_heads.empty() && std::ranges::any_of(wanted, has_kv_heads))
+    return values_by_kind(layer, wanted, threads);
   std::vector<Stage> computed;
   for (Stage stage : wanted)
     if (!layer.has_given(stage)) computed.push_back(stage);

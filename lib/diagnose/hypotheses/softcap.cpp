@@ -1,11 +1,27 @@
 // The soft cap of the scores: whether, and before or after the mask.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/softcap.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
 
 #include <cmath>
 
 namespace mha {
+
+Change softcap_change(const Layer& layer, double cap) {
+  const double now = layer.settings.softcap;
+  Change change;
+  change.id = now == 0 ? "softcap.added" : "softcap.value";
+  change.touches = set_of({Stage::capped});
+  change.did = fmt::format("caps the scores: {0:.6g} · tanh(scaled / {0:.6g})", cap);
+  change.cure = now == 0 ? "do not cap the scores: this layer has no soft cap"
+                         : fmt::format("take the soft cap {:.6g}, not {:.6g}", now, cap);
+  change.option = fmt::format("--softcap {:.9g}", cap);
+  change.edit = [cap](Layer& edited) { edited.settings.softcap = cap; };
+  return change;
+}
 
 namespace {
 
@@ -67,6 +83,7 @@ std::vector<Change> softcap_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme softcap_theme{"softcap", "softcap.missing softcap.after_mask", softcap_changes};
+const Theme softcap_theme{
+    "softcap", "softcap.missing softcap.after_mask softcap.value softcap.added", softcap_changes};
 
 } // namespace mha

@@ -13,7 +13,8 @@ using namespace mha;
 namespace {
 
 bool mixes(const Change& change) {
-  return change.id.starts_with("swap") || change.id.starts_with("weight.order");
+  return change.id.starts_with("swap") || change.id.starts_with("weight.order") ||
+         change.id.starts_with("bias.swapped");
 }
 
 /// X is read in another form: what is added to the output or normalised is not the same then.
