@@ -33,20 +33,21 @@ fi
 cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
-# Both programs at once, the unit tests in two processes; their reports one after the other.
+# Both programs at once, the unit tests in four processes, as some take long; their reports one
+# after the other.
 "$build/tests/unit-tests" --list-test-names-only >"$build/unit-tests.names" || true # it returns their number
-for share in 0 1; do
+for share in 0 1 2 3; do
   # A comma in a name would end it.
-  awk -v share=$share 'NR % 2 == share { gsub(/,/, "\\\\,"); print }' "$build/unit-tests.names" >"$build/unit-tests-$share.names"
+  awk -v share=$share 'NR % 4 == share { gsub(/,/, "\\\\,"); print }' "$build/unit-tests.names" >"$build/unit-tests-$share.names"
   ("$build/tests/unit-tests" -f "$build/unit-tests-$share.names" >"$build/unit-tests-$share.log" 2>&1
     echo $? >"$build/unit-tests-$share.status") &
 done
 ("$build/tests/cli-tests" >"$build/cli-tests.log" 2>&1; echo $? >"$build/cli-tests.status") &
 wait
 passed=0 failed=0
-for program in unit-tests-0 unit-tests-1 cli-tests; do
+for program in unit-tests-0 unit-tests-1 unit-tests-2 unit-tests-3 cli-tests; do
   if [ "$program" = cli-tests ] && [ $((passed + failed)) -lt "$(grep -c . "$build/unit-tests.names")" ]; then
-    echo "some unit tests were in neither half"
+    echo "some unit tests were in no share"
     failed=$((failed + 1))
   fi
   echo "== $program"
