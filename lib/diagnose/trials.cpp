@@ -65,7 +65,8 @@ Changes sorted(Changes changes) {
 
 Changes row_edits_of(Changes ordered) {
   std::erase_if(ordered, [](const Change* change) { return !change->edit_rows; });
-  std::ranges::stable_partition(ordered, [](const Change* change) { return !change->undo; });
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const Change* change) { return !change->undo; });
   return ordered;
 }
 
