@@ -189,9 +189,9 @@ std::string inventory_text(const Inventory& inventory, const Look& look) {
   if (!inventory.headline.empty())
     section(layer_text(inventory, look));
   else if (inventory.layers.empty() || lone)
-    section("no layer could be made: " + inventory.reason + "\n");
+    section("no layer could be made: " + visible(inventory.reason) + "\n");
   else
-    section(inventory.reason + "\n");
+    section(visible(inventory.reason) + "\n");
   const auto list = [&](const std::string& title, const auto& items, const auto& text) {
     if (items.empty()) return;
     section(look.bold(title) + "\n");

@@ -88,6 +88,21 @@ TEST_CASE("names: tensors in files reach no terminal unescaped") {
   }
 }
 
+TEST_CASE("names: layers that are listed reach no terminal unescaped") {
+  const Folder folder;
+  std::string text;
+  for (const std::string layer : {"\\u202eevil", "\\u0085"})
+    for (const char* letter : {"q", "k", "v", "o"})
+      text += fmt::format(R"({}"{}.self_attn.{}_proj.weight": [[1, 0], [0, 1]])",
+                          text.empty() ? "{" : ", ", layer, letter);
+  folder.write("evil.json", text + "}");
+  const Result result = run({"info", "evil.json"}, {.folder = folder.path()});
+  INFO(result.out << result.err);
+  CHECK_THAT(result.out, Contains("\\u202eevil"));
+  for (const std::string raw : {"\u202e", "\u0085"})
+    CHECK((result.out + result.err).find(raw) == std::string::npos);
+}
+
 TEST_CASE("names: W_Q as papers write it is no checkpoint of TransformerLens, and not causal") {
   const std::string matrix = "[[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]]";
   const std::string same = R"(, "X": [[1, 0, 1, 0], [0, 1, 0, 1]], "num_heads": 2})";
