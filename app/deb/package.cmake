@@ -42,6 +42,7 @@ if(TARGET mha-shared) # the soname, and so the package, changes with the minor v
   set(CPACK_DEBIAN_SHARED_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_SHARED_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/triggers.cmake)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libmha${soname} (= ${PROJECT_VERSION})")
   set(CPACK_COMPONENT_SHARED_DESCRIPTION "multi-head attention, step by step: the shared library
 What programs need that were linked with libmha: it computes an attention

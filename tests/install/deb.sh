@@ -71,10 +71,12 @@ echo "completions: bash, zsh and fish know them all"
 
 # What is recommended, and not there, is named by who wants it.
 recommended=$(for package in $packages; do dpkg-deb -f "$package" Recommends; done | sed 's/ *|.*//')
-inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null | grep -F "apt-get install $recommended"
-inside apt-get install -y -qq --no-install-recommends $recommended >/dev/null 2>&1
-test -z "$(inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null)"
-inside apt-get purge -y -qq --auto-remove $recommended >/dev/null 2>&1
+if ! inside dpkg -s $recommended >/dev/null 2>&1; then # NumPy, of the Python module, may have brought it
+  inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null | grep -F "apt-get install $recommended"
+  inside apt-get install -y -qq --no-install-recommends $recommended >/dev/null 2>&1
+  test -z "$(inside mha-inspect stats /usr/share/mha-inspect/data/quickstart.json 2>&1 >/dev/null)"
+  inside apt-get purge -y -qq --auto-remove $recommended >/dev/null 2>&1
+fi
 
 # The library, for a project in the clean root.
 if [ -n "${WITH_LIBRARY:-}" ]; then
@@ -96,7 +98,7 @@ print("Python:", mha.__version__, cache)'
 
 # What the README shows and links to is there.
 (cd "$root/usr/share/doc/mha-inspect" && for page in README.md docs/*.md; do
-  grep -oE '\]\([^)#: ]+' "$page" | sed 's/..//' | while read -r link; do
+  grep -oE '\[[^]&=]+\]\([^)#: ]+' "$page" | sed 's/.*](//' | while read -r link; do
     test -e "$(dirname "$page")/$link" || { echo "$page: no $link"; exit 1; }
   done
 done)
