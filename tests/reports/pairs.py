@@ -24,7 +24,7 @@ from layers import LAYERS  # noqa: E402
 from port import Port  # noqa: E402
 from run import ROUNDING, first_difference, load_reports  # noqa: E402
 
-LEAST_PAIRS = 0.1  # of random pairs, this share must be named
+LEAST_PAIRS = 0.75  # of random pairs, this share must be named
 
 
 def both(one, other):
