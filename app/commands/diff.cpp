@@ -199,15 +199,12 @@ int DiffCommand::run() {
   }
   {
     const Stopwatch watch(common.write_s);
+    const auto asked_for = static_cast<std::size_t>( // the model's end has no number
+        std::ranges::count_if(model->chosen(), [](const std::string& id) { return !id.empty(); }));
     if (as_json)
       sink(render::diff_json(objects));
     else if (line_a_layer)
-      sink(render::layers_table(
-               lines,
-               static_cast<std::size_t>(std::ranges::count_if(
-                   model->chosen(), [](const std::string& id) { return !id.empty(); })),
-               look) +
-           differs);
+      sink(render::layers_table(lines, asked_for, look) + differs);
     file.finish();
   }
   report_timings(common);

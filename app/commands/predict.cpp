@@ -23,22 +23,19 @@ struct Predict {
 
 private:
   std::vector<std::size_t> positions(const ModelPass& text) const;
-  std::vector<std::vector<std::size_t>> queries_of(const ModelPass& text) const;
+  std::vector<std::size_t> queries_in(std::size_t length) const;
   bool asks_for(const ModelPass& text, const Prediction& one) const;
 };
 
-/// The positions of --query in each text.
-std::vector<std::vector<std::size_t>> Predict::queries_of(const ModelPass& text) const {
-  std::vector<std::vector<std::size_t>> list;
-  for (std::size_t length : text.lengths())
-    list.push_back(selection.query->resolve(length, "tokens").indices);
-  return list;
+/// The positions of --query in a text, counted from its own end.
+std::vector<std::size_t> Predict::queries_in(std::size_t length) const {
+  return selection.query->resolve(length, "tokens").indices;
 }
 
 /// Of several texts each has its own last position, its own hidden ones, its own --query.
 bool Predict::asks_for(const ModelPass& text, const Prediction& one) const {
   if (!selection.query) return all || text.is_asked(one.batch, one.position);
-  const std::vector<std::size_t> own = queries_of(text)[one.batch];
+  const std::vector<std::size_t> own = queries_in(text.lengths()[one.batch]);
   return std::ranges::find(own, one.position) != own.end();
 }
 
@@ -48,9 +45,8 @@ std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
   if (selection.query) {
-    // Counted from the end of each text, of which the shorter ones end before the longest.
-    for (const std::vector<std::size_t>& own : queries_of(text))
-      list.insert(list.end(), own.begin(), own.end());
+    for (std::size_t length : text.lengths())
+      for (std::size_t position : queries_in(length)) list.push_back(position);
   } else if (all)
     for (std::size_t t = 0; t < T; ++t) list.push_back(t);
   else if (text.model().causal())

@@ -116,9 +116,8 @@ void Stats::tell_once(const std::string& note, Severity severity) {
 /// Saved maps may be percentages, logarithms or scores: their measures would be no measures.
 void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads) {
   if (!layer.has_given(Stage::weights)) return;
-  const auto is_off = [](const HeadMeasures& head) { return head.row_sum_error > 0.01; };
   const auto worst = std::ranges::max_element(heads, std::less<>(), &HeadMeasures::row_sum_error);
-  if (worst == heads.end() || !is_off(*worst)) return;
+  if (worst == heads.end() || !(worst->row_sum_error > 0.01)) return;
   tell_once(fmt::format("the rows of the weights do not sum to 1: off by up to {:.3g}, in head {}. "
                         "A sink or dropout leaves less; more is no softmax (percent, logarithms, "
                         "scores), of which these measures say nothing",
@@ -152,9 +151,9 @@ int Stats::run() {
       const Stopwatch watch(common.compute_s);
       LayerMeasures found = measure_heads(loaded.layer, measured);
       std::vector<render::StatsRow>& rows = files[file.path];
-      for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
       for (const std::string& note : found.notes) tell_once(note, Severity::note);
       tell_sums(loaded.layer, found.heads);
+      for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
       tell_overflow(found.overflow, common);
     }
   }

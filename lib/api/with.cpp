@@ -99,12 +99,11 @@ Slot slot_of(const Layer& layer, std::string_view name) {
   if (name == "k_extra" && d.extra > 0) return per_head(&Layer::k_extra, d.H_kv, d.d_k);
   if (name == "v_extra" && d.extra > 0) return per_head(&Layer::v_extra, d.H_kv, d.d_v);
   if (name == "sinks") return plain(&Layer::sinks, {d.H});
-  if (name == "relative_bias" && !layer.relative_bias.empty())
-    return plain(&Layer::relative_bias, layer.relative_bias.shape());
   if (name == "positions") return vector(layer, &Layer::positions, d.T);
   constexpr std::pair<std::string_view, Tensor Layer::*> of_its_own_shape[]{
       {"q_norm.bias", &Layer::q_norm_bias},
       {"k_norm.bias", &Layer::k_norm_bias},
+      {"relative_bias", &Layer::relative_bias},
       {"relative_key", &Layer::relative_key},
       {"rope_short_factor", &Layer::rope_short_factor},
       {"rope_long_factor", &Layer::rope_long_factor},

@@ -83,11 +83,10 @@ bool is_rounding_of_all_steps(const Layer& layer, const Changes& changes, const 
   return Trials(layer, {}, target, changes, threads).is_half_noise(difference);
 }
 
-/// How the stages agree as the layer is, and under a cause.
+/// How the stages agree as the layer is (`before`), and under a cause.
 Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vector<Target>& targets,
-                         std::size_t threads) {
+                         const std::vector<Agreement>& before, std::size_t threads) {
   Diagnosis diagnosis;
-  const std::vector<Agreement> before = agreements_of(layer, targets, threads);
   const std::vector<Agreement> after =
       best.changes.empty() ? before : agreements_of(changed(layer, best.changes), targets, threads);
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -215,7 +214,8 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   const std::optional<DType> half = short_type_of(targets);
   CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
   std::vector<Cause> found = search.find();
-  Diagnosis diagnosis = compared_under(found.front(), layer, targets, threads);
+  const std::vector<Agreement> before = agreements_of(layer, targets, threads);
+  Diagnosis diagnosis = compared_under(found.front(), layer, targets, before, threads);
   const auto is_none = [&](const Cause& cause) {
     if (cause.changes.empty()) return false;
     return first_open(diagnosis, cause) ? !tells_something(diagnosis.stages)
@@ -223,7 +223,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   };
   while (found.size() > 1 && is_none(found.front())) {
     found.erase(found.begin());
-    diagnosis = compared_under(found.front(), layer, targets, threads);
+    diagnosis = compared_under(found.front(), layer, targets, before, threads);
   }
   Cause best = found.front();
   std::optional<Stage> unexplained = first_open(diagnosis, best);
@@ -231,7 +231,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     best = {};
     for (const Diagnosis::Compared& one : diagnosis.stages)
       if (!one.before.agrees) best.unexplained.push_back(one.stage);
-    diagnosis = compared_under(best, layer, targets, threads);
+    diagnosis = compared_under(best, layer, targets, before, threads);
     unexplained = first_open(diagnosis, best);
   }
   diagnosis.explained = !unexplained;

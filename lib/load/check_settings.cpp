@@ -105,8 +105,8 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
 /// family and its config say much that a layer has no use for.
 bool is_said_by_file(const Settings& settings, const std::string& name, const std::string& from) {
   const SettingInfo* info = find_setting(name);
-  return info && !from.empty() && !from.starts_with("--") && !from.starts_with("config.json") &&
-         !from.ends_with(" names") && info->get(settings) != info->get(Settings{});
+  return info && !from.empty() && !from.starts_with("config.json") && !from.ends_with(" names") &&
+         info->get(settings) != info->get(Settings{});
 }
 
 } // namespace
@@ -159,16 +159,16 @@ void check_settings(const Layer& layer, const std::string& head_source,
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
     notes.push_back(warning(why_no_scale(layer)));
   for (const auto& [name, from] : s.origins) {
-    if (is_said_by_file(s, name, from))
-      if (const std::string why = idle(layer, name); !why.empty() && !why.starts_with(starts_at))
-        notes.push_back(warning(fmt::format("{}: {} changes nothing: {}", from, name, why)));
-    if (from.starts_with("--"))
-      if (const std::string why = idle(layer, name); !why.empty())
-        notes.push_back(masks_only_what_is_told(layer, name)
-                            ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
-                                               "pages leave out the keys that it masks",
-                                               from, why))
-                            : warning(fmt::format("{} changes nothing: {}", from, why)));
+    const bool option = from.starts_with("--");
+    if (!option && !is_said_by_file(s, name, from)) continue;
+    const std::string why = idle(layer, name);
+    if (why.empty() || (!option && why.starts_with(starts_at))) continue;
+    const std::string what = option ? from : fmt::format("{}: {}", from, name);
+    notes.push_back(option && masks_only_what_is_told(layer, name)
+                        ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
+                                           "pages leave out the keys that it masks",
+                                           what, why))
+                        : warning(fmt::format("{} changes nothing: {}", what, why)));
   }
   if (s.rope == Rope::none && !layer.positions.empty())
     notes.push_back(warning("positions change nothing: rope is none"));

@@ -35,14 +35,22 @@ std::vector<int> typed_ids(const std::string& text) {
   }
 }
 
+/// What a tokenizer gives beside the numbers.
+constexpr std::string_view mask_name = "attention_mask", types_name = "token_type_ids",
+                           positions_name = "position_ids";
+constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name};
+
+bool is_beside_ids(std::string_view name) {
+  return std::ranges::find(beside_ids, name) != std::end(beside_ids);
+}
+
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
   for (std::string_view name : {"ids", "input_ids"})
     if (const io::Entry* entry = file.find(name)) return *entry;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
-    if (entry.name != "attention_mask" && entry.name != "token_type_ids" &&
-        entry.name != "position_ids") {
+    if (!is_beside_ids(entry.name)) {
       if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
@@ -50,25 +58,24 @@ const io::Entry& ids_of(const io::Contents& file) {
   return *only;
 }
 
-/// What a tokenizer gives beside the numbers: other segments and positions are not computed here,
+/// Other segments and positions are not computed here,
 /// and a mask by another name would be no mask.
 void require_plain(const io::Contents& file, const std::string& path, std::size_t T) {
-  constexpr std::string_view known[]{"attention_mask", "token_type_ids", "position_ids"};
   for (const io::Entry& entry : file.tensors) {
-    if (std::ranges::find(known, entry.name) == std::end(known)) {
-      if (const std::string meant = closest(entry.name, known); !meant.empty())
+    if (!is_beside_ids(entry.name)) {
+      if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
       continue;
     }
-    if (entry.name == known[0]) continue;
+    if (entry.name == mask_name) continue;
     const Tensor tensor = entry.read();
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double value = value_at(tensor, i);
-      if (entry.name == known[1] && value != 0)
+      if (entry.name == types_name && value != 0)
         fail("--ids {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
              "token_type_ids out to compute it so",
              path, value);
-      if (entry.name == known[2] && value != static_cast<double>(i % T))
+      if (entry.name == positions_name && value != static_cast<double>(i % T))
         fail("--ids {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
              "position_ids out to compute it so",
              path, value, i % T);
@@ -94,7 +101,7 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   batched = batched || ids.rank() == 2;
   if (T > 0) require_plain(file, path, T);
   Tensor mask;
-  if (const io::Entry* there = file.find("attention_mask")) {
+  if (const io::Entry* there = file.find(mask_name)) {
     mask = there->read();
     if (mask.count() != ids.count())
       fail("--ids {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),

@@ -116,14 +116,14 @@ MHA_API Tensor transposed(const Tensor& tensor);
 MHA_API double value_at(const Tensor& tensor, std::size_t index);
 
 /// Half precision to float and back, rounding to nearest even; bfloat16 likewise.
-float from_half(std::uint16_t bits);
-std::uint16_t to_half(float value);
-float from_bfloat16(std::uint16_t bits);
-std::uint16_t to_bfloat16(float value);
+MHA_API float from_half(std::uint16_t bits);
+MHA_API std::uint16_t to_half(float value);
+MHA_API float from_bfloat16(std::uint16_t bits);
+MHA_API std::uint16_t to_bfloat16(float value);
 
 /// Converts `count` elements between memory blocks of two dtypes; the blocks do not overlap.
-void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype,
-             std::size_t count);
+MHA_API void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype,
+                     std::size_t count);
 
 /// A window into an array of f32 or f64: strides in elements. Does not own.
 struct ArrayView {
@@ -137,9 +137,9 @@ struct ArrayView {
 };
 
 /// A view of a whole tensor.
-ArrayView view_of(const Tensor& tensor);
+MHA_API ArrayView view_of(const Tensor& tensor);
 /// A contiguous copy of a view.
-Tensor copy_of(const ArrayView& view);
+MHA_API Tensor copy_of(const ArrayView& view);
 
 template <class T> Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);

@@ -44,6 +44,9 @@ public:
     change.id = std::move(id), change.touches = touches, change.did = std::move(did);
     change.cure = std::move(cure), change.edit = std::move(edit);
     change.option = std::move(option);
+    return add(std::move(change));
+  }
+  Change& add(Change change) {
     list_.push_back(std::move(change));
     return list_.back();
   }

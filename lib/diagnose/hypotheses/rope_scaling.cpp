@@ -99,7 +99,7 @@ void add_details(const Layer& layer, ChangeList& list) {
   if (s.rope_scaling == RopeScaling::longrope && length > trained)
     add_length(trained,
                "divides by rope_short_factor, although the text is longer than trained on");
-  if (s.rope_scaling == RopeScaling::longrope && length <= trained)
+  else if (s.rope_scaling == RopeScaling::longrope)
     add_length(trained + 1, "divides by rope_long_factor, although the text is no longer than "
                             "trained on");
   if (s.rope_scaling != RopeScaling::yarn) return;
@@ -187,20 +187,16 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
     Change inverted = rope_factor_change(layer, 1 / s.rope_factor);
     inverted.id = "rope.scaling.inverted";
     inverted.did = fmt::format("multiplies by the factor {} instead of dividing", s.rope_factor);
-    list.add(inverted.id, inverted.touches, inverted.did, inverted.cure, inverted.edit,
-             inverted.option);
+    list.add(std::move(inverted));
   }
   for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125}) {
     if (s.rope_scaling == RopeScaling::linear &&
         (factor == s.rope_factor || factor == 1 / s.rope_factor))
       continue;
-    const Change one = rope_factor_change(layer, factor);
-    list.add(one.id, one.touches, one.did, one.cure, one.edit, one.option).rare = true;
+    list.add(rope_factor_change(layer, factor)).rare = true;
   }
-  if (s.rope_scaling != RopeScaling::none && s.rope_scaling != RopeScaling::linear) {
-    const Change one = rope_factor_change(layer, s.rope_factor);
-    list.add(one.id, one.touches, one.did, one.cure, one.edit, one.option);
-  }
+  if (s.rope_scaling != RopeScaling::none && s.rope_scaling != RopeScaling::linear)
+    list.add(rope_factor_change(layer, s.rope_factor));
   add_llama3(layer, list);
   using enum RopeScaling;
   if (s.rope_scaling != none)

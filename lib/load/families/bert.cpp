@@ -10,13 +10,14 @@ namespace {
 /// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
 /// multiplied with, or relative_key_query: k, too.
 void take_relative_key(const Group& group, Translation& to) {
-  const std::string said = group.configured("position_embedding_type").value_or("");
-  if (!group.has("self.distance_embedding.weight") && said.starts_with("relative_key"))
-    fail("{}: {}self.distance_embedding.weight is missing, though config.json says {}",
-         group.contents->name, group.prefix, said);
-  if (!group.has("self.distance_embedding.weight")) return;
-  to.take("relative_key", "self.distance_embedding.weight");
   const std::optional<std::string> type = group.configured("position_embedding_type");
+  if (!group.has("self.distance_embedding.weight")) {
+    if (type && type->starts_with("relative_key"))
+      fail("{}: {}self.distance_embedding.weight is missing, though config.json says {}",
+           group.contents->name, group.prefix, *type);
+    return;
+  }
+  to.take("relative_key", "self.distance_embedding.weight");
   if (!type)
     to.warn("config.json does not say position_embedding_type: taken as relative_key; "
             "--relative-key-query chooses the other");
