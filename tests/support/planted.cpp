@@ -196,6 +196,8 @@ const std::vector<Mistake>& mistakes() {
          o.layer.k_norm_weight = repeated(o.layer.k_norm_weight, o.layer.H_kv);
        }},
       {"softcap.missing", "masked", with_softcap, [](I& o) { o.layer.softcap = 0; }},
+      {"norm.after_rope", "q_norm", with_norm_and_rope, normalise_after_rope_by_place},
+      {"softcap.before_scale", "scaled", with_softcap, cap_before_scale},
       {"softcap.after_mask", "capped",
        [](Layer& l, Random& r) { return with_softcap(l, r) && with_mask(l, r); }, cap_after_mask},
       {"alibi.missing", "masked",

@@ -92,6 +92,7 @@ void tile(Implementation& other) {
 namespace {
 
 Array rms_normed(const Array& q, const Array& weight, double eps, bool one_plus) {
+  if (weight.values.empty()) return q; // another mistake left it out
   Array y(q.shape);
   for (std::size_t b = 0; b < q.shape[0]; ++b)
     for (std::size_t h = 0; h < q.shape[1]; ++h)
@@ -124,6 +125,13 @@ void normalise_after_rope(Implementation& other) {
   });
 }
 
+void normalise_after_rope_by_place(Implementation& other) {
+  normalise_after_rope(other);
+  other.shown.back() = [](const Implementation&, Stages& s) {
+    s["q_norm"] = s["q"], s["k_norm"] = s["k"];
+  };
+}
+
 Array repeated(const Array& weight, std::size_t heads) {
   Array all({heads * weight.shape[0]});
   for (std::size_t i = 0; i < all.values.size(); ++i)
@@ -132,6 +140,23 @@ Array repeated(const Array& weight, std::size_t heads) {
 }
 
 // --- mistakes in the scores
+
+void cap_before_scale(Implementation& other) {
+  const double cap = other.layer.softcap;
+  other.steps.push_back({"scaled", [=](const Implementation&, const Stages& s) {
+                           Array capped = s.at("scores");
+                           for (double& a : capped.values) a = cap * std::tanh(a / cap);
+                           return capped;
+                         }});
+  other.steps.push_back({"capped", [](const Implementation& self, const Stages& s) {
+                           Array scaled = s.at("scaled");
+                           for (double& a : scaled.values) a *= self.layer.scale;
+                           return scaled;
+                         }});
+  other.shown.push_back([](const Implementation&, Stages& s) { // the operations' names
+    std::swap(s["scaled"], s["capped"]);
+  });
+}
 
 void cap_after_mask(Implementation& other) {
   const auto uncapped = [](const Implementation& self) {

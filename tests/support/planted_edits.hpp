@@ -18,6 +18,9 @@ reference::Array repeated(const reference::Array& weight, std::size_t heads);
 /// Key/value heads 0, 1, 0, 1, …: one for each query head. What is shown keeps its H_kv heads.
 void tile(Implementation& other);
 void normalise_after_rope(Implementation& other);
+/// The same, saved where the layer's steps are: q_norm is what enters the rotation.
+void normalise_after_rope_by_place(Implementation& other);
+void cap_before_scale(Implementation& other);
 void cap_after_mask(Implementation& other);
 /// Hides what `hides` says, too; the query's place among the keys, as causal masks see it.
 void block(reference::Layer& layer, const std::function<bool(double query, double key)>& hides);

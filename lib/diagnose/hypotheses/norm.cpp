@@ -4,6 +4,9 @@
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>
 
+#include <cstdint>
+#include <utility>
+
 namespace mha {
 
 namespace {
@@ -40,9 +43,15 @@ void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
   give(layer, stage, std::move(value));
 }
 
-/// Rotated, then normalised. `shown`: the reference's stages bear the names of the operations, so
-/// that the scores are made of q_norm and k_norm.
-void normalise_after_rope(Layer& layer, bool shown) {
+/// What a reference that rotates first saved under the stages' names.
+enum class Saved : std::uint8_t {
+  result,     ///< nothing between q, k and what enters the scores
+  operations, ///< q_norm is what was normalised: it enters the scores
+  places,     ///< q_norm is what enters the rotation: q itself
+};
+
+/// Rotated, then normalised.
+void normalise_after_rope(Layer& layer, Saved saved) {
   Layer turning = layer;
   turning.q_norm_weight = {}, turning.k_norm_weight = {};
   take_back(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
@@ -53,7 +62,10 @@ void normalise_after_rope(Layer& layer, bool shown) {
   give(norming, Stage::q, turned[0]), give(norming, Stage::k, turned[1]);
   const Tensor q = value_of(norming, Stage::q_norm), k = value_of(norming, Stage::k_norm);
   give(layer, Stage::q_rope, q), give(layer, Stage::k_rope, k);
-  if (!shown) return;
+  if (saved == Saved::places)
+    for (const auto& [stage, raw] : {std::pair(Stage::q_norm, Stage::q), {Stage::k_norm, Stage::k}})
+      if (step_for(layer, stage) == stage) give(layer, stage, value_of(layer, raw));
+  if (saved != Saved::operations) return;
   take_back(layer, {Stage::k_all, Stage::scores});
   if (has_step(layer, Stage::k_all)) give(layer, Stage::k_all, value_of(layer, Stage::k_all));
   give(layer, Stage::scores, value_of(layer, Stage::scores));
@@ -105,10 +117,13 @@ std::vector<Change> norm_changes(const Subject& subject) {
   const char* const cure = "normalise q and k before they are rotated";
   const StageSet ropes = set_of({Stage::q_rope, Stage::k_rope});
   add("norm.after_rope", ropes, did, cure, "",
-      [](Layer& edited) { normalise_after_rope(edited, false); });
+      [](Layer& edited) { normalise_after_rope(edited, Saved::result); });
+  if ((subject.reference & norms()).any())
+    add("norm.after_rope", norms() | ropes, did, cure, "",
+        [](Layer& edited) { normalise_after_rope(edited, Saved::places); });
   if ((subject.reference & (norms() | ropes)).any())
     add("norm.after_rope", norms() | ropes | set_of({Stage::k_all, Stage::scores}), did, cure, "",
-        [](Layer& edited) { normalise_after_rope(edited, true); });
+        [](Layer& edited) { normalise_after_rope(edited, Saved::operations); });
   return list;
 }
 

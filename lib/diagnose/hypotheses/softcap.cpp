@@ -50,6 +50,24 @@ void cap_after_mask(Layer& layer, bool shown) {
   give(layer, Stage::capped, capped);
 }
 
+/// softcap · tanh(scores / softcap) · scale, which is a cap of softcap · scale behind the scale.
+/// Here the reference's stages bear the names of the operations, so that `scaled` is capped.
+void cap_before_scale(Layer& layer) {
+  const double cap = layer.settings.softcap;
+  Layer other = layer;
+  other.settings.softcap = cap * layer.scale();
+  std::vector<Stage> rest{Stage::capped};
+  for (Stage stage : {Stage::biased, Stage::masked, Stage::row_max, Stage::shifted, Stage::exp,
+                      Stage::row_sum, Stage::logsumexp, Stage::weights})
+    if (step_for(layer, stage) == stage) rest.push_back(stage);
+  const Tensor scores = value_of(layer, Stage::scores);
+  const std::vector<Tensor> values = values_of(other, rest);
+  for (std::size_t i = 1; i < rest.size(); ++i) give(layer, rest[i], values[i]);
+  give(layer, Stage::scaled, values[0]);
+  give(layer, Stage::capped,
+       each_number(scores, [cap](double a) { return cap * std::tanh(a / cap); }));
+}
+
 std::vector<Change> softcap_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.softcap == 0) return {};
@@ -63,6 +81,24 @@ std::vector<Change> softcap_changes(const Subject& subject) {
   missing.option = "--softcap 0";
   missing.edit = [](Layer& edited) { edited.settings.softcap = 0; };
   list.push_back(missing);
+
+  if (layer.scale() != 1) {
+    Change before = softcap_change(layer, layer.settings.softcap * layer.scale());
+    before.id = "softcap.before_scale";
+    before.did = "caps the scores before the scale";
+    before.cure =
+        fmt::format("scale the scores first, then cap them at {:.6g}", layer.settings.softcap);
+    list.push_back(before);
+    if ((subject.reference & set_of({Stage::scaled, Stage::capped})).any()) {
+      before.touches |=
+          set_of({Stage::scaled, Stage::biased, Stage::masked, Stage::row_max, Stage::shifted,
+                  Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights});
+      before.option.clear();
+      before.edit = [](Layer&) {};
+      before.edit_rows = [](Layer& edited) { cap_before_scale(edited); };
+      list.push_back(before);
+    }
+  }
 
   Change after;
   after.id = "softcap.after_mask";
@@ -84,6 +120,8 @@ std::vector<Change> softcap_changes(const Subject& subject) {
 } // namespace
 
 const Theme softcap_theme{
-    "softcap", "softcap.missing softcap.after_mask softcap.value softcap.added", softcap_changes};
+    "softcap",
+    "softcap.missing softcap.before_scale softcap.after_mask softcap.value softcap.added",
+    softcap_changes};
 
 } // namespace mha
