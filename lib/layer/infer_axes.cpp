@@ -237,10 +237,11 @@ std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const T
   const std::string own = own_axes(layer, stage);
   std::string turned = own;
   std::swap(turned.end()[-1], turned.end()[-2]);
+  const bool is_map = info_of(stage).kind == Kind::map;
   const bool own_fits = !matches.empty() && matches[0].axes == own && !matches[0].repeated;
   std::vector<InferredAxes> list;
   for (const Match& match : matches) {
-    if (own_fits && match.axes == turned) continue;
+    if (own_fits && is_map && match.axes == turned) continue;
     const bool is_own = match.axes == own && !match.repeated && !match.merged;
     list.push_back({in_own_form(layer, stage, tensor, match, where), is_own ? "" : match.text(),
                     match.repeated, false});

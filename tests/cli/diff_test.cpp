@@ -288,3 +288,24 @@ TEST_CASE_METHOD(DiffLayer, "diff: trouble is exit code 2, and one line that say
     CHECK_THAT(result.err, Contains(message));
   }
 }
+
+TEST_CASE_METHOD(DiffLayer, "diff: keys as GPT-2 keeps them, (H, d_k, T), where T is d_k") {
+  json layer = json::parse(small_layer());
+  layer["X"].erase(2), layer.erase("tokens");
+  const std::string square = folder.write("square.json", layer.dump()); // two tokens, heads of two
+  const Result dumped =
+      run({"dump", square, "-q", "-s", "q,k,scores", "-o", folder.path("own.json")});
+  REQUIRE(dumped.code == 0);
+  json stages = json::parse(folder.read("own.json"));
+  for (json& head : stages["k"]["data"]) std::swap(head[0][1], head[1][0]);
+  const std::string turned = folder.write("turned.json", stages.dump());
+  const Result result = run({"diff", square, "--against", turned});
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("read as BHDS"));
+  CHECK(run({"diagnose", square, "--against", turned}).code == 0);
+  // Maps are not turned: a map that agrees only so is another.
+  stages = json::parse(folder.read("own.json"));
+  for (json& head : stages["scores"]["data"]) std::swap(head[0][1], head[1][0]);
+  CHECK(run({"diff", square, "--against", folder.write("maps.json", stages.dump())}).code == 1);
+}
