@@ -211,15 +211,33 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.add(std::move(color));
 }
 
+void tell_notes(const std::vector<Note>& notes, const Common& common) {
+  if (common.strict) require_no_warning(notes);
+  if (common.quiet) return;
+  for (const Note& note : notes) print_note(note.text, common.color, note.severity);
+}
+
+bool tell_warnings_on_the_way(Inputs& text, const Common& common) {
+  bool any = false;
+  for (const Inputs::OfLayer& layer : text.take_warnings()) {
+    any = true;
+    if (common.strict) require_no_warning(layer.warnings);
+    if (!common.quiet) keep_notes(layer.warnings, layer.id, common.color);
+  }
+  return any;
+}
+
 LoadedLayer load_layer(const Model& model, const std::string& id, Common& common, bool outline) {
   const Stopwatch watch(common.read_s);
   if (Inputs* text = model.text()) text->threads = common.threads;
   LoadedLayer loaded = outline ? model.outline(id) : model.load(id);
-  if (common.strict) require_no_warning(loaded.notes);
-  if (!common.quiet && model.chosen().size() > 1)
-    keep_notes(loaded.notes, id, common.color);
-  else if (!common.quiet)
-    for (const Note& note : loaded.notes) print_note(note.text, common.color, note.severity);
+  const bool on_the_way = model.text() && tell_warnings_on_the_way(*model.text(), common);
+  if (!on_the_way && model.chosen().size() <= 1) {
+    tell_notes(loaded.notes, common);
+  } else {
+    if (common.strict) require_no_warning(loaded.notes);
+    if (!common.quiet) keep_notes(loaded.notes, id, common.color);
+  }
   if (!common.quiet && common.progress) show_progress(model.chosen().size());
   return loaded;
 }

@@ -49,6 +49,11 @@ void add_common(Cli& cli, Common& common, bool computes = true);
 /// the end (layer_notes.hpp), its time to read_s. `outline`: see Model::outline.
 LoadedLayer load_layer(const Model& model, const std::string& id, Common& common,
                        bool outline = false);
+/// Says what is to be noted; with --strict a warning is an error.
+void tell_notes(const std::vector<Note>& notes, const Common& common);
+/// Keeps the warnings about layers that were computed for others' inputs, until the end; whether
+/// there are any.
+bool tell_warnings_on_the_way(Inputs& text, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void tell_overflow(const std::string& text, const Common& common);
 /// The line of --timings, if asked for.

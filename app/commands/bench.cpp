@@ -39,9 +39,7 @@ int BenchCommand::time_pass(const Model& model, const render::Look& look) {
     throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
   auto& pass = dynamic_cast<ModelPass&>(*request.inputs);
   pass.threads = common.threads;
-  if (!common.quiet)
-    for (const auto* list : {&pass.notes(), &pass.remarks()})
-      for (const std::string& note : *list) print_note(note, common.color);
+  tell_notes(pass.notes(), common);
   PassSpeed speed;
   {
     const Stopwatch watch(common.compute_s);

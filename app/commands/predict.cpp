@@ -76,10 +76,7 @@ int Predict::run() {
   }
   auto& text = dynamic_cast<ModelPass&>(*request.inputs);
   text.threads = common.threads;
-  if (common.strict && !text.notes().empty()) fail("{} (an error by --strict)", text.notes()[0]);
-  if (!common.quiet)
-    for (const auto* list : {&text.notes(), &text.remarks()})
-      for (const std::string& note : *list) print_note(note, common.color);
+  tell_notes(text.notes(), common);
   PredictRequest asked;
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads;
@@ -89,6 +86,7 @@ int Predict::run() {
     const Stopwatch watch(common.compute_s);
     predictions = predict(*model, text, asked);
   }
+  tell_warnings_on_the_way(text, common);
   std::erase_if(predictions, [&](const Prediction& one) { return !asks_for(text, one); });
   const render::PredictView view{all, text.batched(), text.model().causal(), &text.ids()};
   const render::TokenNames names{[&](int id) { return text.label(id); },

@@ -31,10 +31,7 @@ int TokensCommand::run() {
   std::vector<render::TokenList> lists;
   for (const std::string& one : texts_of(text.texts, text.files, text.each_line)) {
     tokenizers::Encoding encoding = tokenizer.encode(one, text.special);
-    if (common.strict && !encoding.notes.empty())
-      fail("{} (an error by --strict)", encoding.notes[0]);
-    if (!common.quiet)
-      for (const std::string& note : encoding.notes) print_note(note, common.color);
+    tell_notes(encoding.notes, common);
     render::TokenList list;
     for (const tokenizers::Token& token : encoding.tokens)
       list.push_back({token.id, token.piece, tokenizer.label(token.id), token.begin, token.end});

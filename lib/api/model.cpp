@@ -47,8 +47,10 @@ Layer layer_of_text(const Checkpoint& checkpoint, const OpenedModel& opened,
                     const std::string& id) {
   LoadedLayer loaded = opened.model.load(id);
   std::vector<Note> notes = std::move(loaded.notes);
-  for (const auto* list : {&opened.pass->notes(), &opened.pass->remarks()})
-    for (const std::string& note : *list) notes.emplace_back(note);
+  for (const Note& note : opened.pass->notes()) notes.push_back(note);
+  for (const Inputs::OfLayer& layer : opened.pass->take_warnings())
+    for (const Note& note : layer.warnings)
+      notes.push_back(warning(fmt::format("layer {}: {}", layer.id, note.text)));
   api::tell(checkpoint.options().notes, std::move(notes));
   return std::move(loaded.layer);
 }

@@ -296,7 +296,7 @@ Difference Comparison::of(Stage stage) const {
   else if (norms > 0)
     result.cosine = std::clamp(total.dot / norms, -1.0, 1.0);
   else
-    result.cosine = total.aa == 0 && total.rr == 0 ? 1 : 0;
+    result.cosine = total.finite > 0 && total.aa == 0 && total.rr == 0 ? 1 : 0;
   if (target->heads > 1 && total.count > 0 && worst.abs > 0) {
     std::size_t head = 0; // with the most wrong elements; of as many, the largest error
     for (std::size_t h = 1; h < heads.size(); ++h) {

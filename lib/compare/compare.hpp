@@ -37,7 +37,7 @@ struct Difference {
   double ours = 0, theirs = 0; ///< its values
   std::size_t mismatched = 0, count = 0;
   double rms = 0;    ///< of the reference's finite elements
-  double cosine = 1; ///< of the elements that are finite on both sides
+  double cosine = 1; ///< of the elements that are finite on both sides; 0 where there is none
   /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
   /// as many, with the largest error.
   std::optional<std::size_t> worst_head;

@@ -4,6 +4,7 @@
 
 #include <mha/layer/layer.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/system/note.hpp>
 
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ struct LayerInput {
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each
   std::vector<std::size_t> lengths; ///< of each text without padding; empty: there is none
-  std::vector<std::string> notes;   ///< what the user should know about the text
+  std::vector<Note> notes;          ///< what the user should know about the text and the model
   std::string source;               ///< for messages: "--text"
 };
 
@@ -53,7 +54,14 @@ public:
   /// Throws Error where the config contradicts what a layer's tensors are.
   virtual void check(const Layer& layer) const = 0;
   /// Something else to be said with every layer: how options of the run are meant.
-  virtual void remark(std::string text) = 0;
+  virtual void remark(Note note) = 0;
+  /// What was warned of in a layer that nobody chose, but which others' inputs are made with.
+  struct OfLayer {
+    std::string id;
+    std::vector<Note> warnings;
+  };
+  /// Those of the layers computed since the last call.
+  virtual std::vector<OfLayer> take_warnings() = 0;
   /// Threads for what is computed here; 0: as many as pay.
   std::size_t threads = 0;
 };

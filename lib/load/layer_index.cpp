@@ -57,15 +57,35 @@ const std::vector<const naming::Found*>& LayerIndex::found_as(const std::string&
   return at == found_.end() ? none : at->second;
 }
 
+std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
+  const naming::Group& group = layer.group;
+  std::vector<std::string_view>& names = sorted_[group.contents];
+  if (names.empty()) {
+    for (const io::Entry& entry : group.contents->tensors) names.push_back(entry.name);
+    std::ranges::sort(names);
+  }
+  std::set<std::string> modules, found;
+  for (const auto& [name, entry] : group.tensors)
+    if (const std::size_t dot = name.rfind('.'); dot != std::string::npos)
+      modules.insert(name.substr(0, dot + 1));
+  for (const std::string& module : modules) {
+    const std::string begin = group.prefix + module;
+    for (auto at = std::ranges::lower_bound(names, begin);
+         at != names.end() && at->starts_with(begin); ++at)
+      if (std::string own(at->substr(group.prefix.size())); !group.has(own))
+        found.insert(std::move(own));
+  }
+  return {found.begin(), found.end()};
+}
+
 void LayerIndex::judged(const io::Contents& file,
                         const std::vector<const io::Entry*>& strangers) const {
   constexpr std::size_t few = 64;
   const auto at = files_.find(&file);
   if (at == files_.end() || strangers.size() <= few) return;
   const std::set<const io::Entry*> passed_over(strangers.begin() + few, strangers.end());
-  std::erase_if(at->second.shared, [&](std::size_t place) {
-    return passed_over.contains(&file.tensors[place]);
-  });
+  std::erase_if(at->second.shared,
+                [&](std::size_t place) { return passed_over.contains(&file.tensors[place]); });
 }
 
 std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,

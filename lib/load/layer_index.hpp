@@ -30,6 +30,10 @@ public:
   /// id names, and those that no number names.
   std::vector<const io::Entry*> tensors(const io::Contents& file, const std::string& id) const;
 
+  /// What lies in the modules of a family's layer, and the family does not read: "q_proj.lora_A",
+  /// "q_proj.weight_scale", by their names behind the layer's prefix.
+  std::vector<std::string> unread(const naming::Found& layer) const;
+
   /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
   /// once for each of thousands of layers, would be looked at for minutes. `strangers` are of no
   /// layer, in the file's order.
@@ -59,6 +63,7 @@ private:
   std::set<const io::Contents*> checkpoints_;
   std::set<const io::Entry*> of_family_;
   mutable std::map<const io::Entry*, std::string> canonical_;
+  mutable std::map<const io::Contents*, std::vector<std::string_view>> sorted_; ///< names
 };
 
 } // namespace mha

@@ -48,6 +48,27 @@ Tensor one_plus(const Tensor& weight) {
   return sum;
 }
 
+/// What lies beside a projection's weight may change what it computes: an adapter, the scale of
+/// quantised numbers.
+void tell_unread(const naming::Group& group, const std::vector<std::string>& names,
+                 std::vector<Note>& notes) {
+  if (names.empty()) return;
+  constexpr std::size_t most = 3;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+    list += fmt::format("{}{}{}", i > 0 ? ", " : "", group.prefix, names[i]);
+  if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
+  for (const auto& [name, entry] : group.tensors)
+    if (name.ends_with("weight") && !is_floating(entry->dtype))
+      fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
+           "them first",
+           group.contents->name, entry->name, name_of(entry->dtype), list);
+  notes.push_back(warning(
+      fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
+                  "without them: merge adapters, apply scales first",
+                  group.contents->name, list)));
+}
+
 } // namespace
 
 std::string bound_name(const std::string& where, const std::string& typed, bool of_stream) {
@@ -93,6 +114,7 @@ naming::InputNormalisation Model::State::add_found(const naming::Found& layer, N
   for (const auto& setting : translation.settings)
     set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
+  tell_unread(layer.group, index->unread(layer), to.notes);
   to.naming = layer.family->title;
   return std::move(translation.norm);
 }
@@ -240,7 +262,7 @@ void Model::State::collect(const std::string& id, const LayerInput* input, Named
   if (input) add_input(*input, parts, settings, labels);
   add_bindings(id, parts, labels, to);
   const std::vector<Stranger> strangers = add_loose(id, parts, labels, to);
-  add_settings(settings, parts, to.notes);
+  add_settings(id, settings, parts, to.notes);
   if (input && !settings.origins.count("input_norm"))
     set(settings, "input_norm", "checkpoint", input->source);
   if (id.empty() && holds_results_only(parts) && !parts.count("X"))
@@ -328,7 +350,7 @@ LoadedLayer Model::load(const std::string& id, bool outline) const {
   std::optional<LayerInput> input;
   if (inputs) input = inputs->input(*this, id, outline);
   LoadedLayer loaded;
-  if (input) loaded.notes.assign(input->notes.begin(), input->notes.end());
+  if (input) loaded.notes = input->notes;
   NamedTensors parts;
   Settings settings;
   Labels labels;

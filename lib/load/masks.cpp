@@ -1,6 +1,7 @@
 #include <mha/load/masks.hpp>
 
 #include <mha/load/narrowing.hpp>
+#include <mha/tensor/place.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -110,6 +111,21 @@ void tell_doubt(const NamedTensor& part, const Dims& dims, std::vector<Note>& no
                                         part.source, to_string(shape))));
 }
 
+/// (1 − m) · −inf is NaN where m is 1: the commonest mask that is none.
+void tell_not_finite(const Broadcast& added, std::vector<Note>& notes) {
+  std::size_t count = 0, first = 0;
+  for (std::size_t i = 0; i < added.tensor.count(); ++i)
+    if (const double value = value_at(added.tensor, i);
+        std::isnan(value) || (std::isinf(value) && value > 0))
+      if (count++ == 0) first = i;
+  if (count == 0) return;
+  notes.push_back(warning(fmt::format(
+      "{} holds {} of {} that are NaN or inf, the first at {}: every row that sees one is NaN. "
+      "(1 - mask) * -inf is NaN where mask is 1: fill in -inf by place, or give booleans",
+      added.origin, count, counted(added.tensor.count(), "numbers"),
+      place_text(added.tensor.shape(), first))));
+}
+
 void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
     layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
@@ -178,6 +194,8 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     layer.bias.push_back(
         broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes), part.source, dims));
   });
+  for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
+    for (const Broadcast& numbers : *list) tell_not_finite(numbers, notes);
 }
 
 } // namespace mha

@@ -70,7 +70,8 @@ struct Model::State {
   void add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                     LoadedLayer& to) const;
   bool says_heads(const Settings& settings, const NamedTensors& parts) const;
-  void add_settings(Settings& settings, const NamedTensors& parts, std::vector<Note>& notes) const;
+  void add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
+                    std::vector<Note>& notes) const;
   void add_tokens(const std::string& text, const char* option, Labels& labels) const;
   void collect(const std::string& id, const LayerInput* input, NamedTensors& parts,
                Settings& settings, Labels& labels, LoadedLayer& to) const;

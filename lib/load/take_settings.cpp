@@ -10,17 +10,72 @@
 
 namespace mha {
 
+namespace {
+
+/// A value of a file, at the top or in an object of its own: "causal", "config.causal".
+struct FileSetting {
+  const io::Contents& file;
+  std::string_view name, value;
+
+  bool nested() const { return name.find('.') != std::string_view::npos; }
+  std::string_view last() const { return name.substr(name.rfind('.') + 1); }
+  /// The setting that it is, by its name or another that means the same; "" = none.
+  std::string setting() const {
+    for (std::string_view at = name;; at.remove_prefix(at.find('.') + 1)) {
+      if (find_setting(at)) return std::string(at); // "rope.base" is one
+      if (std::string same = same_setting(at); !same.empty()) return same;
+      if (at.find('.') == std::string_view::npos) return "";
+    }
+  }
+};
+
+/// "layers.3.causal" is layer 3's alone.
+bool is_of(const FileSetting& said, const std::string& id) {
+  const std::optional<std::size_t> number = naming::layer_number(said.name);
+  return !number || id.empty() || *number == number_of(id);
+}
+
+/// Says what became of a value that is no setting. A misspelt one at the top is an error; other
+/// objects and metadata may hold anything.
+void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& notes) {
+  const std::string& file = said.file.name;
+  const bool anything = said.nested() || said.file.format == "safetensors";
+  if (const TensorInfo* tensor = find_tensor_name(said.name); tensor && !anything)
+    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name, tensor->shape,
+         io::shown(std::string(said.value)));
+  if (const std::string cure = about_setting(said.last()); !cure.empty()) {
+    if (!knows_heads) fail("{}: no setting is called '{}': {}", file, said.name, cure);
+    notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
+    return;
+  }
+  std::vector<std::string_view> names;
+  for (const SettingInfo& info : settings_table()) names.push_back(info.name);
+  const std::string meant = closest(said.last(), names);
+  if (!meant.empty() && anything)
+    notes.push_back(warning(fmt::format("{}: passed over, no setting: {}; is it '{}'?{}", file,
+                                        io::shown(std::string(said.name)), meant, names_hint)));
+  else if (!meant.empty())
+    fail("{}: no setting is called '{}'; did you mean '{}'?{}", file, said.name, meant, names_hint);
+  else if (said.file.format != "safetensors")
+    notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
+}
+
+} // namespace
+
 /// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
 bool Model::State::says_heads(const Settings& settings, const NamedTensors& parts) const {
-  const auto said = [](const auto& list) {
-    return std::any_of(list.begin(), list.end(), [](const auto& entry) {
-      const SettingInfo* info = find_setting(entry.first);
-      return info && info->name == "num_heads";
+  const auto names_heads = [](std::string_view name) {
+    const SettingInfo* info = find_setting(name);
+    return (info && info->name == "num_heads") || same_setting(name) == "num_heads";
+  };
+  const auto said = [&](const io::Contents& file) {
+    return std::ranges::any_of(file.scalars, [&](const auto& entry) {
+      return names_heads(FileSetting{file, entry.first, entry.second}.setting());
     });
   };
-  return settings.num_heads > 0 || said(request.settings) ||
-         std::any_of(contents.begin(), contents.end(),
-                     [&](const io::Contents& file) { return said(file.scalars); }) ||
+  return settings.num_heads > 0 || std::ranges::any_of(contents, said) ||
+         std::ranges::any_of(request.settings,
+                             [&](const auto& entry) { return names_heads(entry.first); }) ||
          std::any_of(parts.begin(), parts.end(), [](const auto& part) {
            const std::string& name = part.first;
            const std::size_t rank = part.second.tensor.rank();
@@ -30,8 +85,8 @@ bool Model::State::says_heads(const Settings& settings, const NamedTensors& part
 
 /// Files' settings, then options. A later one wins over an earlier one and over what the model's
 /// family says; where they differ, a note says so.
-void Model::State::add_settings(Settings& settings, const NamedTensors& parts,
-                                std::vector<Note>& notes) const {
+void Model::State::add_settings(const std::string& id, Settings& settings,
+                                const NamedTensors& parts, std::vector<Note>& notes) const {
   const bool knows_heads = says_heads(settings, parts);
   const auto overrule = [&](const std::string& name, const std::string& value,
                             const std::string& origin) {
@@ -54,32 +109,14 @@ void Model::State::add_settings(Settings& settings, const NamedTensors& parts,
                  fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
                  file.name);
       }
+    if (file.format == "checkpoint") continue; // its config is its family's
     for (const auto& [name, value] : file.scalars) {
-      if (find_setting(name) || !label_name(name).empty()) {
-        if (find_setting(name)) overrule(name, value, file.name);
-        continue;
-      }
-      if (file.format == "safetensors" || file.format == "checkpoint")
-        continue; // metadata may be anything
-      if (const TensorInfo* tensor = find_tensor_name(name))
-        fail("{}: {} is a tensor ({}), not one value: {} is given", file.name, name, tensor->shape,
-             io::shown(value));
-      if (const std::string same = same_setting(name); !same.empty()) {
-        overrule(same, value, file.name);
-        continue;
-      }
-      if (const std::string cure = about_setting(name); !cure.empty()) {
-        if (!knows_heads) fail("{}: no setting is called '{}': {}", file.name, name, cure);
-        notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
-        continue;
-      }
-      std::vector<std::string_view> names;
-      for (const SettingInfo& info : settings_table()) names.push_back(info.name);
-      const std::string meant = closest(name, names);
-      if (!meant.empty())
-        fail("{}: no setting is called '{}'; did you mean '{}'?{}", file.name, name, meant,
-             names_hint);
-      notes.push_back(fmt::format("{}: passed over, no setting: {}", file.name, name));
+      const FileSetting said{file, name, value};
+      if (!is_of(said, id)) continue;
+      if (const std::string setting = said.setting(); !setting.empty())
+        overrule(setting, value, file.name);
+      else if (label_name(name).empty())
+        pass_over(said, knows_heads, notes);
     }
   }
   for (const auto& [name, value] : request.settings) {

@@ -134,6 +134,7 @@ LoadedLayer Model::load_ends(bool outline) const {
   loaded.naming = state_->found[0].family->title;
   std::shared_ptr<const ModelEnds> ends;
   const LayerInput input = text()->ends(*this, !only_embed, outline, ends);
+  if (state_->chosen.size() == 1) loaded.notes = input.notes; // else the layers say them
   Layer& layer = loaded.layer;
   layer = layer_of_ends(input, std::move(ends));
   const Dims& dims = layer.dims;

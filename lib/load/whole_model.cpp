@@ -1,5 +1,7 @@
 #include <mha/load/whole_model.hpp>
 
+#include <mha/load/model_reader.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,26 +15,6 @@ using naming::Found;
 using naming::Group;
 using naming::ModelRecord;
 
-constexpr std::string_view cure = "give a layer's input instead of a text: X=FILE";
-
-std::vector<std::string_view> words(std::string_view text) {
-  std::vector<std::string_view> list;
-  while (!text.empty()) {
-    list.push_back(text.substr(0, text.find(' ')));
-    text.remove_prefix(std::min(list.back().size() + 1, text.size()));
-  }
-  return list;
-}
-
-/// "transformer.h.0." of "transformer.h.0.attn." and the record's "h"; "" if it does not stand
-/// there.
-std::string block_prefix(const Group& group, std::string_view layers) {
-  const std::string at = fmt::format("{}.{}.", layers, group.number().value_or(0));
-  for (std::size_t from = 0; (from = group.prefix.find(at, from)) != std::string::npos; ++from)
-    if (from == 0 || group.prefix[from - 1] == '.') return group.prefix.substr(0, from + at.size());
-  return "";
-}
-
 /// The layers of the text model: one family, under one prefix, from 0 on.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
@@ -41,20 +23,21 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
     if (group.within({"vision", "visual", "audio"})) continue;
     if (group.within({"decoder.", "crossattention", "encoder_attn", "EncDecAttention"}))
       fail("{}: an encoder and a decoder are not covered as a whole model yet; {}",
-           group.contents->name, cure);
+           group.contents->name, give_X_instead);
     stack.push_back(layer);
   }
-  if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", cure);
+  if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);
   for (std::size_t n = 0; n < stack.size(); ++n) {
     const Found& layer = stack[n];
     const std::string& file = layer.group.contents->name;
     if (layer.family != stack[0].family || !layer.family->model)
-      fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title, cure);
+      fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title,
+           give_X_instead);
     if (layer.group.number().value_or(0) != n)
       fail(
           "{}: layer {} is missing, or a projection of it: the layers of a whole model are needed; "
           "{}",
-          file, n, cure);
+          file, n, give_X_instead);
   }
   return stack;
 }
@@ -62,178 +45,15 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
 /// What a config that the record was not written for says about itself.
 void require_covered(const Group& group, const ModelRecord& record, std::string_view title) {
   const std::optional<std::string> type = group.configured("model_type");
-  const std::vector<std::string_view> covered = words(record.models);
+  const std::vector<std::string_view> covered = words_of_record(record.models);
   if (!type || covered.empty()) return;
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
     fail("{}: model_type '{}' has {}'s names, but is not covered as a whole model yet; {}",
-         group.contents->name, *type, title, cure);
+         group.contents->name, *type, title, give_X_instead);
 }
 
 } // namespace
-
-/// Takes a model's tensors by the names of its record.
-class WholeModel::Reader {
-public:
-  Reader(const Group& group, const ModelRecord& record)
-      : group_(group), record_(record), block_(block_prefix(group, record.layers)) {
-    if (block_.empty())
-      fail("{}: {} does not stand below {}.N, as in a whole model; {}", group.contents->name,
-           group.prefix, record.layers, cure);
-    model_ = block_.substr(0, block_.size() - record.layers.size() - 2 -
-                                  std::to_string(group.number().value_or(0)).size());
-  }
-
-  const std::string& block() const { return block_; }
-  const std::string& model() const { return model_; }
-
-  const io::Entry* find(const std::string& name) const { return group_.elsewhere(name); }
-
-  /// A tensor under one of its endings; throws Error if it has to be there.
-  Tensor take(const std::string& name, std::initializer_list<std::string_view> endings,
-              std::size_t rank, bool needed) const {
-    for (std::string_view ending : endings)
-      if (const io::Entry* entry = find(name + std::string(ending))) {
-        if (entry->shape.size() != rank)
-          fail("{}: {} is {}: {} expected", group_.contents->name, entry->name,
-               to_string(entry->shape), rank == 1 ? "one axis" : "a matrix");
-        return entry->read();
-      }
-    if (needed)
-      fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
-           group_.contents->name, name, has_endings(name) ? *endings.begin() : "", cure);
-    return {};
-  }
-
-  Tensor table(std::string_view name, bool needed) const {
-    if (name.empty()) return {};
-    const std::string whole = model_ + std::string(name);
-    return take(whole, {has_endings(whole) ? ".weight" : "", ".weight"}, 2, needed);
-  }
-
-  LinearMap linear(const std::string& name, std::size_t in, std::size_t out = 0) const {
-    return linear(name, in, out, !record_.in_out);
-  }
-  LinearMap linear(const std::string& name, std::size_t in, std::size_t out, bool out_in) const {
-    LinearMap linear;
-    linear.out_in = out_in;
-    const bool bare = !has_endings(name); // "mlp.W_in" and "mlp.b_in"
-    linear.W = take(name, {bare ? "" : ".weight"}, 2, true);
-    std::string bias = name;
-    if (bare) bias.replace(bias.rfind("W_"), 2, "b_");
-    linear.b = take(bias, {bare ? "" : ".bias"}, 1, false);
-    if (linear.in() != in || (out > 0 && linear.out() != out))
-      fail("{}: {} is {}: it takes {} and gives {}, but {}{} expected", group_.contents->name, name,
-           to_string(linear.W.shape()), linear.in(), linear.out(), in,
-           out > 0 ? fmt::format(" and {} are", out) : " taken are");
-    if (!linear.b.empty() && linear.b.count() != linear.out())
-      fail("{}: {} is {}: {} expected", group_.contents->name, bias, to_string(linear.b.shape()),
-           counted(linear.out(), "numbers"));
-    return linear;
-  }
-
-  Norm norm(const std::string& name, std::size_t width) const {
-    Norm norm;
-    norm.kind = record_.norm, norm.one_plus = record_.one_plus;
-    norm.eps = epsilon();
-    if (norm.kind == InputNorm::none) return norm;
-    const bool needed = !record_.norm_is_bare;
-    norm.weight = take(name, {".weight", ".w", ".gamma"}, 1, needed);
-    if (norm.kind == InputNorm::layer) norm.bias = take(name, {".bias", ".b", ".beta"}, 1, false);
-    for (const Tensor* tensor : {&norm.weight, &norm.bias})
-      if (!tensor->empty() && tensor->count() != width)
-        fail("{}: {} has {}, but {} expected", group_.contents->name, name,
-             counted(tensor->count(), "numbers"), width);
-    return norm;
-  }
-  Norm norm_in_block(std::string_view name, std::size_t width) const {
-    return name.empty() ? Norm{} : norm(block_ + std::string(name), width);
-  }
-
-  double epsilon() const {
-    for (std::string_view key : words(record_.eps_keys))
-      if (const std::optional<double> eps = group_.configured_number({key})) return *eps;
-    return record_.eps;
-  }
-
-  Activation activation(std::string_view fixed = {}) const {
-    std::string name(fixed.empty() ? record_.activation : fixed), key = "the activation";
-    for (std::string_view word : words(fixed.empty() ? record_.activation_keys : ""))
-      if (const std::optional<std::string> said = group_.configured(word)) {
-        name = *said, key = word;
-        break;
-      }
-    if (const std::optional<Activation> known = activation_named(name)) return *known;
-    fail("config.json: {} is '{}', which is not known here: {}; {}", key, name, activation_names(),
-         cure);
-  }
-
-  FeedForward feed_forward(std::size_t width) const {
-    FeedForward mlp;
-    if (record_.mlp_out.empty()) return mlp;
-    const std::string in = block_ + std::string(record_.mlp_in),
-                      out = block_ + std::string(record_.mlp_out);
-    refuse_experts();
-    mlp.activation = activation();
-    if (!record_.mlp_gate_up.empty()) {
-      const LinearMap both = linear(block_ + std::string(record_.mlp_gate_up), width);
-      const std::size_t half = both.out() / 2;
-      mlp.in = mlp.up = both;
-      const Tensor rows = both.W.reshaped({2, half, width});
-      mlp.in.W = rows.at(0), mlp.up.W = rows.at(1);
-      if (!both.b.empty()) {
-        const Tensor biases = both.b.reshaped({2, half});
-        mlp.in.b = biases.at(0), mlp.up.b = biases.at(1);
-      }
-    } else {
-      mlp.in = linear(in, width);
-      if (!record_.mlp_up.empty())
-        mlp.up = linear(block_ + std::string(record_.mlp_up), width, mlp.in.out());
-    }
-    if (record_.bias_of_product) std::swap(mlp.product_bias, mlp.up.b);
-    if (!record_.mlp_norm.empty()) {
-      mlp.inner = norm(block_ + std::string(record_.mlp_norm), mlp.in.out());
-      mlp.inner.kind = InputNorm::layer;
-    }
-    mlp.out = linear(out, mlp.in.out(), width);
-    if (group_.configured("mlp_bias") == "true" && mlp.out.b.empty())
-      fail("{}: {}.bias is missing, though config.json says mlp_bias", group_.contents->name, out);
-    return mlp;
-  }
-
-  /// The head's name, below a part of the model's prefix or at the top; "" if it is not there.
-  std::string head_name(std::string_view name) const {
-    if (name.empty()) return "";
-    for (std::string at = model_;; at = parent(at)) {
-      const std::string whole = at + std::string(name);
-      if (find(whole + ".weight") || find(whole + ".gamma") || find(whole)) return whole;
-      if (at.empty()) return "";
-    }
-  }
-
-  /// Whether ".weight" stands behind the name; TransformerLens' W_in is the whole of it.
-  static bool has_endings(const std::string& name) {
-    return name.rfind("W_") == std::string::npos || name.rfind("W_") < name.rfind('.');
-  }
-
-private:
-  static std::string parent(std::string prefix) {
-    prefix.pop_back();
-    const std::size_t dot = prefix.rfind('.');
-    return dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
-  }
-  void refuse_experts() const {
-    for (std::string_view router :
-         {"block_sparse_moe.gate.weight", "mlp.gate.weight", "mlp.router.weight"})
-      if (find(block_ + std::string(router)))
-        fail("{}: {}{}: a mixture of experts is not covered as a whole model yet; {}",
-             group_.contents->name, block_, router, cure);
-  }
-
-  const Group& group_;
-  const ModelRecord& record_;
-  std::string block_, model_; ///< "transformer.h.0.", "transformer."
-};
 
 WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found)) {
   record_ = *layers_[0].family->model;
@@ -267,13 +87,13 @@ void WholeModel::require_alike() const {
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
-         name, count, layers_.size(), cure);
+         name, count, layers_.size(), give_X_instead);
   }
 }
 
 void WholeModel::read_ends() {
   const Group& group = layers_[0].group;
-  const Reader reader(group, record_);
+  const ModelReader reader(group, record_);
   Embedding& e = embedding_;
   e.tokens = reader.table(record_.tokens, true);
   e.positions = reader.table(record_.positions,
@@ -307,9 +127,10 @@ void WholeModel::read_ends() {
   const bool tied = said ? *said == "true" : record_.tied;
   ModelHead head;
   if (const std::string name = reader.head_name(record_.head); !tied && !name.empty()) {
-    head.decoder = reader.linear(name, d, 0, Reader::has_endings(name));
+    head.decoder = reader.linear(name, d, 0, ModelReader::has_endings(name));
   } else if (tied) {
     head.decoder.W = e.tokens, head.decoder.out_in = true;
+    tell_other_head(reader, said ? "config.json ties" : "models of this kind tie");
   } else {
     return;
   }
@@ -331,6 +152,21 @@ void WholeModel::read_ends() {
   if (!record_.softcap_key.empty())
     head.softcap = group.configured_number({record_.softcap_key}).value_or(0);
   head_ = std::move(head);
+}
+
+/// A head in the file that is not the embedding, although the two are one.
+void WholeModel::tell_other_head(const ModelReader& reader, std::string_view said) {
+  const std::string name = reader.head_name(record_.head);
+  const io::Entry* entry = name.empty() ? nullptr : reader.find(name + ".weight");
+  if (!entry) return;
+  const Tensor there = entry->read(), &tokens = embedding_.tokens;
+  if (there.dtype() == tokens.dtype() && there.shape() == tokens.shape() &&
+      std::equal(there.raw(), there.raw() + there.bytes(), tokens.raw()))
+    return;
+  notes_.push_back(warning(fmt::format(
+      "{}: {} is not the embedding, although {} the two: the embedding is the head here, as in "
+      "Transformers. If the file is right, config.json must say \"tie_word_embeddings\": false",
+      layers_[0].group.contents->name, entry->name, said)));
 }
 
 void WholeModel::check_config() const {
@@ -375,7 +211,7 @@ std::optional<int> WholeModel::pad() const {
 }
 
 std::shared_ptr<const LayerBlock> WholeModel::block(std::size_t number) const {
-  const Reader reader(layers_.at(number).group, record_);
+  const ModelReader reader(layers_.at(number).group, record_);
   const std::size_t d = width();
   auto block = std::make_shared<LayerBlock>();
   block->shape = record_.shape;

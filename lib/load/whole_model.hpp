@@ -3,12 +3,15 @@
 
 #include <mha/layer/layer.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/system/note.hpp>
 
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace mha {
+
+class ModelReader;
 
 /// The layers of a model in their order, and what stands before and behind them. Tensors are
 /// mapped.
@@ -28,6 +31,8 @@ public:
   const ModelHead& head() const { return head_; }
   /// Whether it predicts the next token; else the hidden one.
   bool causal() const { return record_.causal; }
+  /// What the user should know about the tensors.
+  const std::vector<Note>& notes() const { return notes_; }
   /// The number of the padding token, where config.json says it.
   std::optional<int> pad() const;
   /// Throws Error where config.json contradicts a layer's heads.
@@ -39,9 +44,9 @@ public:
   std::size_t vocabulary() const { return embedding_.tokens.shape()[0]; }
 
 private:
-  class Reader;
   void require_alike() const;
   void read_ends();
+  void tell_other_head(const ModelReader& reader, std::string_view said);
   void check_config() const;
 
   std::vector<naming::Found> layers_;
@@ -50,6 +55,7 @@ private:
   Embedding embedding_;
   Norm last_norm_;
   ModelHead head_;
+  std::vector<Note> notes_;
 };
 
 } // namespace mha

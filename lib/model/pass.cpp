@@ -45,6 +45,7 @@ private:
 void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
                      std::optional<DType> precision) {
   model_.emplace(found);
+  notes_ = model_->notes();
   read_texts(checkpoint.name);
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
@@ -136,7 +137,6 @@ LayerInput ModelPass::like_stream() const {
   input.source = source_;
   input.attention_mask = attention_mask_;
   input.notes = notes_;
-  input.notes.insert(input.notes.end(), remarks_.begin(), remarks_.end());
   if (!attention_mask_.empty()) input.lengths = lengths_;
   if (!tokenizer_) return input;
   // Several texts have different tokens at a place.
@@ -171,6 +171,15 @@ const Tensor& ModelPass::embedded() {
   return embed_;
 }
 
+/// A layer's warnings, without what is said of the text.
+void ModelPass::keep_warnings(const std::vector<Note>& of_layer) {
+  OfLayer kept{layers()[at_], {}};
+  for (const Note& note : of_layer)
+    if (note.is_warning() && std::ranges::find(notes_, note) == notes_.end())
+      kept.warnings.push_back(note);
+  if (!kept.warnings.empty()) warnings_.push_back(std::move(kept));
+}
+
 /// Brings the stream to the layer `to`: from where it stands, or from the beginning.
 void ModelPass::advance(const Model& model, std::size_t to) {
   if (stream_.empty() || at_ > to) stream_ = embedded(), at_ = 0;
@@ -182,6 +191,7 @@ void ModelPass::advance(const Model& model, std::size_t to) {
     LayerTimes& times = times_.emplace_back();
     std::optional<LoadedLayer> loaded;
     times.read = seconds_of([&] { loaded = model.load(layers()[at_]); });
+    keep_warnings(loaded->notes);
     Layer layer = std::move(loaded->layer);
     Trace next(layer, {Stage::resid_post});
     const Plan plan = make_plan(layer, next.wants());

@@ -7,6 +7,7 @@
 #include <mha/schedule/times.hpp>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mha {
@@ -47,10 +48,10 @@ public:
   const std::vector<LayerTimes>& times() const { return times_; }
 
   void check(const Layer& layer) const override { model_->check_layer(layer); }
-  void remark(std::string said) override { remarks_.push_back(std::move(said)); }
-  const std::vector<std::string>& remarks() const { return remarks_; }
-  /// What the user should know about the text.
-  const std::vector<std::string>& notes() const { return notes_; }
+  void remark(Note note) override { notes_.push_back(std::move(note)); }
+  std::vector<OfLayer> take_warnings() override { return std::exchange(warnings_, {}); }
+  /// What the user should know about the text and the model.
+  const std::vector<Note>& notes() const { return notes_; }
   bool batched() const { return batched_; }
   /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
@@ -73,12 +74,14 @@ private:
   class Handover;
   void read_texts(const std::string& folder);
   void advance(const Model& model, std::size_t to);
+  void keep_warnings(const std::vector<Note>& of_layer);
   const Tensor& embedded();
   LayerInput like_stream() const;
 
   std::optional<WholeModel> model_;
   std::optional<tokenizers::Tokenizer> tokenizer_;
-  std::vector<std::string> notes_, remarks_;
+  std::vector<Note> notes_;
+  std::vector<OfLayer> warnings_;
   std::vector<std::vector<int>> ids_;
   std::vector<std::size_t> lengths_;
   bool batched_ = false;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace mha {
 
@@ -20,6 +21,13 @@ template <class T> bool all_finite(const Tensor& tensor) {
 bool is_finite(const Layer& layer, const Tensor& tensor) {
   if (tensor.empty()) return true;
   return layer.dtype == DType::f64 ? all_finite<double>(tensor) : all_finite<float>(tensor);
+}
+
+/// Whether what is added to scores is finite, or −inf as masks are.
+bool hides_or_adds(const Broadcast& numbers) {
+  for (std::size_t i = 0; i < numbers.tensor.count(); ++i)
+    if (!(value_at(numbers.tensor, i) < std::numeric_limits<double>::infinity())) return false;
+  return true;
 }
 
 /// Whether everything that the numbers before the masks are made of is finite.
@@ -57,7 +65,8 @@ bool inputs_are_finite(const Layer& layer) {
                                &layer.c_q_norm_weight,
                                &layer.c_kv_norm_weight})
     if (!is_finite(layer, *tensor)) return false;
-  return true;
+  return std::ranges::all_of(layer.added, hides_or_adds) &&
+         std::ranges::all_of(layer.bias, hides_or_adds);
 }
 
 /// The numbers of a stage at one query that no mask made what they are.

@@ -176,3 +176,88 @@ TEST_CASE("silent: --query counts from the end of each text, and --layer chooses
   CHECK(with({"--query", "-1"}).out == with({}).out);
   CHECK_THAT(with({"--layer", "1"}).err, Contains("--each-layer"));
 }
+
+TEST_CASE("silent: settings in an object of their own count") {
+  const std::string causal = shown(R"("causal": true)").out;
+  CHECK(causal != shown(R"("causal": false)").out);
+  for (const char* more : {R"("config": {"causal": true})", R"("attention": {"is_causal": true})",
+                           R"("layers": {"0": {"causal": true}})"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.out == causal);
+    CHECK(result.err.empty());
+  }
+  CHECK_THAT(shown(R"("config": {"cuasal": true})").err,
+             Contains("warning: ") && Contains("is it 'causal'?"));
+  CHECK(shown(R"("config": {"cuasal": true})", {"--strict"}).code == 2);
+  CHECK(shown(R"("training": {"learning_rate": 0.1})", {"--strict"}).code == 0);
+}
+
+TEST_CASE("silent: a mask with NaN is the mask's fault, not an overflow") {
+  for (const char* more : {R"("mask": [[0, NaN], [0, 0]])", R"("bias": [[0, Infinity], [0, 0]])",
+                           R"("key_padding_mask": [0, NaN])"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, Contains("warning: ") && Contains("NaN or inf, the first at") &&
+                               !Contains("overflow"));
+    CHECK(shown(more, {"--strict"}).code == 2);
+  }
+  CHECK(shown(R"("mask": [[0, -Infinity], [0, 0]])").err.empty());
+}
+
+TEST_CASE("silent: adapters and scales beside a projection's weight") {
+  const Folder folder;
+  const std::string q = "model.layers.2.self_attn.q_proj", o = "model.layers.2.self_attn.o_proj";
+  for (const std::string& edit : {"+" + q + ".lora_A.weight=model.norm.weight",
+                                  "+" + o + ".weight_scale=model.norm.weight"}) {
+    const std::string path =
+        edited(folder, fmt::format("{}", folder.names().size()), "bard-llama", edit);
+    const Result all = predicted(path),
+                 later = run({"show", path, "--text", "To be", "--layer", "3"}),
+                 own = run({"show", path, "--text", "To be", "--layer", "2"});
+    INFO(edit << all.err << later.err << own.err);
+    CHECK_THAT(all.err, Contains("warning: layer 2: ") && Contains("beside a projection's weight"));
+    CHECK_THAT(later.err, Contains("warning: layer 2: "));
+    CHECK_THAT(own.err, Contains("warning: ") && Contains("beside a projection's weight"));
+    CHECK(predicted(path, {"--strict"}).code == 2);
+    CHECK(run({"show", path, "--text", "To be", "--layer", "3", "--strict"}).code == 2);
+    CHECK(run({"show", path, "--text", "To be", "--layer", "1"}).err.empty());
+  }
+  const std::string quantised =
+      edited(folder, "int8", "bard-llama",
+             fmt::format("+{0}.weight={0}.weight:I8 +{0}.weight_scale=model.norm.weight", q));
+  CHECK_THAT(predicted(quantised).err, Contains("is int8") && Contains("dequantise"));
+}
+
+TEST_CASE("silent: a head in the file that is not the embedding which it is tied to") {
+  const Folder folder;
+  const std::string other = edited(folder, "other", "bard-gpt2",
+                                   "+lm_head.weight=transformer.wpe.weight"),
+                    same = edited(folder, "same", "bard-gpt2",
+                                  "+lm_head.weight=transformer.wte.weight"),
+                    own = edited(folder, "own", "bard-llama", "tie_word_embeddings=true");
+  CHECK_THAT(predicted(other).err, Contains("warning: ") && Contains("is not the embedding"));
+  CHECK(predicted(other).out == predicted("data/bard-gpt2").out);
+  CHECK(predicted(same).err.empty());
+  CHECK_THAT(predicted(own).err, Contains("tie_word_embeddings"));
+}
+
+TEST_CASE("silent: a text that is no UTF-8 is a warning in every command") {
+  for (const char* command : {"predict", "show", "tokens"}) {
+    const Result result = run({command, "data/bard-llama", "--text", "To \xff be", "--strict"});
+    INFO(command << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("UTF-8"));
+  }
+  CHECK_THAT(run({"show", "data/bard-llama", "--text", "To \xff be", "-s", "logits"}).err,
+             Contains("UTF-8"));
+}
+
+TEST_CASE("silent: what the vocabulary has no pieces for") {
+  const Result result = run({"tokens", "data/bard-bert", "--text", "to be \xe4\xb8\x96 or"});
+  INFO(result.err);
+  CHECK_THAT(result.err, Contains("warning: the vocabulary has no pieces for '\xe4\xb8\x96'") &&
+                             Contains("[UNK]"));
+  CHECK(run({"tokens", "data/bard-bert", "--text", "to be [UNK]", "--strict"}).code == 0);
+}

@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-PLAIN = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "BOOL": "|b1", "U8": "|u1"}
+PLAIN = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "BOOL": "|b1", "U8": "|u1", "I8": "|i1"}
 
 
 def encode(dtype, array):

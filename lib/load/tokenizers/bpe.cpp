@@ -39,7 +39,7 @@ struct Candidate {
 } // namespace
 
 Bpe::Bpe(Vocabulary vocabulary, BpeSettings settings) : settings_(std::move(settings)) {
-  vocabulary_ = std::move(vocabulary);
+  vocabulary_ = std::move(vocabulary), unknown_ = settings_.unknown;
   for (unsigned byte = 0; byte < 256; ++byte)
     bytes_[byte] = vocabulary_.id_of(fmt::format("<0x{:02X}>", byte));
 }

@@ -28,9 +28,12 @@ public:
   /// Appends the tokens of a word that is not empty. Throws Error for a word that has none.
   virtual void cut(std::string_view word, std::vector<Cut>& tokens) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// The token that stands for what the vocabulary lacks.
+  std::optional<int> unknown() const { return unknown_; }
 
 protected:
   Vocabulary vocabulary_;
+  std::optional<int> unknown_;
 };
 
 /// What stands around a text: the numbers of special tokens, and the text itself (nothing), which

@@ -1,5 +1,6 @@
 #include <mha/load/tokenizers/tokenizer.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/load/tokenizers/parts.hpp>
 #include <mha/load/tokenizers/special_tokens.hpp>
 #include <mha/system/error.hpp>
@@ -59,7 +60,47 @@ std::vector<AlignedText> words_of(const Pipeline& parts, AlignedText text) {
   return words;
 }
 
-std::vector<Token> tokens_of(const Pipeline& parts, const std::vector<AlignedText>& words) {
+/// What of a text the vocabulary has no pieces for.
+struct Missing {
+  std::vector<std::string> unknown, dropped;
+
+  void look_at(const std::string& word, const std::vector<Cut>& cuts,
+               std::optional<int> unknown_id) {
+    std::size_t at = 0; // bytes of the word that are in a token
+    for (const Cut& cut : cuts) {
+      if (cut.begin > at) dropped.push_back(word.substr(at, cut.begin - at));
+      if (cut.id == unknown_id) unknown.push_back(word.substr(cut.begin, cut.end - cut.begin));
+      at = std::max(at, cut.end);
+    }
+    if (at < word.size()) dropped.push_back(word.substr(at));
+  }
+};
+
+/// "'x', 'y' and 3 more"
+std::string list_of(const std::vector<std::string>& words) {
+  constexpr std::size_t most = 3;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, words.size()); ++i)
+    list += fmt::format("{}'{}'", i > 0 ? ", " : "", io::shown(words[i]));
+  if (words.size() > most) list += fmt::format(" and {} more", words.size() - most);
+  return list;
+}
+
+void tell(const Missing& missing, const Pipeline& parts, std::vector<Note>& notes) {
+  const std::size_t unknown = missing.unknown.size();
+  if (unknown > 0)
+    notes.push_back(warning(fmt::format(
+        "the vocabulary has no pieces for {}: {} as {}", list_of(missing.unknown),
+        unknown == 1 ? "read" : "each is read", *piece_in(parts, *parts.model->unknown()))));
+  if (!missing.dropped.empty())
+    notes.push_back(
+        warning(fmt::format("the vocabulary has no pieces for {}, and no unknown token: "
+                            "left out of the text",
+                            list_of(missing.dropped))));
+}
+
+std::vector<Token> tokens_of(const Pipeline& parts, const std::vector<AlignedText>& words,
+                             Missing& missing) {
   std::vector<Token> tokens;
   WordCache cache(*parts.model);
   for (const AlignedText& word : words) {
@@ -68,7 +109,9 @@ std::vector<Token> tokens_of(const Pipeline& parts, const std::vector<AlignedTex
       continue;
     }
     if (word.bytes.empty()) continue;
-    for (const Cut& cut : cache.cut(word.bytes))
+    const std::vector<Cut>& cuts = cache.cut(word.bytes);
+    missing.look_at(word.bytes, cuts, parts.model->unknown());
+    for (const Cut& cut : cuts)
       tokens.push_back(token_of(parts, cut.id, word.span(cut.begin, cut.end)));
   }
   return tokens;
@@ -88,10 +131,12 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::size_t replaced = 0;
   AlignedText whole = aligned(text, replaced);
   if (replaced > 0)
-    encoding.notes.push_back(fmt::format("{} of the text {} no UTF-8; read as U+FFFD",
-                                         counted(replaced, "byte sequences"),
-                                         replaced == 1 ? "is" : "are"));
-  std::vector<Token> inner = tokens_of(parts, words_of(parts, std::move(whole)));
+    encoding.notes.push_back(
+        warning(fmt::format("{} of the text {} no UTF-8; read as U+FFFD",
+                            counted(replaced, "byte sequences"), replaced == 1 ? "is" : "are")));
+  Missing missing;
+  std::vector<Token> inner = tokens_of(parts, words_of(parts, std::move(whole)), missing);
+  tell(missing, parts, encoding.notes);
   const Frame frame = special.none  ? Frame{std::nullopt}
                       : special.bos ? with_bos(parts, *special.bos)
                                     : parts.frame;
@@ -106,9 +151,9 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
     before = before && id;
   }
   if (parts.truncates && encoding.tokens.size() > *parts.truncates)
-    encoding.notes.push_back(fmt::format("tokenizer.json would cut the text to {}; all {} are kept",
-                                         counted(*parts.truncates, "tokens"),
-                                         encoding.tokens.size()));
+    encoding.notes.emplace_back(
+        fmt::format("tokenizer.json would cut the text to {}; all {} are kept",
+                    counted(*parts.truncates, "tokens"), encoding.tokens.size()));
   return encoding;
 }
 

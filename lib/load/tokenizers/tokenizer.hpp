@@ -1,6 +1,8 @@
 #pragma once
 // Text to token numbers, as the tokenizer beside a checkpoint cuts it.
 
+#include <mha/system/note.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -20,7 +22,7 @@ struct Token {
 
 struct Encoding {
   std::vector<Token> tokens;
-  std::vector<std::string> notes; ///< what the user should know: invalid UTF-8 was replaced …
+  std::vector<Note> notes; ///< what the user should know: invalid UTF-8 was replaced …
 
   std::vector<int> ids() const;
 };

@@ -23,7 +23,7 @@ struct Scored {
 class Unigram : public Model {
 public:
   Unigram(Vocabulary vocabulary, Scored scored) : scored_(std::move(scored)) {
-    vocabulary_ = std::move(vocabulary);
+    vocabulary_ = std::move(vocabulary), unknown_ = scored_.unknown;
     for (const auto& [id, piece] : vocabulary_.pieces()) pieces_.add(*piece, id);
     pieces_.finish();
     constexpr double unknown_penalty = 10;

@@ -10,21 +10,21 @@ namespace {
 
 class WordLevel : public Model {
 public:
-  WordLevel(Vocabulary vocabulary, std::string unknown) : unknown_(std::move(unknown)) {
-    vocabulary_ = std::move(vocabulary);
+  WordLevel(Vocabulary vocabulary, std::string unknown) : unknown_piece_(std::move(unknown)) {
+    vocabulary_ = std::move(vocabulary), unknown_ = vocabulary_.id_of(unknown_piece_);
   }
 
   void cut(std::string_view word, std::vector<Cut>& tokens) const override {
     auto id = vocabulary_.id_of(word);
-    if (!id) id = vocabulary_.id_of(unknown_);
+    if (!id) id = unknown_;
     if (!id)
       fail("no token for '{}': it is not in the vocabulary, and neither is the unknown token '{}'",
-           io::shown(word), io::shown(unknown_));
+           io::shown(word), io::shown(unknown_piece_));
     tokens.push_back({*id, 0, word.size()});
   }
 
 private:
-  std::string unknown_;
+  std::string unknown_piece_;
 };
 
 } // namespace

@@ -14,8 +14,8 @@ class WordPiece : public Model {
 public:
   WordPiece(Vocabulary vocabulary, std::string unknown, const std::string& prefix,
             std::size_t longest)
-      : unknown_(std::move(unknown)), longest_(longest) {
-    vocabulary_ = std::move(vocabulary);
+      : unknown_piece_(std::move(unknown)), longest_(longest) {
+    vocabulary_ = std::move(vocabulary), unknown_ = vocabulary_.id_of(unknown_piece_);
     for (const auto& [id, piece] : vocabulary_.pieces()) {
       first_.add(*piece, id);
       if (piece->starts_with(prefix)) inside_.add(piece->substr(prefix.size()), id);
@@ -36,15 +36,14 @@ public:
     }
     if (known) return;
     tokens.resize(before);
-    const auto id = vocabulary_.id_of(unknown_);
-    if (!id)
+    if (!unknown_)
       fail("no token for '{}', and the unknown token '{}' is not in the vocabulary",
-           io::shown(word), io::shown(unknown_));
-    tokens.push_back({*id, 0, word.size()});
+           io::shown(word), io::shown(unknown_piece_));
+    tokens.push_back({*unknown_, 0, word.size()});
   }
 
 private:
-  std::string unknown_;
+  std::string unknown_piece_;
   std::size_t longest_;     ///< characters of a word that is looked at
   Prefixes first_, inside_; ///< pieces that begin a word; what stands behind the prefix of others
 };

@@ -1,0 +1,69 @@
+#pragma once
+// Takes a whole model's tensors by the names of its record (families/model.hpp).
+
+#include <mha/layer/layer.hpp>
+#include <mha/load/families/family.hpp>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha {
+
+/// What messages about a model's tensors end with.
+inline constexpr std::string_view give_X_instead = "give a layer's input instead of a text: X=FILE";
+
+/// The words of a record's list of names.
+std::vector<std::string_view> words_of_record(std::string_view text);
+
+/// "transformer.h.0." of "transformer.h.0.attn." and the record's "h"; "" if it does not stand
+/// there.
+std::string block_prefix(const naming::Group& group, std::string_view layers);
+
+/// Reads what stands around one layer, and the model's ends. Throws Error for what is missing or
+/// does not fit.
+class ModelReader {
+public:
+  ModelReader(const naming::Group& group, const naming::ModelRecord& record);
+
+  /// "transformer.h.0." and "transformer.".
+  const std::string& block() const { return block_; }
+  const std::string& model() const { return model_; }
+
+  const io::Entry* find(const std::string& name) const { return group_.elsewhere(name); }
+
+  /// A tensor under one of its endings; throws Error if it has to be there.
+  Tensor take(const std::string& name, std::initializer_list<std::string_view> endings,
+              std::size_t rank, bool needed) const;
+  /// A matrix below the model: a token's or a position's vectors are its rows.
+  Tensor table(std::string_view name, bool needed) const;
+  /// Weight and bias of a product that takes `in` numbers and gives `out` (0: any).
+  LinearMap linear(const std::string& name, std::size_t in, std::size_t out = 0) const {
+    return linear(name, in, out, !record_.in_out);
+  }
+  LinearMap linear(const std::string& name, std::size_t in, std::size_t out, bool out_in) const;
+  Norm norm(const std::string& name, std::size_t width) const;
+  Norm norm_in_block(std::string_view name, std::size_t width) const {
+    return name.empty() ? Norm{} : norm(block_ + std::string(name), width);
+  }
+  Activation activation(std::string_view fixed = {}) const;
+  FeedForward feed_forward(std::size_t width) const;
+  /// The head's name, below a part of the model's prefix or at the top; "" if it is not there.
+  std::string head_name(std::string_view name) const;
+
+  /// Whether ".weight" stands behind the name; TransformerLens' W_in is the whole of it.
+  static bool has_endings(const std::string& name) {
+    return name.rfind("W_") == std::string::npos || name.rfind("W_") < name.rfind('.');
+  }
+
+private:
+  double epsilon() const;
+  void refuse_experts() const;
+
+  const naming::Group& group_;
+  const naming::ModelRecord& record_;
+  std::string block_, model_;
+};
+
+} // namespace mha
