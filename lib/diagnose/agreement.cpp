@@ -31,12 +31,14 @@ bool both_hidden(double a, double b) {
   return (a == minus_infinity && b <= mask_constant) || (b == minus_infinity && a <= mask_constant);
 }
 
-template <class T>
-Agreement compare(std::span<const T> ours, std::span<const T> theirs, double tolerance) {
+template <class T> Agreement compare(std::span<const T> ours, std::span<const T> theirs,
+                                     std::size_t width, double tolerance) {
   const double typical = root_mean_square(theirs);
   const double unit = typical > 0 ? typical : 1;
   double differences = 0, squares = 0, largest = -1;
-  Agreement result{true, 0, 0, 0, 0};
+  double of_row = 0, of_worst_row = 0; // what differs
+  Agreement result;
+  result.agrees = true;
   const auto note = [&](std::size_t i, double difference) {
     if (!(difference > largest)) return;
     largest = difference;
@@ -45,12 +47,14 @@ Agreement compare(std::span<const T> ours, std::span<const T> theirs, double tol
   };
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
+    if (i % width == 0) of_row = 0;
     if (both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b))
       continue;
     if (!std::isfinite(a) || !std::isfinite(b)) {
       result.agrees = false;
       note(i, std::numeric_limits<double>::infinity());
       differences += unit * unit, squares += unit * unit;
+      of_worst_row = std::max(of_worst_row, of_row += unit * unit);
       continue;
     }
     const double difference = std::fabs(a - b);
@@ -60,19 +64,35 @@ Agreement compare(std::span<const T> ours, std::span<const T> theirs, double tol
     const double counted = ordinary ? std::min(difference, huge * unit)
                                     : std::min(difference / std::fabs(b), 1.0) * unit;
     differences += counted * counted;
+    of_worst_row = std::max(of_worst_row, of_row += counted * counted);
     squares += ordinary ? b * b : unit * unit;
   }
   result.error = std::sqrt(differences / (squares > 0 ? squares : 1));
+  result.error_elsewhere =
+      std::sqrt(std::max(0.0, differences - of_worst_row) / (squares > 0 ? squares : 1));
   return result;
 }
 
 } // namespace
 
+Agreement incomparable() {
+  Agreement none;
+  none.error = none.error_elsewhere = std::numeric_limits<double>::infinity();
+  return none;
+}
+
 Agreement agreement_of(const Tensor& ours, const Tensor& theirs, double tolerance) {
   if (ours.shape() != theirs.shape() || ours.dtype() != theirs.dtype())
-    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
-  return with_number(ours.dtype(),
-                     [&]<class T>(T) { return compare(ours.as<T>(), theirs.as<T>(), tolerance); });
+    return {false,
+            std::numeric_limits<double>::infinity(),
+            std::numeric_limits<double>::infinity(),
+            0,
+            0,
+            0};
+  const std::size_t width = std::max<std::size_t>(ours.rank() == 0 ? 1 : ours.shape().back(), 1);
+  return with_number(ours.dtype(), [&]<class T>(T) {
+    return compare(ours.as<T>(), theirs.as<T>(), width, tolerance);
+  });
 }
 
 double tolerance_of(DType dtype) {

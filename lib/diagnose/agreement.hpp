@@ -10,10 +10,15 @@ struct Agreement {
   /// ‖ours − theirs‖ / ‖theirs‖ (Frobenius). A number that is not finite on one side alone counts
   /// as a typical one that is wholly wrong; −∞ equals a mask constant of −1000 and less.
   double error = 0;
+  /// The same without the row (of the last axis) that differs most.
+  double error_elsewhere = 0;
   /// The element that differs most, by flat index, and its values.
   std::size_t worst = 0;
   double ours = 0, theirs = 0;
 };
+
+/// Of values that cannot be compared.
+Agreement incomparable();
 
 /// They agree where |ours − theirs| ≤ tolerance · (|theirs| + RMS of theirs) everywhere. Both of
 /// the same dtype (f32 or f64); of different shape they do not agree.

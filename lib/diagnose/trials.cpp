@@ -209,7 +209,7 @@ Agreement Trials::whole(const Changes& changes) const {
   try {
     return judged(value(changes), changes);
   } catch (const Error&) { // a change that this layer does not allow
-    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
+    return incomparable();
   }
 }
 
@@ -230,7 +230,7 @@ Agreement Trials::screen(const Changes& changes) const {
         theirs = some_queries(target_.stage, change->undo(target_.theirs), rows_);
     return agreement_of(screened(changes), theirs, target_.tolerance);
   } catch (const Error&) {
-    return {false, std::numeric_limits<double>::infinity(), 0, 0, 0};
+    return incomparable();
   }
 }
 
