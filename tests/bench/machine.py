@@ -34,16 +34,18 @@ def installed_version(modules):
 
 
 def install(modules):
-    """Debian's NumPy, PyTorch and both builds of OpenBLAS; ONNX Runtime for Node.js in the folder `modules`."""
+    """Debian's NumPy, PyTorch and both builds of OpenBLAS; ONNX Runtime for Node.js in the folder `modules`,
+    "": without it."""
     missing = ["python3-" + name for name in ("numpy", "torch") if not can_import(name)]
     missing += [f"libopenblas0-{kind}" for kind in ("pthread", "openmp") if not os.path.isdir(BLAS + kind)]
-    if not shutil.which("node"):
+    lacks_onnx = modules and installed_version(modules) != ONNXRUNTIME
+    if modules and not shutil.which("node"):
         missing.append("nodejs")
-    if installed_version(modules) != ONNXRUNTIME and not shutil.which("npm"):
+    if lacks_onnx and not shutil.which("npm"):
         missing.append("npm")
     if missing:
         debian_install(*missing)
-    if installed_version(modules) != ONNXRUNTIME:
+    if lacks_onnx:
         os.makedirs(modules, exist_ok=True)
         subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix",
                         modules, "onnxruntime-node@" + ONNXRUNTIME], check=True, stdout=sys.stderr)

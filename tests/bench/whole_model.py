@@ -321,6 +321,7 @@ def main():
     parser.add_argument("--threads", type=int, default=machine.cores())
     given = parser.parse_args()
     given.program = os.path.abspath(given.program)
+    machine.install(given.modules)  # without OpenBLAS PyTorch takes the reference BLAS, and minutes
     with tempfile.TemporaryDirectory(prefix="mha-model-") as folder:
         there = dict(tensors(np.random.default_rng(0)))
         write_checkpoint(folder, there)
