@@ -19,7 +19,7 @@ namespace {
 template <class T> void attention(const Layer& layer, const Clip& clip, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
-  const Routine by = run.projecting();
+  const Routines& by = run.projecting();
   InputNormOf<T> norm(layer);
   Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
   Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
@@ -58,7 +58,7 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
     band.step(scores, [&](auto s) { band.product_with_keys(band[q_rope], s); });      // q kᵀ
     band.each_row([&](Row<T>& row) { softmax(layer, bias, row); });                   // α
     band.step(head_out, [&](auto z) { band.product_with_values(band[weights], z); }); // α v
-    band.step(head_result, [&](auto y) { W_o.of_head(band.head(), band[head_out], y); }); // z W_o[h]
+    band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[head_out], y); }); // z W_o[h]
   });
 
   // The heads side by side, projected. concat: T, H · d_v. output, residual: T, d_model
@@ -78,17 +78,19 @@ PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std:
 
 } // namespace
 
-PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
-  require_plan_of(layer, plan);
-  if (!layer.lengths.empty()) {
-    BlankPadding blank(layer, observer);
-    layer.lengths.clear();
-    return compute(std::move(layer), plan, blank, threads);
-  }
-  if (layer.block || layer.ends) return compute_block(std::move(layer), plan, observer, threads);
+PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
+                             std::size_t threads) {
   return layer.dtype == DType::f64
              ? run_attention<double>(std::move(layer), plan, observer, threads)
              : run_attention<float>(std::move(layer), plan, observer, threads);
+}
+
+PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  require_plan_of(layer, plan);
+  BlankPadding blank(layer, observer);
+  Observer& shown = layer.lengths.empty() ? observer : blank;
+  return layer.block || layer.ends ? compute_block(std::move(layer), plan, shown, threads)
+                                   : compute_attention(std::move(layer), plan, shown, threads);
 }
 
 } // namespace mha

@@ -14,4 +14,8 @@ namespace mha {
 /// used.
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
 
+/// Attention alone, without the block around it; padding is shown as it comes.
+PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
+                             std::size_t threads);
+
 } // namespace mha

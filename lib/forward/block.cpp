@@ -131,7 +131,7 @@ PhaseTimes compute_with(Layer layer, const Plan& plan, Observer& observer, std::
     Layer alone = layer;
     alone.block = nullptr;
     for (Tensor* weight : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o}) *weight = {};
-    seconds = compute(std::move(alone), attention, kept, threads);
+    seconds = compute_attention(std::move(alone), attention, kept, threads);
   }
   seconds.around = seconds_of([&] {
     Stream<T> run(layer, plan, observer, threads, kept.output());

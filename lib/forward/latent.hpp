@@ -10,9 +10,9 @@ namespace mha {
 /// c = norm(x W + b), RMS: the compressed rows. No weight is 1.
 template <class T> class Compressed : public RowOperator<T> {
 public:
-  Compressed(Routine routine, const Layer& layer, const Tensor& W, const Tensor& bias,
+  Compressed(const Routines& routines, const Layer& layer, const Tensor& W, const Tensor& bias,
              const Tensor& norm)
-      : layer_(layer), W_(routine, W, bias), norm_(norm) {}
+      : layer_(layer), W_(routines, W, bias), norm_(norm) {}
 
   Needs needs() const override { return Needs::row; }
   void prepare(std::size_t rows, std::size_t threads) override { W_.prepare(rows, threads); }

@@ -69,7 +69,7 @@ public:
 
   /// The head's rows of a token stage; scores and weights, the map itself.
   Matrix<T> operator[](Stage stage) const;
-  std::size_t head() const { return place_.head; }
+  const Place& place() const { return place_; }
 
   /// s = q kᵀ over the keys whose scores are computed.
   void product_with_keys(Matrix<const T> q, Matrix<T> s) const;

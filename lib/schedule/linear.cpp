@@ -7,9 +7,19 @@
 
 namespace mha {
 
+namespace {
+
+std::size_t index_of(Routine routine) {
+  return routine == Routine::ours ? 0 : 1;
+}
+
+} // namespace
+
 template <class T> void Linear<T>::prepare(std::size_t rows, std::size_t threads) {
-  if (!W_.empty() && rows > 0)
-    packed_ = PackedMatrix<T>(routine_, matrix_of<T>(W_), false, rows, threads);
+  if (W_.empty() || rows == 0) return;
+  for (const Routine routine : {Routine::ours, Routine::bf16x3})
+    if (routines_.count(routine) > 0)
+      packed_[index_of(routine)] = PackedMatrix<T>(routine, matrix_of<T>(W_), false, rows, threads);
 }
 
 template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
@@ -23,20 +33,22 @@ template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, S
   if (W_.empty())
     for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i) + first, part.cols, part.row(i));
   else
-    packed_.multiply(x, 0, first, part);
+    packed_[index_of(routines_.of(rows.batch()))].multiply(x, 0, first, part);
   for (std::size_t i = 0; i < y.rows; ++i) {
     if (!bias_.empty()) row_add(part.row(i), bias_.as<T>().data() + first, part.cols);
     if (limit_ > 0) row_clip(part.row(i), part.cols, limit_);
   }
 }
 
-template <class T> void Linear<T>::of_head(std::size_t head, Matrix<const T> x, Matrix<T> y) const {
+template <class T>
+void Linear<T>::of_head(const Place& place, Matrix<const T> x, Matrix<T> y) const {
   const std::size_t width = x.cols;
   if (!W_.empty())
-    return multiply<T>(routine_, x, matrix_of<T>(W_).rows_from(head * width, width), y);
+    return multiply<T>(routines_.of(place.batch), x,
+                       matrix_of<T>(W_).rows_from(place.head * width, width), y);
   for (std::size_t i = 0; i < x.rows; ++i) {
     std::fill_n(y.row(i), y.cols, T(0));
-    std::copy_n(x.row(i), width, y.row(i) + head * width);
+    std::copy_n(x.row(i), width, y.row(i) + place.head * width);
   }
 }
 

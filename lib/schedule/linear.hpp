@@ -2,7 +2,11 @@
 // Projections: weights are packed just before the phase that reads them, and dropped after it.
 
 #include <mha/kernels/packed.hpp>
+#include <mha/schedule/place.hpp>
+#include <mha/schedule/routines.hpp>
 #include <mha/schedule/tokens.hpp>
+
+#include <array>
 
 namespace mha {
 
@@ -11,9 +15,9 @@ namespace mha {
 template <class T> class Linear : public RowOperator<T> {
 public:
   /// `X` replaces the stage that the step names, where it is not empty.
-  Linear(Routine routine, const Tensor& W, const Tensor& bias, const Tensor* X = nullptr,
+  Linear(const Routines& routines, const Tensor& W, const Tensor& bias, const Tensor* X = nullptr,
          double limit = 0)
-      : routine_(routine), W_(W), bias_(bias), X_(X), limit_(static_cast<T>(limit)) {}
+      : routines_(routines), W_(W), bias_(bias), X_(X), limit_(static_cast<T>(limit)) {}
 
   void prepare(std::size_t rows, std::size_t threads) override;
   void release() override { packed_ = {}; }
@@ -21,16 +25,16 @@ public:
   /// The columns of the rows' heads, from where a strip begins to where one ends: a product writes
   /// whole strips of PackedMatrix::column_step.
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
-  /// y = x W[rows, all], for the rows of W that belong to one head; no bias.
-  void of_head(std::size_t head, Matrix<const T> x, Matrix<T> y) const;
+  /// y = x W[rows, all], for the rows of W that belong to the place's head; no bias.
+  void of_head(const Place& place, Matrix<const T> x, Matrix<T> y) const;
 
 private:
-  Routine routine_;
+  const Routines& routines_;
   const Tensor& W_;
   const Tensor& bias_;
   const Tensor* X_;
   T limit_;
-  PackedMatrix<T> packed_;
+  std::array<PackedMatrix<T>, 2> packed_; ///< for each routine that some item needs
 };
 
 } // namespace mha

@@ -10,13 +10,30 @@ namespace mha {
 
 namespace {
 
-/// Which routine multiplies follows from the layer's shape alone, never from a tile's.
-template <class T> Routine routine_of_projections(const Layer& layer) {
+/// Which routine multiplies follows from the shape of the layer and of the batch item alone, never
+/// from a tile's.
+template <class T> Routines routines_of_projections(const Layer& layer) {
   const Dims& dims = layer.dims;
   std::size_t narrowest = dims.d_out;
   for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
     if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
-  return routine_for<T>(std::max(dims.T, dims.S), narrowest, dims.d_model);
+  return Routines(dims.B, [&](std::size_t b) {
+    return routine_for<T>(own_length(layer, b, std::max(dims.T, dims.S)), narrowest, dims.d_model);
+  });
+}
+
+template <class T> Routines routines_of_scores(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  return Routines(dims.B, [&](std::size_t b) {
+    return routine_for<T>(own_length(layer, b, dims.T), own_length(layer, b, dims.S_all), dims.d_k);
+  });
+}
+
+template <class T> Routines routines_of_values(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  return Routines(dims.B, [&](std::size_t b) {
+    return routine_for<T>(own_length(layer, b, dims.T), dims.d_v, own_length(layer, b, dims.S_all));
+  });
 }
 
 } // namespace
@@ -32,9 +49,9 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       map_steps_(layer_, plan),
       to_compute_(plan.computed),
       to_show_(plan.wanted),
-      projecting_(routine_of_projections<T>(layer_)),
-      scoring_(routine_for<T>(layer_.dims.T, layer_.dims.S_all, layer_.dims.d_k)),
-      weighing_(routine_for<T>(layer_.dims.T, layer_.dims.d_v, layer_.dims.S_all)) {
+      projecting_(routines_of_projections<T>(layer_)),
+      scoring_(routines_of_scores<T>(layer_)),
+      weighing_(routines_of_values<T>(layer_)) {
   if (layer_.settings.input_norm == InputNorm::none) to_compute_.reset(index_of(Stage::x));
   release_inputs();
 }
@@ -123,7 +140,7 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
     for (Tile& tile : rows) tile.heads = {0, heads};
   const std::size_t count = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
   const bool by_heads = !whole_rows && (letters.size() == 3 || width == step) && width > 0 &&
-                        projecting_ == Routine::bf16x3 && count <= bf16x3_as_read;
+                        projecting_.count(Routine::bf16x3) > 0 && count <= bf16x3_as_read;
   for (const Tile& tile :
        by_heads ? head_tiles(rows, width, step, threads_) : row_tiles(rows, count))
     tasks.push_back({&tokens, tile, width,
@@ -201,11 +218,12 @@ template <class T> std::vector<HeadKeys<T>> Schedule<T>::prepare_keys() {
     const auto [b, kv] = read[i];
     HeadKeys<T>& head = keys[b * dims.H_kv + kv];
     if (computes(Stage::scores))
-      head.k = PackedMatrix<T>(
-          scoring_, tokens_.rows(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k), true, rows);
+      head.k = PackedMatrix<T>(scoring_.of(b),
+                               tokens_.rows(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k),
+                               true, rows);
     if (!computes(Stage::head_out)) return;
     const Matrix<const T> v = tokens_.rows(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
-    head.v = PackedMatrix<T>(weighing_, v, false, rows);
+    head.v = PackedMatrix<T>(weighing_.of(b), v, false, rows);
     head.finite = all_finite(v);
   });
   return keys;
@@ -215,7 +233,8 @@ template <class T> std::vector<HeadKeys<T>> Schedule<T>::prepare_keys() {
 template <class T> std::size_t Schedule<T>::band_queries() const {
   constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
   // A multiple of the rows of every kernel's tile.
-  const std::size_t step = scoring_ == Routine::bf16x3 || weighing_ == Routine::bf16x3 ? 32 : 12;
+  const bool split = scoring_.count(Routine::bf16x3) + weighing_.count(Routine::bf16x3) > 0;
+  const std::size_t step = split ? 32 : 12;
   const std::size_t fit = std::clamp<std::size_t>(
       cache / (std::max<std::size_t>(layer_.dims.S_all, 1) * sizeof(T)), 24, block_queries);
   const std::size_t bands = (block_queries + fit - 1) / fit; // equally high

@@ -20,8 +20,8 @@ public:
   Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
 
   const Layer& layer() const { return layer_; }
-  /// Which routine multiplies in projections.
-  Routine projecting() const { return projecting_; }
+  /// Which routines multiply in projections.
+  const Routines& projecting() const { return projecting_; }
 
   /// A phase: the steps of all these tokens, as one list of tasks where they are small.
   void together(const std::vector<Tokens<T>>& phase);
@@ -65,7 +65,7 @@ private:
   StageSet to_compute_; ///< what is still to be computed
   bool bands_done_ = false;
   StageSet to_show_; ///< token stages that are still to be shown
-  Routine projecting_, scoring_, weighing_;
+  Routines projecting_, scoring_, weighing_;
   std::vector<BandMemory<T>> band_memory_; ///< one a worker
   PhaseTimes times_;
 };

@@ -4,6 +4,7 @@
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/schedule/memory.hpp>
+#include <mha/schedule/routines.hpp>
 #include <mha/schedule/tiles.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -85,9 +86,12 @@ template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Obser
       plan_(plan),
       observer_(observer),
       threads_(threads == 0 ? threads_around(layer) : threads),
-      output_(std::move(output)),
-      // Which routine multiplies follows from the layer's shape alone.
-      routine_(routine_for<T>(layer.dims.T, layer.dims.d_model, layer.dims.d_model)) {}
+      output_(std::move(output)) {}
+
+template <class T> Routine Stream<T>::routine() const {
+  const Dims& dims = layer_.dims;
+  return routine_for<T>(own_length(layer_, run_.batch, dims.T), dims.d_model, dims.d_model);
+}
 
 template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
   // Logits are as wide as the vocabulary: one block of queries at a time.
@@ -149,7 +153,7 @@ template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
                                               const std::function<void(Matrix<T>)>& then) {
   if (computes(stage)) {
     const Matrix<T> to = room(stage);
-    multiply_linear<T>(routine_, x, linear, to, threads_);
+    multiply_linear<T>(routine(), x, linear, to, threads_);
     if (then)
       tiles(to.rows,
             [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
@@ -161,7 +165,7 @@ template <class T>
 Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const LinearMap& linear) {
   scratch_.push_back(Tensor::uninitialised(layer_.dtype, {x.rows, linear.out()}));
   const Matrix<T> to = mutable_matrix<T>(scratch_.back());
-  multiply_linear<T>(routine_, x, linear, to, threads_);
+  multiply_linear<T>(routine(), x, linear, to, threads_);
   return to;
 }
 

@@ -57,13 +57,14 @@ public:
 private:
   Matrix<T> room(Stage stage);
   Matrix<const T> run_rows(const Tensor& tensor) const;
+  /// Which multiplies for the run's batch item.
+  Routine routine() const;
 
   const Layer& layer_;
   const Plan& plan_;
   Observer& observer_;
   std::size_t threads_;
   Tensor output_;
-  Routine routine_;
   Tile run_;
   std::array<Tensor, stage_count> computed_; ///< of this run: count, width
   std::vector<Tensor> scratch_;

@@ -22,6 +22,7 @@ public:
     return matrix_of<T>(tensor, tile_.batch).rows_from(tile_.first, tile_.count);
   }
   HeadRange heads() const { return tile_.heads; }
+  std::size_t batch() const { return tile_.batch; }
   /// The columns of these heads.
   ColumnRange columns() const {
     return {tile_.heads.first * head_width_, tile_.heads.last * head_width_};

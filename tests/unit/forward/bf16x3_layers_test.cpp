@@ -9,7 +9,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <span>
@@ -30,7 +33,8 @@ constexpr Shape shapes[] = {{100, 100, 5, 5, 48, 48, 96},
                             {300, 300, 4, 1, 32, 60, 160},
                             {260, 700, 2, 2, 56, 64, 128}};
 
-mha::Layer layer_of(const Shape& s, std::uint64_t seed) {
+/// `items`: of a batch; 0: none.
+mha::NamedTensors parts_of(const Shape& s, std::uint64_t seed, std::size_t items = 0) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<double> normal;
   const auto numbers = [&](mha::Shape shape, double size) {
@@ -40,7 +44,8 @@ mha::Layer layer_of(const Shape& s, std::uint64_t seed) {
                             "test"};
   };
   mha::NamedTensors parts;
-  parts["X"] = numbers({s.T, s.d_model}, 1);
+  parts["X"] =
+      numbers(items > 0 ? mha::Shape{items, s.T, s.d_model} : mha::Shape{s.T, s.d_model}, 1);
   if (s.S != s.T) parts["X_kv"] = numbers({s.S, s.d_model}, 1);
   const double size = 1 / std::sqrt(static_cast<double>(s.d_model));
   for (const auto& [name, width] :
@@ -48,11 +53,18 @@ mha::Layer layer_of(const Shape& s, std::uint64_t seed) {
     parts[std::string("W_") + name] = numbers({s.d_model, width}, size),
                               parts[std::string("b_") + name] = numbers({width}, 1);
   parts["W_o"] = numbers({s.H * s.d_v, 64}, 0.1);
+  return parts;
+}
+
+mha::Layer layer_of(const mha::NamedTensors& parts, const Shape& s, std::uint64_t seed) {
   mha::Settings settings;
   mha::set(settings, "num_heads", std::to_string(s.H), "test");
   mha::set(settings, "num_kv_heads", std::to_string(s.H_kv), "test");
   mha::set(settings, "causal", seed % 2 == 0 ? "true" : "false", "test");
   return mha::make_layer(parts, settings);
+}
+mha::Layer layer_of(const Shape& s, std::uint64_t seed) {
+  return layer_of(parts_of(s, seed), s, seed);
 }
 
 std::vector<mha::Stage> stages_of(const mha::Layer& layer) {
@@ -124,4 +136,45 @@ TEST_CASE("AMX: a number that does not split gives the same bits on every number
         }
       }
     }
+}
+
+TEST_CASE("AMX: a short text beside long ones in a batch has the bits of its lone run") {
+  const WithBf16x3 amx; // 64 rows and more are split
+  const std::vector<std::size_t> lengths{20, 100, 64, 63};
+  const Shape& shape = shapes[0];
+  mha::NamedTensors parts = parts_of(shape, 2, lengths.size());
+  mha::Tensor mask(mha::DType::i64, {lengths.size(), shape.T});
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    std::fill_n(mask.as_mutable<std::int64_t>().begin() + static_cast<std::ptrdiff_t>(b * shape.T),
+                lengths[b], 1);
+  const mha::Tensor X = parts["X"].tensor;
+  parts["attention_mask"] = {mask, "test"};
+  mha::Layer batch = layer_of(parts, shape, 2);
+  batch.lengths = lengths;
+  const std::vector<mha::Stage> stages{
+      mha::Stage::q,        mha::Stage::k,           mha::Stage::v,     mha::Stage::weights,
+      mha::Stage::head_out, mha::Stage::head_result, mha::Stage::output};
+  const mha::Trace all = mha::trace(batch, stages, {}, 2);
+  parts.erase("attention_mask");
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const std::size_t n = lengths[b];
+    mha::Tensor own(mha::DType::f32, {n, shape.d_model});
+    std::copy_n(X.at(b).as<float>().data(), own.count(), own.as_mutable<float>().data());
+    parts["X"] = {own, "test"};
+    const mha::Trace lone = mha::trace(layer_of(parts, shape, 2), stages, {}, 1);
+    for (mha::Stage stage : stages) {
+      INFO("of " << n << " tokens: " << name_of(stage));
+      const mha::Tensor want = lone.value(stage), there = all.value(stage).at(b);
+      const std::size_t row = want.shape().back(), tokens = want.shape()[want.rank() - 2],
+                        padded = there.shape().back() * there.shape()[there.rank() - 2];
+      std::size_t different = 0;
+      for (std::size_t i = 0; i < want.count(); ++i) { // head, token, column
+        const std::size_t head = i / (tokens * row), t = i / row % tokens, j = i % row;
+        const float ours = there.as<float>()[head * padded + t * there.shape().back() + j];
+        different +=
+            std::bit_cast<std::uint32_t>(ours) != std::bit_cast<std::uint32_t>(want.as<float>()[i]);
+      }
+      CHECK(different == 0);
+    }
+  }
 }
