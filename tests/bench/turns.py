@@ -84,7 +84,7 @@ def fastest_worker(command, settings):
     return best
 
 
-def in_turns(work, rounds, pause=PAUSE):
+def in_turns(work, rounds, pause=PAUSE, progress=progress):
     """work: {name: function}. Returns {name: [result of every round]}."""
     results = {name: [] for name in work}
     names = list(work)
@@ -92,7 +92,8 @@ def in_turns(work, rounds, pause=PAUSE):
         for name in names[i % len(names):] + names[:i % len(names)]:
             time.sleep(pause)
             results[name].append(work[name]())
-        progress(f"  round {i + 1} of {rounds}")
+        if progress:
+            progress(f"  round {i + 1} of {rounds}")
     return results
 
 
