@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace mha {
 
@@ -111,14 +112,18 @@ void tell_doubt(const NamedTensor& part, const Dims& dims, std::vector<Note>& no
                                         part.source, to_string(shape))));
 }
 
+/// Neither finite nor −inf.
+template <class T> bool spoils(T value) {
+  return !(value < std::numeric_limits<T>::infinity());
+}
+
 /// (1 − m) · −inf is NaN where m is 1: the commonest mask that is none.
-void tell_not_finite(const Broadcast& added, std::vector<Note>& notes) {
-  std::size_t count = 0, first = 0;
-  for (std::size_t i = 0; i < added.tensor.count(); ++i)
-    if (const double value = value_at(added.tensor, i);
-        std::isnan(value) || (std::isinf(value) && value > 0))
-      if (count++ == 0) first = i;
+template <class T> void tell_not_finite(const Broadcast& added, std::vector<Note>& notes) {
+  const auto values = added.tensor.as<T>();
+  const auto count = std::ranges::count_if(values, spoils<T>);
   if (count == 0) return;
+  const auto first =
+      static_cast<std::size_t>(std::ranges::find_if(values, spoils<T>) - values.begin());
   notes.push_back(warning(fmt::format(
       "{} holds {} of {} that are NaN or inf, the first at {}: every row that sees one is NaN. "
       "(1 - mask) * -inf is NaN where mask is 1: fill in -inf by place, or give booleans",
@@ -195,7 +200,9 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
         broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes), part.source, dims));
   });
   for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
-    for (const Broadcast& numbers : *list) tell_not_finite(numbers, notes);
+    for (const Broadcast& numbers : *list)
+      layer.dtype == DType::f64 ? tell_not_finite<double>(numbers, notes)
+                                : tell_not_finite<float>(numbers, notes);
 }
 
 } // namespace mha
