@@ -105,6 +105,7 @@ void Model::State::add(NamedTensors& parts, const std::string& name, mha::NamedT
 
 naming::InputNormalisation Model::State::add_found(const naming::Found& layer, NamedTensors& parts,
                                                    Settings& settings, LoadedLayer& to) const {
+  tell_unread(layer.group, index->unread(layer), to.notes);
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
   for (auto& [name, part] : translation.parts) {
@@ -114,7 +115,6 @@ naming::InputNormalisation Model::State::add_found(const naming::Found& layer, N
   for (const auto& setting : translation.settings)
     set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
-  tell_unread(layer.group, index->unread(layer), to.notes);
   to.naming = layer.family->title;
   return std::move(translation.norm);
 }

@@ -50,6 +50,9 @@ Tensor ModelReader::take(const std::string& name, std::initializer_list<std::str
       if (entry->shape.size() != rank)
         fail("{}: {} is {}: {} expected", group_.contents->name, entry->name,
              to_string(entry->shape), rank == 1 ? "one axis" : "a matrix");
+      if (!is_floating(entry->dtype))
+        fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
+             group_.contents->name, entry->name, name_of(entry->dtype));
       return entry->read();
     }
   if (needed)

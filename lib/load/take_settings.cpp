@@ -12,6 +12,19 @@ namespace mha {
 
 namespace {
 
+/// Objects in which people keep a layer's settings; what others hold ("norm.scale") is another
+/// thing's.
+constexpr std::string_view objects_of_settings[]{
+    "args",           "attention", "attn",       "config",   "hparams",
+    "layer",          "layers",    "meta",       "metadata", "mha",
+    "model",          "options",   "parameters", "params",   "hyperparameters",
+    "self_attention", "self_attn", "settings"};
+
+bool holds_settings(std::string_view object) {
+  return std::ranges::find(objects_of_settings, object) != std::end(objects_of_settings) ||
+         object.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 /// A value of a file, at the top or in an object of its own: "causal", "config.causal".
 struct FileSetting {
   const io::Contents& file;
@@ -21,10 +34,12 @@ struct FileSetting {
   std::string_view last() const { return name.substr(name.rfind('.') + 1); }
   /// The setting that it is, by its name or another that means the same; "" = none.
   std::string setting() const {
-    for (std::string_view at = name;; at.remove_prefix(at.find('.') + 1)) {
+    for (std::string_view at = name;;) {
       if (find_setting(at)) return std::string(at); // "rope.base" is one
       if (std::string same = same_setting(at); !same.empty()) return same;
-      if (at.find('.') == std::string_view::npos) return "";
+      const std::size_t dot = at.find('.');
+      if (dot == std::string_view::npos || !holds_settings(at.substr(0, dot))) return "";
+      at.remove_prefix(dot + 1);
     }
   }
 };
@@ -51,7 +66,12 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
   std::vector<std::string_view> names;
   for (const SettingInfo& info : settings_table()) names.push_back(info.name);
   const std::string meant = closest(said.last(), names);
-  if (!meant.empty() && anything)
+  if (said.nested() && find_setting(said.last()))
+    notes.push_back(warning(fmt::format("{}: passed over, of another thing: {}; if it is the "
+                                        "layer's, it stands at the top or in an "
+                                        "object called config",
+                                        file, io::shown(std::string(said.name)))));
+  else if (!meant.empty() && anything)
     notes.push_back(warning(fmt::format("{}: passed over, no setting: {}; is it '{}'?{}", file,
                                         io::shown(std::string(said.name)), meant, names_hint)));
   else if (!meant.empty())

@@ -62,6 +62,7 @@ WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found
   if (record_.settle) record_.settle(group, record_);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();
+  tell_adapters();
   read_ends();
   check_config();
 }
@@ -89,6 +90,26 @@ void WholeModel::require_alike() const {
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);
   }
+}
+
+/// What stands beside the feed-forward's weights, or the embedding's, and changes what they
+/// compute. What is attention's, its layers tell.
+void WholeModel::tell_adapters() {
+  std::size_t count = 0;
+  const io::Entry* first = nullptr;
+  const io::Contents& file = *layers_[0].group.contents;
+  for (const io::Entry& entry : file.tensors) {
+    const std::string& name = entry.name;
+    const bool beside = name.find(".lora_") != std::string::npos ||
+                        name.ends_with("weight_scale") || name.ends_with("weight_scale_inv");
+    const auto holds = [&](const Found& layer) { return name.starts_with(layer.group.prefix); };
+    if (beside && std::ranges::none_of(layers_, holds) && count++ == 0) first = &entry;
+  }
+  if (count > 0)
+    notes_.push_back(warning(fmt::format(
+        "{}: passed over, though beside a weight: {}{}. The model is computed without: merge "
+        "adapters, apply scales first",
+        file.name, first->name, count > 1 ? fmt::format(" and {} more", count - 1) : "")));
 }
 
 void WholeModel::read_ends() {

@@ -46,6 +46,7 @@ public:
 private:
   void require_alike() const;
   void read_ends();
+  void tell_adapters();
   void tell_other_head(const ModelReader& reader, std::string_view said);
   void check_config() const;
 

@@ -191,6 +191,9 @@ TEST_CASE("silent: settings in an object of their own count") {
              Contains("warning: ") && Contains("is it 'causal'?"));
   CHECK(shown(R"("config": {"cuasal": true})", {"--strict"}).code == 2);
   CHECK(shown(R"("training": {"learning_rate": 0.1})", {"--strict"}).code == 0);
+  const Result other = shown(R"("norm": {"scale": 7})"); // not attention's
+  CHECK(other.out == shown(R"("causal": false)").out);
+  CHECK_THAT(other.err, Contains("warning: ") && Contains("of another thing: norm.scale"));
 }
 
 TEST_CASE("silent: a mask with NaN is the mask's fault, not an overflow") {
@@ -224,6 +227,15 @@ TEST_CASE("silent: adapters and scales beside a projection's weight") {
     CHECK(run({"show", path, "--text", "To be", "--layer", "3", "--strict"}).code == 2);
     CHECK(run({"show", path, "--text", "To be", "--layer", "1"}).err.empty());
   }
+  const std::string up = "model.layers.1.mlp.up_proj";
+  CHECK_THAT(
+      predicted(edited(folder, "mlp", "bard-llama", "+" + up + ".lora_B.weight=model.norm.weight"))
+          .err,
+      Contains("warning: ") && Contains("beside a weight: " + up));
+  CHECK_THAT(predicted(edited(folder, "mlp8", "bard-llama",
+                              fmt::format("+{0}.weight=model.layers.0.mlp.up_proj.weight:I8", up)))
+                 .err,
+             Contains("up_proj.weight is int8") && Contains("dequantise"));
   const std::string quantised =
       edited(folder, "int8", "bard-llama",
              fmt::format("+{0}.weight={0}.weight:I8 +{0}.weight_scale=model.norm.weight", q));
