@@ -1,8 +1,13 @@
 #pragma once
 // Whether the tests run under AddressSanitizer, where they are many times slower: draw less.
 
+#include <cstddef>
+
 #if defined(MHA_SANITIZE)
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;
 #endif
+
+/// Of cases that go the same way through the code, every so manyth is run.
+inline constexpr std::size_t one_of = sanitized ? 4 : 1;

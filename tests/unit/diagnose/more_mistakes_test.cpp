@@ -6,6 +6,7 @@
 #include "support/library_input.hpp"
 #include "support/planted_edits.hpp"
 #include "support/planted_more.hpp"
+#include "support/sanitizers.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -73,8 +74,9 @@ struct Score {
 Score score_of(const std::vector<planted::Mistake>& mistakes, bool all, DType stored,
                const std::set<std::string>& without = {}) {
   Score score;
+  std::size_t number = 0;
   for (const MorePlanted& one : planted_of(mistakes)) {
-    if (without.count(one.name)) continue;
+    if (number++ % one_of != 0 || without.count(one.name)) continue;
     const Diagnosis d = diagnose(one.layer, known_of(one, all, stored), false, 1);
     ++score.all;
     if (names(d, one.id))
@@ -100,7 +102,7 @@ TEST_CASE("each mistake of the reports is named", "[diagnose][more]") {
   const Score score = score_of(more_mistakes(), all, DType::f64);
   INFO((all ? "all stages: " : "the output: ") << score.right << " of " << score.all << "; not:\n"
                                                << score.wrong);
-  CHECK(score.all > 100);
+  CHECK(score.all > 100 / one_of);
   CHECK(score.share() >= (all ? 0.97 : 0.9));
 }
 
