@@ -48,7 +48,8 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   // The concatenation needs every head.
   const bool all_heads = contains(plan.computed, Stage::concat);
   plan.heads = sorted(resolved(all_heads ? std::nullopt : selection.head, dims.H, "heads").indices);
-  plan.block_numbers = resolved(selection.query, dims.T, "queries").indices;
+  plan.queries = sorted(resolved(selection.query, dims.T, "queries").indices);
+  plan.block_numbers = plan.queries;
   for (std::size_t& block : plan.block_numbers) block /= block_queries;
   plan.block_numbers = sorted(plan.block_numbers);
   for (const StageInfo& info : stages())

@@ -21,8 +21,8 @@ struct Plan {
   StageSet wanted;   ///< what is handed out
   StageSet computed; ///< what has to be computed for it: the closure, stopping at given stages
   StageSet needed;   ///< computed and the given ones that they start from or that are wanted
-  std::vector<std::size_t> batches, heads; ///< what the selection chose
-  std::vector<std::size_t> block_numbers;  ///< of the blocks that hold its queries
+  std::vector<std::size_t> batches, heads, queries; ///< what the selection chose, in order
+  std::vector<std::size_t> block_numbers;           ///< of the blocks that hold its queries
   /// Blocks in the order (batch, head, block): all of these, or those of a shard (shards.hpp). A
   /// layer without heads, or without queries, has blocks of head 0, or of block 0.
   std::vector<QueryBlock> blocks;

@@ -94,7 +94,8 @@ template <class T> Routine Stream<T>::routine() const {
 }
 
 template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
-  // Logits are as wide as the vocabulary: one block of queries at a time.
+  // Logits are as wide as the vocabulary: one block of queries at a time, and of it what was
+  // chosen.
   const bool apart = contains(plan_.computed, Stage::logits);
   std::vector<Tile> runs;
   for (const Tile& rows : query_rows(layer_, plan_))
@@ -102,7 +103,7 @@ template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
         runs.back().first + runs.back().count == rows.first)
       runs.back().count += rows.count;
     else
-      runs.push_back(rows);
+      runs.push_back(apart ? chosen_rows(plan_, rows) : rows);
   for (const Tile& run : runs) {
     run_ = run, computed_ = {}, scratch_.clear();
     work();
@@ -186,11 +187,11 @@ template <class T> void Stream<T>::show(Stage stage) const {
   if (!contains(plan_.wanted, stage)) return;
   const Matrix<const T> all = (*this)[stage];
   for (const Place& place : places_of(layer_, plan_, stage)) {
-    if (place.batch != run_.batch || place.token < run_.first ||
-        place.token >= run_.first + run_.count)
-      continue;
-    observer_.observe(block_of(layer_, stage, place.batch, 0, place.token,
-                               all.row(place.token - run_.first), {place.count, all.cols},
+    const std::size_t first = std::max(place.token, run_.first);
+    const std::size_t end = std::min(place.token + place.count, run_.first + run_.count);
+    if (place.batch != run_.batch || first >= end) continue;
+    observer_.observe(block_of(layer_, stage, place.batch, 0, first, all.row(first - run_.first),
+                               {end - first, all.cols},
                                {static_cast<std::ptrdiff_t>(all.stride), 1}));
   }
 }

@@ -43,6 +43,15 @@ std::vector<Tile> query_rows(const Layer& layer, const Plan& plan) {
   return list;
 }
 
+Tile chosen_rows(const Plan& plan, const Tile& rows) {
+  Tile chosen = rows;
+  const auto first = std::ranges::lower_bound(plan.queries, rows.first);
+  const auto end = std::ranges::lower_bound(plan.queries, rows.first + rows.count);
+  if (first == end) return chosen;
+  chosen.first = *first, chosen.count = *(end - 1) + 1 - *first;
+  return chosen;
+}
+
 std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows) {
   std::vector<Tile> list;
   if (layer.dims.H_kv == 0) return list;

@@ -159,6 +159,38 @@ TEST_CASE("a text in a batch has the bits that it has alone", "[model]") {
   }
 }
 
+TEST_CASE("logits of chosen positions have the bits that they have among all", "[model]") {
+  const Folder folder;
+  const std::string model = in_source("data/bard-llama"), all = folder.path("all.npz");
+  std::string ids = "9"; // two blocks of queries, and a shorter text
+  for (int t = 1; t < 300; ++t) ids += "," + std::to_string((t * 37 + t / 7) % 900);
+  const auto dumped = [&](const std::string& path, const std::vector<std::string>& chosen) {
+    std::vector<std::string> command{"dump", model,          "--ids", ids,  "--ids", "8,7,6,5",
+                                     "-s",   "logits,final", "-q",    "-o", path};
+    command.insert(command.end(), chosen.begin(), chosen.end());
+    REQUIRE(run(command).code == 0);
+    return io::open(path);
+  };
+  const io::Contents whole = dumped(all, {});
+  for (const std::vector<std::size_t>& positions :
+       std::vector<std::vector<std::size_t>>{{299}, {3}, {2, 5, 254}, {255, 256}, {1, 257, 298}}) {
+    std::string list;
+    for (std::size_t t : positions) list += (list.empty() ? "" : ",") + std::to_string(t);
+    const io::Contents some = dumped(folder.path("some.npz"), {"--query", list});
+    for (const char* stage : {"final", "logits"}) {
+      const Tensor found = tensor_in(some, stage), want = tensor_in(whole, stage);
+      const std::size_t row = want.shape().back() * size_of(want.dtype());
+      INFO(stage << " " << list);
+      REQUIRE(found.shape() == Shape{2, positions.size(), want.shape().back()});
+      for (std::size_t b = 0; b < 2; ++b)
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+          const std::byte* const a = found.raw() + (b * positions.size() + i) * row;
+          CHECK(std::equal(a, a + row, want.raw() + (b * 300 + positions[i]) * row));
+        }
+    }
+  }
+}
+
 TEST_CASE("a step of a whole model is replaced, and everything after follows", "[model]") {
   const Folder folder;
   const std::string model = in_source("data/bard-gpt2"), ids = "65,300,12,7",
