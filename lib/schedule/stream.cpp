@@ -1,5 +1,6 @@
 #include <mha/schedule/stream.hpp>
 
+#include <mha/kernels/bf16x3.hpp>
 #include <mha/kernels/packed.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
@@ -56,6 +57,66 @@ std::size_t columns_together(std::size_t columns, std::size_t threads) {
   return std::clamp<std::size_t>(even, step, 512);
 }
 
+/// Every column of a linear map's weight, as columns_of has them.
+template <class T>
+Matrix<const T> whole_of(const LinearMap& linear, Buffer<T>& memory, std::size_t threads) {
+  const Tensor& W = linear.W;
+  const std::size_t rows = W.shape()[0], cols = W.shape()[1], element = size_of(W.dtype());
+  if (W.dtype() == dtype_of<T>) return {W.as<T>().data(), rows, cols, cols};
+  T* const to = memory.room_for(rows * cols);
+  parallel_for(rows, threads, [&](std::size_t i) {
+    convert(W.raw() + i * cols * element, W.dtype(), reinterpret_cast<std::byte*>(to + i * cols),
+            dtype_of<T>, cols);
+  });
+  return {to, rows, cols, cols};
+}
+
+/// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
+/// the weight that is fetched.
+std::size_t rows_together(std::size_t rows, std::size_t threads) {
+  constexpr std::size_t step = 32, most = 256;
+  const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
+  return std::clamp<std::size_t>(even * step, 2 * step, most);
+}
+
+template <class T> void add_bias(Matrix<T> y, const Tensor& b, std::size_t first) {
+  if (b.empty()) return;
+  for (std::size_t t = 0; t < y.rows; ++t) row_add(y.row(t), b.as<T>().data() + first, y.cols);
+}
+
+/// A task has some columns of W, which it converts and packs itself.
+template <class T> void multiply_by_columns(Routine routine, Matrix<const T> x,
+                                            const LinearMap& linear, const Tensor& b, Matrix<T> y,
+                                            std::size_t threads) {
+  const std::size_t out = linear.out(), together = columns_together(out, threads);
+  const std::size_t count = (out + together - 1) / together;
+  std::vector<Buffer<T>> memories(workers_for(count, threads)); // a worker's own
+  parallel_for(count, threads, [&](std::size_t i, std::size_t worker) {
+    const std::size_t first = i * together, n = std::min(together, out - first);
+    const Matrix<const T> W = columns_of<T>(linear, first, n, memories[worker]);
+    const Matrix<T> to = y.cols_from(first, n);
+    PackedMatrix<T>(routine, W, linear.out_in, x.rows).multiply(x, 0, 0, to);
+    add_bias(to, b, first);
+  });
+}
+
+/// A task has some rows of x, so that they are split once for all columns of W, which are packed
+/// ahead.
+template <class T> void multiply_by_rows(Routine routine, Matrix<const T> x,
+                                         const LinearMap& linear, const Tensor& b, Matrix<T> y,
+                                         std::size_t threads) {
+  Buffer<T> memory;
+  const PackedMatrix<T> W(routine, whole_of<T>(linear, memory, threads), linear.out_in, x.rows,
+                          threads);
+  const std::size_t together = rows_together(x.rows, threads);
+  parallel_for((x.rows + together - 1) / together, threads, [&](std::size_t i) {
+    const std::size_t first = i * together, n = std::min(together, x.rows - first);
+    const Matrix<T> to = y.rows_from(first, n);
+    W.multiply(x.rows_from(first, n), 0, 0, to);
+    add_bias(to, b, 0);
+  });
+}
+
 template <class T> Matrix<T> mutable_matrix(Tensor& tensor) {
   const std::size_t cols = tensor.shape()[1];
   return {tensor.as_mutable<T>().data(), tensor.shape()[0], cols, cols};
@@ -65,19 +126,11 @@ template <class T> Matrix<T> mutable_matrix(Tensor& tensor) {
 
 template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
                                         Matrix<T> y, std::size_t threads) {
-  const std::size_t out = linear.out(), together = columns_together(out, threads);
   const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
-  const std::size_t count = (out + together - 1) / together;
-  std::vector<Buffer<T>> memories(workers_for(count, threads)); // a worker's own
-  parallel_for(count, threads, [&](std::size_t i, std::size_t worker) {
-    Buffer<T>& memory = memories[worker];
-    const std::size_t first = i * together, n = std::min(together, out - first);
-    const Matrix<const T> W = columns_of<T>(linear, first, n, memory);
-    const Matrix<T> to = y.cols_from(first, n);
-    PackedMatrix<T>(routine, W, linear.out_in, x.rows).multiply(x, 0, 0, to);
-    if (b.empty()) return;
-    for (std::size_t t = 0; t < to.rows; ++t) row_add(to.row(t), b.as<T>().data() + first, n);
-  });
+  if (routine == Routine::bf16x3 && x.rows > bf16x3_as_read)
+    multiply_by_rows(routine, x, linear, b, y, threads);
+  else
+    multiply_by_columns(routine, x, linear, b, y, threads);
 }
 
 template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Observer& observer,

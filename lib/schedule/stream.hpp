@@ -70,8 +70,8 @@ private:
   std::vector<Tensor> scratch_;
 };
 
-/// y = x W + b. The weight is converted to T piece by piece, where it is multiplied with; an
-/// element's bits depend on its row and column alone.
+/// y = x W + b. The weight is converted to T where it is multiplied with, piece by piece if rows
+/// are few or nothing is split; an element's bits depend on its row and column alone.
 template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
                                         Matrix<T> y, std::size_t threads);
 

@@ -1,0 +1,69 @@
+#include "support/emulated_amx.hpp"
+#include <mha/kernels/bf16x3.hpp>
+#include <mha/schedule/stream.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+// Linear maps around attention: cut by columns, or, where many rows are split, by rows.
+
+using namespace mha;
+
+namespace {
+
+Tensor drawn(std::mt19937& rng, Shape shape) {
+  Tensor tensor(DType::f32, std::move(shape));
+  std::normal_distribution<float> normal;
+  for (float& x : tensor.as_mutable<float>()) x = normal(rng);
+  return tensor;
+}
+
+/// The first `rows` rows of x, through the map.
+std::vector<float> through(Routine routine, const Tensor& x, std::size_t rows,
+                           const LinearMap& linear, std::size_t threads) {
+  std::vector<float> y(rows * linear.out());
+  const std::size_t in = x.shape()[1], out = linear.out();
+  multiply_linear<float>(routine, {x.as<float>().data(), rows, in, in}, linear,
+                         {y.data(), rows, out, out}, threads);
+  return y;
+}
+
+} // namespace
+
+TEST_CASE("linear maps: an element's bits are its row's and column's, however they are cut") {
+  const WithBf16x3 tiles;
+  std::mt19937 rng(3);
+  const std::size_t rows = bf16x3_as_read + 45, in = 70, out = 130;
+  const Tensor x = drawn(rng, {rows, in});
+  for (const bool out_in : {false, true})
+    for (const DType stored : {DType::f32, DType::bf16, DType::f16})
+      for (const Routine routine : {Routine::ours, Routine::bf16x3}) {
+        LinearMap linear;
+        linear.out_in = out_in;
+        linear.W = convert(drawn(rng, out_in ? Shape{out, in} : Shape{in, out}), stored);
+        linear.b = drawn(rng, {out});
+        const std::vector<float> few = through(routine, x, 64, linear, 1);
+        const std::vector<float> all = through(routine, x, rows, linear, 1);
+        CAPTURE(out_in, name_of(stored), routine == Routine::ours);
+        CHECK(std::memcmp(few.data(), all.data(), few.size() * sizeof(float)) == 0);
+        for (const std::size_t threads : {2u, 5u})
+          CHECK(through(routine, x, rows, linear, threads) == all);
+        // Against the sums in double.
+        const Tensor W = convert(linear.W, DType::f64);
+        double worst = 0;
+        for (std::size_t t = 0; t < rows; t += 37)
+          for (std::size_t j = 0; j < out; ++j) {
+            double sum = static_cast<double>(linear.b.as<float>()[j]);
+            for (std::size_t k = 0; k < in; ++k)
+              sum += static_cast<double>(x.as<float>()[t * in + k]) *
+                     W.as<double>()[out_in ? j * in + k : k * out + j];
+            worst = std::max(worst, std::abs(sum - static_cast<double>(all[t * out + j])));
+          }
+        CHECK(worst < 1e-4);
+      }
+}
