@@ -24,6 +24,19 @@ std::size_t blocks_in(std::size_t depth) {
   return (depth + block_depth - 1) / block_depth;
 }
 
+/// How many parts of some cells are not all zeros, from the first on; one at least.
+std::size_t parts_in(const std::uint16_t* cells, std::size_t count) {
+  constexpr std::size_t part_size = cell_side * cell_side;
+  std::size_t parts = 1;
+  for (std::size_t i = 0; i < count; ++i, cells += cell_size)
+    for (std::size_t p = cell_parts - 1; p >= parts; --p) {
+      std::uint16_t bits = 0;
+      for (std::size_t k = 0; k < part_size; ++k) bits |= cells[p * part_size + k];
+      if (bits != 0) parts = p + 1;
+    }
+  return parts;
+}
+
 /// The tile registers of this thread, while it lives.
 class Tiles {
 public:
@@ -55,28 +68,31 @@ Bf16x3Matrix::Bf16x3Matrix(Matrix<const float> b, bool transposed, std::size_t r
   const std::size_t cols = transposed ? b.rows : b.cols, strips = cells_in(cols);
   const std::size_t strip_size = cells_in(depth()) * cell_size, blocks = blocks_in(depth());
   std::uint16_t* const cells = cells_.room_for(strips * strip_size);
-  std::uint8_t* const splits = splits_.room_for(strips * blocks);
+  std::uint8_t* const parts = parts_.room_for(strips * blocks);
   parallel_for(strips, threads, [&](std::size_t s) {
     const std::size_t first = s * cell_side, n = std::min(cell_side, cols - first);
     for (std::size_t block = 0; block < blocks; ++block) {
       const std::size_t k = block * block_depth;
-      splits[s * blocks + block] = pack(k, std::min(block_depth, depth() - k), first, n,
-                                        cells + s * strip_size + k / cell_side * cell_size);
+      parts[s * blocks + block] =
+          static_cast<std::uint8_t>(pack(k, std::min(block_depth, depth() - k), first, n,
+                                         cells + s * strip_size + k / cell_side * cell_size));
     }
   });
 }
 
-bool Bf16x3Matrix::splits(std::size_t strip, std::size_t first_row, std::size_t rows) const {
-  const std::uint8_t* const blocks = splits_.data() + strip * blocks_in(depth());
-  return std::all_of(blocks + first_row / block_depth, blocks + blocks_in(first_row + rows),
-                     [](std::uint8_t splits) { return splits != 0; });
+std::size_t Bf16x3Matrix::parts(std::size_t strip, std::size_t first_row, std::size_t rows) const {
+  const std::uint8_t* const blocks = parts_.data() + strip * blocks_in(depth());
+  const auto [least, most] =
+      std::minmax_element(blocks + first_row / block_depth, blocks + blocks_in(first_row + rows));
+  return *least == 0 ? 0 : *most;
 }
 
-bool Bf16x3Matrix::pack(std::size_t first_row, std::size_t rows, std::size_t first_col,
-                        std::size_t cols, std::uint16_t* cells) const {
+std::size_t Bf16x3Matrix::pack(std::size_t first_row, std::size_t rows, std::size_t first_col,
+                               std::size_t cols, std::uint16_t* cells) const {
   const Bf16x3Kernels& set = *bf16x3_kernels();
   const auto pack = transposed_ ? set.pack_right_transposed : set.pack_right;
-  return pack(part(first_row, rows, first_col, cols).data, b_.stride, rows, cols, cells);
+  const bool fits = pack(part(first_row, rows, first_col, cols).data, b_.stride, rows, cols, cells);
+  return fits ? parts_in(cells, cells_in(rows)) : 0;
 }
 
 Matrix<const float> Bf16x3Matrix::part(std::size_t first_row, std::size_t rows,
@@ -114,17 +130,17 @@ void Bf16x3Matrix::multiply_block(Matrix<const float> a, std::size_t first_row,
   for (std::size_t j = 0; j < c.cols; j += cell_side) {
     const std::size_t strip = (first_col + j) / cell_side, cols = std::min(cell_side, c.cols - j);
     const std::uint16_t* right = left + groups * group_size;
-    bool strip_splits = false;
+    std::size_t right_parts = 0;
     if (cells_.data()) {
       right = cells_.data() + (strip * cells_in(depth()) + first_row / cell_side) * cell_size;
-      strip_splits = splits(strip, first_row, a.cols);
+      right_parts = parts(strip, first_row, a.cols);
     } else {
-      strip_splits = pack(first_row, a.cols, first_col + j, cols, left + groups * group_size);
+      right_parts = pack(first_row, a.cols, first_col + j, cols, left + groups * group_size);
     }
     for (std::size_t i = 0, g = 0; i < a.rows; i += cell_side, ++g)
-      if (group_splits[g] && strip_splits)
-        set.multiply(left + g * group_size, right, cells_in(a.cols), group(i), cols, c.row(i) + j,
-                     c.stride, accumulate);
+      if (group_splits[g] && right_parts > 0)
+        set.multiply(left + g * group_size, right, cells_in(a.cols), right_parts, group(i), cols,
+                     c.row(i) + j, c.stride, accumulate);
       else
         multiply_tiled(kernels<float>(), a.rows_from(i, group(i)),
                        part(first_row, a.cols, first_col + j, cols), transposed_,

@@ -40,9 +40,12 @@ public:
                 Matrix<float> c, bool accumulate) const;
 
 private:
-  bool splits(std::size_t strip, std::size_t first_row, std::size_t rows) const;
-  bool pack(std::size_t first_row, std::size_t rows, std::size_t first_col, std::size_t cols,
-            std::uint16_t* cells) const;
+  /// Of these rows of a strip, how many parts there are that are not all zeros (of bfloat16 and of
+  /// zeros, one); 0 where they do not split.
+  std::size_t parts(std::size_t strip, std::size_t first_row, std::size_t rows) const;
+  /// Packs them, and says the same.
+  std::size_t pack(std::size_t first_row, std::size_t rows, std::size_t first_col, std::size_t cols,
+                   std::uint16_t* cells) const;
   void multiply_block(Matrix<const float> a, std::size_t first_row, std::size_t first_col,
                       Matrix<float> c, bool accumulate) const;
   std::size_t depth() const { return transposed_ ? b_.cols : b_.rows; }
@@ -52,7 +55,7 @@ private:
   Matrix<const float> b_;
   bool transposed_ = false;
   Buffer<std::uint16_t> cells_; ///< none where op(b) is split while it is read
-  Buffer<std::uint8_t> splits_; ///< of each strip's blocks of depth: whether they split well
+  Buffer<std::uint8_t> parts_;  ///< of each strip's blocks of depth
 };
 
 } // namespace mha

@@ -32,10 +32,11 @@ struct Bf16x3Kernels {
   /// The calling thread's tile registers, before the first of some products and after the last.
   void (*begin)();
   void (*end)();
-  /// c, up to 32 × 32, := or += the product of that many pairs of cells.
+  /// c, up to 32 × 32, := or += the product of that many pairs of cells. Of the right ones the
+  /// first `right_parts` parts are read: zeros in the others would not change a bit.
   void (*multiply)(const std::uint16_t* left, const std::uint16_t* right, std::size_t cells,
-                   std::size_t rows, std::size_t cols, float* c, std::size_t c_stride,
-                   bool accumulate);
+                   std::size_t right_parts, std::size_t rows, std::size_t cols, float* c,
+                   std::size_t c_stride, bool accumulate);
   /// As Kernels::multiply_adds: those of float32 numbers that six products of tiles are worth.
   std::size_t (*multiply_adds)(std::size_t rounds, float* sums);
 };

@@ -174,8 +174,8 @@ float& element(Sums& sums, std::size_t i, std::size_t j) {
 
 /// Six of the nine products of parts, in the order of the tile registers' loads. Halves of the left
 /// cell without rows are not read: nobody wrote them.
-void multiply_cells(const std::uint16_t* left, const std::uint16_t* right, std::size_t rows,
-                    Sums& sums) {
+void multiply_cells(const std::uint16_t* left, const std::uint16_t* right, std::size_t right_parts,
+                    std::size_t rows, Sums& sums) {
   constexpr std::array<std::array<std::size_t, 2>, 6> order{
       {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
   std::vector<Tile> rights; // [part][half]
@@ -183,6 +183,7 @@ void multiply_cells(const std::uint16_t* left, const std::uint16_t* right, std::
   for (std::size_t i = 0; i < 2 * cell_parts; ++i) rights.emplace_back(right + i * half_size);
   for (std::size_t half = 0; half * lanes < rows; ++half)
     for (const auto& [p, q] : order) {
+      if (q >= right_parts) continue;
       const Tile tile(left + (2 * p + half) * half_size);
       const std::size_t lines = std::min(lanes, rows - half * lanes);
       for (std::size_t j = 0; j < 2; ++j)
@@ -191,7 +192,8 @@ void multiply_cells(const std::uint16_t* left, const std::uint16_t* right, std::
 }
 
 void multiply(const std::uint16_t* left, const std::uint16_t* right, std::size_t cells,
-              std::size_t rows, std::size_t cols, float* c, std::size_t c_stride, bool accumulate) {
+              std::size_t right_parts, std::size_t rows, std::size_t cols, float* c,
+              std::size_t c_stride, bool accumulate) {
   if (!has_tiles) {
     std::fputs("tiles are multiplied by a thread that has not asked for them\n", stderr);
     std::abort();
@@ -201,7 +203,7 @@ void multiply(const std::uint16_t* left, const std::uint16_t* right, std::size_t
     for (std::size_t i = 0; i < rows; ++i)
       for (std::size_t j = 0; j < cols; ++j) element(sums, i, j) = c[i * c_stride + j];
   for (std::size_t cell = 0; cell < cells; ++cell)
-    multiply_cells(left + cell * cell_size, right + cell * cell_size, rows, sums);
+    multiply_cells(left + cell * cell_size, right + cell * cell_size, right_parts, rows, sums);
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) c[i * c_stride + j] = element(sums, i, j);
 }
@@ -211,7 +213,7 @@ std::size_t multiply_adds(std::size_t rounds, float* sums) {
   const std::vector<std::uint16_t> zeros(cell_size);
   Sums all{};
   for (std::size_t round = 0; round < rounds; ++round)
-    multiply_cells(zeros.data(), zeros.data(), cell_side, all);
+    multiply_cells(zeros.data(), zeros.data(), cell_parts, cell_side, all);
   std::copy_n(all[0][0].data(), lanes, sums);
   return rounds * cell_side * cell_side * cell_side;
 }

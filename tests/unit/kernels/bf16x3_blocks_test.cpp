@@ -2,6 +2,7 @@
 #include "support/sanitizers.hpp"
 #include <mha/kernels/bf16x3.hpp>
 #include <mha/kernels/tiled.hpp>
+#include <mha/tensor/tensor.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -164,6 +165,30 @@ TEST_CASE("bf16x3: the depth can be cut at blocks of 512, and begin at any cell"
       }
       CHECK(error_of(part_a, part_b, whole) < 0x1p-24);
     }
+  }
+}
+
+TEST_CASE("bf16x3: a matrix of bfloat16 has the bits it has beside numbers of more parts") {
+  const WithBf16x3 tiles;
+  std::mt19937 rng(16);
+  const Numbers a(70, 600, rng);
+  Numbers b(600, 70, rng);
+  for (float& x : b.values) x = mha::from_bfloat16(mha::to_bfloat16(x));
+  Numbers longer = b; // a strip with all three parts, in the first block of the depth
+  for (std::size_t k = 0; k < 512; ++k) longer.at(k, 40) += 0x1.0008p-9F;
+  for (const Way& way : ways) {
+    if (sanitized && way.transposed) continue;
+    const Numbers short_product = product(a, b, way), long_product = product(a, longer, way);
+    std::size_t same = 0, changed = 0;
+    for (std::size_t i = 0; i < 70; ++i)
+      for (std::size_t j = 0; j < 70; ++j) {
+        const bool equal = same_bits(short_product.at(i, j), long_product.at(i, j));
+        (j == 40 ? changed : same) += j == 40 ? !equal : equal;
+      }
+    CAPTURE(way.transposed, way.ahead);
+    CHECK(same == 70 * 69);
+    CHECK(changed > 60);
+    CHECK(error_of(a, b, short_product) < 0x1p-24);
   }
 }
 

@@ -111,11 +111,12 @@ Lines turned(const Lines& b) {
 }
 
 std::vector<float> product(const Bf16x3Kernels& set, const Packed& cells, std::size_t depth,
-                           std::size_t rows, std::size_t cols, bool accumulate) {
+                           std::size_t rows, std::size_t cols, bool accumulate,
+                           std::size_t right_parts = mha::cell_parts) {
   std::vector<float> c(33 * 40, 0.375F); // a frame that must stay
   set.begin();
-  set.multiply(cells.left.data(), cells.right.data(), cells_in(depth), rows, cols, c.data(), 40,
-               accumulate);
+  set.multiply(cells.left.data(), cells.right.data(), cells_in(depth), right_parts, rows, cols,
+               c.data(), 40, accumulate);
   set.end();
   return c;
 }
@@ -201,6 +202,30 @@ TEST_CASE("emulated AMX: products have the bits of the processor's") {
     for (const bool accumulate : {false, true})
       CHECK(product(emulated_amx, cells, depth, rows, cols, accumulate) ==
             product(*processors, cells, depth, rows, cols, accumulate));
+  }
+}
+
+TEST_CASE("emulated AMX: right parts that are zeros may be left out") {
+  std::vector<const Bf16x3Kernels*> sets{&emulated_amx};
+  if (const Bf16x3Kernels* processors = mha::bf16x3_kernels()) sets.push_back(processors);
+  std::mt19937 rng(9);
+  for (int run = 0; run < 200; ++run) {
+    const std::size_t rows = 1 + rng() % 32, cols = 1 + rng() % 32, depth = 1 + rng() % 130;
+    const std::size_t parts = 1 + run % 2;
+    const Lines a = lines(rng, rows, depth, run % 3 != 0);
+    Lines b = lines(rng, depth, cols, run % 3 != 0);
+    for (float& x : b.values) // 8 bits, or 16
+      x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & (parts == 1 ? ~0xffffU : ~0xffU));
+    CAPTURE(run, parts, rows, cols, depth);
+    const Packed cells(emulated_amx, a, b, turned(b));
+    if (!cells.fits[0] || !cells.fits[1]) continue;
+    for (const Bf16x3Kernels* set : sets) {
+      const std::vector<float> all = product(*set, cells, depth, rows, cols, run % 5 == 0);
+      CHECK(product(*set, cells, depth, rows, cols, run % 5 == 0, parts) == all);
+      CHECK(product(*set, cells, depth, rows, cols, run % 5 == 0, 2) == all);
+      if (parts == 2 && depth > 8 && run % 3 == 0)
+        CHECK(product(*set, cells, depth, rows, cols, run % 5 == 0, 1) != all);
+    }
   }
 }
 
