@@ -11,9 +11,9 @@ Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
   constexpr std::size_t widest = 768;
   const std::size_t n = layer.W_o.shape()[0], m = layer.W_o.shape()[1];
   if (n > m || n > widest) return {};
-  const auto W = [&](std::size_t i, std::size_t j) { return value_at(layer.W_o, i * m + j); };
-  std::vector<double> A(n * n), weights(n * m);
+  std::vector<double> A(n * n), weights(n * m), bias(m, 0.0);
   for (std::size_t i = 0; i < n * m; ++i) weights[i] = value_at(layer.W_o, i);
+  for (std::size_t j = 0; j < m && !layer.b_o.empty(); ++j) bias[j] = value_at(layer.b_o, j);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = i; j < n; ++j)
       A[i * n + j] = A[j * n + i] =
@@ -28,20 +28,16 @@ Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
     }
   const std::size_t rows = output.count() / m;
   Tensor joined = Tensor::uninitialised(output.dtype(), {output.shape()[0], output.shape()[1], n});
-  std::vector<double> y(n);
+  std::vector<double> y(n), projected(m);
   for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t i = 0; i < n; ++i) {
-      y[i] = 0;
-      for (std::size_t j = 0; j < m; ++j) {
-        const double b = layer.b_o.empty() ? 0 : value_at(layer.b_o, j);
-        y[i] += W(i, j) * (value_at(output, row * m + j) - b);
-      }
-    }
+    for (std::size_t j = 0; j < m; ++j) projected[j] = value_at(output, row * m + j) - bias[j];
+    for (std::size_t i = 0; i < n; ++i)
+      y[i] = std::inner_product(&weights[i * m], &weights[i * m] + m, projected.begin(), 0.0);
     for (std::size_t i = 0; i < n; ++i)
       y[i] = (y[i] - std::inner_product(&A[i * n], &A[i * n] + i, y.begin(), 0.0)) / A[i * n + i];
-    for (std::size_t i = n; i-- > 0;) {
-      for (std::size_t j = i + 1; j < n; ++j) y[i] -= A[j * n + i] * y[j];
+    for (std::size_t i = n; i-- > 0;) { // by rows of L, as they lie
       y[i] /= A[i * n + i];
+      for (std::size_t j = 0; j < i; ++j) y[j] -= A[i * n + j] * y[i];
     }
     with_number(joined.dtype(), [&]<class T>(T) {
       for (std::size_t i = 0; i < n; ++i)
