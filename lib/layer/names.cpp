@@ -3,6 +3,8 @@
 #include <mha/layer/stage.hpp>
 #include <mha/layer/words.hpp>
 
+#include <unordered_map>
+
 namespace mha {
 
 namespace {
@@ -65,9 +67,16 @@ std::span<const TensorInfo> tensor_names() {
 }
 
 const TensorInfo* find_tensor_name(std::string_view name) {
-  for (const TensorInfo& info : tensor_table)
-    if (info.name == name || has_word(info.aliases, name)) return &info;
-  return nullptr;
+  static const auto by_word = [] {
+    std::unordered_map<std::string_view, const TensorInfo*> map;
+    for (const TensorInfo& info : tensor_table) {
+      map.emplace(info.name, &info);
+      for (std::string_view alias : words_of(info.aliases)) map.emplace(alias, &info);
+    }
+    return map;
+  }();
+  const auto found = by_word.find(name);
+  return found == by_word.end() ? nullptr : found->second;
 }
 
 std::string axes_of(std::string_view name) {

@@ -122,13 +122,12 @@ void Model::State::add_settings(const std::string& id, Settings& settings,
   };
   for (const io::Contents& file : contents) {
     // The one setting that may be a list of numbers.
-    for (const io::Entry& entry : file.tensors)
-      if (entry.name == "mrope_section" && count_of(entry.shape) == 3) {
-        const Tensor list = entry.read();
-        overrule(entry.name,
-                 fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
-                 file.name);
-      }
+    if (const io::Entry* entry = file.find("mrope_section"); entry && count_of(entry->shape) == 3) {
+      const Tensor list = entry->read();
+      overrule(entry->name,
+               fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
+               file.name);
+    }
     if (file.format == "checkpoint") continue; // its config is its family's
     for (const auto& [name, value] : file.scalars) {
       const FileSetting said{file, name, value};

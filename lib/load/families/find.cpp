@@ -3,7 +3,9 @@
 #include <mha/load/families/family.hpp>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <unordered_map>
 
 namespace mha::naming {
 
@@ -45,22 +47,58 @@ std::optional<std::size_t> prefix_of(std::string_view name, std::string_view end
   return name.size();
 }
 
-/// The groups of one family, by prefix.
+/// What stands behind the last dot but one: "q_proj.weight".
+std::string_view last_parts(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == name.npos || dot == 0 ? name : name.substr(name.rfind('.', dot - 1) + 1);
+}
+
+/// Endings that a family knows, found by their last parts: a checkpoint has thousands of names.
+class Endings {
+public:
+  explicit Endings(const std::vector<std::string_view>& list) {
+    for (std::string_view ending : list)
+      if (ending.ends_with('#'))
+        numbered_.push_back(ending);
+      else
+        by_last_parts_.emplace(last_parts(ending), ending);
+  }
+  /// `use` gets the length of the prefix of `name` before each ending that it has.
+  template <class F> void each_in(std::string_view name, const F& use) const {
+    const std::string_view two = last_parts(name), one = name.substr(name.rfind('.') + 1);
+    for (std::string_view parts : {two, one}) {
+      const auto [first, end] = by_last_parts_.equal_range(parts);
+      for (auto at = first; at != end; ++at)
+        if (const auto length = prefix_of(name, at->second)) use(*length);
+      if (one == two) break;
+    }
+    for (std::string_view ending : numbered_)
+      if (const auto length = prefix_of(name, ending)) use(*length);
+  }
+
+private:
+  std::unordered_multimap<std::string_view, std::string_view> by_last_parts_;
+  std::vector<std::string_view> numbered_;
+};
+
+/// The groups of one family, by prefix; `names` are those of the tensors, dotted.
 std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
+                                       const std::vector<std::string>& names,
                                        const Config& config) {
-  std::vector<std::string_view> endings = split(family.knows, ' ');
+  std::vector<std::string_view> list = split(family.knows, ' ');
   for (std::string_view needed : split(family.needs, ' '))
-    for (std::string_view name : split(needed, '|')) endings.push_back(name);
+    for (std::string_view name : split(needed, '|')) list.push_back(name);
+  const Endings endings(list);
   std::map<std::string, Group> groups;
-  for (const io::Entry& entry : contents.tensors) {
-    const std::string name = dotted(entry.name);
-    for (std::string_view ending : endings)
-      if (const std::optional<std::size_t> length = prefix_of(name, ending)) {
-        Group& group = groups[entry.name.substr(0, *length)];
-        group.prefix = entry.name.substr(0, *length);
-        group.contents = &contents, group.config = &config;
-        group.tensors.emplace(name.substr(*length), &entry);
-      }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const io::Entry& entry = contents.tensors[i];
+    const std::string& name = names[i];
+    endings.each_in(name, [&](std::size_t length) {
+      Group& group = groups[entry.name.substr(0, length)];
+      group.prefix = entry.name.substr(0, length);
+      group.contents = &contents, group.config = &config;
+      group.tensors.emplace(name.substr(length), &entry);
+    });
   }
   return groups;
 }
@@ -139,9 +177,11 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
                                std::string_view only) {
   std::vector<Found> layers;
   std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const io::Entry& entry : contents.tensors) names.push_back(dotted(entry.name));
   for (const Family* family : families()) {
     if (!only.empty() && family->name != only) continue;
-    for (auto& [prefix, group] : groups_of(*family, contents, config)) {
+    for (auto& [prefix, group] : groups_of(*family, contents, names, config)) {
       if (taken.count(prefix) || !is_complete(*family, group)) continue;
       if (only.empty() && family->recognises && !family->recognises(group)) continue;
       taken.insert(prefix);
@@ -150,8 +190,8 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
   }
   // Numbers in their order, not as text: 2 before 10.
   std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
-    return std::tuple(a.group.number(), a.group.prefix) <
-           std::tuple(b.group.number(), b.group.prefix);
+    const auto first = a.group.number(), second = b.group.number();
+    return first != second ? first < second : a.group.prefix < b.group.prefix;
   });
   name_layers(layers);
   return layers;
