@@ -15,6 +15,7 @@ namespace {
 // of which the rows share. Less depth (64 … 256), to keep a strip in the first cache too, gained
 // nothing: the sums are then read and written more often.
 constexpr std::size_t block_rows = 256, block_depth = 512;
+static_assert(bf16x3_rows == cell_side && block_rows % bf16x3_rows == 0);
 
 std::size_t cells_in(std::size_t n) {
   return (n + cell_side - 1) / cell_side;

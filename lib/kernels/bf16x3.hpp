@@ -20,6 +20,10 @@ bool bf16x3_available();
 /// repay the splitting of op(b).
 bool bf16x3_pays(std::size_t rows, std::size_t cols, std::size_t depth);
 
+/// So many rows are split together, from a multiple of it on: one that does not split well takes
+/// the others along to the plain path.
+inline constexpr std::size_t bf16x3_rows = 32;
+
 /// Up to this many rows op(b) is split while it is read.
 inline constexpr std::size_t bf16x3_as_read = 256;
 

@@ -74,7 +74,7 @@ Matrix<const T> whole_of(const LinearMap& linear, Buffer<T>& memory, std::size_t
 /// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
 /// the weight that is fetched.
 std::size_t rows_together(std::size_t rows, std::size_t threads) {
-  constexpr std::size_t step = 32, most = 256;
+  constexpr std::size_t step = bf16x3_rows, most = 256;
   const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
   return std::clamp<std::size_t>(even * step, 2 * step, most);
 }
@@ -141,9 +141,9 @@ template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Obser
       threads_(threads == 0 ? threads_around(layer) : threads),
       output_(std::move(output)) {}
 
-template <class T> Routine Stream<T>::routine() const {
+template <class T> Routine Stream<T>::routine_of(std::size_t batch) const {
   const Dims& dims = layer_.dims;
-  return routine_for<T>(own_length(layer_, run_.batch, dims.T), dims.d_model, dims.d_model);
+  return routine_for<T>(own_length(layer_, batch, dims.T), dims.d_model, dims.d_model);
 }
 
 template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
@@ -151,12 +151,15 @@ template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
   // chosen.
   const bool apart = contains(plan_.computed, Stage::logits);
   std::vector<Tile> runs;
-  for (const Tile& rows : query_rows(layer_, plan_))
+  for (const Tile& rows : query_rows(layer_, plan_)) {
+    // Rows that are split together stay together: one that does not split takes the others along.
+    const std::size_t step = routine_of(rows.batch) == Routine::bf16x3 ? bf16x3_rows : 1;
     if (!apart && !runs.empty() && runs.back().batch == rows.batch &&
         runs.back().first + runs.back().count == rows.first)
       runs.back().count += rows.count;
     else
-      runs.push_back(apart ? chosen_rows(plan_, rows) : rows);
+      runs.push_back(apart ? chosen_rows(plan_, rows, step) : rows);
+  }
   for (const Tile& run : runs) {
     run_ = run, computed_ = {}, scratch_.clear();
     work();
@@ -207,7 +210,7 @@ template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
                                               const std::function<void(Matrix<T>)>& then) {
   if (computes(stage)) {
     const Matrix<T> to = room(stage);
-    multiply_linear<T>(routine(), x, linear, to, threads_);
+    multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_);
     if (then)
       tiles(to.rows,
             [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
@@ -219,7 +222,7 @@ template <class T>
 Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const LinearMap& linear) {
   scratch_.push_back(Tensor::uninitialised(layer_.dtype, {x.rows, linear.out()}));
   const Matrix<T> to = mutable_matrix<T>(scratch_.back());
-  multiply_linear<T>(routine(), x, linear, to, threads_);
+  multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_);
   return to;
 }
 

@@ -57,8 +57,8 @@ public:
 private:
   Matrix<T> room(Stage stage);
   Matrix<const T> run_rows(const Tensor& tensor) const;
-  /// Which multiplies for the run's batch item.
-  Routine routine() const;
+  /// Which multiplies for a batch item.
+  Routine routine_of(std::size_t batch) const;
 
   const Layer& layer_;
   const Plan& plan_;

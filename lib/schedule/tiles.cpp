@@ -43,12 +43,14 @@ std::vector<Tile> query_rows(const Layer& layer, const Plan& plan) {
   return list;
 }
 
-Tile chosen_rows(const Plan& plan, const Tile& rows) {
+Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step) {
   Tile chosen = rows;
+  const std::size_t end = rows.first + rows.count;
   const auto first = std::ranges::lower_bound(plan.queries, rows.first);
-  const auto end = std::ranges::lower_bound(plan.queries, rows.first + rows.count);
-  if (first == end) return chosen;
-  chosen.first = *first, chosen.count = *(end - 1) + 1 - *first;
+  const auto last = std::ranges::lower_bound(plan.queries, end);
+  if (first == last) return chosen;
+  chosen.first = *first / step * step;
+  chosen.count = std::min(end, (*(last - 1) / step + 1) * step) - chosen.first;
   return chosen;
 }
 

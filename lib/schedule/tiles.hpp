@@ -23,8 +23,9 @@ struct Tile {
 };
 /// The blocks of queries of the plan's blocks, and the heads that they span.
 std::vector<Tile> query_rows(const Layer& layer, const Plan& plan);
-/// Of these rows those from the first to the last query that the selection chose.
-Tile chosen_rows(const Plan& plan, const Tile& rows);
+/// Of these rows those from the first to the last query that the selection chose, from one multiple
+/// of `step` to another.
+Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step);
 /// All `rows` rows of each batch item of the blocks, and the key/value heads that they read; where
 /// nothing attends to them, those that places_of() shows.
 std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows);

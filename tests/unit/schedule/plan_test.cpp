@@ -2,10 +2,12 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/plan.hpp>
+#include <mha/schedule/tiles.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <numeric>
+#include <utility>
 
 using Catch::Matchers::Contains;
 using mha::Stage;
@@ -124,6 +126,22 @@ TEST_CASE("q, k and v alone, per head or packed, run the attention without proje
   CHECK(trace.value(Stage::q).shape() == mha::Shape{2, 3, 4});
   CHECK(mha::value_at(trace.value(Stage::q), 12) ==
         5); // head 1, token 0: after head 0's four numbers
+}
+
+TEST_CASE("chosen rows reach from the first query of the selection to the last, in steps") {
+  mha::Plan plan;
+  plan.queries = {3, 70, 71, 300, 511};
+  const auto rows = [&](std::size_t first, std::size_t count, std::size_t step) {
+    const mha::Tile chosen = mha::chosen_rows(plan, {0, first, count, {}}, step);
+    return std::pair(chosen.first, chosen.first + chosen.count);
+  };
+  CHECK(rows(0, 256, 1) == std::pair<std::size_t, std::size_t>(3, 72));
+  CHECK(rows(0, 256, 32) == std::pair<std::size_t, std::size_t>(0, 96));
+  CHECK(rows(256, 256, 1) == std::pair<std::size_t, std::size_t>(300, 512));
+  CHECK(rows(256, 256, 32) == std::pair<std::size_t, std::size_t>(288, 512));
+  plan.queries = {299};
+  CHECK(rows(256, 44, 1) == std::pair<std::size_t, std::size_t>(299, 300));
+  CHECK(rows(256, 44, 32) == std::pair<std::size_t, std::size_t>(288, 300)); // no further than T
 }
 
 TEST_CASE("a result merely found is passed over where its inputs are there; a bound one is not") {
