@@ -42,7 +42,7 @@ bool same_for_heads(const std::vector<Broadcast>& list) {
                      [](const Broadcast& one) { return one.strides[1] == 0; });
 }
 
-/// What `add(b, h, t, row)` adds to rows of zeros, for the chosen queries.
+/// What `add(at, keys)` adds to rows of zeros, for the chosen queries.
 template <class Add> Broadcast written_out(const Layer& layer, const std::vector<std::size_t>& rows,
                                            bool one_head, Add add) {
   const Dims& d = layer.dims;
@@ -55,7 +55,8 @@ template <class Add> Broadcast written_out(const Layer& layer, const std::vector
     T* row = all.tensor.as_mutable<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < heads; ++h)
-        for (std::size_t i = 0; i < n; ++i, row += S) add(b, h, rows[i], row);
+        for (std::size_t i = 0; i < n; ++i, row += S)
+          add(RowPlace{b, h, rows[i]}, Keys<T>{row, 0, S});
   });
   return all;
 }
@@ -70,21 +71,19 @@ void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Lay
           ? std::vector<Tensor>{}
           : values_of(full, {step_for(full, Stage::q_rope), step_for(full, Stage::k_all)});
   const Dims& d = full.dims;
-  some.bias = {written_out(
-      full, rows, false, [&]<class T>(std::size_t b, std::size_t h, std::size_t t, T* row) {
-        add_bias(full, b, h, t, 0, full.dims.S_all, row);
-        add_alibi(full, static_cast<T>(slopes[h]), b, t, 0, full.dims.S_all, row);
-        if (vectors.empty()) return;
-        const T* query = vectors[0].as<T>().data() + ((b * d.T + t) * d.H + h) * d.d_k;
-        const std::size_t width = d.H_kv * d.d_k;
-        const T* keys = vectors[1].as<T>().data() + b * d.S_all * width;
-        add_relative_key(
-            full, b, t, query,
-            full.settings.relative_key_query
-                ? Matrix<const T>{keys + kv_head_of(full, h) * d.d_k, d.S_all, d.d_k, width}
-                : Matrix<const T>{},
-            0, d.S_all, row);
-      })};
+  some.bias = {written_out(full, rows, false, [&]<class T>(const RowPlace& at, Keys<T> keys) {
+    add_bias(full, at, keys);
+    add_alibi(full, static_cast<T>(slopes[at.head]), at, keys);
+    if (vectors.empty()) return;
+    const std::size_t row = (at.batch * d.T + at.query) * d.H + at.head, width = d.H_kv * d.d_k;
+    const T* k = vectors[1].as<T>().data() + at.batch * d.S_all * width;
+    add_relative_key(
+        full, at, vectors[0].as<T>().data() + row * d.d_k,
+        full.settings.relative_key_query
+            ? Matrix<const T>{k + kv_head_of(full, at.head) * d.d_k, d.S_all, d.d_k, width}
+            : Matrix<const T>{},
+        keys);
+  })};
 }
 
 void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, Layer& some) {
@@ -94,9 +93,7 @@ void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, La
       s.window_left < 0 && s.window_right < 0)
     return;
   some.added = {written_out(full, rows, same_for_heads(full.added) && same_for_heads(full.blocked),
-                            [&](std::size_t b, std::size_t h, std::size_t t, auto* row) {
-                              add_masks(full, b, h, t, 0, full.dims.S_all, row);
-                            })};
+                            [&](const RowPlace& at, auto keys) { add_masks(full, at, keys); })};
 }
 
 /// Rotary positions of the chosen queries. The table is as long as the keys, whose own are made.

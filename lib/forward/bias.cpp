@@ -28,66 +28,19 @@ std::vector<double> alibi_slopes(std::size_t heads, Alibi form) {
   return slopes;
 }
 
-template <class T> void add_broadcast(const Broadcast& from, std::size_t b, std::size_t h,
-                                      std::size_t t, std::size_t first, std::size_t last, T* row) {
-  const T* values = from.row<T>(b, h, t);
-  const std::size_t begin = std::max(first, from.first_key),
-                    end = std::min(last, from.first_key + from.keys);
-  for (std::size_t j = begin; j < end; ++j)
-    row[j] += values[(j - from.first_key) * from.strides[3]];
-}
-
-template <class T> void add_bias(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
-                                 std::size_t first, std::size_t last, T* row) {
-  for (const Broadcast& bias : layer.bias) add_broadcast(bias, b, h, t, first, last, row);
-  if (layer.relative_bias.empty()) return;
-  const std::size_t end =
-      std::min(last, layer.dims.past + layer.dims.S); // extra keys have no position
-  const std::size_t half =
-      layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
-  const std::ptrdiff_t query = layer.query_position(b, t);
-  const T* values = layer.relative_bias.as<T>().data() + h;
-  for (std::size_t j = first; j < end; ++j) {
-    const std::ptrdiff_t ahead = static_cast<std::ptrdiff_t>(j) - query;
-    // One direction only: every later key is at distance 0.
-    const auto distance =
-        static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
-    const std::size_t bucket =
-        layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
-    row[j] += values[(bucket + (ahead > 0 ? half : 0)) * layer.dims.H];
-  }
-}
-
-template <class T> void add_alibi(const Layer& layer, T slope, std::size_t b, std::size_t t,
-                                  std::size_t first, std::size_t last, T* row) {
-  const auto keys = static_cast<std::ptrdiff_t>(layer.dims.past + layer.dims.S);
-  const std::size_t end =
-      std::min(last, layer.dims.past + layer.dims.S); // extra keys have no position
-  const std::ptrdiff_t query = layer.query_position(b, t);
-  for (std::size_t j = first; j < end; ++j) {
-    const auto key = static_cast<std::ptrdiff_t>(j);
-    switch (layer.settings.alibi) {
-    case Alibi::none:
-      break;
-    case Alibi::paper:
-      row[j] += slope * static_cast<T>(key - query);
-      break;
-    // BLOOM adds slope · key: the same softmax, other numbers.
-    case Alibi::bloom:
-      row[j] += slope * static_cast<T>(key);
-      break;
-    // Falcon scales the bias together with the scores: (q kᵀ + slope · key) · scale.
-    case Alibi::falcon:
-      row[j] += slope * static_cast<T>(key) * static_cast<T>(layer.scale());
-      break;
-    case Alibi::mpt:
-      row[j] += slope * static_cast<T>(key - keys + 1);
-      break;
-    }
-  }
+template <class T> void add_broadcast(const Broadcast& from, const RowPlace& at, Keys<T> keys) {
+  const T* values = from.row<T>(at.batch, at.head, at.query);
+  const Keys<T> covered = keys.within(from.first_key, from.first_key + from.keys);
+  for (std::size_t j = covered.first; j < covered.last; ++j)
+    covered.row[j] += values[(j - from.first_key) * from.strides[3]];
 }
 
 namespace {
+
+/// Extra and zero keys have no position.
+template <class T> Keys<T> with_position(const Layer& layer, Keys<T> keys) {
+  return keys.within(0, layer.dims.past + layer.dims.S);
+}
 
 /// Σ a_i b_i in eight sums, which a processor takes at once; the order depends on n alone.
 template <class T> T dot(const T* a, const T* b, std::size_t n) {
@@ -101,41 +54,80 @@ template <class T> T dot(const T* a, const T* b, std::size_t n) {
 
 } // namespace
 
-template <class T> void add_relative_key(const Layer& layer, std::size_t b, std::size_t t,
-                                         const T* query, Matrix<const T> keys, std::size_t first,
-                                         std::size_t last, T* row) {
-  const std::size_t end =
-      std::min(last, layer.dims.past + layer.dims.S); // extra keys have no position
-  const auto rows = static_cast<std::ptrdiff_t>(layer.relative_key.shape()[0]);
-  const std::size_t d_k = layer.dims.d_k;
-  const auto scale = static_cast<T>(layer.scale());
-  const std::ptrdiff_t middle =
-      layer.query_position(b, t) + rows / 2; // the row of distance 0 is M − 1
-  for (std::size_t j = first; j < end; ++j) {
-    const std::ptrdiff_t at =
-        std::clamp<std::ptrdiff_t>(middle - static_cast<std::ptrdiff_t>(j), 0, rows - 1);
-    const T* r = layer.relative_key.as<T>().data() + static_cast<std::size_t>(at) * d_k;
-    T sum = dot(query, r, d_k);
-    if (keys.data) sum += dot(keys.row(j), r, d_k);
-    row[j] += scale * sum;
+template <class T> void add_bias(const Layer& layer, const RowPlace& at, Keys<T> keys) {
+  for (const Broadcast& bias : layer.bias) add_broadcast(bias, at, keys);
+  if (layer.relative_bias.empty()) return;
+  keys = with_position(layer, keys);
+  const std::size_t half =
+      layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
+  const std::ptrdiff_t query = layer.query_position(at.batch, at.query);
+  const T* values = layer.relative_bias.as<T>().data() + at.head;
+  for (std::size_t j = keys.first; j < keys.last; ++j) {
+    const std::ptrdiff_t ahead = static_cast<std::ptrdiff_t>(j) - query;
+    // One direction only: every later key is at distance 0.
+    const auto distance =
+        static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
+    const std::size_t bucket =
+        layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
+    keys.row[j] += values[(bucket + (ahead > 0 ? half : 0)) * layer.dims.H];
   }
 }
 
-template void add_relative_key(const Layer&, std::size_t, std::size_t, const float*,
-                               Matrix<const float>, std::size_t, std::size_t, float*);
-template void add_relative_key(const Layer&, std::size_t, std::size_t, const double*,
-                               Matrix<const double>, std::size_t, std::size_t, double*);
-template void add_broadcast(const Broadcast&, std::size_t, std::size_t, std::size_t, std::size_t,
-                            std::size_t, float*);
-template void add_broadcast(const Broadcast&, std::size_t, std::size_t, std::size_t, std::size_t,
-                            std::size_t, double*);
-template void add_bias(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
-                       std::size_t, float*);
-template void add_bias(const Layer&, std::size_t, std::size_t, std::size_t, std::size_t,
-                       std::size_t, double*);
-template void add_alibi(const Layer&, float, std::size_t, std::size_t, std::size_t, std::size_t,
-                        float*);
-template void add_alibi(const Layer&, double, std::size_t, std::size_t, std::size_t, std::size_t,
-                        double*);
+template <class T> void add_alibi(const Layer& layer, T slope, const RowPlace& at, Keys<T> keys) {
+  const auto all = static_cast<std::ptrdiff_t>(layer.dims.past + layer.dims.S);
+  const std::ptrdiff_t query = layer.query_position(at.batch, at.query);
+  keys = with_position(layer, keys);
+  for (std::size_t j = keys.first; j < keys.last; ++j) {
+    const auto key = static_cast<std::ptrdiff_t>(j);
+    switch (layer.settings.alibi) {
+    case Alibi::none:
+      break;
+    case Alibi::paper:
+      keys.row[j] += slope * static_cast<T>(key - query);
+      break;
+    // BLOOM adds slope · key: the same softmax, other numbers.
+    case Alibi::bloom:
+      keys.row[j] += slope * static_cast<T>(key);
+      break;
+    // Falcon scales the bias together with the scores: (q kᵀ + slope · key) · scale.
+    case Alibi::falcon:
+      keys.row[j] += slope * static_cast<T>(key) * static_cast<T>(layer.scale());
+      break;
+    case Alibi::mpt:
+      keys.row[j] += slope * static_cast<T>(key - all + 1);
+      break;
+    }
+  }
+}
+
+template <class T> void add_relative_key(const Layer& layer, const RowPlace& at, const T* q,
+                                         Matrix<const T> k, Keys<T> keys) {
+  const Tensor& table = layer.relative_key;
+  const std::size_t d_k = layer.dims.d_k;
+  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
+  const auto scale = static_cast<T>(layer.scale());
+  // The row of distance 0 is M − 1.
+  const std::ptrdiff_t middle = layer.query_position(at.batch, at.query) + rows / 2;
+  keys = with_position(layer, keys);
+  for (std::size_t j = keys.first; j < keys.last; ++j) {
+    const std::ptrdiff_t number =
+        std::clamp<std::ptrdiff_t>(middle - static_cast<std::ptrdiff_t>(j), 0, rows - 1);
+    const T* r = table.as<T>().data() + static_cast<std::size_t>(number) * d_k;
+    T sum = dot(q, r, d_k);
+    if (k.data) sum += dot(k.row(j), r, d_k);
+    keys.row[j] += scale * sum;
+  }
+}
+
+template void add_broadcast(const Broadcast&, const RowPlace&, Keys<float>);
+template void add_broadcast(const Broadcast&, const RowPlace&, Keys<double>);
+template void add_bias(const Layer&, const RowPlace&, Keys<float>);
+template void add_bias(const Layer&, const RowPlace&, Keys<double>);
+template void add_alibi(const Layer&, float, const RowPlace&, Keys<float>);
+template void add_alibi(const Layer&, double, const RowPlace&, Keys<double>);
+template void add_relative_key(const Layer&, const RowPlace&, const float*, Matrix<const float>,
+                               Keys<float>);
+template void add_relative_key(const Layer&, const RowPlace&, const double*, Matrix<const double>,
+                               Keys<double>);
 
 } // namespace mha

@@ -2,7 +2,7 @@
 // Position bias: explicit, relative (T5; Shaw et al., BERT) and ALiBi.
 
 #include <mha/kernels/matrix.hpp>
-#include <mha/layer/layer.hpp>
+#include <mha/schedule/visible.hpp>
 
 namespace mha {
 
@@ -11,21 +11,20 @@ namespace mha {
 /// the odd ones of the next higher power first, then the even ones.
 std::vector<double> alibi_slopes(std::size_t heads, Alibi form);
 
-/// Adds the explicit and the relative position bias, if there is one, to keys [first, last) of the
-/// row of query t.
-template <class T> void add_bias(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
-                                 std::size_t first, std::size_t last, T* row);
+/// row += the broadcast values, where they cover these keys.
+template <class T> void add_broadcast(const Broadcast& from, const RowPlace& at, Keys<T> keys);
 
-/// Adds head h's ALiBi to keys [first, last) of the row of query t.
-template <class T> void add_alibi(const Layer& layer, T slope, std::size_t b, std::size_t t,
-                                  std::size_t first, std::size_t last, T* row);
+/// Adds the explicit and the relative position bias, if there is one, to keys of a row.
+template <class T> void add_bias(const Layer& layer, const RowPlace& at, Keys<T> keys);
 
-/// Adds scale · (q r) to keys [first, last) of the row of query t, r the vector of its distance to
-/// the key (relative_key); with relative_key_query scale · (q r + k r). Shaw et al. 2018, and
+/// Adds ALiBi with this slope to keys of a row.
+template <class T> void add_alibi(const Layer& layer, T slope, const RowPlace& at, Keys<T> keys);
+
+/// Adds scale · (q r) to keys of the row of query q, r the vector of its distance to the key
+/// (relative_key); with the keys k, relative_key_query, scale · (q r + k r). Shaw et al. 2018, and
 /// BERT's position_embedding_type.
-template <class T> void add_relative_key(const Layer& layer, std::size_t b, std::size_t t,
-                                         const T* query, Matrix<const T> keys, std::size_t first,
-                                         std::size_t last, T* row);
+template <class T> void add_relative_key(const Layer& layer, const RowPlace& at, const T* q,
+                                         Matrix<const T> k, Keys<T> keys);
 
 /// All of them together, for the steps of many rows.
 template <class T> class PositionBias {
@@ -34,25 +33,20 @@ public:
     if (layer.settings.alibi != Alibi::none)
       slopes_ = alibi_slopes(layer.dims.H, layer.settings.alibi);
   }
-  /// Adds what keys [first, last) of the row of query t get. `vectors` has the query and the keys
-  /// that its head reads.
-  template <class Vectors> void add(std::size_t b, std::size_t h, std::size_t t, std::size_t first,
-                                    std::size_t last, T* row, const Vectors& vectors) const {
-    add_bias(layer_, b, h, t, first, last, row);
-    if (!slopes_.empty()) add_alibi(layer_, static_cast<T>(slopes_[h]), b, t, first, last, row);
+  /// Adds what keys of a row get. `vectors` has the query, and the keys that its head reads.
+  template <class Vectors>
+  void add(const RowPlace& at, Keys<T> keys, const Vectors& vectors) const {
+    add_bias(layer_, at, keys);
+    if (!slopes_.empty()) add_alibi(layer_, static_cast<T>(slopes_[at.head]), at, keys);
     if (layer_.relative_key.empty()) return;
     const bool of_keys = layer_.settings.relative_key_query;
-    add_relative_key(layer_, b, t, vectors.query(),
-                     of_keys ? vectors.keys_read() : Matrix<const T>(), first, last, row);
+    add_relative_key(layer_, at, vectors.query(), of_keys ? vectors.keys_read() : Matrix<const T>(),
+                     keys);
   }
 
 private:
   const Layer& layer_;
   std::vector<double> slopes_;
 };
-
-/// row += the broadcast values, where they cover keys [first, last).
-template <class T> void add_broadcast(const Broadcast& from, std::size_t b, std::size_t h,
-                                      std::size_t t, std::size_t first, std::size_t last, T* row);
 
 } // namespace mha

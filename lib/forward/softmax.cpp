@@ -30,8 +30,7 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   using K = Keys<T>;
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const RowPlace at = row.place();
-  const std::size_t b = at.batch, h = at.head, t = at.query;
-  const T sink = layer.sinks.empty() ? -infinity : layer.sinks.template as<T>()[h];
+  const T sink = layer.sinks.empty() ? -infinity : layer.sinks.template as<T>()[at.head];
   const bool naive = layer.settings.softmax == Softmax::naive;
   const auto max_of = [&](K keys) {
     return larger(mha::row_max(keys.begin(), keys.size()) * row.factor(), sink);
@@ -42,24 +41,22 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   row.step(capped, [&](K keys) {            // softcap · tanh(scaled / softcap)
     row_softcap(keys.begin(), keys.size(), static_cast<T>(layer.settings.softcap));
   });
-  row.step(biased, [&](K keys) { bias.add(b, h, t, keys.first, keys.last, keys.row, row); });
-  row.step(masked, -infinity, // −∞ where a query may not attend
-           [&](K keys) { add_masks(layer, b, h, t, keys.first, keys.last, keys.row); });
+  row.step(biased, [&](K keys) { bias.add(at, keys, row); });               // + position bias
+  row.step(masked, -infinity, [&](K keys) { add_masks(layer, at, keys); }); // −∞ where hidden
 
   const T max = row.value(row_max, max_of);
   // A masked row stays at −∞: its exponentials are zeros. Scores that all overflow to −∞ make none:
   // IEEE's NaN tells them.
-  const T shift = naive || (max == -infinity && masks_every_key<T>(layer, b, h, t)) ? T(0) : max;
+  const T shift = naive || (max == -infinity && masks_every_key<T>(layer, at)) ? T(0) : max;
   const T exp_sum = row.exp_sum(shift); // Σ exp(masked − shift)
   const T sum = row.value(
       row_sum, [&](K) { return layer.sinks.empty() ? exp_sum : exp_sum + std::exp(sink - shift); });
   row.value(logsumexp, [&](K) { return (naive ? T(0) : max) + std::log(sum); });
 
-  const bool masked_row = sum == 0 && masks_every_key<T>(layer, b, h, t);
+  const bool masked_row = sum == 0 && masks_every_key<T>(layer, at);
   row.step(weights, std::isnan(sum) ? sum : T(0), [&](K keys) { // exp / row_sum
     if (masked_row)
-      std::fill(keys.begin(), keys.end(),
-                weight_of_masked<T>(layer.settings.masked_rows, row.all_keys()));
+      std::ranges::fill(keys, weight_of_masked<T>(layer.settings.masked_rows, row.all_keys()));
     else
       row_divide(keys.begin(), keys.size(), sum);
   });

@@ -34,7 +34,7 @@ template <class T> void HiddenKeys::scan(const Block& block, std::size_t place, 
   const T* weights = reinterpret_cast<const T*>(block.values.data) +
                      static_cast<std::ptrdiff_t>(row) * block.values.strides[1];
   std::vector<T> mask(keys);
-  mask_row(layer_, block.batch, block.head, query, mask.data());
+  mask_row(layer_, {block.batch, block.head, query}, mask.data());
   std::size_t seen = 0, first = keys, end = 0;
   for (std::size_t k = 0; k < keys; ++k) {
     if (is_hidden(mask[k], weights[k])) {

@@ -23,7 +23,7 @@ template <class T> void from_tensors(const Layer& layer, std::size_t b, std::siz
                                      std::size_t t, std::vector<std::uint8_t>& masked) {
   thread_local std::vector<T> row;
   row.resize(layer.dims.S_all);
-  mask_row(layer, b, h, t, row.data());
+  mask_row(layer, {b, h, t}, row.data());
   const bool any_is_seen = !std::ranges::all_of(row, is_masked<T>);
   const auto hidden = [&](T mask) {
     return any_is_seen ? is_masked(mask) : mask == -std::numeric_limits<T>::infinity();

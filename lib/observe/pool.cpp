@@ -141,7 +141,7 @@ Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t>
     std::vector<T> mask(all);
     masks.resize(rows.size() * n);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      mask_row(layer_, block.batch, block.head, block.token + rows[r], mask.data());
+      mask_row(layer_, {block.batch, block.head, block.token + rows[r]}, mask.data());
       for (std::size_t j = 0; j < n; ++j) masks[r * n + j] = mask[keys_.chosen[j]];
     }
   }

@@ -45,21 +45,6 @@ template <class T> struct BandMemory {
   StageSeconds seconds{};
 };
 
-/// Some keys [first, last) of the row of one query.
-template <class T> struct Keys {
-  T* row;
-  std::size_t first, last;
-
-  T* begin() const { return row + first; }
-  T* end() const { return row + last; }
-  std::size_t size() const { return last - first; }
-};
-
-/// Where a row stands.
-struct RowPlace {
-  std::size_t batch, head, query;
-};
-
 template <class T> class Row;
 
 template <class T> class Band {

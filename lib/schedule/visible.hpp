@@ -1,9 +1,31 @@
 #pragma once
-// Which keys a query may see by causal, window and kv_lengths.
+// The row of a query over its keys, and which of them it may see by causal, window and kv_lengths.
 
 #include <mha/layer/layer.hpp>
 
+#include <algorithm>
+
 namespace mha {
+
+/// Where the row of a query stands.
+struct RowPlace {
+  std::size_t batch = 0, head = 0, query = 0;
+};
+
+/// Some keys [first, last) of a row.
+template <class T> struct Keys {
+  T* row;
+  std::size_t first, last;
+
+  T* begin() const { return row + first; }
+  T* end() const { return row + last; }
+  std::size_t size() const { return last - first; }
+  /// Those of them that are in [from, to).
+  Keys within(std::size_t from, std::size_t to) const {
+    const std::size_t begin = std::clamp(from, first, last);
+    return {row, begin, std::clamp(to, begin, last)};
+  }
+};
 
 /// Keys a query may see by causal, window and kv_lengths: [first, last) of past and current keys;
 /// extra and zero keys, which follow them, are always seen.

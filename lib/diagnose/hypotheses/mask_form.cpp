@@ -45,8 +45,9 @@ bool has_masked_rows(const Layer& layer) {
   for (std::size_t b = 0; b < d.B; ++b)
     for (std::size_t h = 0; h < d.H; ++h)
       for (std::size_t t = 0; t < d.T; ++t)
-        if (with_number(layer.dtype,
-                        [&]<class T>(T) { return masks_every_key<T>(layer, b, h, t); }))
+        if (with_number(layer.dtype, [&]<class T>(T) {
+              return masks_every_key<T>(layer, {b, h, t});
+            }))
           return true;
   return false;
 }
