@@ -1,12 +1,15 @@
 #pragma once
 // Sums of the residual stream.
 
-#include <mha/kernels/rows.hpp>
 #include <mha/schedule/tokens.hpp>
 
-#include <algorithm>
-
 namespace mha {
+
+/// y = x + other.
+template <class T> void add_rows(Matrix<const T> x, Matrix<const T> other, Matrix<T> y) {
+  for (std::size_t t = 0; t < x.rows; ++t)
+    for (std::size_t i = 0; i < x.cols; ++i) y.row(t)[i] = x.row(t)[i] + other.row(t)[i];
+}
 
 /// to = X + from: what a layer adds to the stream.
 template <class T> class AddTo : public RowOperator<T> {
@@ -14,12 +17,7 @@ public:
   explicit AddTo(const Tensor& X) : X_(X) {}
   Needs needs() const override { return Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override {
-    const Matrix<const T> X = rows.of(X_), added = rows[from];
-    const Matrix<T> sum = rows[to];
-    for (std::size_t i = 0; i < sum.rows; ++i) {
-      std::copy_n(X.row(i), sum.cols, sum.row(i));
-      row_add(sum.row(i), added.row(i), sum.cols);
-    }
+    add_rows<T>(rows.of(X_), rows[from], rows[to]);
   }
 
 private:

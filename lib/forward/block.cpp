@@ -1,7 +1,9 @@
 #include <mha/forward/block.hpp>
 
+#include <mha/forward/add.hpp>
 #include <mha/forward/feed_forward.hpp>
 #include <mha/forward/head.hpp>
+#include <mha/forward/norm.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/schedule/memory.hpp>
 #include <mha/schedule/stream.hpp>

@@ -1,6 +1,6 @@
 #include <mha/forward/embedding.hpp>
 
-#include <mha/forward/feed_forward.hpp>
+#include <mha/forward/norm.hpp>
 
 #include <algorithm>
 

@@ -1,6 +1,5 @@
 #include <mha/forward/feed_forward.hpp>
 
-#include <mha/forward/norm.hpp>
 #include <mha/kernels/rows.hpp>
 
 #include <algorithm>
@@ -55,38 +54,10 @@ template <class T> void activate_row(Activation activation, const T* x, std::siz
 
 } // namespace
 
-Norm in_precision(const Norm& norm, DType dtype) {
-  Norm converted = norm;
-  if (!norm.weight.empty()) converted.weight = convert(norm.weight, dtype);
-  if (!norm.bias.empty()) converted.bias = convert(norm.bias, dtype);
-  return converted;
-}
-
-template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y) {
-  const T* weight = norm.weight.empty() ? nullptr : norm.weight.as<T>().data();
-  const T* bias = norm.bias.empty() ? nullptr : norm.bias.as<T>().data();
-  for (std::size_t t = 0; t < x.rows; ++t)
-    if (norm.kind == InputNorm::rms)
-      rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
-    else if (norm.kind == InputNorm::layer)
-      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, y.row(t));
-    else if (x.row(t) != y.row(t))
-      std::copy_n(x.row(t), x.cols, y.row(t));
-}
-
-template <class T> void add_rows(Matrix<const T> x, Matrix<const T> other, Matrix<T> y) {
-  for (std::size_t t = 0; t < x.rows; ++t)
-    for (std::size_t i = 0; i < x.cols; ++i) y.row(t)[i] = x.row(t)[i] + other.row(t)[i];
-}
-
 template <class T> void activate(Activation activation, Matrix<const T> x, Matrix<T> y) {
   for (std::size_t t = 0; t < x.rows; ++t) activate_row(activation, x.row(t), x.cols, y.row(t));
 }
 
-template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);
-template void norm_rows(const Norm&, Matrix<const double>, Matrix<double>);
-template void add_rows(Matrix<const float>, Matrix<const float>, Matrix<float>);
-template void add_rows(Matrix<const double>, Matrix<const double>, Matrix<double>);
 template void activate(Activation, Matrix<const float>, Matrix<float>);
 template void activate(Activation, Matrix<const double>, Matrix<double>);
 

@@ -1,6 +1,7 @@
 #include <mha/forward/head.hpp>
 
 #include <mha/forward/feed_forward.hpp>
+#include <mha/forward/norm.hpp>
 #include <mha/kernels/rows.hpp>
 
 namespace mha {

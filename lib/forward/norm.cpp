@@ -2,6 +2,7 @@
 
 #include <mha/kernels/rows.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mha {
@@ -34,18 +35,29 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, doubl
     out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
 }
 
-template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, Stage to) const {
-  const Tensor &w = layer_.norm_weight, &b = layer_.norm_bias;
-  const T* weight = w.empty() ? nullptr : w.as<T>().data();
-  const T* bias = b.empty() ? nullptr : b.as<T>().data();
-  const double eps = layer_.settings.input_norm_eps;
-  const Matrix<const T> X = rows.of(layer_.X);
-  const Matrix<T> x = rows[to];
+Norm in_precision(const Norm& norm, DType dtype) {
+  Norm converted = norm;
+  if (!norm.weight.empty()) converted.weight = convert(norm.weight, dtype);
+  if (!norm.bias.empty()) converted.bias = convert(norm.bias, dtype);
+  return converted;
+}
+
+template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y) {
+  const T* weight = norm.weight.empty() ? nullptr : norm.weight.as<T>().data();
+  const T* bias = norm.bias.empty() ? nullptr : norm.bias.as<T>().data();
   for (std::size_t t = 0; t < x.rows; ++t)
-    if (layer_.settings.input_norm == InputNorm::rms)
-      rms_norm(X.row(t), weight, X.cols, eps, false, x.row(t));
-    else
-      layer_norm(X.row(t), weight, bias, X.cols, eps, x.row(t));
+    if (norm.kind == InputNorm::rms)
+      rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
+    else if (norm.kind == InputNorm::layer)
+      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, y.row(t));
+    else if (x.row(t) != y.row(t))
+      std::copy_n(x.row(t), x.cols, y.row(t));
+}
+
+template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, Stage to) const {
+  const Settings& s = layer_.settings;
+  norm_rows<T>({s.input_norm, s.input_norm_eps, layer_.norm_weight, layer_.norm_bias},
+               rows.of(layer_.X), rows[to]);
 }
 
 template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
@@ -71,6 +83,8 @@ template void rms_norm(const float*, const float*, std::size_t, double, bool, fl
 template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
 template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
 template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
+template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);
+template void norm_rows(const Norm&, Matrix<const double>, Matrix<double>);
 template class InputNormOf<float>;
 template class InputNormOf<double>;
 template class HeadNorm<float>;

@@ -1,5 +1,5 @@
 #pragma once
-// Norms: of x before the projections, of q and k after them.
+// Norms: of rows of the stream, of x before the projections, of q and k after them.
 
 #include <mha/layer/layer.hpp>
 #include <mha/schedule/tokens.hpp>
@@ -21,6 +21,11 @@ void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_p
 /// out = (x − mean) / √(var + eps) · weight + bias; nullptr = 1 and 0. Ba et al. 2016.
 template <class T>
 void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out);
+
+/// The norm with its weight and bias in `dtype`.
+Norm in_precision(const Norm& norm, DType dtype);
+/// y = norm(x), row by row; no norm hands x on. The norm's weight is in T.
+template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y);
 
 /// x = norm(X): the input norm, layer or RMS.
 template <class T> class InputNormOf : public RowOperator<T> {
