@@ -11,10 +11,9 @@
 namespace mha {
 namespace {
 
-// As much of a is split at once as stays in the second cache while the strips of b run by, each
-// of which the rows share. Less depth (64 … 256), to keep a strip in the first cache too, gained
-// nothing: the sums are then read and written more often.
-constexpr std::size_t block_rows = 256, block_depth = 512;
+// Less depth (64 … 256), to keep a strip of b in the first cache too, gained nothing: the sums are
+// then read and written more often.
+constexpr std::size_t block_rows = bf16x3_block_rows, block_depth = 512;
 static_assert(bf16x3_rows == cell_side && block_rows % bf16x3_rows == 0);
 
 std::size_t cells_in(std::size_t n) {

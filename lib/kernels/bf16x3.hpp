@@ -24,6 +24,10 @@ bool bf16x3_pays(std::size_t rows, std::size_t cols, std::size_t depth);
 /// the others along to the plain path.
 inline constexpr std::size_t bf16x3_rows = 32;
 
+/// So many rows are split before they are multiplied: as many as stay in the second cache while the
+/// strips of op(b) run by, each of which the rows share.
+inline constexpr std::size_t bf16x3_block_rows = 256;
+
 /// Up to this many rows op(b) is split while it is read.
 inline constexpr std::size_t bf16x3_as_read = 256;
 

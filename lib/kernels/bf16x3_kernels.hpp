@@ -1,6 +1,6 @@
 #pragma once
 // Raw-pointer kernels for products of float32 numbers that are split into bfloat16 parts
-// (split.hpp). Included by the unit that is compiled for them: nothing of the standard library's.
+// (bf16x3.hpp). Included by the unit that is compiled for them: nothing of the standard library's.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <mha/kernels/dispatch.hpp>
 #include <mha/kernels/tiled.hpp>
+#include <mha/system/error.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <type_traits>
@@ -36,17 +37,19 @@ PackedMatrix<T>::PackedMatrix(Routine routine, Matrix<const T> b, bool transpose
 template <class T> void PackedMatrix<T>::multiply(Matrix<const T> a, std::size_t first_row,
                                                   std::size_t first_col, Matrix<T> c,
                                                   bool accumulate) const {
+  const std::size_t depth = transposed_ ? b_.cols : b_.rows, cols = transposed_ ? b_.rows : b_.cols;
+  if (c.rows != a.rows || first_row + a.cols > depth || first_col + c.cols > cols)
+    fail("cannot multiply {} × {} by {} × {} from ({}, {}) on into {} × {}", a.rows, a.cols, depth,
+         cols, first_row, first_col, c.rows, c.cols);
   if constexpr (std::is_same_v<T, float>)
     if (routine_ == Routine::bf16x3) return split_.multiply(a, first_row, first_col, c, accumulate);
   if (packed_.data())
-    multiply_packed(kernels<T>(), a, packed_.data(), transposed_ ? b_.cols : b_.rows, first_row,
-                    first_col, c, accumulate);
-  else if (transposed_)
-    multiply_transposed<T>(
-        routine_, a, b_.rows_from(first_col, c.cols).cols_from(first_row, a.cols), c, accumulate);
-  else
-    mha::multiply<T>(routine_, a, b_.rows_from(first_row, a.cols).cols_from(first_col, c.cols), c,
-                     accumulate);
+    return multiply_packed(kernels<T>(), a, packed_.data(), depth, first_row, first_col, c,
+                           accumulate);
+  multiply_tiled(kernels<T>(), a,
+                 transposed_ ? b_.rows_from(first_col, c.cols).cols_from(first_row, a.cols)
+                             : b_.rows_from(first_row, a.cols).cols_from(first_col, c.cols),
+                 transposed_, c, accumulate);
 }
 
 template class PackedMatrix<float>;

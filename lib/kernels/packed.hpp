@@ -2,7 +2,8 @@
 // The right-hand side of many products, prepared once: weights, one head's keys, one head's values.
 
 #include <mha/kernels/bf16x3.hpp>
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/matrix.hpp>
+#include <mha/kernels/routine.hpp>
 #include <mha/system/memory.hpp>
 
 namespace mha {
@@ -17,7 +18,9 @@ public:
                std::size_t threads = 1);
 
   /// c = a · op(b)[first_row …, first_col …], or c += it: as many rows as a has columns, as many
-  /// columns as c has. first_col is a multiple of column_step.
+  /// columns as c has. first_col is a multiple of column_step. Zeros where a has no columns.
+  /// Infinities and NaN propagate as IEEE says: nothing is skipped. Uses the calling thread only.
+  /// Throws Error where the sizes do not fit together.
   void multiply(Matrix<const T> a, std::size_t first_row, std::size_t first_col, Matrix<T> c,
                 bool accumulate = false) const;
 

@@ -1,7 +1,5 @@
 #pragma once
-// Matrix products, one small interface: C = A B, C = A Bᵀ, C += A B.
-
-#include <mha/kernels/matrix.hpp>
+// Who multiplies.
 
 #include <cstddef>
 #include <optional>
@@ -27,14 +25,5 @@ template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::
 /// Takes one routine for float32 products of every size, or again what routine_for chooses: for
 /// tests, which reach every path with small layers. Not while a layer is computed.
 void set_routine(std::optional<Routine> routine);
-
-/// c = a · b, or c += a · b. a is m × k, b is k × n, c is m × n; k = 0 gives zeros (or leaves c).
-/// Uses the calling thread only. Infinities and NaN propagate as IEEE says: nothing is skipped.
-template <class T> void multiply(Routine routine, Matrix<const T> a, Matrix<const T> b, Matrix<T> c,
-                                 bool accumulate = false);
-
-/// c = a · bᵀ, or c += a · bᵀ: a is m × k, b is n × k, c is m × n.
-template <class T> void multiply_transposed(Routine routine, Matrix<const T> a, Matrix<const T> b,
-                                            Matrix<T> c, bool accumulate = false);
 
 } // namespace mha

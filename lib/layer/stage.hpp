@@ -137,6 +137,11 @@ inline std::size_t index_of(Stage stage) {
 inline bool contains(const StageSet& set, Stage stage) {
   return set.test(index_of(stage));
 }
+inline StageSet set_of(std::initializer_list<Stage> stages) {
+  StageSet set;
+  for (Stage stage : stages) set.set(index_of(stage));
+  return set;
+}
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
 /// it is no stage. Throws Error for a word that means several things, naming the choices.

@@ -1,26 +1,20 @@
 #include <mha/schedule/band.hpp>
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace mha {
 
 MapSteps::MapSteps(const Layer& layer, const Plan& plan)
     : wanted(plan.wanted), computed(plan.computed), given(layer.given_set & plan.needed) {
   using enum Stage;
-  const auto any_of = [](const StageSet& set, std::initializer_list<Stage> stages) {
-    return std::ranges::any_of(stages, [&](Stage stage) { return contains(set, stage); });
-  };
-  const auto all_of = [](const StageSet& set, std::initializer_list<Stage> stages) {
-    return std::ranges::all_of(stages, [&](Stage stage) { return contains(set, stage); });
-  };
-  every_score = any_of(wanted, {scores, scaled, capped, biased});
-  may_skip = !any_of(layer.given_set, {masked, shifted, exp, weights}) &&
+  every_score = (wanted & set_of({scores, scaled, capped, biased})).any();
+  may_skip = (layer.given_set & set_of({masked, shifted, exp, weights})).none() &&
              layer.settings.masked_rows == MaskedRows::zero;
-  scales_in_exp =
-      layer.scale() > 0 && layer.settings.softmax == Softmax::stable && layer.added.empty() &&
-      all_of(computed, {scaled, masked, row_max, shifted, exp}) &&
-      !any_of(computed, {capped, biased}) && !any_of(wanted, {scaled, masked, row_max, shifted});
+  const StageSet unseen = set_of({scaled, masked, row_max, shifted}),
+                 from_scores = unseen | set_of({exp});
+  scales_in_exp = layer.scale() > 0 && layer.settings.softmax == Softmax::stable &&
+                  layer.added.empty() && (computed & set_of({capped, biased})).none() &&
+                  (from_scores & ~computed).none() && (unseen & wanted).none();
 }
 
 template <class T> Band<T>::Band(const Layer& layer, const MapSteps& steps,
@@ -80,33 +74,23 @@ template <class T> void Band<T>::product_with_values(Matrix<const T> weights, Ma
 }
 
 template <class T> void Band<T>::show_rows() const {
-  const auto S = static_cast<std::ptrdiff_t>(all_keys_);
-  const auto n = static_cast<std::ptrdiff_t>(place_.count);
+  const std::size_t n = place_.count;
   for (const StageInfo& info : stages()) {
-    const Stage stage = info.stage;
-    if (!contains(steps_.wanted, stage)) continue;
-    const T* values =
-        stage == Stage::weights ? memory_.map.data() : memory_.wanted[index_of(stage)].data();
+    if (!contains(steps_.wanted, info.stage)) continue;
+    const T* values = info.stage == Stage::weights ? memory_.map.data()
+                                                   : memory_.wanted[index_of(info.stage)].data();
     if (info.kind == Kind::map)
-      observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
-                                 {1, place_.count, all_keys_}, {n * S, S, 1}));
-    if (info.kind == Kind::row)
-      observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
-                                 {1, place_.count}, {n, 1}));
+      show<T>(observer_, layer_, info.stage, place_, {values, n, all_keys_, all_keys_});
+    if (info.kind == Kind::row) show<T>(observer_, layer_, info.stage, place_, {values, 1, n, n});
   }
 }
 
 template <class T> void Band<T>::show_head_result() const {
   constexpr Stage stage = Stage::head_result;
-  const std::size_t d_out = layer_.dims.d_out;
-  const auto width = static_cast<std::ptrdiff_t>(d_out),
-             n = static_cast<std::ptrdiff_t>(place_.count);
-  const T* values =
-      contains(steps_.given, stage)
-          ? layer_.given[index_of(stage)].template as<T>().data() + given_at(0) * d_out
-          : memory_.head_result.data();
-  observer_.observe(block_of(layer_, stage, place_.batch, place_.head, place_.token, values,
-                             {1, place_.count, d_out}, {n * width, width, 1}));
+  Matrix<const T> values = (*this)[stage];
+  if (contains(steps_.given, stage))
+    values.data = layer_.given[index_of(stage)].template as<T>().data() + given_at(0) * values.cols;
+  show(observer_, layer_, stage, place_, values);
 }
 
 template <class T> void Row<T>::load(Stage stage) {

@@ -43,9 +43,10 @@ template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, S
 template <class T>
 void Linear<T>::of_head(const Place& place, Matrix<const T> x, Matrix<T> y) const {
   const std::size_t width = x.cols;
-  if (!W_.empty())
-    return multiply<T>(routines_.of(place.batch), x,
-                       matrix_of<T>(W_).rows_from(place.head * width, width), y);
+  if (!W_.empty()) {
+    const Matrix<const T> of_this = matrix_of<T>(W_).rows_from(place.head * width, width);
+    return PackedMatrix<T>(routines_.of(place.batch), of_this, false, x.rows).multiply(x, 0, 0, y);
+  }
   for (std::size_t i = 0; i < x.rows; ++i) {
     std::fill_n(y.row(i), y.cols, T(0));
     std::copy_n(x.row(i), width, y.row(i) + place.head * width);

@@ -51,39 +51,39 @@ template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size
 template <class T>
 void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) const {
   if (!contains(plan_.wanted, stage)) return;
-  const std::vector<Letter>& letters = info_of(stage).letters;
-  const bool with_heads = letters.size() == 3;
-  const std::size_t width = layer_.dims.size_of(letters.back());
+  const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
   const std::vector<Place> places = places_of(layer_, plan_, stage);
   parallel_for(places.size(), threads, [&](std::size_t i) {
-    const auto& [b, head, first, n] = places[i];
-    const Matrix<const T> values =
-        rows(stage, b).rows_from(first, n).cols_from(head * width, width);
-    const auto stride = static_cast<std::ptrdiff_t>(values.stride);
-    observer.observe(
-        with_heads ? block_of(layer_, stage, b, head, first, values.data, {1, n, width},
-                              {stride, stride, 1})
-                   : block_of(layer_, stage, b, 0, first, values.data, {n, width}, {stride, 1}));
+    const Place& place = places[i];
+    mha::show(observer, layer_, stage, place,
+              rows(stage, place.batch)
+                  .rows_from(place.token, place.count)
+                  .cols_from(place.head * width, width));
   });
 }
 
-template <class T> Block block_of(const Layer& layer, Stage stage, std::size_t b, std::size_t head,
-                                  std::size_t token, const T* values, Shape shape,
-                                  std::vector<std::ptrdiff_t> strides) {
+template <class T> void show(Observer& observer, const Layer& layer, Stage stage,
+                             const Place& place, Matrix<const T> values) {
   Block block;
-  block.stage = stage, block.batch = b, block.head = head, block.token = token;
-  block.values = {layer.dtype, reinterpret_cast<const std::byte*>(values), std::move(shape),
-                  std::move(strides)};
-  return block;
+  block.stage = stage;
+  block.batch = place.batch, block.head = place.head, block.token = place.token;
+  const auto stride = static_cast<std::ptrdiff_t>(values.stride);
+  block.values = {layer.dtype,
+                  reinterpret_cast<const std::byte*>(values.data),
+                  {values.rows, values.cols},
+                  {stride, 1}};
+  if (info_of(stage).letters.size() == 3) { // of one head
+    block.values.shape.insert(block.values.shape.begin(), 1);
+    block.values.strides.insert(block.values.strides.begin(), stride);
+  }
+  observer.observe(block);
 }
 
 template Matrix<const float> matrix_of(const Tensor&, std::size_t);
 template Matrix<const double> matrix_of(const Tensor&, std::size_t);
 template class TokenStages<float>;
 template class TokenStages<double>;
-template Block block_of(const Layer&, Stage, std::size_t, std::size_t, std::size_t, const float*,
-                        Shape, std::vector<std::ptrdiff_t>);
-template Block block_of(const Layer&, Stage, std::size_t, std::size_t, std::size_t, const double*,
-                        Shape, std::vector<std::ptrdiff_t>);
+template void show(Observer&, const Layer&, Stage, const Place&, Matrix<const float>);
+template void show(Observer&, const Layer&, Stage, const Place&, Matrix<const double>);
 
 } // namespace mha

@@ -38,9 +38,9 @@ private:
   std::array<Tensor, stage_count> tensors_; ///< B, tokens, width
 };
 
-/// `values`, of the layer's precision, as an observer sees a block of a stage.
-template <class T> Block block_of(const Layer& layer, Stage stage, std::size_t b, std::size_t head,
-                                  std::size_t token, const T* values, Shape shape,
-                                  std::vector<std::ptrdiff_t> strides);
+/// Shows an observer a piece of a stage: the rows of its place, or the numbers of a row stage as
+/// one row.
+template <class T> void show(Observer& observer, const Layer& layer, Stage stage,
+                             const Place& place, Matrix<const T> values);
 
 } // namespace mha

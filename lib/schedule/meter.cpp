@@ -15,23 +15,17 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
       2 * product(std::max<std::size_t>(dims.d_model, 1), dims.H, std::max(dims.d_k, dims.d_v));
   per_pair_ = 2 * product(dims.d_k + dims.d_v);
 
-  // As the loops of attention.cpp count: rows of tiles, queries of blocks.
-  const auto computes = [&](auto... some) { return (contains(plan.computed, some) || ...); };
-  const auto rows_of = [](const std::vector<Tile>& runs) {
-    std::size_t rows = 0;
-    for (const Tile& run : runs) rows += run.count;
-    return rows;
-  };
+  // As the schedule counts: rows of tiles, queries of blocks.
+  if (!contains(plan.computed, Stage::scores) && !contains(plan.computed, Stage::head_out))
+    per_pair_ = 0;
   double work = 0;
-  for (Stage stage : {Stage::q, Stage::output})
-    if (computes(stage)) work += per_row_ * product(rows_of(query_rows(layer, plan)));
-  for (Stage stage : {Stage::k, Stage::v})
-    if (computes(stage)) work += per_row_ * product(rows_of(key_rows(layer, plan, dims.S)));
-  if (computes(Stage::scores, Stage::head_out))
-    for (const QueryBlock& block : plan.blocks) {
-      const std::size_t begin = std::min(block.block * block_queries, dims.T);
-      work += work_of_queries(begin, std::min(begin + block_queries, dims.T));
-    }
+  const auto add = [&](Stage stage, const std::vector<Tile>& runs) {
+    for (const Tile& run : runs)
+      if (contains(plan.computed, stage)) work += per_row_ * static_cast<double>(run.count);
+  };
+  for (Stage stage : {Stage::q, Stage::output}) add(stage, query_rows(layer, plan));
+  for (Stage stage : {Stage::k, Stage::v}) add(stage, key_rows(layer, plan, dims.S));
+  for (const QueryBlock& block : plan.blocks) work += work_of(block);
   told->begin(work);
 }
 
@@ -43,19 +37,13 @@ void Meter::rows(std::size_t count) const {
   if (Watcher* const told = watcher()) told->advance(per_row_ * static_cast<double>(count));
 }
 
-void Meter::queries(std::size_t begin, std::size_t end) const {
-  if (Watcher* const told = watcher()) told->advance(work_of_queries(begin, end));
+void Meter::queries(const QueryBlock& block) const {
+  if (Watcher* const told = watcher()) told->advance(work_of(block));
 }
 
-/// The keys that causal masks and windows leave cost nothing.
-double Meter::work_of_queries(std::size_t begin, std::size_t end) const {
-  const Dims& dims = layer_.dims;
-  const Settings& settings = layer_.settings;
-  std::size_t keys = dims.S_all;
-  if (settings.causal && dims.S_all >= dims.T) keys = std::min(keys, dims.S_all - dims.T + end);
-  if (settings.causal && settings.window_left >= 0)
-    keys = std::min(keys, static_cast<std::size_t>(settings.window_left) + end - begin);
-  return per_pair_ * static_cast<double>(keys) * static_cast<double>(end - begin);
+double Meter::work_of(const QueryBlock& block) const {
+  const Tile queries = block_rows(layer_.dims, block);
+  return per_pair_ * static_cast<double>(queries.count * keys_seen(layer_, queries));
 }
 
 } // namespace mha

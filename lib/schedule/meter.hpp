@@ -15,11 +15,11 @@ public:
 
   /// Rows of one projection are done.
   void rows(std::size_t count) const;
-  /// Queries [begin, end) of one head are done.
-  void queries(std::size_t begin, std::size_t end) const;
+  /// The queries of a block are done; the keys that causal masks and windows hide cost nothing.
+  void queries(const QueryBlock& block) const;
 
 private:
-  double work_of_queries(std::size_t begin, std::size_t end) const;
+  double work_of(const QueryBlock& block) const;
 
   const Layer& layer_;
   double per_row_ = 0, per_pair_ = 0; ///< operations

@@ -2,7 +2,7 @@
 // Which routine multiplies for which batch item: it follows from the item's own length, so that an
 // item has the bits of its lone run, however long its neighbours are.
 
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/routine.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <algorithm>
@@ -17,9 +17,11 @@ inline std::size_t own_length(const Layer& layer, std::size_t batch, std::size_t
 
 class Routines {
 public:
-  /// `chosen(batch)` for each of B items.
-  template <class F> Routines(std::size_t B, const F& chosen) {
-    for (std::size_t b = 0; b < B; ++b) of_item_.push_back(chosen(b));
+  Routines() = default;
+  /// `chosen(own)` for each item; own(tokens): how many of T or S tokens are the item's own.
+  template <class F> Routines(const Layer& layer, const F& chosen) {
+    for (std::size_t b = 0; b < layer.dims.B; ++b)
+      of_item_.push_back(chosen([&](std::size_t tokens) { return own_length(layer, b, tokens); }));
   }
 
   Routine of(std::size_t batch) const { return of_item_[batch]; }

@@ -10,30 +10,12 @@ namespace mha {
 
 namespace {
 
-/// Which routine multiplies follows from the shape of the layer and of the batch item alone, never
-/// from a tile's.
-template <class T> Routines routines_of_projections(const Layer& layer) {
-  const Dims& dims = layer.dims;
-  std::size_t narrowest = dims.d_out;
+/// Of the weights that tokens are multiplied with, the columns of the narrowest.
+std::size_t narrowest_projection(const Layer& layer) {
+  std::size_t narrowest = layer.dims.d_out;
   for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
     if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
-  return Routines(dims.B, [&](std::size_t b) {
-    return routine_for<T>(own_length(layer, b, std::max(dims.T, dims.S)), narrowest, dims.d_model);
-  });
-}
-
-template <class T> Routines routines_of_scores(const Layer& layer) {
-  const Dims& dims = layer.dims;
-  return Routines(dims.B, [&](std::size_t b) {
-    return routine_for<T>(own_length(layer, b, dims.T), own_length(layer, b, dims.S_all), dims.d_k);
-  });
-}
-
-template <class T> Routines routines_of_values(const Layer& layer) {
-  const Dims& dims = layer.dims;
-  return Routines(dims.B, [&](std::size_t b) {
-    return routine_for<T>(own_length(layer, b, dims.T), dims.d_v, own_length(layer, b, dims.S_all));
-  });
+  return narrowest;
 }
 
 } // namespace
@@ -48,10 +30,18 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       tokens_(layer_, plan),
       map_steps_(layer_, plan),
       to_compute_(plan.computed),
-      to_show_(plan.wanted),
-      projecting_(routines_of_projections<T>(layer_)),
-      scoring_(routines_of_scores<T>(layer_)),
-      weighing_(routines_of_values<T>(layer_)) {
+      to_show_(plan.wanted) {
+  // Which routine multiplies follows from the shapes of the layer and of the batch item alone,
+  // never from a tile's: rows, columns, depth.
+  const Dims& d = layer_.dims;
+  const std::size_t narrowest = narrowest_projection(layer_);
+  projecting_ = Routines(layer_, [&](auto own) {
+    return routine_for<T>(own(std::max(d.T, d.S)), narrowest, d.d_model);
+  });
+  scoring_ =
+      Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), own(d.S_all), d.d_k); });
+  weighing_ =
+      Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), d.d_v, own(d.S_all)); });
   if (layer_.settings.input_norm == InputNorm::none) to_compute_.reset(index_of(Stage::x));
   release_inputs();
 }
@@ -244,16 +234,16 @@ template <class T> std::size_t Schedule<T>::band_queries() const {
 template <class T>
 void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys,
                             std::size_t worker, const std::function<void(Band<T>&)>& formulas) {
-  const std::size_t begin = block.block * block_queries;
-  const std::size_t end = std::min(begin + block_queries, layer_.dims.T), most = band_queries();
+  const Tile rows = block_rows(layer_.dims, block);
+  const std::size_t end = rows.first + rows.count, most = band_queries();
   const std::size_t kv = layer_.dims.H_kv == 0 ? 0 : kv_head_of(layer_, block.head);
-  for (std::size_t first = begin; first < end; first += most) {
+  for (std::size_t first = rows.first; first < end; first += most) {
     Band<T> band(layer_, map_steps_, tokens_, keys[block.batch * layer_.dims.H_kv + kv],
                  band_memory_[worker], observer_,
                  {block.batch, block.head, first, std::min(most, end - first)});
     formulas(band);
   }
-  meter_.queries(begin, end);
+  meter_.queries(block);
 }
 
 /// These stages are through: they are shown, and what only they needed is let go.

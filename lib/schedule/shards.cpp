@@ -1,6 +1,6 @@
 #include <mha/schedule/shards.hpp>
 
-#include <mha/schedule/visible.hpp>
+#include <mha/schedule/tiles.hpp>
 
 #include <algorithm>
 #include <map>
@@ -14,15 +14,10 @@ namespace {
 /// projection, of which a product of d_model numbers is as long as half as many keys take.
 std::size_t work_of(const Layer& layer, const Plan& plan, std::size_t maps,
                     const QueryBlock& block) {
-  const std::size_t first = std::min(block.block * block_queries, layer.dims.T);
-  const std::size_t queries = std::min(block_queries, layer.dims.T - first);
-  if (queries == 0) return 1;
-  std::size_t keys = 0;
-  if (contains(plan.needed, Stage::masked)) {
-    const Visible seen = visible_tiles(layer, block.batch, first, queries, key_tile);
-    keys = seen.last - seen.first;
-  }
-  return queries * (1 + keys + maps * layer.dims.S_all + layer.dims.d_model / 2);
+  const Tile rows = block_rows(layer.dims, block);
+  if (rows.count == 0) return 1;
+  const std::size_t keys = contains(plan.needed, Stage::masked) ? keys_seen(layer, rows) : 0;
+  return rows.count * (1 + keys + maps * layer.dims.S_all + layer.dims.d_model / 2);
 }
 
 } // namespace

@@ -16,28 +16,21 @@ namespace mha {
 namespace {
 
 /// Columns [first, first + n) of a linear map's weight in T: (in, n), or (n, in) if it is stored
-/// so. Where it lies, if that is T already.
+/// so. Where they lie, if that is T already; else converted into `memory`.
 template <class T> Matrix<const T> columns_of(const LinearMap& linear, std::size_t first,
-                                              std::size_t n, Buffer<T>& memory) {
-  const std::size_t in = linear.in(), out = linear.out();
+                                              std::size_t n, Buffer<T>& memory,
+                                              std::size_t threads = 1) {
   const Tensor& W = linear.W;
-  const std::size_t element = size_of(W.dtype());
-  if (W.dtype() == dtype_of<T>) {
-    const T* data = W.as<T>().data();
-    return linear.out_in ? Matrix<const T>{data + first * in, n, in, in}
-                         : Matrix<const T>{data + first, in, n, out};
-  }
-  T* to = memory.room_for(n * in);
-  const auto copy = [&](std::size_t from, std::size_t count, T* into) {
-    convert(W.raw() + from * element, W.dtype(), reinterpret_cast<std::byte*>(into), dtype_of<T>,
-            count);
-  };
-  if (linear.out_in) {
-    copy(first * in, n * in, to);
-    return {to, n, in, in};
-  }
-  for (std::size_t i = 0; i < in; ++i) copy(i * out + first, n, to + i * n);
-  return {to, in, n, n};
+  const std::size_t width = W.shape()[1], element = size_of(W.dtype());
+  const std::size_t begin = linear.out_in ? first * width : first; // the first number
+  const std::size_t rows = linear.out_in ? n : linear.in(), cols = linear.out_in ? width : n;
+  if (W.dtype() == dtype_of<T>) return {W.as<T>().data() + begin, rows, cols, width};
+  T* const to = memory.room_for(rows * cols);
+  parallel_for(rows, threads, [&](std::size_t i) {
+    convert(W.raw() + (begin + i * width) * element, W.dtype(),
+            reinterpret_cast<std::byte*>(to + i * cols), dtype_of<T>, cols);
+  });
+  return {to, rows, cols, cols};
 }
 
 /// As many threads as pay: one, or all cores.
@@ -57,24 +50,10 @@ std::size_t columns_together(std::size_t columns, std::size_t threads) {
   return std::clamp<std::size_t>(even, step, 512);
 }
 
-/// Every column of a linear map's weight, as columns_of has them.
-template <class T>
-Matrix<const T> whole_of(const LinearMap& linear, Buffer<T>& memory, std::size_t threads) {
-  const Tensor& W = linear.W;
-  const std::size_t rows = W.shape()[0], cols = W.shape()[1], element = size_of(W.dtype());
-  if (W.dtype() == dtype_of<T>) return {W.as<T>().data(), rows, cols, cols};
-  T* const to = memory.room_for(rows * cols);
-  parallel_for(rows, threads, [&](std::size_t i) {
-    convert(W.raw() + i * cols * element, W.dtype(), reinterpret_cast<std::byte*>(to + i * cols),
-            dtype_of<T>, cols);
-  });
-  return {to, rows, cols, cols};
-}
-
 /// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
-/// the weight that is fetched.
+/// the weight that is fetched: no more than are split at once.
 std::size_t rows_together(std::size_t rows, std::size_t threads) {
-  constexpr std::size_t step = bf16x3_rows, most = 256;
+  constexpr std::size_t step = bf16x3_rows, most = bf16x3_block_rows;
   const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
   return std::clamp<std::size_t>(even * step, 2 * step, most);
 }
@@ -106,8 +85,8 @@ template <class T> void multiply_by_rows(Routine routine, Matrix<const T> x,
                                          const LinearMap& linear, const Tensor& b, Matrix<T> y,
                                          std::size_t threads) {
   Buffer<T> memory;
-  const PackedMatrix<T> W(routine, whole_of<T>(linear, memory, threads), linear.out_in, x.rows,
-                          threads);
+  const Matrix<const T> all = columns_of<T>(linear, 0, linear.out(), memory, threads);
+  const PackedMatrix<T> W(routine, all, linear.out_in, x.rows, threads);
   const std::size_t together = rows_together(x.rows, threads);
   parallel_for((x.rows + together - 1) / together, threads, [&](std::size_t i) {
     const std::size_t first = i * together, n = std::min(together, x.rows - first);
@@ -246,9 +225,8 @@ template <class T> void Stream<T>::show(Stage stage) const {
     const std::size_t first = std::max(place.token, run_.first);
     const std::size_t end = std::min(place.token + place.count, run_.first + run_.count);
     if (place.batch != run_.batch || first >= end) continue;
-    observer_.observe(block_of(layer_, stage, place.batch, 0, first, all.row(first - run_.first),
-                               {end - first, all.cols},
-                               {static_cast<std::ptrdiff_t>(all.stride), 1}));
+    mha::show(observer_, layer_, stage, {place.batch, 0, first, end - first},
+              all.rows_from(first - run_.first, end - first));
   }
 }
 

@@ -3,7 +3,7 @@
 // and who sees them. What is computed is said in forward/block.
 
 #include <mha/kernels/matrix.hpp>
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/routine.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/plan.hpp>
 #include <mha/schedule/tiles.hpp>

@@ -1,17 +1,13 @@
 #include <mha/schedule/tiles.hpp>
 
+#include <mha/schedule/visible.hpp>
+
 #include <algorithm>
 #include <map>
 
 namespace mha {
 
 namespace {
-
-Tile block_rows(const Dims& dims, const QueryBlock& block) {
-  const std::size_t first = std::min(block.block * block_queries, dims.T);
-  return {
-      block.batch, first, std::min(block_queries, dims.T - first), {block.head, block.head + 1}};
-}
 
 /// Whether keys and values are not only handed out.
 bool attends(const Plan& plan) {
@@ -30,6 +26,18 @@ bool first_to_read(const Layer& layer, const Plan& plan, const QueryBlock& block
 }
 
 } // namespace
+
+Tile block_rows(const Dims& dims, const QueryBlock& block) {
+  const std::size_t first = std::min(block.block * block_queries, dims.T);
+  return {
+      block.batch, first, std::min(block_queries, dims.T - first), {block.head, block.head + 1}};
+}
+
+std::size_t keys_seen(const Layer& layer, const Tile& queries) {
+  if (queries.count == 0) return 0;
+  const Visible seen = visible_tiles(layer, queries.batch, queries.first, queries.count, key_tile);
+  return seen.last - seen.first;
+}
 
 std::vector<Tile> query_rows(const Layer& layer, const Plan& plan) {
   std::map<std::pair<std::size_t, std::size_t>, Tile> runs; // by batch and block

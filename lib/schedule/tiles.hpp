@@ -21,6 +21,10 @@ struct Tile {
   std::size_t batch = 0, first = 0, count = 0;
   HeadRange heads;
 };
+/// The queries of a block; none behind the last one.
+Tile block_rows(const Dims& dims, const QueryBlock& block);
+/// How many keys some queries see by causal, window and kv_lengths, in products of key_tile.
+std::size_t keys_seen(const Layer& layer, const Tile& queries);
 /// The blocks of queries of the plan's blocks, and the heads that they span.
 std::vector<Tile> query_rows(const Layer& layer, const Plan& plan);
 /// Of these rows those from the first to the last query that the selection chose, from one multiple

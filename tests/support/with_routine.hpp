@@ -1,7 +1,7 @@
 #pragma once
 // One routine for float32 products of every size, until the end of the test.
 
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/routine.hpp>
 
 #include <optional>
 

@@ -13,12 +13,6 @@ template <class F> decltype(auto) with_number(DType dtype, F f) {
   return f(float{});
 }
 
-inline StageSet set_of(std::initializer_list<Stage> stages) {
-  StageSet set;
-  for (Stage stage : stages) set.set(index_of(stage));
-  return set;
-}
-
 /// The stage itself, or the step before it that stands for it in a layer that does not have it.
 Stage step_for(const Layer& layer, Stage stage);
 /// The value of a stage (or of the one that stands for it), in the form of Layer::given.

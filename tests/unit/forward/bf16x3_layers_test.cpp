@@ -5,7 +5,7 @@
 #include "support/sanitizers.hpp"
 #include <mha/kernels/bf16x3.hpp>
 #include <mha/kernels/dispatch.hpp>
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/routine.hpp>
 
 #include <catch2/catch.hpp>
 

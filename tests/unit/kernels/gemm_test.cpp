@@ -1,6 +1,7 @@
 #include <mha/kernels/bf16x3.hpp>
 #include <mha/kernels/dispatch.hpp>
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/packed.hpp>
+#include <mha/kernels/routine.hpp>
 #include <mha/kernels/tiled.hpp>
 
 #include <mha/system/error.hpp>
@@ -19,6 +20,7 @@
 #include <vector>
 
 using mha::Matrix;
+using mha::PackedMatrix;
 using mha::Routine;
 
 namespace {
@@ -102,11 +104,13 @@ template <class T> void check_products(Routine routine, double more = 0) {
       const Block<T> a = random_block<T>(m, k, rng), b = random_block<T>(k, n, rng);
       const Block<T> before = random_block<T>(m, n, rng);
       Block<T> after = before;
-      mha::multiply<T>(routine, a.view(), b.view(), after.view(), accumulate);
+      const Block<T> b_transposed = transposed(b);
+      PackedMatrix<T>(routine, b.view(), false, 0)
+          .multiply(a.view(), 0, 0, after.view(), accumulate);
       CHECK(worst_error(a, b, before, after, accumulate) <= static_cast<double>(k) + 1 + more);
       if (accumulate) continue;
       after = before;
-      mha::multiply_transposed<T>(routine, a.view(), transposed(b).view(), after.view());
+      PackedMatrix<T>(routine, b_transposed.view(), true, 0).multiply(a.view(), 0, 0, after.view());
       CHECK(worst_error(a, b, before, after, false) <= static_cast<double>(k) + 1 + more);
     }
 }
@@ -233,6 +237,10 @@ TEST_CASE("refuses matrices that do not fit together") {
   std::vector<double> data(100);
   const Matrix<const double> a = {data.data(), 2, 3, 3}, b = {data.data(), 4, 5, 5};
   const Matrix<double> c = {data.data() + 50, 2, 5, 5};
-  CHECK_THROWS_AS(mha::multiply<double>(Routine::ours, a, b, c), mha::Error);
-  CHECK_THROWS_AS(mha::multiply_transposed<double>(Routine::ours, a, b, c), mha::Error);
+  const PackedMatrix<double> plain(Routine::ours, b, false, 0), turned(Routine::ours, b, true, 0);
+  CHECK_NOTHROW(plain.multiply(a, 1, 0, c));
+  CHECK_THROWS_AS(plain.multiply(a, 2, 0, c), mha::Error); // rows 2 … 4 of 4
+  CHECK_THROWS_AS(plain.multiply(a, 0, 64, c), mha::Error);
+  CHECK_THROWS_AS(plain.multiply(a, 0, 0, c.rows_from(0, 1)), mha::Error);
+  CHECK_THROWS_AS(turned.multiply(a, 0, 0, c), mha::Error); // 5 columns of 4
 }

@@ -4,7 +4,7 @@
 #include "support/requests.hpp"
 #include "support/sanitizers.hpp"
 #include "support/with_routine.hpp"
-#include <mha/kernels/product.hpp>
+#include <mha/kernels/routine.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/dump.hpp>
 #include <mha/observe/trace.hpp>
