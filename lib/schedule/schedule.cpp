@@ -105,9 +105,9 @@ template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) con
   return sequence == Sequence::input && made_of_x ? whole_items(queries, layer_.dims.T) : queries;
 }
 
-/// Tokens are cut by rows. Fewer tiles of rows than threads are cut by heads instead, and few rows
-/// that are multiplied in bfloat16 × 3, so that no part of W is split twice; not where a step needs
-/// the whole row.
+/// Tokens are cut by rows. Where that makes fewer tiles than threads, they are cut by heads
+/// instead; in bfloat16 × 3, where rows are few, so that no part of W is split twice. Not where a
+/// step needs the whole row.
 template <class T>
 std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& tokens) const {
   std::vector<Task> tasks;
@@ -130,11 +130,11 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
   if (letters.size() != 3 || whole_rows)
     for (Tile& tile : rows) tile.heads = {0, heads};
   const std::size_t count = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
-  const bool divides = !whole_rows && (letters.size() == 3 || width == step) && width > 0;
-  const bool splits = projecting_.count(Routine::bf16x3) > 0 && count <= bf16x3_as_read;
   std::vector<Tile> tiles = row_tiles(rows, count);
-  if (divides && (splits || tiles.size() < threads_))
-    tiles = head_tiles(rows, width, step, threads_);
+  const bool divides = !whole_rows && (letters.size() == 3 || width == step) && width > 0;
+  const bool few =
+      projecting_.count(Routine::bf16x3) > 0 ? count <= bf16x3_as_read : tiles.size() < threads_;
+  if (divides && few) tiles = head_tiles(rows, width, step, threads_);
   for (const Tile& tile : tiles)
     tasks.push_back({&tokens, tile, width,
                      first->stage > Stage::k_pe && tile.heads.first == rows.front().heads.first});
