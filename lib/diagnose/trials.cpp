@@ -91,7 +91,7 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   }
   cone_ = made_from(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
-  const StageSet of_queries = made_into(StageSet().set(index_of(Stage::scores)));
+  const StageSet of_queries = made_into(set_of({Stage::scores}));
   // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
   // several lengths, some queries would be padding.
   if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&

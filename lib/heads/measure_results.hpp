@@ -27,7 +27,7 @@ public:
   /// of which it is what is computed here; where there is an output, that has whole rows.
   ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows, const Plan& part);
 
-  StageSet wants() const override { return StageSet().set(index_of(Stage::head_result)); }
+  StageSet wants() const override { return set_of({Stage::head_result}); }
   void observe(const Block& block) override;
   /// 32 bytes a unit.
   std::string packed(const Layer& layer, const Plan& part) const override;

@@ -49,7 +49,7 @@ std::string measure_stages(const Layer& layer, const StageSet& available,
   both.add(tokens);
   OverflowWatch watch(layer);
   if (contains(available, Stage::weights)) both.add(watch);
-  const StageSet result = StageSet().set(index_of(Stage::head_result));
+  const StageSet result = set_of({Stage::head_result});
   const Plan plan = make_plan(layer, both.wants().any() ? both.wants() : result, selection),
              mine = shard_of(layer, plan, ranks.part());
   if (both.wants().any()) compute(layer, mine, both, request.threads);

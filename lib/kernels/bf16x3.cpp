@@ -97,8 +97,7 @@ std::size_t Bf16x3Matrix::pack(std::size_t first_row, std::size_t rows, std::siz
 
 Matrix<const float> Bf16x3Matrix::part(std::size_t first_row, std::size_t rows,
                                        std::size_t first_col, std::size_t cols) const {
-  return transposed_ ? b_.rows_from(first_col, cols).cols_from(first_row, rows)
-                     : b_.rows_from(first_row, rows).cols_from(first_col, cols);
+  return part_of(b_, transposed_, first_row, rows, first_col, cols);
 }
 
 void Bf16x3Matrix::multiply(Matrix<const float> a, std::size_t first_row, std::size_t first_col,

@@ -46,9 +46,7 @@ template <class T> void PackedMatrix<T>::multiply(Matrix<const T> a, std::size_t
   if (packed_.data())
     return multiply_packed(kernels<T>(), a, packed_.data(), depth, first_row, first_col, c,
                            accumulate);
-  multiply_tiled(kernels<T>(), a,
-                 transposed_ ? b_.rows_from(first_col, c.cols).cols_from(first_row, a.cols)
-                             : b_.rows_from(first_row, a.cols).cols_from(first_col, c.cols),
+  multiply_tiled(kernels<T>(), a, part_of(b_, transposed_, first_row, a.cols, first_col, c.cols),
                  transposed_, c, accumulate);
 }
 

@@ -77,10 +77,7 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
       const Matrix<const T> left = a.cols_from(p0, pn);
       const Matrix<T> result = c.cols_from(j0, jn);
       if (pack) {
-        pack_strips(kernels,
-                    transposed ? b.rows_from(j0, jn).cols_from(p0, pn)
-                               : b.rows_from(p0, pn).cols_from(j0, jn),
-                    transposed, packed);
+        pack_strips(kernels, part_of(b, transposed, p0, pn, j0, jn), transposed, packed);
         multiply_strips(kernels, left, packed, strip_cols * pn, strip_cols, result,
                         accumulate || p0 > 0);
       } else {

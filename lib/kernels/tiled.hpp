@@ -6,6 +6,15 @@
 
 namespace mha {
 
+/// Rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of op(b), as b has
+/// them; op is the transposition or nothing.
+template <class T> Matrix<const T> part_of(Matrix<const T> b, bool transposed,
+                                           std::size_t first_row, std::size_t rows,
+                                           std::size_t first_col, std::size_t cols) {
+  return transposed ? b.rows_from(first_col, cols).cols_from(first_row, rows)
+                    : b.rows_from(first_row, rows).cols_from(first_col, cols);
+}
+
 /// c = a · op(b), or c += a · op(b), by the kernels of one instruction set; op is the transposition
 /// or nothing. Each element is one chain of multiply-adds over k = 0, 1, …, from 0 or from c, so
 /// its bits depend on its own row of a and column of op(b) alone.

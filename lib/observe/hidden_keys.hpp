@@ -29,7 +29,7 @@ public:
   HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
              std::size_t most_bytes);
 
-  StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
+  StageSet wants() const override { return set_of({Stage::weights}); }
   void observe(const Block& block) override;
 
   /// Whether any key is hidden from any query.

@@ -14,7 +14,7 @@ class RowPeaks : public Observer {
 public:
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
 
-  StageSet wants() const override { return StageSet().set(index_of(Stage::weights)); }
+  StageSet wants() const override { return set_of({Stage::weights}); }
   void observe(const Block& block) override;
 
   /// As many of each row as `limit` bytes hold, packed; nothing where not even one of each fits.

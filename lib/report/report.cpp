@@ -26,7 +26,7 @@ public:
     // The whole batch, so that it can be given back to the layer.
     rows_ = Tensor(layer.dtype, {layer.dims.B, layer.dims.T, width_});
   }
-  StageSet wants() const override { return StageSet().set(index_of(stage_)); }
+  StageSet wants() const override { return set_of({stage_}); }
   void observe(const Block& block) override {
     if (block.batch != batch_) return;
     const Tensor values = copy_of(block.values);
@@ -62,7 +62,7 @@ public:
     const std::vector<float> unknown(layer.dims.T, std::numeric_limits<float>::quiet_NaN());
     parts_.assign(heads_.size(), {unknown, output ? unknown : std::vector<float>()});
   }
-  StageSet wants() const override { return StageSet().set(index_of(Stage::head_result)); }
+  StageSet wants() const override { return set_of({Stage::head_result}); }
   void observe(const Block& block) override {
     const auto place = std::find(heads_.begin(), heads_.end(), block.head);
     if (block.batch != batch_ || place == heads_.end()) return;

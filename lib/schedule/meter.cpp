@@ -19,12 +19,12 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
   if (!contains(plan.computed, Stage::scores) && !contains(plan.computed, Stage::head_out))
     per_pair_ = 0;
   double work = 0;
-  const auto add = [&](Stage stage, const std::vector<Tile>& runs) {
-    for (const Tile& run : runs)
-      if (contains(plan.computed, stage)) work += per_row_ * static_cast<double>(run.count);
+  const auto add = [&](std::initializer_list<Stage> stages, const std::vector<Tile>& runs) {
+    const auto times = static_cast<double>((plan.computed & set_of(stages)).count());
+    for (const Tile& run : runs) work += times * per_row_ * static_cast<double>(run.count);
   };
-  for (Stage stage : {Stage::q, Stage::output}) add(stage, query_rows(layer, plan));
-  for (Stage stage : {Stage::k, Stage::v}) add(stage, key_rows(layer, plan, dims.S));
+  add({Stage::q, Stage::output}, query_rows(layer, plan));
+  add({Stage::k, Stage::v}, key_rows(layer, plan, dims.S));
   for (const QueryBlock& block : plan.blocks) work += work_of(block);
   told->begin(work);
 }

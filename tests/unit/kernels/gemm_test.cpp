@@ -104,12 +104,12 @@ template <class T> void check_products(Routine routine, double more = 0) {
       const Block<T> a = random_block<T>(m, k, rng), b = random_block<T>(k, n, rng);
       const Block<T> before = random_block<T>(m, n, rng);
       Block<T> after = before;
-      const Block<T> b_transposed = transposed(b);
       PackedMatrix<T>(routine, b.view(), false, 0)
           .multiply(a.view(), 0, 0, after.view(), accumulate);
       CHECK(worst_error(a, b, before, after, accumulate) <= static_cast<double>(k) + 1 + more);
       if (accumulate) continue;
       after = before;
+      const Block<T> b_transposed = transposed(b);
       PackedMatrix<T>(routine, b_transposed.view(), true, 0).multiply(a.view(), 0, 0, after.view());
       CHECK(worst_error(a, b, before, after, false) <= static_cast<double>(k) + 1 + more);
     }
