@@ -2,7 +2,14 @@
 
 #include "console.hpp"
 #include "retype.hpp"
+#include <mha/compare/names.hpp>
+#include <mha/compare/same_text.hpp>
 #include <mha/compare/settle.hpp>
+#include <mha/files/text.hpp>
+#include <mha/load/families/family.hpp>
+#include <mha/load/source.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/render/grid.hpp>
 
 #include <fmt/format.h>
 
@@ -27,9 +34,85 @@ void require_against(std::string_view command, const std::vector<std::string>& a
                                  command));
 }
 
-std::vector<Reference> load_readings(const LoadedLayer& loaded,
-                                     const std::vector<std::string>& against, Common& common,
-                                     const WholeModelOfLayer* model) {
+Sources open_compared(const Request& request, Common& common) {
+  try {
+    return open_sources(request, common);
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    const bool no_text = request.layer.empty() && !request.has_text() &&
+                         message.find("choose with --layer") != std::string_view::npos;
+    if (!no_text) throw;
+    fail("{}; or compare the whole model: give the text that the reference was computed for, by "
+         "--text or --ids",
+         message);
+  }
+}
+
+std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const Sources& model) {
+  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (!pass || !pass->given()) return std::nullopt;
+  const Embedding& embedding = pass->model().embedding();
+  WholeModelOfLayer whole;
+  whole.layers = pass->layers().size(), whole.last_norm = pass->model().last_norm().present();
+  whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
+                         embedding.scale == 1 && !embedding.norm.present();
+  whole.one_layer = model.chosen().size() == 1 && !model.chosen()[0].empty();
+  return whole;
+}
+
+void require_same_text(const Request& request, const ReferenceFiles& against,
+                       const Common& common) {
+  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (!pass || !pass->given()) return;
+  const WholeModel& model = pass->model();
+  const SameText same =
+      keep_same_text(against, {pass->ids(), &model.embedding(), model.causal(), model.pad()});
+  if (!same.why.empty()) fail("--against {}", same.why);
+  if (common.quiet) return;
+  for (const std::string& note : same.notes) print_note(note, common.color);
+}
+
+std::string what_is_left(const Coverage& coverage) {
+  const std::vector<std::string> left = coverage.not_compared();
+  if (left.empty()) return "";
+  return fmt::format(", but {}{}", io::shown(left[0]),
+                     left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
+}
+
+std::string coverage_text(const Coverage& coverage, const render::TextStyle& look) {
+  std::string text = fmt::format("compared: {}", coverage.compared());
+  if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
+    text += fmt::format("; not compared: {}", fmt::join(left, ", "));
+  std::string out;
+  for (const std::string& line : render::wrapped(render::visible(text), look.width))
+    out += look.dim(line) + "\n";
+  return out;
+}
+
+void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) {
+  if (layers < 2) return;
+  const auto refuse = [&](const std::string& where, const std::string& stage) {
+    fail("--against {}: {} of which layer? {} are compared: layers.N.{} is expected, or {{layer}} "
+         "in the path; or choose one with --layer",
+         io::shown(where), io::shown(stage), layers, io::shown(stage));
+  };
+  const auto says = [](const std::string& name) {
+    return naming::layer_number(name) || without_layer_suffix(name).second;
+  };
+  for (const std::string& text : against.texts()) {
+    const io::Source source = io::parse_source(text);
+    if (io::mentions_layer(source) || source.axes.find('L') != std::string::npos) continue;
+    if (!source.name.empty() && !says(source.name)) refuse(text, source.name);
+    if (!source.name.empty()) continue;
+    for (const io::Entry& entry : against.open(source.path)->contents().tensors)
+      if (!says(entry.name) && !result_stages(entry.name).empty() &&
+          !is_of_model(result_stages(entry.name).front()))
+        refuse(text, entry.name);
+  }
+}
+
+std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
+                                     Common& common, const WholeModelOfLayer* model) {
   Reference reference = [&] {
     const Stopwatch watch(common.read_s);
     return read_reference(loaded.layer, against, loaded.id, model);
@@ -38,24 +121,24 @@ std::vector<Reference> load_readings(const LoadedLayer& loaded,
   return settled(loaded.layer, std::move(reference), common.threads);
 }
 
-void tell_reading(const Reference& reference, Common& common, bool notes) {
+void report_reading(const Reference& reference, Common& common, bool notes, bool warnings) {
   if (common.strict && !reference.doubts.empty())
     fail("--against: {} (an error by --strict)", reference.doubts[0]);
   const auto warn = [&](const std::vector<std::string>& names) {
     if (names.empty()) return;
     const std::string text = fmt::format("--against: not compared: {}", fmt::join(names, "; "));
     if (common.strict) fail("{} (an error by --strict)", text);
-    if (!common.quiet) print_note(text, common.color, Severity::warning);
+    if (!common.quiet && warnings) print_note(text, common.color, Severity::warning);
   };
   warn(reference.misshapen), warn(reference.misspelt);
   if (!common.quiet && notes)
     for (const std::string& note : reference.notes) print_note(note, common.color);
 }
 
-Reference load_reference(const LoadedLayer& loaded, const std::vector<std::string>& against,
-                         Common& common, bool notes, const WholeModelOfLayer* model) {
+Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& against, Common& common,
+                         bool notes, const WholeModelOfLayer* model, bool warnings) {
   Reference reference = std::move(load_readings(loaded, against, common, model).front());
-  tell_reading(reference, common, notes);
+  report_reading(reference, common, notes, warnings);
   return reference;
 }
 

@@ -91,6 +91,7 @@ void hand_over(const Option& option, const std::string& value) {
 
 Option& Cli::add(Option option) {
   option.group = group_;
+  option.rare = rare_;
   return options_.emplace_back(std::move(option));
 }
 
@@ -194,6 +195,42 @@ void Cli::refuse_unknown(const std::string& word) const {
   throw UsageError(fmt::format("no option is called '{}'{}", name, hint));
 }
 
+namespace {
+
+/// The option that takes a value and that a word such as "--stage" or "-s" names, or nullptr.
+const Option* option_with_value(const std::deque<Option>& options, std::string_view word) {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
+    return !option.is_flag() && !word.empty() && (option.name == word || option.letter == word);
+  });
+  return found == options.end() ? nullptr : &*found;
+}
+
+/// A text may be of no characters; no other value is empty.
+bool may_be_empty(const Option& option) {
+  return option.value_name == "TEXT";
+}
+
+/// Stands for an empty value, which the parser would take for none. No argument holds a zero byte.
+const std::string empty_value(1, '\0');
+
+/// `--text=` and `--text ""` with their empty values as a word that the parser sees.
+std::vector<std::string> with_empty_values(std::vector<std::string> arguments,
+                                           const std::deque<Option>& options) {
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    std::string& word = arguments[i];
+    if (word.ends_with('=') && word.find('=') + 1 == word.size() && word.starts_with("--")) {
+      if (option_with_value(options, std::string_view(word).substr(0, word.size() - 1)))
+        word += empty_value;
+    } else if (option_with_value(options, word) && i + 1 < arguments.size()) {
+      ++i; // its value
+      if (arguments[i].empty()) arguments[i] = empty_value;
+    }
+  }
+  return arguments;
+}
+
+} // namespace
+
 bool Cli::parse(const std::vector<std::string>& arguments) const {
   CLI::App parser;
   parser.set_help_flag();
@@ -224,8 +261,20 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
         parser.get_option_no_throw("-" + name))
       refuse_unknown(word);
   }
+  // The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
+  // with, it is one word.
+  constexpr char guard = '\x1f';
+  std::vector<std::string> guarded = with_empty_values(arguments, options_);
+  std::reverse(guarded.begin(), guarded.end());
+  for (std::string& word : guarded)
+    if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), guard);
+  const auto unguarded = [](std::vector<std::string> list) {
+    for (std::string& word : list)
+      if (word.starts_with(guard)) word.erase(word.begin());
+    return list;
+  };
   try {
-    parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    parser.parse(std::move(guarded));
   } catch (const CLI::ArgumentMismatch& error) {
     // The parser's message begins with the option's name.
     const std::string message = error.what();
@@ -234,12 +283,19 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     throw UsageError(error.what());
   }
   if (help) return false;
-  for (const std::string& unknown : parser.remaining())
+  for (const std::string& unknown : unguarded(parser.remaining()))
     if (unknown != "--") refuse_unknown(unknown);
 
   for (const auto& [option, entry] : declared) {
     if (entry->count() == 0) continue;
-    const std::vector<std::string>& values = entry->results();
+    std::vector<std::string> values = unguarded(entry->results());
+    for (std::string& value : values) {
+      if (value == empty_value) value.clear();
+      if (option->is_flag() && value != "true" && value != "false")
+        throw UsageError(fmt::format("{} is '{}': it takes no value", option->name, value));
+      if (value.empty() && !may_be_empty(*option))
+        throw UsageError(fmt::format("{} is '': a value expected", option->name));
+    }
     for (const std::string& value : values)
       if (!option->is_flag() && value.size() > 1 && value[0] == '-' &&
           parser.get_option_no_throw(value))
@@ -255,7 +311,7 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     }
     hand_over(*option, value);
   }
-  if (positionals_) *positionals_ = std::move(words);
+  if (positionals_) *positionals_ = unguarded(std::move(words));
   if (positional_required_ && positionals_->empty())
     throw UsageError(fmt::format("{} needs a {}", command_,
                                  positional_name_.substr(0, positional_name_.find("..."))));

@@ -32,6 +32,7 @@ struct Option {
   std::string value_name; ///< "NAME[,NAME]"; "" for a flag
   std::string help;
   std::string group;                ///< the heading that it stands under in help
+  bool rare = false;                ///< in help only where all of it is asked for
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
   std::vector<std::string> offered; ///< by a shell, where that are other words
   Completes completes = Completes::nothing;
@@ -62,8 +63,8 @@ class Cli {
 public:
   explicit Cli(std::string command) : command_(std::move(command)) {}
 
-  /// The heading for the options declared from here on.
-  void group(std::string title) { group_ = std::move(title); }
+  /// The heading for the options declared from here on; `rare`: `--help all` alone lists them.
+  void group(std::string title, bool rare = false) { group_ = std::move(title), rare_ = rare; }
 
   Option& flag(std::string_view names, bool& target, std::string help);
   Option& value(std::string_view names, std::string value_name, std::string& target,
@@ -114,6 +115,7 @@ private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
 
   std::string command_, about_, group_ = "Options";
+  bool rare_ = false;
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
   std::string positional_name_, positional_help_;

@@ -61,8 +61,8 @@ render::Depth depth_of(bool color, Color asked) {
                                                           : render::Depth::none;
 }
 
-render::Look look_of(int stream, Color color) {
-  render::Look look;
+render::TextStyle look_of(int stream, Color color) {
+  render::TextStyle look;
   look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
   look.width = columns_of(stream, look.terminal);
   const char* term = std::getenv("TERM");
@@ -81,10 +81,10 @@ render::Look look_of(int stream, Color color) {
 
 } // namespace
 
-render::Look look_of_output(Color color) {
+render::TextStyle look_of_output(Color color) {
   return look_of(STDOUT_FILENO, color);
 }
-render::Look look_of_messages(Color color) {
+render::TextStyle look_of_messages(Color color) {
   return look_of(STDERR_FILENO, color);
 }
 bool output_is_terminal() {
@@ -117,7 +117,7 @@ void print_error(std::string_view message) {
 }
 
 void print_note(std::string_view message, Color color, Severity severity) {
-  const render::Look look = look_of_messages(color);
+  const render::TextStyle look = look_of_messages(color);
   const std::string word =
       severity == Severity::warning ? look.bold("warning:") : look.dim("note:");
   print_message(fmt::format("{} {}\n", word, render::visible(message)));

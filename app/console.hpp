@@ -16,8 +16,8 @@ enum class Color : std::uint8_t { automatic, always, never };
 
 /// How to write for a stream's reader: colours if it is a terminal that wants them, and its width
 /// (100 in a pipe, or COLUMNS).
-render::Look look_of_output(Color color);
-render::Look look_of_messages(Color color);
+render::TextStyle look_of_output(Color color);
+render::TextStyle look_of_messages(Color color);
 /// Whether standard output is a terminal.
 bool output_is_terminal();
 

@@ -1,5 +1,7 @@
 #include "describe.hpp"
 
+#include <filesystem>
+
 namespace mha::app {
 
 namespace {
@@ -51,22 +53,79 @@ std::vector<std::string> peculiarities(const Layer& layer) {
   return words;
 }
 
+/// What is said of a layer behind the source's name: " layer 1 (LLaMA names) · 4 heads × 16 · …".
+std::string facts_of(const LoadedLayer& loaded) {
+  const Dims& dims = loaded.layer.dims;
+  std::string text;
+  if (!loaded.naming.empty() && loaded.naming != "canonical")
+    text += fmt::format(" ({} names)", loaded.naming);
+  if (dims.H > 0) text += " · " + heads_text(dims);
+  if (dims.batched) text += fmt::format(" · B {}", dims.B);
+  if (dims.T > 0) text += fmt::format(" · T {}", dims.T);
+  if (dims.S_all != dims.T) text += fmt::format(" · S {}", dims.S_all);
+  text += fmt::format(" · {}", name_of(loaded.layer.dtype));
+  for (const std::string& word : peculiarities(loaded.layer)) text += " · " + word;
+  for (const StagePatch& patch : loaded.layer.patches.list)
+    text += " · patched: " + render::visible(patch.text);
+  return text;
+}
+
+std::string layer_of(const LoadedLayer& loaded) {
+  return loaded.id.empty() ? std::string() : " layer " + render::visible(loaded.id);
+}
+
+/// A path as it is shown to others: an absolute one, or one of dots alone, by its last part.
+std::string shown_path(const std::string& text) {
+  const std::filesystem::path path(text);
+  const bool dots = text.find_first_not_of("./") == std::string::npos;
+  if (text.empty() || (!path.is_absolute() && !dots)) return text;
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  if (error) return text;
+  if (!whole.has_filename()) whole = whole.parent_path(); // "/data/model/"
+  return whole.has_filename() ? whole.filename().string() : text;
+}
+
 } // namespace
 
-std::string headline(const Model& model, const LoadedLayer& loaded, const render::Look& look) {
-  const Dims& dims = loaded.layer.dims;
-  std::string name = render::visible(model.title());
-  if (!loaded.id.empty()) name += " layer " + render::visible(loaded.id);
-  std::string rest;
-  if (!loaded.naming.empty() && loaded.naming != "canonical")
-    rest += fmt::format(" ({} names)", loaded.naming);
-  if (dims.H > 0) rest += " · " + heads_text(dims);
-  if (dims.batched) rest += fmt::format(" · B {}", dims.B);
-  if (dims.T > 0) rest += fmt::format(" · T {}", dims.T);
-  if (dims.S_all != dims.T) rest += fmt::format(" · S {}", dims.S_all);
-  rest += fmt::format(" · {}", name_of(loaded.layer.dtype));
-  for (const std::string& word : peculiarities(loaded.layer)) rest += " · " + word;
-  return look.bold(name) + look.dim(rest) + "\n";
+std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width) {
+  constexpr std::string_view between = " · ";
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(between, 1));
+    const std::size_t columns = render::display_width(part);
+    const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
+    out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
+    used = breaks ? columns + 1 : used + columns;
+    text.remove_prefix(part.size());
+  }
+  return out;
+}
+
+std::string headline_text(const Sources& model, const LoadedLayer& loaded) {
+  return render::visible(model.title()) + layer_of(loaded) + facts_of(loaded);
+}
+
+std::string headline(const Sources& model, const LoadedLayer& loaded,
+                     const render::TextStyle& look) {
+  const std::string name = render::visible(model.title()) + layer_of(loaded);
+  return look.bold(name) +
+         look.dim(fitted_facts(facts_of(loaded), render::display_width(name), look.width)) + "\n";
+}
+
+std::string description(const LoadedLayer& loaded) {
+  std::string text = layer_of(loaded) + facts_of(loaded);
+  const std::string_view before = text.starts_with(" · ") ? " · " : " ";
+  return text.substr(before.size());
+}
+
+std::string title_of(const Sources& model) {
+  const std::string title = model.title();
+  // NAME=FILE, and raw bytes' FILE:DTYPE[SHAPE]: what stands before the path stays.
+  const std::size_t equals = title.find('=');
+  const bool binding = equals != std::string::npos && title.find('/') > equals;
+  const std::string before = binding ? title.substr(0, equals + 1) : "";
+  return before + shown_path(title.substr(before.size()));
 }
 
 } // namespace mha::app

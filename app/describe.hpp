@@ -6,7 +6,19 @@
 
 namespace mha::app {
 
-/// "data/induction layer 1 (LLaMA names) · 4 heads × 16 · T 33 · float32 · causal"
-std::string headline(const Model& model, const LoadedLayer& loaded, const render::Look& look);
+/// "data/induction layer 1 (LLaMA names) · 4 heads × 16 · T 33 · float32 · causal", with a line
+/// break; between its parts it is cut to the columns that the look has.
+std::string headline(const Sources& model, const LoadedLayer& loaded,
+                     const render::TextStyle& look);
+/// The same in one line, however long, without a break.
+std::string headline_text(const Sources& model, const LoadedLayer& loaded);
+/// What it says behind the source's name: "layer 1 (LLaMA names) · 4 heads × 16 · …".
+std::string description(const LoadedLayer& loaded);
+/// " · "-separated facts in lines of so many columns, of which `used` are taken: breaks stand
+/// before a "·".
+std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width);
+/// What a picture or a page that travels is called: the sources as they were typed, but of an
+/// absolute path the last part alone, since its folders are this machine's.
+std::string title_of(const Sources& model);
 
 } // namespace mha::app

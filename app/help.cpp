@@ -6,10 +6,13 @@ namespace mha::app {
 
 namespace {
 
-using render::Look;
+using render::TextStyle;
 
-/// Where the explanations of options begin; a longer name gets a line of its own.
-constexpr std::size_t column = 30;
+/// Where the explanations of options begin; a longer name gets a line of its own. In a narrow
+/// window each of them does.
+std::size_t column_of(const TextStyle& look) {
+  return look.width >= 76 ? 30 : 8;
+}
 
 void paragraph(std::string& out, std::string_view text, std::size_t indent, std::size_t width) {
   for (const std::string& line : render::wrapped(text, width - indent))
@@ -19,9 +22,12 @@ void paragraph(std::string& out, std::string_view text, std::size_t indent, std:
 void entry(std::string& out, const std::string& names, const std::string& help, std::size_t indent,
            std::size_t width) {
   out += "  " + names;
-  const std::size_t used = 2 + render::display_width(names);
+  const std::size_t last = names.rfind('\n'),
+                    used = last == std::string::npos
+                               ? 2 + render::display_width(names)
+                               : render::display_width(std::string_view(names).substr(last + 1));
   std::vector<std::string> lines =
-      render::wrapped(help, std::max<std::size_t>(width, indent + 30) - indent);
+      render::wrapped(help, std::max<std::size_t>(width, indent + 20) - indent);
   if (lines.empty()) lines.emplace_back();
   const bool beside = used + 2 <= indent;
   out += beside ? std::string(indent - used, ' ') : "\n" + std::string(indent, ' ');
@@ -29,20 +35,91 @@ void entry(std::string& out, const std::string& names, const std::string& help, 
   for (std::size_t i = 1; i < lines.size(); ++i) out += std::string(indent, ' ') + lines[i] + "\n";
 }
 
-std::string names_of(const Option& option, const Look& look) {
+/// "none|linear|yarn" behind an option's name of `used` columns: broken after a "|" where the
+/// window ends.
+std::string fitted_value(const std::string& name, std::size_t used, std::size_t width) {
+  std::string out, rest = name;
+  while (!rest.empty()) {
+    const std::size_t bar = rest.find('|');
+    const std::string word = rest.substr(0, bar == std::string::npos ? bar : bar + 1);
+    if (used + render::display_width(word) > width && !out.empty()) {
+      out += "\n" + std::string(10, ' ');
+      used = 10;
+    }
+    out += word;
+    used += render::display_width(word);
+    rest.erase(0, word.size());
+  }
+  return out;
+}
+
+std::string names_of(const Option& option, const TextStyle& look) {
   std::string names = option.letter.empty() ? "    " : look.bold(option.letter) + ", ";
   names += look.bold(option.name);
   if (!option.off.empty()) names += ", " + look.bold(option.off);
-  if (!option.is_flag()) names += " " + option.value_name;
+  if (!option.is_flag())
+    names += " " + fitted_value(option.value_name, render::display_width(names) + 3, look.width);
   return names;
 }
 
-void examples(std::string& out, const std::vector<Example>& list, const Look& look) {
+/// A line of the shell in lines that the window holds, broken at its spaces, but not within quotes.
+std::string fitted_command(const std::string& line, std::size_t width) {
+  std::vector<std::string> words{""};
+  char quote = 0;
+  for (char c : line) {
+    if (c == ' ' && quote == 0) {
+      words.emplace_back();
+      continue;
+    }
+    if (quote != 0 ? c == quote : c == '\'' || c == '"') quote = quote != 0 ? '\0' : c;
+    words.back() += c;
+  }
+  std::string out = "  " + words[0];
+  std::size_t used = render::display_width(out);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t columns = render::display_width(words[i]);
+    if (used + 1 + columns + 2 > width) { // " \\" stands behind it, unless it is the last
+      out += " \\\n      " + words[i];
+      used = 6 + columns;
+      continue;
+    }
+    out += " " + words[i];
+    used += 1 + columns;
+  }
+  return out + "\n";
+}
+
+void examples(std::string& out, const std::vector<Example>& list, const TextStyle& look) {
   out += "\n" + look.bold("Examples") + "\n";
   for (const Example& example : list) {
-    out += "  " + look.dim("# " + example.text) + "\n";
-    out += "  mha-inspect " + example.line + "\n";
+    for (const std::string& line : render::wrapped(example.text, look.width - 4))
+      out += "  " + look.dim("# " + line) + "\n";
+    out += fitted_command("mha-inspect " + example.line, look.width);
   }
+}
+
+/// The options of one heading; of rare ones that they are there, unless all were asked for.
+void options_of(std::string& out, const std::string& group, const Command& command, const Cli& cli,
+                bool all, const TextStyle& look) {
+  std::vector<const Option*> shown;
+  std::size_t hidden = 0;
+  for (const Option& option : cli.options()) {
+    if (option.group != group) continue;
+    if (option.rare && !all)
+      ++hidden;
+    else
+      shown.push_back(&option);
+  }
+  out += "\n";
+  for (const std::string& line : render::wrapped(group, look.width)) out += look.bold(line) + "\n";
+  for (const Option* option : shown)
+    entry(out, names_of(*option, look), option->help, column_of(look), look.width);
+  if (hidden > 0)
+    paragraph(out,
+              fmt::format("{} options, such as --num-heads and --causal: `mha-inspect {} --help "
+                          "all` lists them.",
+                          hidden, command.name),
+              2, look.width);
 }
 
 } // namespace
@@ -71,7 +148,7 @@ std::vector<std::string> groups_of(const Cli& cli) {
   return groups;
 }
 
-std::string help_of_program(const Look& look) {
+std::string help_of_program(const TextStyle& look) {
   std::string out = look.bold("mha-inspect") + ": " + program_summary + "\n\n";
   out += look.bold("Usage") + "\n  mha-inspect COMMAND SOURCE... [options]\n\n" +
          look.bold("Commands") + "\n";
@@ -86,14 +163,23 @@ std::string help_of_program(const Look& look) {
             "folder, NAME=FILE[:TENSOR] for a single tensor, or - for standard input.",
             0, look.width);
   examples(out, program_examples(), look);
-  out += "\n`mha-inspect COMMAND --help` explains a command, `mha-inspect --version` tells the "
-         "version.\n";
+  out += "\n";
+  paragraph(out,
+            "`mha-inspect COMMAND --help` explains a command, with `--help all` every setting, "
+            "`mha-inspect --version` tells the version.",
+            0, look.width);
   return out;
 }
 
-std::string help_of(const Command& command, const Cli& cli, const Look& look) {
-  std::string out = look.bold(fmt::format("mha-inspect {}", command.name)) +
-                    fmt::format(": {}\n\n", command.summary);
+std::string help_of(const Command& command, const Cli& cli, bool all, const TextStyle& look) {
+  std::string out;
+  const std::string name = fmt::format("mha-inspect {}", command.name);
+  for (const std::string& line :
+       render::wrapped(fmt::format("{}: {}", name, command.summary), look.width))
+    out +=
+        (out.empty() ? look.bold(name) + line.substr(std::min(name.size(), line.size())) : line) +
+        "\n";
+  out += "\n";
   out += look.bold("Usage") + fmt::format("\n  mha-inspect {}", command.name);
   if (!cli.positional_name().empty()) {
     const bool optional = !cli.positional_required();
@@ -108,12 +194,7 @@ std::string help_of(const Command& command, const Cli& cli, const Look& look) {
     out += "\n" + look.bold(cli.positional_name()) + "\n";
     paragraph(out, cli.positional_help(), 2, look.width);
   }
-  for (const std::string& group : groups_of(cli)) {
-    out += "\n" + look.bold(group) + "\n";
-    for (const Option& option : cli.options())
-      if (option.group == group)
-        entry(out, names_of(option, look), option.help, column, look.width);
-  }
+  for (const std::string& group : groups_of(cli)) options_of(out, group, command, cli, all, look);
   if (!cli.examples().empty()) examples(out, cli.examples(), look);
   return out;
 }

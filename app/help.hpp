@@ -15,8 +15,9 @@ const std::vector<Example>& program_examples();
 std::vector<std::string> groups_of(const Cli& cli);
 
 /// What `mha-inspect` and `mha-inspect --help` print: the commands and some first lines to try.
-std::string help_of_program(const render::Look& look);
-/// What `mha-inspect COMMAND --help` prints.
-std::string help_of(const Command& command, const Cli& cli, const render::Look& look);
+std::string help_of_program(const render::TextStyle& look);
+/// What `mha-inspect COMMAND --help` prints; `all`: with the settings of a layer one by one.
+std::string help_of(const Command& command, const Cli& cli, bool all,
+                    const render::TextStyle& look);
 
 } // namespace mha::app

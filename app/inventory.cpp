@@ -14,9 +14,10 @@ namespace mha::app {
 namespace {
 
 Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t threads) {
-  Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}};
+  Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, contents.notes};
   for (const io::Entry& entry : contents.tensors)
-    file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt});
+    file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
+                            std::string(entry.blocks ? entry.blocks->name : "")});
   for (const auto& [name, list] : contents.labels) file.labels.emplace_back(name, list.size());
   if (ranges)
     parallel_for(file.tensors.size(), threads, [&](std::size_t i) {
@@ -26,26 +27,26 @@ Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t th
 }
 
 /// Several layers and none chosen is nothing that stops a listing.
-Model opened(Request request, Inventory& inventory) {
+Sources opened(Request request, Inventory& inventory) {
   try {
-    return Model(request);
+    return Sources(request);
   } catch (const Error& error) {
     if (!request.layer.empty()) throw;
     inventory.reason = error.what();
     request.layer = "all";
     request.same_x = true; // nothing is computed
-    return Model(request);
+    return Sources(request);
   }
 }
 
 /// Its parts with their ranges, and what lint finds. Without `loaded`: of what could be read of a
 /// layer that could not be made.
-LintSubject looked_at(const Model& model, const std::string& id, const LoadedLayer* loaded,
+LintSubject looked_at(std::vector<Sources::SourceTensor> parts, const LoadedLayer* loaded,
                       std::size_t threads) {
   LintSubject subject;
   subject.loaded = loaded;
   subject.threads = threads;
-  for (Model::SourceTensor& part : model.parts(id)) {
+  for (Sources::SourceTensor& part : parts) {
     const Summary summary = summary_of(part.tensor);
     subject.parts.push_back(
         {std::move(part.name), std::move(part.source), std::move(part.tensor), summary});
@@ -54,17 +55,17 @@ LintSubject looked_at(const Model& model, const std::string& id, const LoadedLay
 }
 
 /// What can be said of a layer that cannot be made.
-std::vector<Finding> findings_without(const Model& model, const std::string& id,
+std::vector<Finding> findings_without(const Sources& model, const std::string& id,
                                       std::size_t threads) {
   try {
-    return lint(looked_at(model, id, nullptr, threads));
+    return lint(looked_at(model.parts(id), nullptr, threads));
   } catch (const Error&) {
     return {}; // its tensors cannot be read, which is the reason already
   }
 }
 
 /// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
-void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory& inventory) {
+void list_layers(const Sources& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
   const std::set<std::string> shown(chosen.begin(), chosen.end());
   std::erase_if(inventory.layers,
@@ -73,11 +74,12 @@ void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory&
   LayerNotes notes;
   for (Inventory::Line& line : inventory.layers) {
     try {
-      const LoadedLayer loaded = model.load(line.listing.id);
+      std::vector<Sources::SourceTensor> parts;
+      const LoadedLayer loaded = model.load(line.listing.id, parts);
       line.dims = loaded.layer.dims;
       line.dtype = loaded.layer.dtype;
       notes.add(loaded.notes, line.listing.id);
-      for (Finding& finding : lint(looked_at(model, line.listing.id, &loaded, threads))) {
+      for (Finding& finding : lint(looked_at(std::move(parts), &loaded, threads))) {
         finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
@@ -92,7 +94,7 @@ void list_layers(const Model& model, bool sizes, std::size_t threads, Inventory&
 
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
   Inventory inventory;
-  const Model model = opened(request, inventory);
+  const Sources model = opened(request, inventory);
   for (const io::Contents& contents : model.contents())
     inventory.files.push_back(listed(contents, ranges, threads));
   for (const LayerListing& layer : model.layers())
@@ -106,8 +108,9 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   }
   if (!inventory.reason.empty()) return inventory;
   LoadedLayer loaded;
+  std::vector<Sources::SourceTensor> parts;
   try {
-    loaded = model.load(model.chosen()[0]);
+    loaded = model.load(model.chosen()[0], parts);
   } catch (const Error& error) {
     inventory.reason = error.what();
     if (ranges) inventory.findings = findings_without(model, model.chosen()[0], threads);
@@ -120,17 +123,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   }
   inventory.id = loaded.id;
   inventory.naming = loaded.naming;
-  inventory.headline = headline(model, loaded, render::Look{});
-  inventory.headline.pop_back(); // its end of line
+  inventory.headline = headline_text(model, loaded);
   inventory.notes = loaded.notes;
   if (ranges) {
-    const LintSubject subject = looked_at(model, loaded.id, &loaded, threads);
+    const LintSubject subject = looked_at(std::move(parts), &loaded, threads);
     inventory.findings = lint(subject);
     for (const LintTensor& part : subject.parts)
       inventory.parts.push_back(
           {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
   } else {
-    for (const Model::SourceTensor& part : model.parts(loaded.id))
+    for (const Sources::SourceTensor& part : parts)
       inventory.parts.push_back(
           {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
   }

@@ -14,12 +14,14 @@ struct Inventory {
     DType dtype = DType::f32;
     Shape shape;
     std::optional<Summary> range; ///< not for --headers
+    std::string type = {};        ///< as the file has it, where it is stored in another form
   };
   struct File {
     std::string name, format;
     std::vector<Item> tensors;
     std::vector<std::pair<std::string, std::string>> scalars;
     std::vector<std::pair<std::string, std::size_t>> labels; ///< lists of text, and how many
+    std::vector<std::string> notes;                          ///< what else is in the file
   };
   struct Setting {
     std::string name, value, origin; ///< origin "" = the default
@@ -50,7 +52,7 @@ struct Inventory {
 /// Opens the sources and looks. Files that are no layer are no error; files that are broken are.
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
 
-std::string inventory_text(const Inventory& inventory, const render::Look& look);
+std::string inventory_text(const Inventory& inventory, const render::TextStyle& look);
 std::string inventory_json(const Inventory& inventory);
 
 } // namespace mha::app

@@ -1,3 +1,4 @@
+#include "describe.hpp"
 #include "inventory.hpp"
 #include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
@@ -10,11 +11,16 @@ namespace {
 
 using render::Grid;
 using render::JsonText;
-using render::Look;
+using render::TextStyle;
 using render::visible;
 
 std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+/// Q4_K where the file stores numbers in blocks, else their dtype.
+std::string_view type_of(const Inventory::Item& item) {
+  return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
 }
 
 /// Which of the optional columns some tensor has something for.
@@ -35,7 +41,7 @@ struct Columns {
     return list;
   }
   std::vector<std::string> cells(const Inventory::Item& item) const {
-    std::vector<std::string> row{visible(item.name), std::string(name_of(item.dtype)),
+    std::vector<std::string> row{visible(item.name), std::string(type_of(item)),
                                  render::shape_text(item.shape)};
     const Summary summary = item.range.value_or(Summary{});
     const bool some = summary.finite > 0;
@@ -50,7 +56,7 @@ struct Columns {
   }
 };
 
-std::string file_text(const Inventory::File& file, const Look& look) {
+std::string file_text(const Inventory::File& file, const TextStyle& look) {
   std::string out =
       look.bold(visible(file.name)) +
       look.dim(fmt::format(" · {} · {}", file.format, plural(file.tensors.size(), "tensor"))) +
@@ -68,11 +74,14 @@ std::string file_text(const Inventory::File& file, const Look& look) {
         fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), plural(count, "label"));
   if (!rest.empty()) out += "\n";
   for (const std::string& line : render::wrapped(rest, look.width)) out += line + "\n";
+  if (!file.notes.empty()) out += "\n";
+  for (const std::string& note : file.notes)
+    for (const std::string& line : render::wrapped(visible(note), look.width)) out += line + "\n";
   return out;
 }
 
 /// One line a layer, with its sizes where they are known.
-std::string layers_text(const std::vector<Inventory::Line>& layers, const Look& look) {
+std::string layers_text(const std::vector<Inventory::Line>& layers, const TextStyle& look) {
   const bool sizes = std::any_of(layers.begin(), layers.end(),
                                  [](const Inventory::Line& line) { return line.dims.has_value(); });
   std::vector<Grid::Column> columns{{"layer"}, {"names"}};
@@ -94,8 +103,8 @@ std::string layers_text(const std::vector<Inventory::Line>& layers, const Look& 
   return grid.text(look);
 }
 
-std::string layer_text(const Inventory& inventory, const Look& look) {
-  std::string out = look.bold(inventory.headline) + "\n";
+std::string layer_text(const Inventory& inventory, const TextStyle& look) {
+  std::string out = look.bold(fitted_facts(inventory.headline, 0, look.width)) + "\n";
   if (!inventory.parts.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);
@@ -133,7 +142,7 @@ std::string layer_text(const Inventory& inventory, const Look& look) {
 }
 
 void put_members(JsonText& json, const Inventory::Item& item) {
-  json.member("name", item.name).member("dtype", name_of(item.dtype));
+  json.member("name", item.name).member("dtype", type_of(item));
   json.key("shape").list(item.shape);
   if (!item.range) return;
   const bool any = item.range->finite > 0;
@@ -152,14 +161,15 @@ void put(JsonText& json, const Inventory::File& file) {
       json.object([&] { put_members(json, item); });
     };
     json.key("tensors").list(file.tensors, add, {"\n      ", "\n      ", ""});
+    if (!file.notes.empty())
+      json.key("notes").list(file.notes, [&](const std::string& note) { json.value(note); });
   });
 }
 
 void put(JsonText& json, const Inventory::Line& line) {
   json.object([&] {
-    json.member("id", line.listing.id)
-        .member("naming", line.listing.naming)
-        .member("prefix", line.listing.prefix);
+    json.key("id").layer(line.listing.id);
+    json.member("naming", line.listing.naming).member("prefix", line.listing.prefix);
     if (line.dims)
       json.member("heads", line.dims->H)
           .member("kv_heads", line.dims->H_kv)
@@ -180,7 +190,7 @@ void put(JsonText& json, const Inventory::Setting& setting) {
 
 } // namespace
 
-std::string inventory_text(const Inventory& inventory, const Look& look) {
+std::string inventory_text(const Inventory& inventory, const TextStyle& look) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, look));
@@ -222,8 +232,10 @@ std::string inventory_json(const Inventory& inventory) {
           json.key("layer").null();
           json.member("reason", inventory.reason);
         } else {
-          json.key("layer").object(
-              [&] { json.member("id", inventory.id).member("naming", inventory.naming); });
+          json.key("layer").object([&] {
+            json.key("id").layer(inventory.id);
+            json.member("naming", inventory.naming);
+          });
           list("parts", inventory.parts, [&](const Inventory::SourceTensor& part) {
             json.object([&] { put_members(json, part.item), json.member("from", part.source); });
           });

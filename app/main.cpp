@@ -5,7 +5,9 @@
 #include "help.hpp"
 #include "layer_notes.hpp"
 #include "manual.hpp"
+#include "patches.hpp"
 #include "signals.hpp"
+#include "stack.hpp"
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
@@ -39,8 +41,16 @@ const Command& find_command(const std::string& name) {
   }
 }
 
+/// `--help all`.
+bool asks_for_all(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 1; i < arguments.size(); ++i)
+    if (arguments[i] == "all" && (arguments[i - 1] == "--help" || arguments[i - 1] == "-h"))
+      return true;
+  return false;
+}
+
 int run(std::vector<std::string> arguments) {
-  const render::Look look = look_of_output(Color::automatic);
+  const render::TextStyle look = look_of_output(Color::automatic);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     print(help_of_program(look));
     return 0;
@@ -56,6 +66,8 @@ int run(std::vector<std::string> arguments) {
   if (arguments[0] == "help") { // `help show` is `show --help`
     if (arguments.size() == 1)
       arguments = {"--help"};
+    else if (arguments.size() == 3 && arguments[2] == "all")
+      arguments = {arguments[1], "--help", "all"};
     else
       arguments = {arguments[1], "--help"};
     return run(std::move(arguments));
@@ -70,10 +82,11 @@ int run(std::vector<std::string> arguments) {
     const Run work = command.declare(cli);
     arguments.erase(arguments.begin());
     if (!cli.parse(arguments)) {
-      print(help_of(command, cli, look));
+      print(help_of(command, cli, asks_for_all(arguments), look));
       return 0;
     }
     const int code = command.together || world().is_first() ? work() : 0;
+    require_patches_read();
     io::require_unchanged_inputs();
     return code;
   } catch (const UsageError& error) {
@@ -96,9 +109,7 @@ void occupy_standard_streams() {
       return; // nothing to occupy it with
 }
 
-} // namespace
-
-int main(int count, char** words) {
+int run_program(int count, char** words) {
   occupy_standard_streams();
   mha::app::handle_signals();
   const mha::io::InputGuard inputs; // of the whole run
@@ -131,4 +142,10 @@ int main(int count, char** words) {
   std::fflush(stderr);
   ranks.leave();
   _exit(ranks.is_first() ? 2 : 0); // the first speaks for all
+}
+
+} // namespace
+
+int main(int count, char** words) {
+  return mha::app::with_stack([&] { return run_program(count, words); });
 }

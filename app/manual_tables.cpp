@@ -43,13 +43,13 @@ std::string files_section() {
                                    format.extensions) +
                            (format.create ? "; written, too" : "; not written"));
   out += roff::entry(roff::bold("checkpoint"),
-                     "a folder with model.safetensors, or its shards and their index, and the "
-                     "model's config.json; not written");
+                     "a folder with model.safetensors or pytorch_model.bin, or its shards and "
+                     "their index, and the model's config.json; not written");
   out += roff::entry(roff::bold("raw bytes"), "NAME=FILE:DTYPE[SHAPE]; not written");
   out += roff::paragraph(
       "The extension decides; where it says nothing, and for standard input (-), the first bytes "
-      "do. A file whose extension and bytes contradict each other is an error. PyTorch's pickles, "
-      "ONNX, GGUF and HDF5 are refused with the line of Python that converts them.");
+      "do. A file whose extension and bytes contradict each other is an error. ONNX and HDF5 are "
+      "refused with the line of Python that converts them.");
   return out + roff::subheading("Element types") + roff::text(every_dtype() + ".") + "\n" +
          roff::paragraph(
              "NumPy's files have no bfloat16: a binding says it, W_q=weights.npy:bf16.");

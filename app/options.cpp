@@ -1,11 +1,15 @@
 #include "options.hpp"
 
 #include "layer_notes.hpp"
+#include "patches.hpp"
 #include "progress_bar.hpp"
 #include <mha/model/pass.hpp>
+#include <mha/observe/not_finite.hpp>
+#include <mha/schedule/weight.hpp>
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace mha::app {
 
@@ -31,7 +35,7 @@ std::vector<std::string> words_of(std::string_view values) {
 
 /// One option per row of the settings table.
 void add_settings(Cli& cli, Request& request) {
-  cli.group("Settings of the layer, where they differ from what the files say");
+  cli.group("Settings of the layer, where they differ from what the files say", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
     option.name = option_of(info.name);
@@ -52,15 +56,15 @@ void add_settings(Cli& cli, Request& request) {
 }
 
 void add_index_list(Cli& cli, std::string name, std::string letter,
-                    std::optional<IndexList>& target, std::string help) {
+                    std::optional<IndexList>& target, std::string help, bool tokens = false) {
   Option option;
   option.name = std::move(name);
   option.letter = std::move(letter);
   option.value_name = "LIST";
   option.help = std::move(help);
   option.joins = true;
-  option.set = [&target, label = option.name](const std::string& text) {
-    target.emplace(text, label);
+  option.set = [&target, label = option.name, tokens](const std::string& text) {
+    target = tokens ? IndexList::of_tokens(text, label) : IndexList(text, label);
   };
   cli.add(std::move(option));
 }
@@ -68,7 +72,8 @@ void add_index_list(Cli& cli, std::string name, std::string letter,
 } // namespace
 
 const char* const sources_help =
-    "The layer: .json, .npz, .npy or .safetensors files, folders of .npy, checkpoint folders, "
+    "The layer: .json, .npz, .npy, .safetensors or .gguf files, folders of .npy, checkpoint "
+    "folders, "
     "NAME=FILE[:TENSOR][@AXES] for one tensor, NAME=FILE:DTYPE[SHAPE] for raw bytes, - for "
     "standard "
     "input; in any order, a binding wins.";
@@ -82,6 +87,9 @@ void add_layer(Cli& cli, Request& request, bool required) {
             "where the layer's tensors are: model.layers.3.self_attn");
   cli.value("--naming", "FAMILY", request.naming,
             "read tensor names as this family's; default: recognised");
+  cli.flag(
+      "--gguf-order", request.gguf_order,
+      "queries and keys of GGUF in the file's order, neighbours rotated; default: as published");
   cli.flag("--same-x", request.same_x,
            "with several layers: a tensor without {layer} is meant for all of them");
   cli.value("--config", "FILE", request.config, "a config.json that says the model's settings")
@@ -93,6 +101,7 @@ void add_layer(Cli& cli, Request& request, bool required) {
             "labels of the keys, where they differ")
       .offers(Completes::files);
   add_text(cli, request);
+  add_patches(cli, request);
   Option dtype;
   dtype.name = "--dtype";
   dtype.value_name = "f32|f64";
@@ -139,9 +148,22 @@ void add_selection(Cli& cli, Selection& selection, Axes axes) {
   if (axes.head)
     add_index_list(cli, "--head", "-H", selection.head,
                    "query heads; k and v show the ones these read");
-  if (axes.query) add_index_list(cli, "--query", "-Q", selection.query, "query tokens");
-  if (axes.key) add_index_list(cli, "--key", "-K", selection.key, "key tokens");
+  if (axes.query)
+    add_index_list(cli, "--query", "-Q", selection.query,
+                   "query tokens, by their text, too: ' Juliet', or 'the#2' for the third one",
+                   true);
+  if (axes.key)
+    add_index_list(cli, "--key", "-K", selection.key, "key tokens, by their text, too", true);
   if (axes.batch) add_index_list(cli, "--batch", "-B", selection.batch, "batch items");
+}
+
+std::vector<std::size_t> positions_in(const IndexList& list, const ModelPass& text,
+                                      std::size_t batch) {
+  std::vector<std::string> labels;
+  for (std::size_t t = 0; list.names_tokens() && t < text.lengths()[batch]; ++t)
+    labels.push_back(text.plain(text.ids()[batch][t]));
+  const std::string where = text.batched() ? fmt::format("text {}", batch) : "";
+  return list.placed(labels, where).resolve(text.lengths()[batch], "tokens").indices;
 }
 
 void add_stages(Cli& cli, std::vector<std::string>& names) {
@@ -211,13 +233,13 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.add(std::move(color));
 }
 
-void tell_notes(const std::vector<Note>& notes, const Common& common) {
+void report_notes(const std::vector<Note>& notes, const Common& common) {
   if (common.strict) require_no_warning(notes);
   if (common.quiet) return;
   for (const Note& note : notes) print_note(note.text, common.color, note.severity);
 }
 
-bool tell_warnings_on_the_way(Inputs& text, const Common& common) {
+bool report_warnings_on_the_way(Inputs& text, const Common& common) {
   bool any = false;
   for (const Inputs::OfLayer& layer : text.take_warnings()) {
     any = true;
@@ -227,22 +249,55 @@ bool tell_warnings_on_the_way(Inputs& text, const Common& common) {
   return any;
 }
 
-LoadedLayer load_layer(const Model& model, const std::string& id, Common& common, bool outline) {
+Sources open_sources(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
+  Sources model(request);
+  common.counts = model.counts();
+  return model;
+}
+
+void expect_layers(const Sources& model, const Common& common) {
+  if (common.quiet || !common.progress) return;
+  std::size_t count = model.chosen().size();
+  if (const Inputs* const text = model.text()) {
+    const std::vector<std::string>& layers = text->layers();
+    for (const std::string& id : model.chosen()) // behind the last one stands the model's end
+      count = std::max(
+          count, static_cast<std::size_t>(std::ranges::find(layers, id) - layers.begin()) + 1);
+  }
+  show_progress(count);
+}
+
+void count_as_computed(const Sources& model, Common& common) {
+  if (!model.text()) return;
+  const double seconds = std::exchange(model.text()->computed_s, 0);
+  common.read_s -= seconds, common.compute_s += seconds;
+}
+
+LoadedLayer load_layer(const Sources& model, const std::string& id, Common& common, bool outline,
+                       std::vector<Sources::SourceTensor>* parts) {
+  expect_layers(model, common);
   if (Inputs* text = model.text()) text->threads = common.threads;
-  LoadedLayer loaded = outline ? model.outline(id) : model.load(id);
-  const bool on_the_way = model.text() && tell_warnings_on_the_way(*model.text(), common);
+  LoadedLayer loaded = [&] {
+    const Stopwatch watch(common.read_s);
+    return parts ? model.load(id, *parts) : outline ? model.outline(id) : model.load(id);
+  }();
+  count_as_computed(model, common);
+  common.weights = loaded.layer.kept;
+  // A whole model's weights are not read for this: its results tell (OverflowWatch).
+  if (!outline && !loaded.layer.block)
+    std::ranges::move(not_finite_inputs(loaded.layer), std::back_inserter(loaded.notes));
+  const bool on_the_way = model.text() && report_warnings_on_the_way(*model.text(), common);
   if (!on_the_way && model.chosen().size() <= 1) {
-    tell_notes(loaded.notes, common);
+    report_notes(loaded.notes, common);
   } else {
     if (common.strict) require_no_warning(loaded.notes);
     if (!common.quiet) keep_notes(loaded.notes, id, common.color);
   }
-  if (!common.quiet && common.progress) show_progress(model.chosen().size());
   return loaded;
 }
 
-void tell_overflow(const std::string& text, const Common& common) {
+void report_overflow(const std::string& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
   if (!common.quiet) print_note(text, common.color, Severity::warning);
@@ -250,8 +305,14 @@ void tell_overflow(const std::string& text, const Common& common) {
 
 void report_timings(const Common& common) {
   if (!common.timings) return;
-  print_message(fmt::format("{{\"read_s\": {:.6f}, \"compute_s\": {:.6f}, \"write_s\": {:.6f}}}\n",
-                            common.read_s, common.compute_s, common.write_s));
+  const LayerCounts none;
+  const LayerCounts& counts = common.counts ? *common.counts : none;
+  const double packing = common.weights ? common.weights->packing_seconds() : 0;
+  print_message(fmt::format(
+      "{{\"read_s\": {:.6f}, \"pack_s\": {:.6f}, \"compute_s\": {:.6f}, \"write_s\": {:.6f}, "
+      "\"layers_made\": {}, \"layers_computed\": {}}}\n",
+      common.read_s, packing, common.compute_s - packing, common.write_s, counts.made.load(),
+      counts.computed.load()));
 }
 
 } // namespace mha::app

@@ -7,6 +7,10 @@
 #include <mha/load/load.hpp>
 #include <mha/schedule/shards.hpp>
 
+namespace mha {
+class ModelPass;
+}
+
 namespace mha::app {
 
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
@@ -23,6 +27,9 @@ struct Axes {
   bool batch = true, head = true, query = true, key = true;
 };
 void add_selection(Cli& cli, Selection& selection, Axes axes = {});
+/// The positions that --query means in one of a model's texts, by index or by a token's text.
+std::vector<std::size_t> positions_in(const IndexList& list, const ModelPass& text,
+                                      std::size_t batch);
 
 /// --stage/-s, as typed; stages_named() turns the words into stages.
 void add_stages(Cli& cli, std::vector<std::string>& names);
@@ -39,23 +46,33 @@ struct Common {
   bool timings = false, strict = false, quiet = false;
   bool progress = true; ///< whether a bar may show how far long computations are
   double read_s = 0, compute_s = 0,
-         write_s = 0; ///< filled with Stopwatch, printed by report_timings
+         write_s = 0;                         ///< filled with Stopwatch, printed by report_timings
+  std::shared_ptr<const LayerCounts> counts;  ///< of the sources that were opened
+  std::shared_ptr<const KeptWeights> weights; ///< of a text's model
 };
 /// --color, --quiet, --strict, and for commands that compute --threads and --timings.
 void add_common(Cli& cli, Common& common, bool computes = true);
 
+/// Opens the sources, in time that is reading.
+Sources open_sources(const Request& request, Common& common);
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
 /// error (none with --quiet; with --strict a warning is an error), those of several layers once at
-/// the end (layer_notes.hpp), its time to read_s. `outline`: see Model::outline.
-LoadedLayer load_layer(const Model& model, const std::string& id, Common& common,
-                       bool outline = false);
+/// the end (layer_notes.hpp), its time to read_s; what computing its input takes, to compute_s.
+/// `outline`: see Sources::outline; `parts`: gets its tensors as they are in the files.
+LoadedLayer load_layer(const Sources& model, const std::string& id, Common& common,
+                       bool outline = false, std::vector<Sources::SourceTensor>* parts = nullptr);
+/// A bar will show how far the layers are that these sources ask for: the chosen ones, and with a
+/// text those before them.
+void expect_layers(const Sources& model, const Common& common);
+/// What a text's layers took that were computed for others' inputs is no reading.
+void count_as_computed(const Sources& model, Common& common);
 /// Says what is to be noted; with --strict a warning is an error.
-void tell_notes(const std::vector<Note>& notes, const Common& common);
+void report_notes(const std::vector<Note>& notes, const Common& common);
 /// Keeps the warnings about layers that were computed for others' inputs, until the end; whether
 /// there are any.
-bool tell_warnings_on_the_way(Inputs& text, const Common& common);
+bool report_warnings_on_the_way(Inputs& text, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
-void tell_overflow(const std::string& text, const Common& common);
+void report_overflow(const std::string& text, const Common& common);
 /// The line of --timings, if asked for.
 void report_timings(const Common& common);
 

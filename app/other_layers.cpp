@@ -1,6 +1,7 @@
 #include "other_layers.hpp"
 
 #include <mha/compare/compare.hpp>
+#include <mha/model/pass.hpp>
 #include <mha/observe/trace.hpp>
 
 namespace mha::app {
@@ -20,28 +21,43 @@ bool gives(const Layer& layer, const ReferenceStage& known, std::size_t threads)
 
 } // namespace
 
-std::string other_layer_of(const Request& request, const std::string& layer,
-                           const Reference& reference, Stage stage, const Common& common) {
-  const ReferenceStage* known = reference.find(stage);
-  if (!known || request.layer.empty() || request.has_text()) return "";
+namespace {
+
+std::string other_layer_in(Request all, const std::string& layer, const ReferenceStage& known,
+                           const Common& common) {
   Common quietly = common;
   quietly.quiet = true, quietly.strict = quietly.progress = false;
   try {
-    Request all = request;
-    all.layer = "all", all.same_x = true;
-    const Model model(all);
+    all.layer = "all";
+    const Sources model(all);
     std::size_t looked = 0;
     for (const std::string& id : model.chosen()) {
       if (id == layer) continue;
       if (++looked > most_layers) break;
       try {
-        if (gives(load_layer(model, id, quietly).layer, *known, common.threads)) return id;
+        if (gives(load_layer(model, id, quietly).layer, known, common.threads)) return id;
       } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
       }
     }
   } catch (const Error&) { // what was typed is one layer's
   }
   return "";
+}
+
+} // namespace
+
+std::string other_layer_of(const Request& request, const std::string& layer,
+                           const Reference& reference, Stage stage, const Common& common) {
+  const ReferenceStage* known = reference.find(stage);
+  if (!known || request.layer.empty()) return "";
+  Request all = on_own_pass(request);
+  all.same_x = true;
+  return other_layer_in(std::move(all), layer, *known, common);
+}
+
+std::string other_layer_of_text(const Request& request, const std::string& layer,
+                                const ReferenceStage& known, const Common& common) {
+  return known.in_part ? "" : other_layer_in(on_own_pass(request), layer, known, common);
 }
 
 } // namespace mha::app

@@ -11,4 +11,8 @@ namespace mha::app {
 std::string other_layer_of(const Request& request, const std::string& layer,
                            const Reference& reference, Stage stage, const Common& common);
 
+/// The same where a text makes the layers' inputs: the number of another layer whose stage it is.
+std::string other_layer_of_text(const Request& request, const std::string& layer,
+                                const ReferenceStage& known, const Common& common);
+
 } // namespace mha::app

@@ -5,6 +5,8 @@
 #include <mha/files/writer.hpp>
 #include <mha/layer/graph.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -21,8 +23,8 @@ std::string filled(std::string path, std::string_view placeholder, std::string_v
 
 bool has_axis(Stage stage, std::string_view placeholder) {
   if (placeholder == "{batch}") return true;
-  const std::vector<Letter>& letters = info_of(stage).letters;
-  return std::any_of(letters.begin(), letters.end(), [](Letter letter) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  return std::any_of(letters.begin(), letters.end(), [](Dim letter) {
     return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
   });
 }
@@ -54,10 +56,40 @@ void make_folders(const std::vector<PlannedFile>& files) {
 
 } // namespace
 
-void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
-                std::string help) {
+namespace {
+
+/// Throws for what stands in braces and is no placeholder that the command fills in.
+void require_placeholders(std::string_view path, std::span<const std::string_view> known,
+                          const std::string& command) {
+  for (std::size_t at = 0; (at = path.find('{', at)) != std::string_view::npos; ++at) {
+    const std::size_t end = path.find('}', at);
+    if (end == std::string_view::npos) return;
+    const std::string_view word = path.substr(at, end + 1 - at);
+    if (std::ranges::find(known, word) != known.end()) continue;
+    const std::string filled_in =
+        known.empty() ? fmt::format("{} writes one file", command)
+                      : fmt::format("{} fills in {}", command, fmt::join(known, ", "));
+    if (std::ranges::find(all_placeholders, word) != all_placeholders.end())
+      fail("{} stands for nothing here: {}", word, filled_in);
+    fail("{} is no placeholder{}; {}", render::visible(word), did_you_mean(word, known), filled_in);
+  }
+}
+
+} // namespace
+
+void add_output_path(Cli& cli, std::string& path, std::string help,
+                     std::span<const std::string_view> placeholders) {
+  Option& option = cli.value("--output,-o", "PATH", path, std::move(help)).offers(Completes::files);
+  option.set = [&path, placeholders, command = cli.command()](const std::string& text) {
+    require_placeholders(text, placeholders, command);
+    path = text;
+  };
+}
+
+void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
+                std::span<const std::string_view> placeholders) {
   cli.group("Output");
-  cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
+  add_output_path(cli, output.path, std::move(help), placeholders);
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
@@ -93,6 +125,12 @@ std::string form_extensions() {
   return list;
 }
 
+render::TextStyle look_of(const OutputOptions& output, Color color) {
+  render::TextStyle look = look_of_output(color);
+  if (!output.to_standard_output()) look.color = color == Color::always;
+  return look;
+}
+
 std::string text_form(const OutputOptions& output) {
   if (!output.format.empty()) return output.format;
   if (output.to_standard_output()) return "table";
@@ -118,8 +156,18 @@ std::string with_layer(std::string path, const std::string& id) {
   return filled(std::move(path), "{layer}", io::path_component(id.empty() ? "0" : id));
 }
 
+std::string with_batch(std::string path, std::size_t batch) {
+  return filled(std::move(path), "{batch}", std::to_string(batch));
+}
+
 bool mentions(std::string_view path, std::string_view placeholder) {
   return path.find(placeholder) != std::string_view::npos;
+}
+
+Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers) {
+  Selection own = selection.placed(loaded.layer);
+  if (loaded.layer.ends && layers > 1) own.head.reset(), own.key.reset();
+  return own;
 }
 
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
@@ -127,7 +175,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
                                        bool named) {
   const Dims& dims = loaded.layer.dims;
   const std::string id = loaded.id.empty() && loaded.layer.ends ? "model" : loaded.id;
-  std::vector<PlannedFile> files{{with_layer(path, id), selection}};
+  std::vector<PlannedFile> files{{with_layer(path, id), selection.placed(loaded.layer)}};
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
     if (!mentions(path, placeholder)) continue;
     if (placeholder == "{batch}" && !dims.batched)
@@ -138,6 +186,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
       fail("{}: {} has no head axis for {{head}}; head_out and head_result show single heads", path,
            name_of(*lacking));
     stages.erase(std::remove_if(stages.begin(), stages.end(), lacks), stages.end());
+    if (stages.empty() && loaded.layer.ends && !named) return {};
     if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
   }
   if (mentions(path, "{batch}"))

@@ -5,6 +5,9 @@
 #include "options.hpp"
 #include <mha/render/renderers.hpp>
 
+#include <array>
+#include <span>
+
 namespace mha::app {
 
 /// --output/-o and --format/-f of a command.
@@ -15,8 +18,17 @@ struct OutputOptions {
   bool to_standard_output() const { return path.empty() || path == "-"; }
   bool is_json() const { return format == "json" || (format.empty() && path.ends_with(".json")); }
 };
-void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
-                std::string help);
+/// The placeholders that a path may have: a command fills in some of them.
+inline constexpr std::array<std::string_view, 3> all_placeholders{"{layer}", "{batch}", "{head}"};
+/// `placeholders`: those that the command fills in. Others in PATH are errors, misspelt ones, too.
+void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
+                std::span<const std::string_view> placeholders = {});
+/// --output/-o alone, of a command with one format.
+void add_output_path(Cli& cli, std::string& path, std::string help,
+                     std::span<const std::string_view> placeholders);
+
+/// How text looks there: colours of a file are those that were asked for, never a terminal's.
+render::TextStyle look_of(const OutputOptions& output, Color color);
 
 /// The text form (render::forms()) for an output: --format, else by the extension of the path, else
 /// a table. Throws Error for an extension that names none.
@@ -48,10 +60,17 @@ std::string with_layer(std::string path, const std::string& id);
 /// {layer}, {batch} and {head} filled in: one file per layer, batch item and head, whose axes are
 /// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
 /// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
+/// Of the model's ends, nothing goes to a path with {head}: no files, unless they were named.
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named);
 bool mentions(std::string_view path, std::string_view placeholder);
+/// A path with one batch item's number filled in.
+std::string with_batch(std::string path, std::size_t batch);
+
+/// What of a layer is selected in a run of `layers`: --head and --key choose of the layers' stages;
+/// the model's ends beside them, which have neither axis, are taken whole.
+Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers);
 
 /// The stages of --stage for a layer: "all", or a word of the field that means one stage of this
 /// layer, are understood too. Without names, every stage there is.

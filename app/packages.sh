@@ -41,7 +41,7 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   nlohmann-json3-dev=<nlohmann/json.hpp> libfmt-dev=<fmt/format.h> zlib1g-dev=<zlib.h>
   libutf8proc-dev=<utf8proc.h> libfribidi-dev=<fribidi/fribidi.h> libonig-dev=<oniguruma.h> libpng-dev=<png.h> libstb-dev=<stb/stb_truetype.h>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
-test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config"
+test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config poppler-utils=pdftotext"
 mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"
 # For the Python module, the man pages' and the API page's tests: installed in CI, elsewhere these are skipped without them.
 python_packages="pybind11-dev=/usr/lib/cmake/pybind11/pybind11Config.cmake python3-dev=/usr/bin/python3-config"

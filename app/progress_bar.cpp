@@ -75,7 +75,7 @@ private:
                                    all_done_ / seconds * 1e-9,
                                    duration(seconds * (1 - whole) / std::max(whole, 1e-3)));
     if (layers_ > 1) text += fmt::format(" · layer {} of {}", std::min(begun_, layers_), layers_);
-    const render::Look look = look_of_messages(Color::automatic);
+    const render::TextStyle look = look_of_messages(Color::automatic);
     const std::size_t used = render::display_width(text) + 1;
     const std::size_t cells =
         look.width > used + 10 ? std::min<std::size_t>(look.width - used, 30) : 0;

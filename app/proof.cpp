@@ -3,6 +3,7 @@
 #include "against.hpp"
 #include "retype.hpp"
 #include <mha/compare/diff.hpp>
+#include <mha/model/pass.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +44,7 @@ double rounded_up(double value) {
 std::string proof_of(const Request& request, const std::string& layer, const Diagnosis& diagnosis,
                      const std::vector<std::string>& against, const Common& common) {
   if (!diagnosis.explained || diagnosis.equal) return "";
-  Request typed = request;
+  Request typed = on_own_pass(request);
   for (const Change& change : diagnosis.changes) {
     if (change.option.empty()) return "";
     type_options(typed, change.option);
@@ -53,9 +54,9 @@ std::string proof_of(const Request& request, const std::string& layer, const Dia
   quietly.quiet = true, quietly.strict = quietly.progress = false;
   try {
     typed.results_given = typed.shows_ends = true;
-    const Model model(typed);
+    const Sources model(typed);
     const LoadedLayer loaded = load_layer(model, layer, quietly);
-    const Reference reference = load_reference(loaded, against, quietly, false);
+    const Reference reference = load_reference(loaded, ReferenceFiles(against), quietly, false);
     Tolerances tolerances;
     for (const bool again : {false, true}) {
       const Diff found = diff(loaded.layer, reference, tolerances, common.threads);

@@ -47,6 +47,7 @@ std::string retyped(const Request& request, const std::string& layer_id) {
   option("--prefix", request.prefix);
   option("--naming", request.naming);
   option("--config", request.config);
+  for (const std::string& patch : request.patches) option("--patch", patch);
   option("--tokens", request.tokens);
   option("--key-tokens", request.key_tokens);
   if (request.dtype) add(fmt::format("--dtype {}", name_of(*request.dtype)));

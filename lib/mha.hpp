@@ -5,11 +5,14 @@
 // Whatever goes wrong is an Error whose message says where, what was found, what was expected and
 // the cure. Nothing here prints, exits, or changes what belongs to the process: threads of OpenMP
 // and BLAS, signals, locale, environment. Every function may be called from several threads at
-// once; one Layer, Cache or Checkpoint may be read by several.
+// once; one Layer, Cache, Model or Run may be read by several.
 
 #include <mha/layer/layer.hpp>
+#include <mha/model.hpp>
+#include <mha/patch.hpp>
 #include <mha/schedule/place.hpp>
 #include <mha/system/note.hpp>
+#include <mha/values.hpp>
 
 #include <concepts>
 #include <functional>
@@ -69,8 +72,8 @@ struct Options {
   /// Labels, one a token (a key).
   std::vector<std::string> tokens = {}, key_tokens = {};
   ///@}
-  /// Gets what was taken silently, passed over or is in doubt, each text once; null: nobody asks. A
-  /// Checkpoint keeps the pointer for its runs.
+  /// Gets what was taken silently, passed over or is in doubt, each text once; null: they are
+  /// dropped.
   std::vector<Note>* notes = nullptr;
 };
 
@@ -95,11 +98,6 @@ MHA_API Layer load(const std::string& source, std::size_t number, Tensors tensor
                    const Options& options = {});
 /// The ids of the layers that a source holds, in order; {""} for one layer without a number.
 MHA_API std::vector<std::string> layers_in(const std::string& source);
-
-/// What <mha/xtensor.hpp> makes of a tensor of T: an expression of shape() that shares its memory.
-template <class T> struct ValuesOf;
-/// The same by itself.
-template <class T> using Values = typename ValuesOf<T>::type;
 
 /// Stages of a layer, computed. Tensors share their memory with the cache, and outlive it.
 class MHA_API Cache {
@@ -139,6 +137,8 @@ public:
   struct State;
   explicit Cache(std::shared_ptr<const State> state)
       : state_(std::move(state)) {} ///< the library's
+  /// The library's.
+  const std::shared_ptr<const State>& state() const { return state_; }
 
 private:
   std::shared_ptr<const State> state_;
@@ -172,62 +172,5 @@ template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
 template <class T = float, class Use>
 void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads = 0);
-
-/// A whole model: a checkpoint folder with its config.json, and its tokenizer where texts are used.
-class MHA_API Checkpoint {
-public:
-  ///@{
-  /// Opened with these.
-  explicit Checkpoint(std::string folder, Options options = {});
-
-  std::string folder() const { return folder_; }
-  Options options() const { return options_; }
-  ///@}
-  /// The ids of its layers.
-  std::vector<std::string> layers() const { return layers_; }
-  /// A layer with the input that a text gives it: those before it are computed.
-  Layer layer(std::string_view id, std::string_view text) const;
-
-private:
-  std::string folder_;
-  Options options_;
-  std::vector<std::string> layers_;
-};
-/// Opens a checkpoint; reads no weights yet. Throws Error where there is none.
-MHA_API Checkpoint model(const std::string& folder, const Options& options = {});
-
-/// Stages of a whole model.
-class MHA_API ModelCache {
-public:
-  /// Each layer's stages, in order.
-  std::vector<Cache> layers() const;
-  /// The text's tokens, readable.
-  std::vector<std::string> tokens() const;
-  ///@{
-  /// "layers.3.pattern" (or blocks.3.…, h.3.…), or a stage of the model: "embed", "final",
-  /// "logits". Throws Error as a Cache does.
-  Tensor tensor(std::string_view name) const;
-  template <class T> Values<T> get(std::string_view name) const;
-  template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
-    return get<T>(name);
-  }
-
-  ///@}
-  /// What the library fills it from.
-  struct State;
-  explicit ModelCache(std::shared_ptr<const State> state)
-      : state_(std::move(state)) {} ///< the library's
-
-private:
-  std::shared_ptr<const State> state_;
-};
-
-/// Computes a text through a whole model: every stage of every layer, or what is named
-/// ("layers.3.weights"; "weights" is every layer's; "logits"). Throws Error as above.
-MHA_API ModelCache run(const Checkpoint& model, std::string_view text,
-                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
-/// The same for the numbers of tokens.
-MHA_API ModelCache run(const Checkpoint& model, const std::vector<int>& ids,
-                       const std::vector<std::string>& stages = {}, std::size_t threads = 0);
 
 } // namespace mha

@@ -68,7 +68,7 @@ template <class T> Values<T> Cache::get(std::string_view name) const {
 template <class T> Values<T> Cache::get(Stage stage) const {
   return values<T>(tensor(stage), name_of(stage));
 }
-template <class T> Values<T> ModelCache::get(std::string_view name) const {
+template <class T> Values<T> Run::get(std::string_view name) const {
   return values<T>(tensor(name), name);
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fuzzes what reads files and what assembles layers: sh tests/fuzz.sh SECONDS [TARGET...]
-# TARGETs are npy npz safetensors json lists layer model tokenizer checkpoint; all of them without names, as many at a
+# TARGETs are npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint; all of them without names, as many at a
 # time as there are cores. Inputs that reach new code are kept in build/PRESET/corpus for the next
 # run; what fails lies in build/PRESET/finds, and is run again by giving the file to the program
 # build/PRESET/tests/fuzz/fuzz-TARGET. PRESET is fuzz, or asan, whose tests it shares a build with.
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:?"sh tests/fuzz.sh SECONDS [TARGET...]"}
 shift
-[ $# -gt 0 ] || set -- npy npz safetensors json lists layer model tokenizer checkpoint
+[ $# -gt 0 ] || set -- npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint
 preset=${PRESET:-fuzz}
 build=build/$preset
 seeds=$build/seeds
@@ -18,13 +18,15 @@ seeds=$build/seeds
 run() {
   name=$1
   dictionary=tests/fuzz/$name.dict
+  longest=8192
+  [ "$name" != onnx ] || longest=32768 # a graph with its weights
   [ "$name" != model ] && [ "$name" != checkpoint ] || dictionary=tests/fuzz/json.dict
   [ ! -f "$dictionary" ] || set -- "$@" -dict="$dictionary"
   shift
   mkdir -p "$build/corpus/$name"
   # A single request for more than 64 MiB is a find (with sanitizers all memory comes from malloc),
   # and so is an input that takes five seconds, which without sanitizers is less than one.
-  "$build/tests/fuzz/fuzz-$name" -max_total_time="$seconds" -timeout=5 -malloc_limit_mb=64 -max_len=8192 \
+  "$build/tests/fuzz/fuzz-$name" -max_total_time="$seconds" -timeout=5 -malloc_limit_mb=64 -max_len="$longest" \
     -print_final_stats=1 -artifact_prefix="$build/finds/$name-" "$@" \
     "$build/corpus/$name" "$seeds/$name" >"$build/finds/$name.log" 2>&1
 }
@@ -42,10 +44,11 @@ cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)" --target fuzz mha-inspect >/dev/null
 
 # What there is of each format begins it; a changed list of seeds changes nothing that was found.
-mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/json" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer"
-for format in npy npz safetensors json; do
+mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/pytorch" "$seeds/gguf" "$seeds/onnx" "$seeds/json" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer"
+for format in npy npz safetensors gguf onnx json; do
   cp tests/broken/*."$format" tests/data/fuzz/*."$format" "$seeds/$format/" 2>/dev/null || true
 done
+cp tests/broken/*.pt tests/broken/*.pkl tests/data/pytorch/*.pt tests/data/pytorch/*.pkl "$seeds/pytorch/"
 cp data/*.json tests/broken/layers/*.json "$seeds/json/"
 for layer in data/quickstart.json data/columns.json data/qkv.json; do
   name=$(basename "$layer" .json)

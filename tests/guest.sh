@@ -22,6 +22,15 @@ for example in weights stages entropy patch; do
   "$build/$example" $arguments >/dev/null
   [ "$example" = weights ] || ! "$build/$example" data/induction 9 hidden.npz:layers.1 2>/dev/null
 done
+text='To be, or not to be'
+for example in ablate steer probe serve; do
+  # shellcheck disable=SC2086  # words
+  clang++ $flags $includes "docs/example/$example.cpp" -o "$build/$example" $libraries
+done
+"$build/ablate" data/bard-gpt2 "$text" 3 >/dev/null
+"$build/steer" data/bard-gpt2 "$text" "The king is dead" >/dev/null
+"$build/probe" data/bard-gpt2 "$text" "The king is dead" >/dev/null
+printf 'To be\nThe king\nMy lord\nExeunt\n' | "$build/serve" data/bard-gpt2 >/dev/null
 echo "examples: no race"
 # shellcheck disable=SC2086
 for source in tests/main.cpp tests/support/places.cpp tests/support/run.cpp tests/unit/api/*.cpp; do

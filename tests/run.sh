@@ -43,10 +43,13 @@ cmake --build --preset "$preset" --parallel "$(nproc)"
 for share in 0 1 2 3; do
   # A comma in a name would end it.
   awk -v share=$share 'NR % 4 == share { gsub(/,/, "\\\\,"); print }' "$build/unit-tests.names" >"$build/unit-tests-$share.names"
-  ("$build/tests/unit-tests" -f "$build/unit-tests-$share.names" >"$build/unit-tests-$share.log" 2>&1
-    echo $? >"$build/unit-tests-$share.status") &
+  (status=0
+    "$build/tests/unit-tests" -f "$build/unit-tests-$share.names" >"$build/unit-tests-$share.log" 2>&1 || status=$?
+    echo $status >"$build/unit-tests-$share.status") &
 done
-("$build/tests/cli-tests" >"$build/cli-tests.log" 2>&1; echo $? >"$build/cli-tests.status") &
+(status=0
+  "$build/tests/cli-tests" >"$build/cli-tests.log" 2>&1 || status=$?
+  echo $status >"$build/cli-tests.status") &
 wait
 passed=0 failed=0
 for program in unit-tests-0 unit-tests-1 unit-tests-2 unit-tests-3 cli-tests; do

@@ -21,7 +21,7 @@ struct BenchCommand {
   Common common;
 
   int run();
-  int time_pass(const Model& model, const render::Look& look);
+  int time_pass(const Sources& model, const render::TextStyle& look);
 };
 
 /// Memory that a run gives back is there for the next one, as frameworks' arenas keep it: what is
@@ -34,12 +34,12 @@ void keep_freed_memory() {
 #endif
 }
 
-int BenchCommand::time_pass(const Model& model, const render::Look& look) {
+int BenchCommand::time_pass(const Sources& model, const render::TextStyle& look) {
   if (world().count() > 1)
     throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
   auto& pass = dynamic_cast<ModelPass&>(*request.inputs);
   pass.threads = common.threads;
-  tell_notes(pass.notes(), common);
+  report_notes(pass.notes(), common);
   PassSpeed speed;
   {
     const Stopwatch watch(common.compute_s);
@@ -61,27 +61,23 @@ int BenchCommand::run() {
   if (repeat == std::size_t{0}) throw UsageError("--repeat is 0: at least 1 expected");
   keep_freed_memory();
   common.progress = false; // it would be timed, too
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
-  const render::Look look = look_of_output(common.color);
+  const Sources model = open_sources(request, common);
+  const render::TextStyle look = look_of_output(common.color);
   const bool as_json = output.is_json();
   // A text and nothing chosen of its model: the whole pass.
-  if (model->text() && stages.empty() && request.layer.empty() && request.prefix.empty())
-    return time_pass(*model, look);
+  if (model.text() && stages.empty() && request.layer.empty() && request.prefix.empty())
+    return time_pass(model, look);
   if (stages.empty()) stages = {"output"};
 
   std::vector<render::SpeedRow> rows;
   std::string text;
-  for (const std::string& id : model->chosen()) {
-    const LoadedLayer loaded = load_layer(*model, id, common);
+  for (const std::string& id : model.chosen()) {
+    const LoadedLayer loaded = load_layer(model, id, common);
     const std::vector<Stage> kept = stages_of(loaded.layer, stages);
     const Stopwatch watch(common.compute_s);
     rows.push_back({id, bench(loaded.layer, {kept, repeat, common.threads, &world()})});
-    if (model->chosen().size() == 1 && !as_json)
-      text = headline(*model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
+    if (model.chosen().size() == 1 && !as_json)
+      text = headline(model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
   }
   if (as_json)
     text = speed_json(rows);

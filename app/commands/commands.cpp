@@ -11,7 +11,7 @@ constexpr Command every_command[] = {
   {"names", "every tensor and setting that a layer may have: its name, shape and meaning", declare_names},
   {"show", "an overview of all steps, or the numbers of some", declare_show, true},
   {"dump", "write steps to files", declare_dump, true},
-  {"map", "draw the maps of heads: in the terminal, as PNG, as SVG", declare_map, true},
+  {"map", "draw the maps of heads: in the terminal, as PNG, SVG or PDF", declare_map, true},
   {"explain", "one query token, step by step with its numbers", declare_explain},
   {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats, true},
   {"report", "a page to look at heads in a browser", declare_report},
@@ -20,6 +20,8 @@ constexpr Command every_command[] = {
   {"convert", "write a layer in canonical form in another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench, true},
   {"predict", "what a whole model predicts for a text", declare_predict},
+  {"effects", "what each head and feed-forward does to a whole model's prediction", declare_effects},
+  {"circuits", "what each head's weights do by themselves: QK, OV, copying, composition", declare_circuits},
   {"tokens", "a text's token numbers, pieces and offsets", declare_tokens},
   {"completion", "print the completion script of a shell", declare_completion},
 };

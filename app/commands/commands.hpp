@@ -43,6 +43,8 @@ Run declare_diagnose(Cli& cli);
 Run declare_convert(Cli& cli);
 Run declare_bench(Cli& cli);
 Run declare_predict(Cli& cli);
+Run declare_effects(Cli& cli);
+Run declare_circuits(Cli& cli);
 Run declare_tokens(Cli& cli);
 Run declare_completion(Cli& cli);
 Run declare_stats(Cli& cli);

@@ -2,11 +2,13 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
+#include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace mha::app {
 
@@ -25,11 +27,18 @@ private:
     std::size_t item;
     Tensor tensor;
   };
-  void convert(const Model& model, const std::vector<std::string>& ids, const std::string& path);
+  void convert(const Sources& model, const std::vector<std::string>& ids, const std::string& path);
   static void add_settings(const Layer& layer, io::Output& out);
   void add_labels(const Layer& layer, io::Output& out) const;
   bool join();
+  bool copy();
 };
+
+/// Containers that hold models, and are no layer's own file.
+bool holds_model(const io::Contents& contents) {
+  constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx", "checkpoint"};
+  return std::ranges::find(formats, contents.format) != std::end(formats);
+}
 
 /// Where the sources are parts of a dump: makes them one file, and says so.
 bool Convert::join() {
@@ -47,11 +56,51 @@ bool Convert::join() {
   }
   if (mentions(output.path, "{layer}"))
     throw UsageError("parts of a dump are joined into one file: --output without {layer}");
+  if (!request.layer.empty() || !request.settings.empty() || !request.prefix.empty() ||
+      !request.naming.empty() || !request.config.empty() || !request.tokens.empty() ||
+      !request.key_tokens.empty() || request.dtype || request.has_text())
+    throw UsageError("parts of a dump are joined as they are: options of a layer change nothing; "
+                     "give them to `dump`");
   if (!dtype.empty())
     throw UsageError("parts of a dump are joined as they are: give --dump-dtype to `dump`");
   flush();
   const Stopwatch watch(common.write_s);
   io::join_shards(files, output.path, output.format);
+  return true;
+}
+
+/// Where one model and none of its layers is named: writes all its tensors under their own names,
+/// one after the other, and says so.
+bool Convert::copy() {
+  const bool plain = request.sources.size() == 1 && request.layer.empty() &&
+                     request.prefix.empty() && request.naming.empty() && request.settings.empty() &&
+                     request.tokens.empty() && request.key_tokens.empty() && !request.has_text() &&
+                     !mentions(output.path, "{layer}");
+  if (!plain || !io::parse_source(request.sources[0]).name.empty()) return false;
+  const io::Contents contents =
+      io::open(io::parse_source(request.sources[0]).path, {false, request.gguf_order});
+  if (!holds_model(contents)) return false;
+  if (contents.format == "checkpoint") { // of one layer: a layer's file
+    Request every = request;
+    every.layer = "all", every.same_x = true;
+    if (Sources(std::move(every)).layers().size() == 1) return false;
+  }
+  if (contents.tensors.empty()) fail("{}: no tensor in it", io::shown(contents.name));
+  io::Output out;
+  out.scalars = contents.scalars, out.labels = contents.labels;
+  const auto written = [&](const io::Entry& entry) {
+    return !dtype.empty() && is_floating(entry.dtype) ? dtype_named(dtype) : entry.dtype;
+  };
+  for (const io::Entry& entry : contents.tensors)
+    out.items.push_back({entry.name, written(entry), entry.shape});
+  flush();
+  const Stopwatch watch(common.write_s);
+  const std::unique_ptr<io::Writer> writer = io::create(output.path, output.format, out);
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    const Tensor tensor = mha::convert(contents.tensors[i].read(), out.items[i].dtype);
+    writer->write(i, 0, tensor.raw(), tensor.count());
+  }
+  writer->finish();
   return true;
 }
 
@@ -94,34 +143,38 @@ int Convert::run() {
   if (output.path.empty())
     throw UsageError("convert needs --output: FILE.npz, FILE.safetensors, FILE.json, a folder, or "
                      "- with --format");
-  if (join()) {
+  if (join() || copy()) {
     report_timings(common);
     return 0;
   }
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
+  const Sources model = open_sources(request, common);
   if (!mentions(output.path, "{layer}"))
-    convert(*model, model->chosen(), output.path);
+    convert(model, model.chosen(), output.path);
   else
-    for (const std::string& id : model->chosen())
-      convert(*model, {id}, with_layer(output.path, id));
+    for (const std::string& id : model.chosen()) convert(model, {id}, with_layer(output.path, id));
   report_timings(common);
   return 0;
 }
 
-void Convert::convert(const Model& model, const std::vector<std::string>& ids,
+void Convert::convert(const Sources& model, const std::vector<std::string>& ids,
                       const std::string& path) {
   io::Output out;
   std::vector<Tensor> tensors;
+  bool lengths = false;
   for (const std::string& id : ids) {
-    const LoadedLayer loaded = load_layer(model, id, common);
+    std::vector<Sources::SourceTensor> parts;
+    const LoadedLayer loaded = load_layer(model, id, common, false, &parts);
+    if (!loaded.layer.lengths.empty() && !std::exchange(lengths, true)) {
+      const std::vector<std::size_t>& each = loaded.layer.lengths;
+      Tensor kept(DType::i64, {each.size()});
+      std::ranges::copy(each, kept.as_mutable<std::int64_t>().begin());
+      out.items.push_back({"lengths", kept.dtype(), kept.shape()});
+      tensors.push_back(std::move(kept));
+    }
     add_settings(loaded.layer, out);
     add_labels(loaded.layer, out);
     const Stopwatch watch(common.read_s);
-    for (Model::SourceTensor& part : model.parts(id)) {
+    for (Sources::SourceTensor& part : parts) {
       std::string name = ids.size() > 1 ? fmt::format("layers.{}.{}", id, part.name) : part.name;
       const bool rounds = !dtype.empty() && is_floating(part.tensor.dtype());
       tensors.push_back(rounds ? mha::convert(part.tensor, dtype_named(dtype)) : part.tensor);
@@ -140,21 +193,26 @@ void Convert::convert(const Model& model, const std::vector<std::string>& ids,
 
 Run declare_convert(Cli& cli) {
   const auto convert = std::make_shared<Convert>();
-  cli.about("Writes one file that holds a layer under the canonical names: its tensors, the "
-            "settings that are not the "
-            "defaults, its labels. Numbers keep the type that they have in the files. Several "
-            "layers become "
-            "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
-            "any order and format.");
+  cli.about(
+      "Writes one file that holds a layer under the canonical names: its tensors, the "
+      "settings that are not the "
+      "defaults, its labels. Numbers keep the type that they have in the files. Several "
+      "layers become "
+      "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
+      "any order and format. Of a model (a checkpoint folder of several layers, PyTorch's, GGUF) "
+      "without --layer all tensors are written, under the names that they have.");
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
              "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
-             "file each");
+             "file each",
+             std::span(all_placeholders).first(1));
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, convert->dtype,
              "round the numbers to this type; default: as in the files");
   add_layer(cli, convert->request);
   add_common(cli, convert->common, false);
   cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
               "a layer of a checkpoint with its input, in one file");
+  cli.example("convert data/bard-gpt2 --dump-dtype f16 -o bard.safetensors",
+              "a whole model, every tensor under its own name");
   cli.example("convert data/quickstart.json -o quickstart.safetensors",
               "a layer in another format");
   return [convert] { return convert->run(); };

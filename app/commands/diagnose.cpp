@@ -2,7 +2,9 @@
 
 #include "against.hpp"
 #include "commands/commands.hpp"
+#include "console.hpp"
 #include "describe.hpp"
+#include "model_diagnosis.hpp"
 #include "other_layers.hpp"
 #include "output.hpp"
 #include "proof.hpp"
@@ -24,6 +26,7 @@ struct DiagnoseCommand {
   int run();
 
 private:
+  int run_model(const Sources& model, const render::TextStyle& look);
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
@@ -48,7 +51,7 @@ std::pair<Diagnosis, const Reference&> best_reading(const LoadedLayer& loaded,
       continue;
     best = std::move(found), chosen = &reference;
   }
-  tell_reading(*chosen, common, notes);
+  report_reading(*chosen, common, notes);
   return {std::move(*best), *chosen};
 }
 
@@ -77,25 +80,44 @@ std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis
   return words.empty() ? "" : "\nSee it: " + words + "\n";
 }
 
+/// Of a whole model: every layer, the embedding and the end.
+int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& look) {
+  const ModelDiagnosis found = diagnose_model(request, model, against, common, look);
+  TextFile file(output.path);
+  std::vector<render::LayerDiagnosis> places;
+  bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
+  for (const PlaceDiagnosis& place : found.places) {
+    places.push_back({place.id, place.diagnosis});
+    explained = explained && place.diagnosis.explained;
+  }
+  if (!output.is_json() && !common.quiet)
+    for (const std::string& note : found.coverage.notes()) print_note(note, common.color);
+  const Stopwatch watch(common.write_s);
+  file.sink()(output.is_json() ? render::diagnosis_json(places)
+                               : model_diagnosis_text(found, look));
+  file.finish();
+  report_timings(common);
+  return explained ? 0 : 1;
+}
+
 int DiagnoseCommand::run() {
   require_against("diagnose", against);
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
+  request.shows_ends = request.has_text();
+  const Sources model = open_compared(request, common);
   const bool as_json = output.is_json();
-  const render::Look look =
-      output.to_standard_output() ? look_of_output(common.color) : render::Look{};
+  const render::TextStyle look =
+      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
+  if (whole_model_of(request, model)) return run_model(model, look);
+  require_layer_of_stages(ReferenceFiles(against), model.chosen().size());
   bool explained = true;
   std::vector<render::LayerDiagnosis> found;
   TextFile file(output.path);
   const render::Sink sink = file.sink();
-  for (const std::string& id : model->chosen()) {
-    const LoadedLayer loaded = load_layer(*model, id, common);
-    const std::vector<Reference> readings = load_readings(loaded, against, common);
+  for (const std::string& id : model.chosen()) {
+    const LoadedLayer loaded = load_layer(model, id, common);
+    const std::vector<Reference> readings = load_readings(loaded, ReferenceFiles(against), common);
     const Stopwatch watch(common.compute_s);
-    tell_overflow(overflow_of(loaded.layer, common.threads), common);
+    report_overflow(overflow_of(loaded.layer, common.threads), common);
     auto [best, reference] = best_reading(loaded, readings, common, !as_json);
     found.push_back({id, std::move(best)});
     Diagnosis& diagnosis = found.back().diagnosis;
@@ -108,7 +130,7 @@ int DiagnoseCommand::run() {
                                        name_of(*diagnosis.unexplained), other)};
     explained = explained && diagnosis.explained;
     if (!as_json)
-      sink((found.size() == 1 ? "" : "\n") + headline(*model, loaded, look) + "\n" +
+      sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, look) + "\n" +
            diagnosis_text(loaded.layer, diagnosis, look) + next_step(id, diagnosis));
   }
   {

@@ -2,9 +2,12 @@
 
 #include "against.hpp"
 #include "commands/commands.hpp"
+#include "console.hpp"
 #include "describe.hpp"
 #include "output.hpp"
 #include "retype.hpp"
+#include "weights_diff.hpp"
+#include <mha/compare/streams.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/observe/trace.hpp>
@@ -26,27 +29,25 @@ struct DiffCommand {
   std::vector<std::string> against;
   Tolerances tolerances;
   OutputOptions output;
+  bool weights = false;
   Common common;
 
   int run();
 
 private:
   std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
-  std::optional<WholeModelOfLayer> whole_model() const;
 };
 
 /// The text's pass once more in float64, made when a stage of it is asked for: how far ours is from
 /// it is what rounding does.
 class ExactPass {
 public:
-  explicit ExactPass(const Request& request) : request_(request) {}
+  explicit ExactPass(const Request& request) : request_(on_own_pass(request)) {}
 
   std::optional<Tensor> stage(const std::string& id, Stage stage, std::size_t threads) {
     if (!model_) {
-      const auto pass = std::make_shared<ModelPass>();
-      pass->text = dynamic_cast<const ModelPass&>(*request_.inputs).text, pass->threads = threads;
-      request_.inputs = pass;
       request_.dtype = DType::f64;
+      if (request_.inputs) request_.inputs->threads = threads;
       model_.emplace(request_);
     }
     if (!layer_ || layer_->id != id) layer_ = model_->load(id);
@@ -56,7 +57,7 @@ public:
 
 private:
   Request request_;
-  std::optional<Model> model_;
+  std::optional<Sources> model_;
   std::optional<LoadedLayer> layer_;
 };
 
@@ -104,12 +105,12 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
   const Layer& layer = loaded.layer;
   std::string place;
   bool query = false;
-  std::vector<Letter> letters = info_of(row->stage).letters;
+  std::vector<Dim> letters = info_of(row->stage).letters;
   if (layer.settings.columns && info_of(row->stage).kind != Kind::row)
     std::swap(letters.end()[-1], letters.end()[-2]);
   std::size_t axis = 0;
   if (layer.dims.batched) place += fmt::format(" --batch {}", row->difference.at[axis++]);
-  for (Letter letter : letters) {
+  for (Dim letter : letters) {
     const std::size_t i = row->difference.at[axis++];
     const Axis what = axis_of(letter);
     if (what == Axis::head) place += fmt::format(" --head {}", i);
@@ -129,30 +130,35 @@ std::string DiffCommand::next_steps(const LoadedLayer& loaded, const Diff& diff)
     out += fmt::format("mha-inspect explain {}{}\n", sources, place);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place);
-  return out + "Find why:   mha-inspect diagnose " + sources + retyped_against(against) + "\n";
+  const bool whole = request.has_text() && request.layer.empty();
+  return out + "Find why:   mha-inspect diagnose " + (whole ? retyped(request, "") : sources) +
+         retyped_against(against) + "\n";
 }
 
-/// What the layers are of, where a text makes their inputs.
-std::optional<WholeModelOfLayer> DiffCommand::whole_model() const {
-  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
-  if (!pass || !pass->given()) return std::nullopt;
-  return WholeModelOfLayer{pass->layers().size(), pass->model().last_norm().there()};
+std::vector<Stage> compared_stages(const Diff& found) {
+  std::vector<Stage> list;
+  for (const StageDiff& row : found.stages) list.push_back(row.stage);
+  return list;
 }
 
 int DiffCommand::run() {
+  if (weights) return diff_two_checkpoints(request, against, output, common);
   require_against("diff", against);
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    request.results_given = true, request.shows_ends = true;
-    model.emplace(request);
-  }
+  if (output.format == "csv" || (output.format.empty() && output.path.ends_with(".csv")))
+    throw UsageError("--format csv is for --weights; table, json expected");
+  request.results_given = true, request.shows_ends = true;
+  const Sources model = open_compared(request, common);
   const bool as_json = output.is_json();
-  const render::Look look =
-      output.to_standard_output() ? look_of_output(common.color) : render::Look{};
+  const render::TextStyle look =
+      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
   bool equal = true, compared = false, all_read = true;
-  const std::optional<WholeModelOfLayer> whole = whole_model();
-  const bool line_a_layer = whole && model->chosen().size() > 1;
+  const ReferenceFiles files(against);
+  require_same_text(request, files, common);
+  const std::optional<WholeModelOfLayer> whole = whole_model_of(request, model);
+  if (!whole) require_layer_of_stages(files, model.chosen().size());
+  ReferenceStream stream;
+  Coverage coverage;
+  const bool line_a_layer = whole && model.chosen().size() > 1;
   ExactPass exact(request);
   std::vector<render::LayerLine> lines;
   std::string differs; // the table of the first layer that does
@@ -160,25 +166,31 @@ int DiffCommand::run() {
   TextFile file(output.path);
   const render::Sink sink = file.sink();
   bool first = true;
-  for (const std::string& id : model->chosen()) {
-    const LoadedLayer loaded = load_layer(*model, id, common);
+  for (const std::string& id : model.chosen()) {
+    const LoadedLayer loaded = load_layer(model, id, common);
     some_stages(loaded.layer);
-    const Reference reference =
-        load_reference(loaded, against, common, !as_json, whole ? &*whole : nullptr);
+    const Reference reference = load_reference(loaded, files, common, !as_json && !whole,
+                                               whole ? &*whole : nullptr, as_json || !line_a_layer);
     const Stopwatch watch(common.compute_s);
     PassContext pass{!equal, nullptr};
     if (loaded.layer.dtype == DType::f32)
       pass.exact = [&](Stage stage) { return exact.stage(id, stage, common.threads); };
-    const Diff found =
-        diff(loaded.layer, reference, tolerances, common.threads, whole ? &pass : nullptr);
+    Diff found = diff(loaded.layer, reference, tolerances, common.threads, whole ? &pass : nullptr);
+    if (whole) {
+      if (found.follows)
+        judge_alone(loaded.layer, reference, stream.before(reference), tolerances, common.threads,
+                    found);
+      stream.pass(loaded.layer, reference);
+      coverage.add(id, compared_stages(found), reference);
+    }
     compared = compared || !found.stages.empty();
-    all_read = all_read && reference.misshapen.empty();
-    if (found.stages.empty() && whole && (compared || id != model->chosen().back()))
+    all_read = all_read && reference.misshapen.empty() && reference.unread.empty();
+    if (found.stages.empty() && whole && (compared || id != model.chosen().back()))
       continue; // of a whole model, a reference may have some layers alone
     if (found.stages.empty() && whole)
       fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
            "final or logits expected, of this text",
-           fmt::join(against, " "), all_read ? "" : " in its shape");
+           fmt::join(against, " "), what_is_left(coverage));
     if (found.stages.empty())
       fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
            "the sources",
@@ -190,21 +202,24 @@ int DiffCommand::run() {
     if (as_json)
       objects.push_back({id, render::diff_json(found, reference)});
     else if (line_a_layer && found.first && differs.empty())
-      differs = "\n" + headline(*model, loaded, look) + "\n" +
+      differs = "\n" + headline(model, loaded, look) + "\n" +
                 render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look);
     else if (!line_a_layer)
-      sink((first ? "" : "\n") + headline(*model, loaded, look) + "\n" +
+      sink((first ? "" : "\n") + headline(model, loaded, look) + "\n" +
            render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look));
     first = false;
   }
+  if (!common.quiet && !as_json)
+    for (const std::string& note : coverage.notes()) print_note(note, common.color);
   {
     const Stopwatch watch(common.write_s);
     const auto asked_for = static_cast<std::size_t>( // the model's end has no number
-        std::ranges::count_if(model->chosen(), [](const std::string& id) { return !id.empty(); }));
+        std::ranges::count_if(model.chosen(), [](const std::string& id) { return !id.empty(); }));
     if (as_json)
       sink(render::diff_json(objects));
     else if (line_a_layer)
-      sink(render::layers_table(lines, asked_for, look) + differs);
+      sink(render::layers_table(lines, asked_for, coverage.lacks_steps(), look) +
+           coverage_text(coverage, look) + differs);
     file.finish();
   }
   report_timings(common);
@@ -244,7 +259,9 @@ Run declare_diff(Cli& cli) {
             &Tolerances::absolute, &Tolerances::stage_absolute);
   tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
             &Tolerances::stage_relative);
-  add_output(cli, diff->output, {"table", "json"}, "write to a file");
+  cli.flag("--weights", diff->weights,
+           "compare two checkpoints tensor by tensor, whatever their containers and names");
+  add_output(cli, diff->output, {"table", "json", "csv"}, "write to a file");
   add_layer(cli, diff->request);
   add_common(cli, diff->common);
   cli.example("diff data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --against "
@@ -259,6 +276,8 @@ Run declare_diff(Cli& cli) {
   cli.example("diff data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--against 'data/induction/expected/layer{layer}.npz'",
               "every layer");
+  cli.example("diff data/bard-gpt2 data/bard-gpt2 --weights",
+              "two checkpoints: tensors that differ, and what was done to them");
   cli.example(
       "diff data/induction/expected/layer0.npz --against data/induction/expected/layer1.npz",
       "two dumps, without weights");

@@ -1,6 +1,8 @@
 // dump: stages to files, streamed while they are computed.
 
 #include "commands/commands.hpp"
+#include "dump_text.hpp"
+#include "flow.hpp"
 #include "output.hpp"
 #include <mha/files/inputs.hpp>
 #include <mha/formats/create.hpp>
@@ -26,7 +28,7 @@ struct DumpCommand {
   OutputOptions output;
   std::string dtype;
   std::optional<Shard> part;
-  bool resume = false;
+  bool resume = false, all_stages = false;
   Common common;
 
   int run();
@@ -44,25 +46,23 @@ private:
     std::vector<Share> shares;
     io::Output output;
     std::vector<io::ElementRanges> runs; ///< of each item: what this part has of it
-    std::optional<std::size_t> lengths;  ///< the item that says how long each text is
-    std::vector<std::int64_t> texts;     ///< what it says
+    /// The items that say how long each text is and which tokens it has, and what they say.
+    std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> about_text;
     std::unique_ptr<io::Writer> writer;
   };
   using Files = std::vector<std::pair<std::string, File>>;
 
   void check_options() const;
-  void dump(const Model& model, const std::vector<std::string>& ids, bool several_layers);
+  void dump(const Sources& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
-  void add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const;
+  void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
+  void require_asked_for(const Sources& model) const;
   void create(Files& files) const;
-  void compute_into(LoadedLayer loaded, Files& files, Inputs* run);
+  void compute_into(LoadedLayer loaded, Files& files);
   void say_overflowed(const Dump& written) const;
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
-  bool selects() const {
-    return selection.batch || selection.head || selection.query || selection.key;
-  }
   bool is_shard() const { return part || world().count() > 1; }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
@@ -70,6 +70,7 @@ private:
 
   std::vector<std::string> ids_;     ///< of the chosen layers
   Fingerprint fingerprint_;          ///< of everything that decides the result of all parts
+  std::size_t fingerprinted_ = 0;    ///< layers of a text that are in it
   std::vector<std::string> skipped_; ///< layers that --resume found whole
 };
 
@@ -100,21 +101,47 @@ int DumpCommand::run() {
   if (output.path == "-" && output_is_terminal() && output.format != "json")
     fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
          output.format);
-  request.stages = stages, request.shows_ends = true;
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
+  if (const FlowInfo* const flow = flow_among(stages)) {
+    if (part || resume || !dtype.empty() || world().count() > 1)
+      throw UsageError(fmt::format("-s {} is written whole, in float64: --part, --resume and "
+                                   "--dump-dtype are for stages of the table",
+                                   flow->name));
+    dump_flow(request, {flow, selection, output, output.format, {}, {}}, common);
+    report_timings(common);
+    return 0;
   }
-  ids_ = model->chosen();
+  request.stages = stages, request.shows_ends = true;
+  const Sources model = open_sources(request, common);
+  ids_ = model.chosen();
+  require_asked_for(model);
   // Layers that share files are dumped together, others one after the other.
   if (mentions(output.path, "{layer}") || ids_.size() == 1)
-    for (const std::string& id : ids_) dump(*model, {id}, false);
+    for (const std::string& id : ids_) dump(model, {id}, false);
   else
-    dump(*model, ids_, true);
+    dump(model, ids_, true);
   say_skipped(ids_.size());
   report_timings(common);
   return 0;
+}
+
+/// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
+void DumpCommand::require_asked_for(const Sources& model) const {
+  if (!stages.empty() || all_stages || !selection.empty()) return;
+  constexpr double most = 1e9;
+  double bytes = 0;
+  for (const std::string& id : ids_) {
+    const LoadedLayer loaded = model.outline(id);
+    for (Stage stage : stages_of(loaded.layer, {})) {
+      double size = static_cast<double>(size_of(stored(loaded.layer)));
+      for (std::size_t axis : loaded.layer.shape_of(stage)) size *= static_cast<double>(axis);
+      bytes += size;
+    }
+  }
+  if (bytes <= most) return;
+  throw UsageError(fmt::format(
+      "every stage of {} is {:.1f} GB: name some with --stage, choose with --head, --query, --key "
+      "or --batch, or give --all-stages",
+      ids_.size() == 1 ? "the layer" : fmt::format("{} layers", ids_.size()), bytes / 1e9));
 }
 
 /// Whether a file of an earlier run holds exactly what this one would write. Files appear when they
@@ -138,7 +165,7 @@ bool is_there(const std::string& path, const io::Output& expected) {
   }
 }
 
-void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
+void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids,
                        bool several_layers) {
   // Every size is known before the first byte: layers that share a file are read twice, never held
   // together.
@@ -146,9 +173,11 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
   std::optional<LoadedLayer> only;
   for (const std::string& id : ids) {
     LoadedLayer loaded = load_layer(model, id, common, ids.size() > 1);
+    if (is_shard()) model.add_input_of(id, fingerprint_, fingerprinted_);
     plan(loaded, several_layers, files);
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
+  if (files.empty()) return; // the model's ends, whose stages have no {head}
   const auto there = [&] {
     return std::all_of(files.begin(), files.end(), [](const auto& entry) {
       return is_there(entry.first, entry.second.output);
@@ -165,9 +194,8 @@ void DumpCommand::dump(const Model& model, const std::vector<std::string>& ids,
       const Stopwatch watch(common.read_s);
       only.emplace(model.load(id));
     }
-    // Whoever computes a layer of a text as a whole hands the next one its input.
-    Inputs* run = id != ids.back() && !is_shard() && !selects() ? model.text() : nullptr;
-    compute_into(std::move(*only), files, run);
+    count_as_computed(model, common);
+    compute_into(std::move(*only), files);
     only.reset();
   }
   const Stopwatch watch(common.write_s);
@@ -180,15 +208,16 @@ Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) con
   const Shard mine = part.value_or(world().part());
   const auto number =
       static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), loaded.id) - ids_.begin());
-  return shard_of(loaded.layer, make_plan(loaded.layer, wanted, selection),
+  const Selection own = selection_of(loaded, selection, ids_.size());
+  return shard_of(loaded.layer, make_plan(loaded.layer, wanted, own),
                   {(mine.index + number) % mine.count, mine.count});
 }
 
 void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
-  require_axes(loaded.layer, wanted, selection);
-  for (PlannedFile& planned :
-       planned_files(output.path, loaded, selection, wanted, !stages.empty())) {
+  const Selection own = selection_of(loaded, selection, ids_.size());
+  require_axes(loaded.layer, wanted, own);
+  for (PlannedFile& planned : planned_files(output.path, loaded, own, wanted, !stages.empty())) {
     auto file = std::find_if(files.begin(), files.end(),
                              [&](const auto& entry) { return entry.first == planned.path; });
     if (file == files.end()) file = files.emplace(files.end(), planned.path, File{});
@@ -216,26 +245,31 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       }
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
-    if (!stacked) add_lengths(loaded.layer, planned, file->second);
+    if (!stacked) add_text(loaded, planned, file->second);
     if (is_shard()) {
-      fingerprint_.add(loaded.layer);
+      add_to(fingerprint_, loaded);
       for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
         fingerprint_.add(*list ? (*list)->text() : "");
     }
   }
 }
 
-/// Of a batch of texts that are not equally long, the file says how long each is: the rest is
-/// zeros. A lone .npy has no room for it.
-void DumpCommand::add_lengths(const Layer& layer, const PlannedFile& planned, File& file) const {
+/// What the file says of the text, beside the stages: numbers that the first part writes, and
+/// labels. A lone .npy has no room for them.
+void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned,
+                           File& file) const {
   const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
-  if (layer.lengths.empty() || file.lengths || one || planned.selection.batch) return;
-  file.lengths = file.output.items.size();
-  file.output.items.push_back({"lengths", DType::i64, {layer.dims.B}});
-  file.texts.assign(layer.lengths.begin(), layer.lengths.end());
-  if (!part) return;
-  const bool mine = part->index == 0;
-  file.runs.push_back(mine ? io::ElementRanges{{0, layer.dims.B}} : io::ElementRanges{});
+  if (!file.about_text.empty() || one) return;
+  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  for (NumbersOfText& numbers : numbers_of_text(loaded.layer, pass, planned.selection)) {
+    const Shape& shape = numbers.item.shape;
+    if (part)
+      file.runs.push_back(part->index == 0 ? io::ElementRanges{{0, count_of(shape)}}
+                                           : io::ElementRanges{});
+    file.about_text.emplace_back(file.output.items.size(), std::move(numbers.values));
+    file.output.items.push_back(std::move(numbers.item));
+  }
+  add_labels_of_text(loaded.layer, pass, planned.selection, file.output);
 }
 
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
@@ -266,13 +300,14 @@ void DumpCommand::create(Files& files) const {
                                      {fingerprint_.text(), part->index, part->count});
     else
       file.writer = create_together(world(), path, output.format, file.output);
-    if (file.lengths && (part ? part->index == 0 : world().is_first()))
-      file.writer->write(*file.lengths, 0, reinterpret_cast<const std::byte*>(file.texts.data()),
-                         file.texts.size());
+    if (part ? part->index != 0 : !world().is_first()) continue;
+    for (const auto& [item, numbers] : file.about_text)
+      file.writer->write(item, 0, reinterpret_cast<const std::byte*>(numbers.data()),
+                         numbers.size());
   }
 }
 
-void DumpCommand::compute_into(LoadedLayer loaded, Files& files, Inputs* run) {
+void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   const Stopwatch watch(common.compute_s);
   std::vector<std::unique_ptr<Dump>> dumps;
   Several all;
@@ -288,11 +323,9 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files, Inputs* run) {
     }
   OverflowWatch overflow(loaded.layer);
   if (all.wants()[index_of(Stage::weights)]) all.add(overflow);
-  const std::shared_ptr<Observer> next = run ? run->handover(loaded.layer, loaded.id) : nullptr;
-  if (next) all.add(*next);
   const Plan mine = my_plan(loaded, all.wants());
   compute(std::move(loaded.layer), mine, all, common.threads);
-  tell_overflow(overflow.told_without_layer(), common);
+  report_overflow(overflow.report_without_layer(), common);
   for (const auto& one : dumps) say_overflowed(*one);
 }
 
@@ -333,9 +366,11 @@ Run declare_dump(Cli& cli) {
   add_output(cli, dump->output, {"npz", "npy", "safetensors", "json"},
              "where to: a folder, .npz, .safetensors, .json, .npy, or - for standard output; "
              "{layer}, {batch} and "
-             "{head} in PATH write one file each");
+             "{head} in PATH write one file each",
+             all_placeholders);
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, dump->dtype,
              "round the numbers to this type; default: as computed");
+  cli.flag("--all-stages", dump->all_stages, "every stage, even where that is more than 1 GB");
   cli.group("Long runs");
   cli.flag("--resume", dump->resume,
            "with {layer} in PATH: layers whose files are there and whole are left as they are");

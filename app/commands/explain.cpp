@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 namespace mha::app {
 
@@ -21,6 +22,10 @@ struct Explain {
 
   int run();
   bool as_json() const;
+  void note_last(std::size_t query, std::size_t count);
+
+private:
+  std::set<std::string> noted_; ///< every layer would say the same
 };
 
 /// The one index that a list means. Explanations are of one token.
@@ -35,15 +40,13 @@ std::size_t single(const IndexList& list, std::size_t count, std::string_view wh
 ExplainRequest request_for(const Layer& layer, const Selection& selection) {
   const Dims& dims = layer.dims;
   ExplainRequest request;
-  if (selection.query)
-    request.query = single(*selection.query, dims.T, "queries");
-  else if (dims.T != 1)
-    throw UsageError(dims.T == 0 ? "there are no queries to explain"
-                                 : fmt::format("which query? --query 0 to {}", dims.T - 1));
+  if (dims.T == 0) throw UsageError("there are no queries to explain");
   if (selection.head) request.head = single(*selection.head, dims.H, "heads");
   if (selection.batch && !dims.batched)
     fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());
   if (selection.batch) request.batch = single(*selection.batch, dims.B, "batch items");
+  request.query = selection.query ? single(*selection.query, dims.T, "queries")
+                                  : layer.length_of(request.batch) - 1;
   return request;
 }
 
@@ -51,25 +54,29 @@ bool Explain::as_json() const {
   return output.format.empty() ? output.path.ends_with(".json") : output.format == "json";
 }
 
+void Explain::note_last(std::size_t query, std::size_t count) {
+  const std::string note =
+      fmt::format("query {} is explained, the last of {}; --query chooses another", query, count);
+  if (!common.quiet && noted_.insert(note).second) print_note(note, common.color);
+}
+
 int Explain::run() {
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
+  const Sources model = open_sources(request, common);
   if (output.to_standard_output()) style.look = look_of_output(common.color);
-  const bool json = as_json(), several = model->chosen().size() > 1;
+  const bool json = as_json(), several = model.chosen().size() > 1;
 
   // What each file gets: all layers one after the other, unless the path has placeholders.
   std::map<std::string, std::vector<std::string>> files;
-  for (const std::string& id : model->chosen()) {
-    const LoadedLayer loaded = load_layer(*model, id, common);
+  for (const std::string& id : model.chosen()) {
+    const LoadedLayer loaded = load_layer(model, id, common);
     some_stages(loaded.layer); // what is missing comes before what is chosen
     std::vector<Stage> per_head{Stage::weights};
     for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
       const Stopwatch watch(common.compute_s);
-      const Explanation explanation =
-          explain(loaded.layer, request_for(loaded.layer, file.selection), common.threads);
+      const ExplainRequest asked = request_for(loaded.layer, file.selection);
+      if (!selection.query && loaded.layer.dims.T > 1)
+        note_last(asked.query, loaded.layer.length_of(asked.batch));
+      const Explanation explanation = explain(loaded.layer, asked, common.threads);
       style.layer = id;
       files[file.path].push_back(json ? render::explain_json(explanation, id)
                                       : render::explain_text(explanation, style));
@@ -101,7 +108,8 @@ Run declare_explain(Cli& cli) {
   add_selection(cli, explain->selection,
                 {.batch = true, .head = true, .query = true, .key = false});
   add_output(cli, explain->output, {"text", "json"},
-             "a file; {layer}, {batch} and {head} in it write one each; default: standard output");
+             "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
+             all_placeholders);
   cli.value("--top", "N", explain->style.top, "keys that a long row lists; default: 10");
   cli.value("--precision", "DIGITS", explain->style.digits,
             "significant digits of the text; default: 4. JSON has them all");

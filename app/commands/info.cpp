@@ -4,6 +4,8 @@
 #include "inventory.hpp"
 #include "layer_notes.hpp"
 #include "output.hpp"
+#include <mha/load/as_naming.hpp>
+#include <mha/load/read_description.hpp>
 
 namespace mha::app {
 
@@ -12,13 +14,33 @@ namespace {
 struct Info {
   Request request;
   OutputOptions output;
-  bool headers = false;
+  bool headers = false, schema = false, as_naming = false;
   Common common;
 
   int run();
+
+private:
+  int print_description();
 };
 
+/// What --naming FILE.json takes, or how the model's family would be said so.
+int Info::print_description() {
+  if (schema && as_naming)
+    throw UsageError("--schema and --as-naming are two different prints; one of them is to go");
+  if (schema && !request.sources.empty())
+    throw UsageError("--schema is the same for every model: it takes no SOURCE");
+  if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
+  if (as_naming && request.layer.empty()) request.layer = "all", request.same_x = true;
+  const std::string text = schema ? description_schema() : mha::as_naming(Sources(request));
+  TextFile file(output.path);
+  file.sink()(text);
+  file.finish();
+  return 0;
+}
+
 int Info::run() {
+  if (schema || as_naming) return print_description();
+  if (request.sources.empty()) throw UsageError("info needs a SOURCE");
   Inventory inventory = [&] {
     const Stopwatch watch(common.read_s);
     return take_inventory(request, !headers, common.threads);
@@ -48,12 +70,16 @@ Run declare_info(Cli& cli) {
             "Files that hold no layer are listed, too.");
   add_output(cli, info->output, {"table", "json"}, "write to a file");
   cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
-  add_layer(cli, info->request);
+  cli.flag("--as-naming", info->as_naming,
+           "print how the model is named as a description for --naming");
+  cli.flag("--schema", info->schema, "print the JSON schema of such a description");
+  add_layer(cli, info->request, false);
   add_common(cli, info->common);
   cli.example("info data/induction", "a checkpoint: its tensors and layers");
   cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "one of its layers: where everything comes from");
   cli.example("info data/quickstart.json --format json", "for another program");
+  cli.example("info data/bard-gpt2 --as-naming", "its names, to begin a description of another");
   return [info] { return info->run(); };
 }
 

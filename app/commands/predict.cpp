@@ -2,10 +2,15 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
+#include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/render/part_logits.hpp>
 #include <mha/render/predict.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
 
 namespace mha::app {
 
@@ -17,26 +22,31 @@ struct Predict {
   OutputOptions output;
   std::optional<std::size_t> top;
   bool all = false, each_layer = false;
+  std::string of;
   Common common;
 
   int run();
 
 private:
   std::vector<std::size_t> positions(const ModelPass& text) const;
-  std::vector<std::size_t> queries_in(std::size_t length) const;
-  bool asks_for(const ModelPass& text, const Prediction& one) const;
+  bool asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const;
+  void write_part(const Sources& model, const std::shared_ptr<ModelPass>& text);
+  void write(const std::string& path,
+             const std::function<std::string(const std::string& form)>& text);
+  std::vector<std::pair<std::string, std::vector<Prediction>>>
+  files_of(const ModelPass& text, std::vector<Prediction> predictions) const;
 };
 
-/// The positions of --query in a text, counted from its own end.
-std::vector<std::size_t> Predict::queries_in(std::size_t length) const {
-  return selection.query->resolve(length, "tokens").indices;
+/// Of several texts each has its own last position, its own hidden ones, its own --query.
+bool Predict::asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const {
+  if (!selection.query) return all || text.is_asked(batch, position);
+  const std::vector<std::size_t> own = positions_in(*selection.query, text, batch);
+  return std::ranges::find(own, position) != own.end();
 }
 
-/// Of several texts each has its own last position, its own hidden ones, its own --query.
-bool Predict::asks_for(const ModelPass& text, const Prediction& one) const {
-  if (!selection.query) return all || text.is_asked(one.batch, one.position);
-  const std::vector<std::size_t> own = queries_in(text.lengths()[one.batch]);
-  return std::ranges::find(own, one.position) != own.end();
+render::TokenNames names_of(const ModelPass& text) {
+  return {[&](int id) { return text.label(id); }, [&](int id) { return text.plain(id); },
+          [&](int id) { return text.piece(id); }};
 }
 
 /// --query, or every position; else the last one of each text, and of a masked model the hidden
@@ -45,8 +55,8 @@ std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
   if (selection.query) {
-    for (std::size_t length : text.lengths())
-      for (std::size_t position : queries_in(length)) list.push_back(position);
+    for (std::size_t b = 0; b < text.lengths().size(); ++b)
+      std::ranges::copy(positions_in(*selection.query, text, b), std::back_inserter(list));
   } else if (all)
     for (std::size_t t = 0; t < T; ++t) list.push_back(t);
   else if (text.model().causal())
@@ -61,47 +71,118 @@ std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
   return list;
 }
 
+/// What each file gets: everything, unless the path has placeholders.
+std::vector<std::pair<std::string, std::vector<Prediction>>>
+Predict::files_of(const ModelPass& text, std::vector<Prediction> predictions) const {
+  if (mentions(output.path, "{layer}") && !each_layer)
+    fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
+         output.path);
+  if (mentions(output.path, "{batch}") && !text.batched())
+    fail("{}: the input is not batched, so there is no {{batch}}", output.path);
+  std::vector<std::pair<std::string, std::vector<Prediction>>> files;
+  std::map<std::string, std::size_t> places;
+  if (predictions.empty()) files.push_back({output.path, {}});
+  for (Prediction& one : predictions) {
+    const std::string layer = one.layer ? std::to_string(*one.layer) : "",
+                      path = with_batch(with_layer(output.path, layer), one.batch);
+    const auto [place, is_new] = places.try_emplace(path, files.size());
+    if (is_new) files.push_back({path, {}});
+    files[place->second].second.push_back(std::move(one));
+  }
+  return files;
+}
+
+/// The form of the output, and its text in a file.
+void Predict::write(const std::string& path,
+                    const std::function<std::string(const std::string& form)>& text) {
+  TextFile file(path);
+  file.sink()(text(output.is_json() ? "json" : text_form(output)));
+  file.finish();
+}
+
+/// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
+void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>& text) {
+  if (all || each_layer)
+    throw UsageError("--of shows what one part writes: --all and --each-layer change nothing");
+  const TextLayers layers(model, text);
+  render::PartView view;
+  view.part = of, view.top = top.value_or(10);
+  std::vector<PartLogits> parts;
+  const io::Source source = io::parse_source("vector=" + of);
+  {
+    const Stopwatch watch(common.compute_s);
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(source.path, ignored)) {
+      view.norm = PartNorm::gain;
+      parts.push_back(
+          {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
+    } else {
+      const PatchText place = parse_patch(of + " = zero");
+      view.norm = norm_of_part(place);
+      std::vector<TextPosition> places;
+      for (const std::size_t position : positions(*text))
+        for (std::size_t b = 0; b < text->lengths().size(); ++b)
+          if (position < text->lengths()[b] && asks_for(*text, b, position))
+            places.emplace_back(b, position);
+      std::ranges::sort(places);
+      parts = part_logits(layers, place, places, common.threads);
+    }
+  }
+  const render::TokenNames names = names_of(*text);
+  const Stopwatch watch(common.write_s);
+  write(output.path, [&](const std::string& form) {
+    if (form == "json") return render::part_logits_json(parts, view, names);
+    if (form == "table")
+      return render::part_logits_table(parts, view, names, look_of(output, common.color));
+    return render::part_logits_csv(parts, view, names, form == "tsv" ? '\t' : ',');
+  });
+}
+
 int Predict::run() {
-  const std::string form = output.is_json() ? "json" : text_form(output);
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
     throw UsageError("predict tells what the whole model predicts: --layer chooses nothing; "
                      "--each-layer tells it of every layer");
+  if (!request.tokens.empty() || !request.key_tokens.empty())
+    throw UsageError("predict shows the tokens as the checkpoint's tokenizer does: --tokens and "
+                     "--key-tokens change nothing; leave them out");
   request.stages = {"logits"};
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
-  auto& text = dynamic_cast<ModelPass&>(*request.inputs);
+  const Sources model = open_sources(request, common);
+  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  ModelPass& text = *pass;
   text.threads = common.threads;
-  tell_notes(text.notes(), common);
+  report_notes(text.notes(), common);
+  if (!of.empty()) {
+    write_part(model, pass);
+    report_timings(common);
+    return 0;
+  }
   PredictRequest asked;
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
+  expect_layers(model, common);
   std::vector<Prediction> predictions;
   {
     const Stopwatch watch(common.compute_s);
-    predictions = predict(*model, text, asked);
+    predictions = predict(model, text, asked);
   }
-  tell_warnings_on_the_way(text, common);
-  std::erase_if(predictions, [&](const Prediction& one) { return !asks_for(text, one); });
+  for (const ModelPass::LayerTimes& layer : text.times())
+    common.read_s += layer.read, common.compute_s -= layer.read;
+  report_warnings_on_the_way(text, common);
+  std::erase_if(predictions,
+                [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });
   const render::PredictView view{all, text.batched(), text.model().causal(), &text.ids()};
-  const render::TokenNames names{[&](int id) { return text.label(id); },
-                                 [&](int id) { return text.plain(id); }};
+  const render::TokenNames names = names_of(text);
   const Stopwatch watch(common.write_s);
-  TextFile file(output.path);
-  render::Look look = look_of_output(common.color);
-  if (!output.to_standard_output()) look.color = common.color == Color::always;
-  if (form == "json")
-    file.sink()(render::predict_json(predictions, view, names));
-  else if (form == "table")
-    file.sink()(render::predict_table(predictions, view, names, look));
-  else
-    file.sink()(render::predict_csv(predictions, view, names, form == "tsv" ? '\t' : ','));
-  file.finish();
+  for (const auto& [path, some] : files_of(text, std::move(predictions)))
+    write(path, [&, &some = some](const std::string& form) {
+      const render::TextStyle look = look_of(output, common.color);
+      if (form == "json") return render::predict_json(some, view, names);
+      if (form == "table") return render::predict_table(some, view, names, look);
+      return render::predict_csv(some, view, names, form == "tsv" ? '\t' : ',');
+    });
   report_timings(common);
   return 0;
 }
@@ -121,9 +202,15 @@ Run declare_predict(Cli& cli) {
   cli.value("--top", "N", predict->top, "how many tokens; default: 10");
   cli.flag("--each-layer", predict->each_layer,
            "what the stream of each layer would predict (the logit lens)");
+  cli.value("--of", "PART", predict->of,
+            "the tokens that a part promotes and suppresses most: layers.3.head_result[5], "
+            "layers.2.mlp_out, layers.1.resid_post, or a FILE with a vector of d_model numbers");
   add_selection(cli, predict->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
-  add_output(cli, predict->output, {"table", "csv", "tsv", "json"}, "write to a file");
+  add_output(cli, predict->output, {"table", "csv", "tsv", "json"},
+             "write to a file; {batch} in PATH writes one a text, {layer} with --each-layer one a "
+             "layer",
+             std::span(all_placeholders).first(2));
   add_layer(cli, predict->request);
   add_common(cli, predict->common);
   cli.example("predict data/bard-llama --text 'To be, or not to'",
@@ -132,6 +219,8 @@ Run declare_predict(Cli& cli) {
               "how well each token was foretold");
   cli.example("predict data/bard-llama --text 'To be, or not to' --each-layer --top 1",
               "what each layer's stream would predict");
+  cli.example("predict data/bard-gpt2 --text 'The king is' --of 'layers.3.head_result[5]' --top 3",
+              "what one head writes at the last position");
   cli.example("predict data/bard-bert --text 'to be, or not to [MASK].' -f json",
               "a hidden word, for another program");
   return [predict] { return predict->run(); };

@@ -3,7 +3,10 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "sink_note.hpp"
 #include <mha/render/report.hpp>
+
+#include <algorithm>
 
 namespace mha::app {
 
@@ -17,53 +20,51 @@ struct ReportCommand {
   Common common;
 
   int run();
-  std::vector<LayerReport> reports(const Model& model);
+  using Pages = std::vector<std::pair<std::string, std::vector<LayerReport>>>;
+  void add_reports(const Sources& model, Pages& pages);
+  LayerReport report_of(const LoadedLayer& loaded, const std::optional<IndexList>& heads,
+                        std::size_t batch, double parts);
 };
 
-/// The line under the title: what headline() says after the name.
-std::string description(const Model& model, const LoadedLayer& loaded) {
-  std::string text = headline(model, loaded, {});
-  text.pop_back();
-  text.erase(0, render::visible(model.title()).size());
-  for (std::string_view before : {" ", "· "}) // "TITLE layer 1 …", "TITLE · 2 heads …"
-    if (text.starts_with(before)) text.erase(0, before.size());
-  return text;
-}
-
-std::vector<LayerReport> ReportCommand::reports(const Model& model) {
-  std::vector<LayerReport> reports;
+void ReportCommand::add_reports(const Sources& model, Pages& pages) {
+  const bool page_a_layer = mentions(output.path, "{layer}");
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
     if (selection.batch && !layer.dims.batched)
       fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());
     const Stopwatch watch(common.compute_s);
-    const std::vector<std::size_t> batches =
-        resolved(selection.batch, layer.dims.B, "batch items").indices;
-    for (std::size_t batch : batches) {
-      ReportRequest wanted;
-      wanted.batch = batch;
-      wanted.selection.head = selection.head;
-      wanted.threads = common.threads;
-      // Base64 makes four bytes out of three; the template takes 0.1 MB.
-      const auto pages = static_cast<double>(model.chosen().size() * batches.size());
-      wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.1) * 1e6 * 3 / 4 / pages);
-      wanted.all_exact = static_cast<std::size_t>(400e3 / pages);
-      LayerReport report = mha::report(layer, wanted);
-      report.id = id;
-      report.headline = description(model, loaded);
-      MeasureRequest measured;
-      measured.selection.head = selection.head;
-      if (layer.dims.batched)
-        measured.selection.batch = IndexList(std::to_string(batch), "--batch");
-      measured.threads = common.threads;
-      LayerMeasures found = measure_heads(layer, measured);
-      tell_overflow(found.overflow, common);
-      report.measures = std::move(found.heads);
-      reports.push_back(std::move(report));
+    std::vector<Stage> per_head{Stage::weights};
+    for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
+      const std::vector<std::size_t> batches =
+          resolved(file.selection.batch, layer.dims.B, "batch items").indices;
+      const auto parts =
+          static_cast<double>((page_a_layer ? 1 : model.chosen().size()) * batches.size());
+      auto page = std::ranges::find(pages, file.path, &Pages::value_type::first);
+      if (page == pages.end()) page = pages.insert(page, {file.path, {}});
+      for (std::size_t batch : batches)
+        page->second.push_back(report_of(loaded, file.selection.head, batch, parts));
     }
   }
-  return reports;
+}
+
+/// One batch item of one layer, on a page of several.
+LayerReport ReportCommand::report_of(const LoadedLayer& loaded,
+                                     const std::optional<IndexList>& heads, std::size_t batch,
+                                     double parts) {
+  const Layer& layer = loaded.layer;
+  ReportRequest wanted;
+  wanted.batch = batch;
+  wanted.selection.head = heads;
+  wanted.threads = common.threads;
+  // Base64 makes four bytes out of three; the template takes 0.1 MB.
+  wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.1) * 1e6 * 3 / 4 / parts);
+  wanted.all_exact = static_cast<std::size_t>(400e3 / parts);
+  LayerReport report = mha::report(layer, wanted);
+  report.id = loaded.id;
+  report.headline = description(loaded);
+  report_overflow(report.overflow, common);
+  return report;
 }
 
 int ReportCommand::run() {
@@ -71,16 +72,17 @@ int ReportCommand::run() {
     throw UsageError("report needs --output: PAGE.html, or - for standard output");
   if (!(max_size > 0))
     throw UsageError(fmt::format("--max-size is {}: more than 0 expected", max_size));
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
-  const std::vector<LayerReport> layers = reports(*model);
-  {
+  const Sources model = open_sources(request, common);
+  Pages pages;
+  add_reports(model, pages);
+  SinkNote sinks;
+  for (const auto& [path, layers] : pages)
+    for (const LayerReport& layer : layers) sinks.add(layer.id, layer.measures);
+  sinks.print(common);
+  for (const auto& [path, layers] : pages) {
     const Stopwatch watch(common.write_s);
-    TextFile file(output.path);
-    render::report_page(layers, {model->title(), "mha-inspect " MHA_VERSION}, file.sink());
+    TextFile file(path);
+    render::report_page(layers, {title_of(model), "mha-inspect " MHA_VERSION}, file.sink());
     file.finish();
   }
   report_timings(common);
@@ -99,8 +101,10 @@ Run declare_report(Cli& cli) {
   add_selection(cli, report->selection,
                 {.batch = true, .head = true, .query = false, .key = false});
   cli.group("Output");
-  cli.value("--output,-o", "PATH", report->output.path, "the page; - for standard output")
-      .offers(Completes::files);
+  add_output_path(cli, report->output.path,
+                  "the page; - for standard output; {layer}, {batch} and {head} in PATH write one "
+                  "page each",
+                  all_placeholders);
   cli.value("--max-size", "MB", report->max_size,
             "how large the page may become; default: 24. Weights are exact as long as they fit, "
             "then rounded to 16 bits; the page says so");

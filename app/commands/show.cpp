@@ -2,9 +2,11 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "flow.hpp"
 #include "output.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/layer/formula.hpp>
+#include <mha/model/pass.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
@@ -12,6 +14,8 @@
 #include <mha/render/overview.hpp>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 
 namespace mha::app {
 
@@ -30,12 +34,17 @@ struct Show {
 
 private:
   std::string format() const;
-  render::Options render_options(const Model& model, const std::string& format) const;
-  void overview(const Model& model, const std::string& format);
-  void numbers(const Model& model, const std::string& format);
-  void npy(const Model& model);
-  Trace trace_together(const Layer& layer, const std::vector<Stage>& wanted,
-                       const Selection& part) const;
+  render::Options render_options(const Sources& model, const std::string& format) const;
+  void overview(const Sources& model, const std::string& format);
+  void numbers(const Sources& model, const std::string& format);
+  void npy(const Sources& model);
+  using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
+  void compute_files(const Layer& layer, const std::vector<Stage>& wanted,
+                     const std::vector<PlannedFile>& files, const Selection& all,
+                     const UseTrace& use);
+  void compute_traces(const Layer& layer, const std::vector<Stage>& wanted, const Selection& part,
+                      std::deque<Trace>& kept);
+  void name_columns(render::Value& value) const;
 };
 
 /// --format, else the extension of the path, else a table.
@@ -53,10 +62,9 @@ std::string Show::format() const {
        form_extensions());
 }
 
-render::Options Show::render_options(const Model& model, const std::string& form) const {
+render::Options Show::render_options(const Sources& model, const std::string& form) const {
   render::Options options;
-  options.look = look_of_output(common.color);
-  if (!output.to_standard_output()) options.look.color = common.color == Color::always;
+  options.look = look_of(output, common.color);
   options.precision = precision;
   options.matrix = matrix;
   options.several_layers = model.chosen().size() > 1 && !mentions(output.path, "{layer}");
@@ -67,82 +75,119 @@ render::Options Show::render_options(const Model& model, const std::string& form
 
 int Show::run() {
   const std::string form = format();
-  request.stages = stages, request.shows_ends = true;
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
+  if (const FlowInfo* const flow = flow_among(stages)) {
+    if (matrix) throw UsageError("--matrix is for stages of the table");
+    print_flow(request, {flow, selection, output, form, precision, {}}, common);
+    report_timings(common);
+    return 0;
   }
+  request.stages = stages, request.shows_ends = true;
+  const Sources model = open_sources(request, common);
   if (form == "npy")
-    npy(*model);
+    npy(model);
   else if (stages.empty())
-    overview(*model, form);
+    overview(model, form);
   else
-    numbers(*model, form);
+    numbers(model, form);
   report_timings(common);
   return 0;
 }
 
-void Show::overview(const Model& model, const std::string& form) {
+void Show::overview(const Sources& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
-  for (std::string_view placeholder : {"{layer}", "{batch}", "{head}"})
-    if (mentions(output.path, placeholder))
-      fail("{}: an overview is one file; {} needs --stage", output.path, placeholder);
-  TextFile file(output.path);
-  const render::Sink sink = file.sink();
-  std::vector<render::OverviewRow> rows;
-  bool first = true;
+  // What each file gets: all layers one after the other, unless the path has placeholders.
+  struct Part {
+    std::string text; ///< of a table
+    std::vector<render::OverviewRow> rows;
+  };
+  std::vector<std::pair<std::string, Part>> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
     const StageSet available = some_stages(layer);
-    Summaries summaries(layer, available, selection);
-    OverflowWatch overflow(layer);
-    {
-      const Stopwatch watch(common.compute_s);
-      SeveralShareable all;
-      all.add(summaries);
-      all.add(overflow);
-      compute_together(world(), layer, make_plan(layer, available, selection), all, common.threads);
-    }
-    if (!world().is_first()) continue;
-    tell_overflow(overflow.told(layer), common);
-    if (form == "table") rows.clear();
+    const Selection own = selection_of(loaded, selection, model.chosen().size());
+    std::vector<Stage> wanted;
     for (const StageInfo& info : mha::stages())
-      if (contains(available, info.stage))
-        rows.push_back({id, info.stage, summaries.shape(info.stage), layer.dtype,
-                        summaries.of(info.stage), formula_of(layer, info.stage)});
-    if (form != "table") continue;
-    sink((first ? "" : "\n") + headline(model, loaded, options.look) + "\n" +
-         overview_table(rows, options));
-    first = false;
+      if (contains(available, info.stage)) wanted.push_back(info.stage);
+    for (const PlannedFile& planned : planned_files(output.path, loaded, own, wanted, false)) {
+      StageSet set;
+      for (Stage stage : wanted) set.set(index_of(stage));
+      Summaries summaries(layer, set, planned.selection);
+      OverflowWatch overflow(layer);
+      {
+        const Stopwatch watch(common.compute_s);
+        SeveralShareable all;
+        all.add(summaries);
+        if (contains(set, Stage::weights)) all.add(overflow);
+        compute_together(world(), layer, make_plan(layer, all.wants(), planned.selection), all,
+                         common.threads);
+      }
+      if (!world().is_first()) continue;
+      if (contains(set, Stage::weights)) report_overflow(overflow.report(layer), common);
+      auto file = std::ranges::find(files, planned.path, [](const auto& one) { return one.first; });
+      if (file == files.end()) file = files.insert(file, {planned.path, {}});
+      Part& part = file->second;
+      if (form == "table") part.rows.clear();
+      for (Stage stage : wanted)
+        part.rows.push_back({id, stage, summaries.shape(stage), layer.dtype, summaries.of(stage),
+                             formula_of(layer, stage)});
+      if (form != "table") continue;
+      std::string text =
+          headline(model, loaded, options.look) + "\n" + overview_table(part.rows, options);
+      if (!part.text.empty()) text.insert(0, "\n");
+      // A layer is seen as soon as it is computed.
+      if (output.to_standard_output()) TextFile(output.path).sink()(text);
+      part.text += text;
+    }
   }
-  if (!world().is_first()) return;
   const Stopwatch watch(common.write_s);
-  if (form == "csv") sink(overview_csv(rows, options, ','));
-  if (form == "tsv") sink(overview_csv(rows, options, '\t'));
-  if (form == "json") sink(overview_json(rows, options, false));
-  if (form == "ndjson") sink(overview_json(rows, options, true));
-  file.finish();
+  for (const auto& [path, part] : files) {
+    TextFile file(path);
+    const render::Sink sink = file.sink();
+    if (form == "table" && !output.to_standard_output()) sink(part.text);
+    if (form == "csv") sink(overview_csv(part.rows, options, ','));
+    if (form == "tsv") sink(overview_csv(part.rows, options, '\t'));
+    if (form == "json") sink(overview_json(part.rows, options, false));
+    if (form == "ndjson") sink(overview_json(part.rows, options, true));
+    file.finish();
+  }
 }
 
-/// Some stages, kept; what other ranks computed is there on the first.
-Trace Show::trace_together(const Layer& layer, const std::vector<Stage>& wanted,
-                           const Selection& part) const {
-  require_axes(layer, wanted, part); // not of what is watched beside them
-  Trace kept(layer, wanted, part);
+/// What each file gets of a layer. Files of some heads each are computed together where they fit
+/// into memory together: else q, k and v would be computed for every one again.
+void Show::compute_files(const Layer& layer, const std::vector<Stage>& wanted,
+                         const std::vector<PlannedFile>& files, const Selection& all,
+                         const UseTrace& use) {
+  constexpr std::size_t most_together = std::size_t{1} << 30; // bytes
+  std::size_t bytes = 0;
+  for (const Stage stage : wanted) bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype);
+  const std::size_t together = bytes <= most_together ? files.size() : 1;
+  for (std::size_t first = 0; first < files.size(); first += together) {
+    std::deque<Trace> kept;
+    for (std::size_t i = first; i < first + together; ++i) {
+      require_axes(layer, wanted, files[i].selection); // not of what is watched beside them
+      kept.emplace_back(layer, wanted, files[i].selection);
+    }
+    compute_traces(layer, wanted, together == 1 ? files[first].selection : all, kept);
+    for (std::size_t i = 0; world().is_first() && i < together; ++i) use(files[first + i], kept[i]);
+  }
+}
+
+/// What other ranks computed is there on the first.
+void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
+                          const Selection& part, std::deque<Trace>& kept) {
+  const Stopwatch watch(common.compute_s);
   OverflowWatch overflow(layer);
   SeveralShareable all;
-  all.add(kept);
+  for (Trace& one : kept) all.add(one);
   if (std::any_of(wanted.begin(), wanted.end(), [](Stage stage) { return stage >= Stage::exp; }))
     all.add(overflow);
   compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
-  if (world().is_first()) tell_overflow(overflow.told(layer), common);
-  return kept;
+  if (world().is_first()) report_overflow(overflow.report(layer), common);
 }
 
-void Show::numbers(const Model& model, const std::string& form) {
+void Show::numbers(const Sources& model, const std::string& form) {
   render::Options options = render_options(model, form);
   const auto chosen_form =
       std::find_if(render::forms().begin(), render::forms().end(),
@@ -157,22 +202,22 @@ void Show::numbers(const Model& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     std::vector<Stage> wanted = stages_of(layer, stages);
     options.labelled = options.labelled || !layer.tokens.empty() || !layer.key_tokens.empty();
-    for (const PlannedFile& file : planned_files(output.path, loaded, selection, wanted, true)) {
-      const Trace trace = [&] {
-        const Stopwatch watch(common.compute_s);
-        return trace_together(layer, wanted, file.selection);
-      }();
-      if (!world().is_first()) continue;
+    const Selection own = selection_of(loaded, selection, model.chosen().size());
+    const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
+    compute_files(layer, wanted, planned, own, [&](const PlannedFile& file, const Trace& trace) {
       const Stopwatch watch(common.write_s);
       std::unique_ptr<Open>& open = files[file.path];
       if (!open) {
         open = std::make_unique<Open>(Open{TextFile(file.path), nullptr});
         open->renderer = chosen_form->make(options, open->file.sink());
       }
-      for (Stage stage : wanted)
-        open->renderer->add(
-            render::make_value(layer, id, stage, file.selection, trace.value(stage)));
-    }
+      for (Stage stage : wanted) {
+        render::Value value =
+            render::make_value(layer, id, stage, file.selection, trace.value(stage));
+        if (stage == Stage::logits) name_columns(value);
+        open->renderer->add(value);
+      }
+    });
   }
   const Stopwatch watch(common.write_s);
   for (auto& [path, open] : files) {
@@ -181,7 +226,16 @@ void Show::numbers(const Model& model, const std::string& form) {
   }
 }
 
-void Show::npy(const Model& model) {
+/// A logit is a token's: its column is called by the token's text.
+void Show::name_columns(render::Value& value) const {
+  const auto* text = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (!text || !text->given() || !value.col.exists()) return;
+  value.col.of_items.clear(); // one vocabulary for all
+  for (std::size_t id : value.col.positions)
+    value.col.labels.push_back(text->plain(static_cast<int>(id)));
+}
+
+void Show::npy(const Sources& model) {
   if (output.to_standard_output() && output_is_terminal())
     fail("bytes of an .npy do not belong on a terminal; give --output, or pipe them on");
   const bool several_files = mentions(output.path, "{layer}");
@@ -193,22 +247,21 @@ void Show::npy(const Model& model) {
     std::vector<Stage> wanted = stages_of(loaded.layer, stages);
     if (wanted.size() != 1 || stages.empty())
       throw UsageError("--format npy holds one stage; name it with --stage");
-    for (const PlannedFile& file : planned_files(output.path, loaded, selection, wanted, true)) {
-      const Trace trace = [&] {
-        const Stopwatch watch(common.compute_s);
-        return trace_together(loaded.layer, wanted, file.selection);
-      }();
-      if (!world().is_first()) continue;
-      const Stopwatch watch(common.write_s);
-      const Tensor& numbers = trace.value(wanted[0]);
-      io::Output out;
-      out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
-      flush();
-      const std::unique_ptr<io::Writer> writer =
-          io::create(file.path.empty() ? "-" : file.path, "npy", out);
-      writer->write(0, 0, numbers.raw(), numbers.count());
-      writer->finish();
-    }
+    const std::vector<PlannedFile> planned =
+        planned_files(output.path, loaded, selection, wanted, true);
+    compute_files(
+        loaded.layer, wanted, planned, selection.placed(loaded.layer),
+        [&](const PlannedFile& file, const Trace& trace) {
+          const Stopwatch watch(common.write_s);
+          const Tensor& numbers = trace.value(wanted[0]);
+          io::Output out;
+          out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
+          flush();
+          const std::unique_ptr<io::Writer> writer =
+              io::create(file.path.empty() ? "-" : file.path, "npy", out);
+          writer->write(0, 0, numbers.raw(), numbers.count());
+          writer->finish();
+        });
   }
 }
 
@@ -223,7 +276,8 @@ Run declare_show(Cli& cli) {
   add_stages(cli, show->stages);
   add_selection(cli, show->selection);
   add_output(cli, show->output, {"table", "csv", "tsv", "json", "ndjson", "npy"},
-             "write to a file; {layer}, {batch} and {head} in PATH write one file each");
+             "write to a file; {layer}, {batch} and {head} in PATH write one file each",
+             all_placeholders);
   cli.value("--precision", "DIGITS", show->precision,
             "significant digits; default: all in csv and json, 4 of the largest number in a table");
   cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");

@@ -18,12 +18,12 @@ struct Stages {
 };
 
 int Stages::run() {
-  const render::Look look = look_of_output(common.color);
+  const render::TextStyle look = look_of_output(common.color);
   std::string text;
   std::optional<LoadedLayer> loaded;
   const std::string form = output.format.empty() ? "table" : output.format;
   if (!request.sources.empty()) {
-    const Model model(request);
+    const Sources model(request);
     if (model.chosen().size() > 1)
       fail("stages shows the shapes of one layer; choose it with --layer");
     loaded.emplace(load_layer(model, model.chosen()[0], common));

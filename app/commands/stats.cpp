@@ -2,7 +2,9 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "grid.hpp"
 #include "output.hpp"
+#include "sink_note.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
 
@@ -20,9 +22,9 @@ struct Stats {
   Request request;
   MeasureRequest measuring;
   std::vector<std::string> measures, kinds;
-  std::string sort;
+  std::string sort, grid;
   std::optional<std::size_t> top, precision;
-  bool all = false;
+  bool all = false, less_uniform = false;
   OutputOptions output;
   Common common;
 
@@ -32,11 +34,15 @@ private:
   void check() const;
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
-  render::Look look() const;
+  render::TextStyle look() const;
+  void write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
+                     const std::string& picture, const std::string& title) const;
   void tell_once(const std::string& note, Severity severity);
   void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
   std::set<std::string> told_;
 };
+
+using StatsFiles = std::map<std::string, std::vector<render::StatsRow>>;
 
 /// --sort as it was typed: a measure, or kind, and the direction.
 struct Order {
@@ -76,6 +82,7 @@ void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (all && !measures.empty()) throw UsageError("--all and --measures: give one of them");
   if (!sort.empty()) order_of(sort);
+  if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
   for (const std::string& name : measures) measure_named(name);
 }
@@ -93,18 +100,31 @@ std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) 
 std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
                            const std::string& form) const {
   render::StatsColumns columns;
-  for (const std::string& name : measures) columns.push_back(&measure_named(name));
+  for (const std::string& name : measures) {
+    const Measure& measure = measure_named(name);
+    columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
+  }
   if (measures.empty())
     for (const Measure& measure : mha::measures()) columns.push_back(&measure);
   if (form != "table") return stats_text(rows, columns, form, precision);
 
-  return measures.empty() && !all ? stats_table(rows, look()) : stats_table(rows, columns, look());
+  return measures.empty() && !all ? stats_table(rows, less_uniform, look())
+                                  : stats_table(rows, columns, look());
 }
 
-render::Look Stats::look() const {
-  render::Look look = look_of_output(common.color);
-  if (!output.to_standard_output()) look.color = common.color == Color::always;
-  return look;
+render::TextStyle Stats::look() const {
+  return look_of(output, common.color);
+}
+
+void Stats::write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
+                          const std::string& picture, const std::string& title) const {
+  const Measure* measure = &measure_named(grid);
+  if (less_uniform) measure = &above_uniform(*measure);
+  std::vector<render::GridHead> cells;
+  for (const render::StatsRow& row : rows)
+    cells.push_back({row.layer, row.head.head, measure->of(row.head)});
+  write_grid(path, picture, title, {render::grid_of(std::string(measure->name), cells)}, {},
+             common.color);
 }
 
 /// Every layer would say the same.
@@ -125,44 +145,73 @@ void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads
             Severity::warning);
 }
 
+/// Hands the heads of one layer to the files that are about them.
+void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& planned,
+                std::vector<HeadMeasures> heads, StatsFiles& files) {
+  const Dims& dims = loaded.layer.dims;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<std::string>> paths; // of item, head
+  const bool by_item = !heads.empty() && heads[0].batch;
+  for (const PlannedFile& file : planned) {
+    files[file.path];
+    const std::size_t item =
+        by_item ? resolved(file.selection.batch, dims.B, "batch items").indices[0] : 0;
+    for (std::size_t head : resolved(file.selection.head, dims.H, "heads").indices)
+      paths[{item, head}].push_back(file.path);
+  }
+  for (const HeadMeasures& head : heads)
+    for (const std::string& path : paths[{head.batch.value_or(0), head.head}])
+      files[path].push_back({loaded.id, head});
+}
+
 int Stats::run() {
   check();
-  const std::string form = text_form(output);
-  std::optional<Model> model;
-  {
-    const Stopwatch watch(common.read_s);
-    model.emplace(request);
-  }
+  const std::string picture = grid_form(output, !grid.empty());
+  if (!picture.empty() && grid.empty())
+    throw UsageError("a picture of heads is of one measure: --grid entropy");
+  const std::string form = picture.empty() ? text_form(output) : picture;
+  const Sources model = open_sources(request, common);
   measuring.threads = common.threads;
   measuring.ranks = &world();
 
   // What each file gets: the heads of all layers, unless the path has placeholders.
-  std::map<std::string, std::vector<render::StatsRow>> files;
+  StatsFiles files;
+  SinkNote sinks;
   std::string above;
-  for (const std::string& id : model->chosen()) {
-    const LoadedLayer loaded = load_layer(*model, id, common);
-    if (model->chosen().size() == 1 && form == "table")
-      above = headline(*model, loaded, look()) + "\n";
+  for (const std::string& id : model.chosen()) {
+    const LoadedLayer loaded = load_layer(model, id, common);
+    if (model.chosen().size() == 1 && form == "table")
+      above = headline(model, loaded, look()) + "\n";
     std::vector<Stage> per_head{Stage::weights};
-    for (const PlannedFile& file :
-         planned_files(output.path, loaded, measuring.selection, per_head, false)) {
-      MeasureRequest measured = measuring;
-      measured.selection = file.selection;
-      const Stopwatch watch(common.compute_s);
-      LayerMeasures found = measure_heads(loaded.layer, measured);
-      std::vector<render::StatsRow>& rows = files[file.path];
-      for (const std::string& note : found.notes) tell_once(note, Severity::note);
-      tell_sums(loaded.layer, found.heads);
+    const std::vector<PlannedFile> planned =
+        planned_files(output.path, loaded, measuring.selection, per_head, false);
+    // Once for all of them: a file of each item or head costs what one file does.
+    MeasureRequest measured = measuring;
+    measured.selection = measuring.selection.placed(loaded.layer);
+    measured.each_batch = mentions(output.path, "{batch}");
+    const Stopwatch watch(common.compute_s);
+    LayerMeasures found = measure_heads(loaded.layer, measured);
+    for (const std::string& note : found.notes) tell_once(note, Severity::note);
+    tell_sums(loaded.layer, found.heads);
+    report_overflow(found.overflow, common);
+    if (!measured.each_batch) sinks.add(id, found.heads);
+    if (planned.size() == 1) {
+      std::vector<render::StatsRow>& rows = files[planned[0].path];
       for (HeadMeasures& head : found.heads) rows.push_back({id, std::move(head)});
-      tell_overflow(found.overflow, common);
+      continue;
     }
+    distribute(loaded, planned, std::move(found.heads), files);
   }
   if (!world().is_first()) return 0;
+  sinks.print(common);
   bool found_any = false;
   const Stopwatch watch(common.write_s);
   for (auto& [path, rows] : files) {
     rows = chosen(std::move(rows));
     found_any |= !rows.empty();
+    if (!picture.empty()) {
+      if (!rows.empty()) write_picture(path, rows, picture, render::visible(model.title()));
+      continue;
+    }
     TextFile file(path);
     const render::Sink sink = file.sink();
     if (form != "table")
@@ -212,6 +261,11 @@ Run declare_stats(Cli& cli) {
   cli.group("Measuring");
   cli.value("--window", "N", stats->measuring.window,
             "tokens to either side of the query that `window` counts; default: 8");
+  cli.list(
+      "--separators", "TOKEN[,TOKEN]", stats->measuring.separators,
+      "tokens that `separator` counts, as the labels have them; default: [SEP], </s> and other "
+      "ends of texts, full stops, commas, colons, semicolons, ? and !, bars, >> and ends of "
+      "lines");
   cli.group("Which rows and columns");
   std::vector<std::string> columns = names_of(mha::measures());
   columns.emplace_back("kind");
@@ -224,8 +278,15 @@ Run declare_stats(Cli& cli) {
       .offers(names_of(mha::measures()));
   cli.flag("--all", stats->all,
            "a table of every measure; the other formats have them all without being asked");
-  add_output(cli, stats->output, names_of(render::forms()),
-             "a file; {layer}, {batch} and {head} in it write one each; default: standard output");
+  cli.flag("--above-uniform", stats->less_uniform,
+           "scores less what equal weights on the keys that each row may see would have: "
+           "previous_above for previous");
+  add_grid(cli, stats->grid, names_of(mha::measures()));
+  std::vector<std::string> forms = names_of(render::forms());
+  forms.insert(forms.end(), {"text", "png", "svg"});
+  add_output(cli, stats->output, forms,
+             "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
+             all_placeholders);
   cli.value("--precision", "DIGITS", stats->precision,
             "significant digits; default: as many as read back to the same number");
   add_selection(cli, stats->measuring.selection,
@@ -240,6 +301,8 @@ Run declare_stats(Cli& cli) {
               "--causal --tokens data/induction/tokens.json --kind induction --sort induction "
               "--measures induction,previous,max",
               "the induction heads, the clearest first");
+  cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
+              "layers × heads in the terminal, coloured by a measure");
   cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
   cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
               "of the weights alone: no input is needed");

@@ -2,10 +2,10 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
-#include <mha/load/tokenizers/tokenizer.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/render/tokens.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 namespace mha::app {
 
@@ -25,25 +25,33 @@ int TokensCommand::run() {
     throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
   const std::string form = output.is_json() ? "json" : text_form(output);
   const Text& text = dynamic_cast<const ModelPass&>(*request.inputs).text;
-  if (text.texts.empty() && text.files.empty())
+  if (!request.has_text())
     throw UsageError("tokens needs a text: --text \"…\" or --text-file FILE");
   const tokenizers::Tokenizer tokenizer = tokenizers::load_tokenizer(sources[0]);
   std::vector<render::TokenList> lists;
-  for (const std::string& one : texts_of(text.texts, text.files, text.each_line)) {
+  const std::vector<std::string> texts = texts_of(text.texts, text.files, text.each_line);
+  for (const std::string& one : texts) {
     tokenizers::Encoding encoding = tokenizer.encode(one, text.special);
-    tell_notes(encoding.notes, common);
+    report_notes(notes_of_text(encoding.notes, lists.size(), texts.size() > 1), common);
     render::TokenList list;
     for (const tokenizers::Token& token : encoding.tokens)
-      list.push_back({token.id, token.piece, tokenizer.label(token.id), token.begin, token.end});
+      list.push_back({token.id, tokenizer.piece_of(token.id).value_or(""),
+                      tokenizer.label(token.id), tokenizer.text_in_utf8(token.id), token.begin,
+                      token.end});
     lists.push_back(std::move(list));
   }
-  TextFile file(output.path);
-  render::Look look = look_of_output(common.color);
-  if (!output.to_standard_output()) look.color = common.color == Color::always;
-  file.sink()(form == "json"    ? render::tokens_json(lists)
-              : form == "table" ? render::tokens_table(lists, look)
-                                : render::tokens_csv(lists, form == "tsv" ? '\t' : ','));
-  file.finish();
+  const render::TextStyle look = look_of(output, common.color);
+  const auto write = [&](const std::string& path, const std::vector<render::TokenList>& some) {
+    TextFile file(path);
+    file.sink()(form == "json"    ? render::tokens_json(some)
+                : form == "table" ? render::tokens_table(some, look)
+                                  : render::tokens_csv(some, form == "tsv" ? '\t' : ','));
+    file.finish();
+  };
+  if (!mentions(output.path, "{batch}"))
+    write(output.path, lists);
+  else
+    for (std::size_t b = 0; b < lists.size(); ++b) write(with_batch(output.path, b), {lists[b]});
   return 0;
 }
 
@@ -54,9 +62,12 @@ Run declare_tokens(Cli& cli) {
   cli.about("Cuts a text into tokens with the tokenizer beside a checkpoint (tokenizer.json, "
             "vocab.json and merges.txt, or vocab.txt) and prints their numbers, pieces and the "
             "bytes of the text that they stand for.");
-  cli.positionals("CHECKPOINT", "a checkpoint folder with a tokenizer", tokens->sources, true);
+  cli.positionals("CHECKPOINT", "a checkpoint folder with a tokenizer, or a GGUF file",
+                  tokens->sources, true);
   add_text(cli, tokens->request, false);
-  add_output(cli, tokens->output, {"table", "csv", "tsv", "json"}, "write to a file");
+  add_output(cli, tokens->output, {"table", "csv", "tsv", "json"},
+             "write to a file; {batch} in PATH writes one a text",
+             std::span(all_placeholders).subspan(1, 1));
   add_common(cli, tokens->common, false);
   cli.example("tokens data/bard-llama --text 'To be, or not to be'", "a line a token");
   cli.example("tokens data/bard-bert --text 'Shall I compare thee?' -f json",

@@ -1,16 +1,18 @@
 // The native part of the Python module `mha`: NumPy arrays in and out without a copy, the library
 // in between without the interpreter's lock. What users see of it is in mha/__init__.py.
 
+#include "arrays.hpp"
+
 #include <mha/api/visit.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/settings.hpp>
+#include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -20,14 +22,11 @@
 #include <utility>
 #include <vector>
 
-namespace py = pybind11;
-
 namespace {
 
-/// An array as Python hands it on: C-contiguous, aligned, of the machine's byte order, with the
-/// name of its element type (bfloat16 arrives as uint16), or "weak": float64 numbers that were
-/// written without a type.
-using Array = std::pair<py::array, std::string>;
+using mha::python::Array;
+using mha::python::array_of;
+using mha::python::tensor_of;
 using Arrays = std::vector<std::pair<std::string, Array>>;
 
 /// A dictionary of a caller's, as a file's contents.
@@ -38,31 +37,6 @@ struct Memory {
   std::vector<std::pair<std::string, std::vector<std::string>>> labels;
   std::map<std::string, std::string> config;
 };
-
-/// The array's memory as a tensor, which keeps the array.
-mha::Tensor tensor_of(const Array& given) {
-  const auto& [array, dtype] = given;
-  const mha::Shape shape(array.shape(), array.shape() + array.ndim());
-  py::object keeps = array;
-  const auto* data = static_cast<const std::byte*>(array.data());
-  // Whoever lets go of it last may be a thread without the lock.
-  const auto let_go = [kept = keeps.release().ptr()](const std::byte*) {
-    const py::gil_scoped_acquire lock;
-    Py_DECREF(kept);
-  };
-  return {dtype == "weak" ? mha::DType::f64 : mha::dtype_named(dtype), shape,
-          std::shared_ptr<const std::byte>(data, let_go)};
-}
-
-/// The tensor's memory as an array, which keeps the tensor.
-py::array array_of(const mha::Tensor& tensor) {
-  const bool wide = tensor.dtype() == mha::DType::f64;
-  const py::dtype dtype = wide ? py::dtype::of<double>() : py::dtype::of<float>();
-  const py::capsule keeps(new mha::Tensor(tensor),
-                          [](void* kept) { delete static_cast<mha::Tensor*>(kept); });
-  return {dtype, std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()),
-          tensor.raw(), keeps};
-}
 
 mha::io::Contents contents_of(const Memory& memory) {
   mha::io::Contents contents;
@@ -84,7 +58,7 @@ struct Computed {
   std::vector<std::pair<bool, std::string>> notes; ///< whether it is a warning; the text
 };
 
-std::vector<mha::Stage> stages_wanted(const mha::Layer& layer,
+std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string& id,
                                       const std::vector<std::string>& names) {
   const mha::StageSet available = mha::available_stages(layer);
   if (available.none())
@@ -96,18 +70,20 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer,
   for (const std::string& name : names) {
     const mha::Stage stage = mha::stage_named(name);
     if (mha::is_of_model(stage) != (layer.ends != nullptr)) continue; // another "layer" has it
+    const std::optional<std::size_t> number = mha::naming::layer_number(name);
+    if (number && !id.empty() && number != mha::naming::layer_number(id)) continue;
     mha::require_stage(layer, stage);
     if (std::find(wanted.begin(), wanted.end(), stage) == wanted.end()) wanted.push_back(stage);
   }
   return wanted;
 }
 
-Computed compute_layer(const mha::Model& model, const std::string& id,
+Computed compute_layer(const mha::Sources& model, const std::string& id,
                        const std::vector<std::string>& names, std::size_t threads) {
   mha::LoadedLayer loaded = model.load(id);
   const mha::Layer& layer = loaded.layer;
   Computed computed{id, loaded.naming, {}, {}};
-  const std::vector<mha::Stage> wanted = stages_wanted(layer, names);
+  const std::vector<mha::Stage> wanted = stages_wanted(layer, id, names);
   mha::Trace kept(layer, wanted);
   mha::OverflowWatch overflow(layer);
   mha::Several all;
@@ -115,16 +91,12 @@ Computed compute_layer(const mha::Model& model, const std::string& id,
   if (std::any_of(wanted.begin(), wanted.end(),
                   [](auto stage) { return stage >= mha::Stage::exp; }))
     all.add(overflow);
-  // The next layer of a text begins with what this one hands on.
-  const std::shared_ptr<mha::Observer> next =
-      model.text() && !layer.ends ? model.text()->handover(layer, id) : nullptr;
-  if (next) all.add(*next);
   mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
   for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
     computed.notes.emplace_back(note.is_warning(), note.text);
-  if (std::string told = overflow.told(layer); !told.empty())
+  if (std::string told = overflow.report(layer); !told.empty())
     computed.notes.emplace_back(true, told);
   return computed;
 }
@@ -138,7 +110,7 @@ struct Request {
   std::string layer, dtype, naming, prefix, config, tokens, key_tokens;
   std::vector<std::string> texts, ids, stages;
   std::optional<bool> bos;
-  bool special = true, same_x = false;
+  bool special = true, same_x = false, batch = false;
   std::size_t threads = 0;
 };
 
@@ -155,7 +127,7 @@ mha::Request request_of(const Request& given) {
   const auto pass = std::make_shared<mha::ModelPass>();
   pass->text.texts = given.texts, pass->text.ids = given.ids;
   pass->text.special.bos = given.bos, pass->text.special.none = !given.special;
-  pass->threads = given.threads;
+  pass->text.batch = given.batch, pass->threads = given.threads;
   request.inputs = pass;
   request.stages = given.stages, request.shows_ends = true;
   return request;
@@ -169,10 +141,13 @@ py::tuple run(const Request& given) {
   {
     const py::gil_scoped_release unlocked;
     mha::api::visiting([&] {
-      const mha::Model model(std::move(request));
+      const mha::Sources model(std::move(request));
       title = model.title();
-      for (const std::string& id : model.chosen())
+      for (const std::string& id : model.chosen()) {
         layers.push_back(compute_layer(model, id, given.stages, given.threads));
+        const py::gil_scoped_acquire lock; // Ctrl-C between layers
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      }
     });
   }
   py::list results;
@@ -190,7 +165,7 @@ std::vector<std::string> layers(const std::vector<std::string>& sources) {
   return mha::api::visiting([&] {
     mha::Request request;
     request.sources = sources, request.layer = "all";
-    const mha::Model model(request);
+    const mha::Sources model(request);
     std::vector<std::string> ids;
     for (const mha::LayerListing& layer : model.layers()) ids.push_back(layer.id);
     return ids;
@@ -201,7 +176,7 @@ py::list table_of_stages() {
   py::list rows;
   for (const mha::StageInfo& info : mha::stages()) {
     py::list letters;
-    for (mha::Letter letter : info.letters) letters.append(std::string(mha::name_of(letter)));
+    for (mha::Dim letter : info.letters) letters.append(std::string(mha::name_of(letter)));
     rows.append(py::make_tuple(std::string(info.name), py::tuple(letters), std::string(info.value),
                                std::string(info.text), std::string(info.part)));
   }
@@ -245,7 +220,9 @@ PYBIND11_MODULE(_core, module) {
       .def_readwrite("bos", &Request::bos)
       .def_readwrite("special", &Request::special)
       .def_readwrite("same_x", &Request::same_x)
+      .def_readwrite("batch", &Request::batch)
       .def_readwrite("threads", &Request::threads);
+  mha::python::add_model(module);
   module.def("run", &run);
   module.def("layers", &layers);
   module.def("stages", &table_of_stages);

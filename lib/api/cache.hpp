@@ -21,9 +21,9 @@ struct Cache::State {
 
 namespace mha::api {
 
-/// Stages of a layer, computed and kept. `others` look on, too; `name` is the layer's in messages.
+/// Stages of a layer, computed and kept; `name` is the layer's in messages.
 Cache computed(const Layer& layer, const StageSet& stages, std::size_t threads,
-               Observer* other = nullptr, std::string name = "this layer");
+               std::string name = "this layer");
 /// The bytes that they take.
 std::size_t bytes_of(const Layer& layer, const StageSet& stages);
 

@@ -51,7 +51,7 @@ Layer layer(Tensors tensors, Settings settings, const Options& options) {
     std::vector<Note> notes;
     Layer made =
         make_layer(std::move(parts), std::move(settings), options.dtype, std::move(labels), &notes);
-    api::tell(options.notes, std::move(notes));
+    api::report(options.notes, std::move(notes));
     return made;
   });
 }
@@ -73,14 +73,14 @@ void take_labels_of(const Options& options, Layer& layer) {
 }
 
 Layer load_one(Request request, const Options& options) {
-  const Model opened(std::move(request));
+  const Sources opened(std::move(request));
   if (opened.chosen().size() != 1)
     fail("{}: {} layers are chosen, and one is loaded at a time", opened.title(),
          opened.chosen().size());
   LoadedLayer loaded = opened.load(opened.chosen()[0]);
   Layer& layer = loaded.layer;
   take_labels_of(options, layer);
-  api::tell(options.notes, std::move(loaded.notes));
+  api::report(options.notes, std::move(loaded.notes));
   return std::move(layer);
 }
 
@@ -121,10 +121,10 @@ std::vector<std::string> layers_in(const std::string& source) {
     request.sources = {source};
     request.layer = "all";
     try {
-      return Model(request).chosen();
+      return Sources(request).chosen();
     } catch (const Error&) { // one layer without a number, or what the next line says
       request.layer = "";
-      return Model(request).chosen();
+      return Sources(request).chosen();
     }
   });
 }

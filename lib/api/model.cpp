@@ -1,202 +1,141 @@
-// A whole model computed: a text through every layer.
+// A whole model, opened once.
 
-#include <mha/api/cache.hpp>
+#include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
-#include <mha/layer/graph.hpp>
-#include <mha/load/families/family.hpp>
-#include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
-#include <mha/system/limits.hpp>
+#include <mha/layer/members.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/load/model_state.hpp>
+#include <mha/model/token_ids.hpp>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
+#include <charconv>
 
 namespace mha {
 
-struct ModelCache::State {
-  std::vector<Cache> layers;
-  std::optional<Cache> ends; ///< embed, final, logits
-  std::vector<std::string> tokens;
-};
-
 namespace {
 
-/// A checkpoint opened with a text, and who computes the text through it.
-struct OpenedModel {
-  std::shared_ptr<ModelPass> pass;
-  Model model;
-};
-
-OpenedModel open_with(const Checkpoint& checkpoint, Text text, std::size_t threads) {
-  auto pass = std::make_shared<ModelPass>();
-  pass->text = std::move(text);
-  pass->threads = threads;
-  Request request;
-  request.sources = {checkpoint.folder()};
-  request.settings = checkpoint.options().settings;
-  request.dtype = checkpoint.options().dtype;
-  request.inputs = pass;
-  request.shows_ends = true;
-  return {pass, Model(std::move(request))};
-}
-
-/// A layer of the text, and what was taken silently on the way.
-Layer layer_of_text(const Checkpoint& checkpoint, const OpenedModel& opened,
-                    const std::string& id) {
-  LoadedLayer loaded = opened.model.load(id);
-  std::vector<Note> notes = std::move(loaded.notes);
-  for (const Note& note : opened.pass->notes()) notes.push_back(note);
-  for (const Inputs::OfLayer& layer : opened.pass->take_warnings())
-    for (const Note& note : layer.warnings)
-      notes.push_back(warning(fmt::format("layer {}: {}", layer.id, note.text)));
-  api::tell(checkpoint.options().notes, std::move(notes));
-  return std::move(loaded.layer);
-}
-
-/// Which stages of which layer are asked for; of the model itself behind the last layer.
-class Wishes {
-public:
-  Wishes(const std::vector<std::string>& names, std::size_t layers) : stages_(layers + 1) {
-    if (names.empty())
-      for (StageSet& all : stages_) all.set();
-    for (const std::string& name : names) add(name, layers);
-  }
-
-  /// What is asked for of a layer that has these. Throws Error for what it lacks and somebody
-  /// named.
-  StageSet of(std::size_t number, const Layer& layer) const {
-    StageSet there = available_stages(layer), wanted = stages_[number];
-    if (wanted.all()) return there;
-    for (const StageInfo& info : stages())
-      if (contains(wanted, info.stage)) require_stage(layer, info.stage);
-    return wanted;
-  }
-  bool any(std::size_t number) const { return stages_[number].any(); }
-
-private:
-  void add(const std::string& name, std::size_t layers) {
-    const Stage stage = stage_named(name);
-    const std::optional<std::size_t> number = naming::layer_number(name);
-    if (is_of_model(stage))
-      stages_[layers].set(index_of(stage));
-    else if (!number)
-      for (std::size_t n = 0; n < layers; ++n) stages_[n].set(index_of(stage));
-    else if (*number < layers)
-      stages_[*number].set(index_of(stage));
-    else
-      fail("{}: the model has {}, counted from 0", name, counted(layers, "layers"));
-  }
-
-  std::vector<StageSet> stages_;
-};
-
-ModelCache run_text(const Checkpoint& checkpoint, Text text, const std::vector<std::string>& names,
-                    std::size_t threads) {
-  const OpenedModel opened = open_with(checkpoint, std::move(text), threads);
-  ModelPass& pass = *opened.pass;
-  const std::vector<std::string>& ids = pass.layers();
-  const Wishes wishes(names, ids.size());
-
-  // What it takes is known beforehand.
-  std::size_t bytes = 0;
-  for (std::size_t n = 0; n <= ids.size(); ++n) {
-    if (!wishes.any(n)) continue;
-    const Layer outline = opened.model.outline(n < ids.size() ? ids[n] : "").layer;
-    bytes += api::bytes_of(outline, wishes.of(n, outline));
-  }
-  require_memory(bytes, "the stages asked for",
-                 "name those that are needed: mha::run(model, text, {\"layers.0.weights\", …})");
-
-  auto state = std::make_shared<ModelCache::State>();
-  for (int id : pass.ids()[0]) state->tokens.push_back(pass.label(id));
-  for (std::size_t n = 0; n < ids.size(); ++n) {
-    const std::string name = fmt::format("layers.{}", n);
-    if (!wishes.any(n)) {
-      auto nothing = std::make_shared<Cache::State>();
-      nothing->layer = name, nothing->available.set();
-      state->layers.emplace_back(std::move(nothing));
-      continue;
-    }
-    const Layer layer = layer_of_text(checkpoint, opened, ids[n]);
-    const std::shared_ptr<Observer> next = pass.handover(layer, ids[n]);
-    state->layers.push_back(api::computed(layer, wishes.of(n, layer), threads, next.get(), name));
-  }
-  if (wishes.any(ids.size())) {
-    const Layer ends = layer_of_text(checkpoint, opened, "");
-    state->ends = api::computed(ends, wishes.of(ids.size(), ends), threads, nullptr, "the model");
-  }
-  return ModelCache(std::move(state));
-}
-
-Text text_of(std::string_view text) {
-  Text one;
-  one.texts = {std::string(text)};
-  return one;
+/// "layers.3.W_q": which layer, and the tensor's canonical name.
+std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
+                                                     std::string_view name) {
+  const std::optional<std::size_t> number = naming::layer_number(name);
+  if (!number && model.layers() != 1) fail("{}: of which layer? Say it: layers.0.{}", name, name);
+  if (number.value_or(0) >= model.layers())
+    fail("{}: the model has {}, counted from 0", name, counted(model.layers(), "layers"));
+  const std::string typed(name);
+  return {number.value_or(0), bound_name(typed, typed, true)};
 }
 
 } // namespace
 
-Checkpoint::Checkpoint(std::string folder, Options options)
-    : folder_(std::move(folder)), options_(std::move(options)) {
-  if (!options_.tokens.empty() || !options_.key_tokens.empty())
-    fail("{}: a text's labels come from the model's tokenizer: leave tokens and key_tokens out",
-         folder_);
-  layers_ = layers_in(folder_);
-  if (layers_.empty() || layers_[0].empty())
-    fail("{}: no model's layers: a folder with config.json and the model's tensors expected",
-         folder_);
+std::size_t Model::State::number_of(const LayerId& layer) const {
+  const std::string& id = layer.id();
+  const std::vector<std::string>& ids = opened->layers();
+  for (std::size_t n = 0; n < ids.size(); ++n)
+    if (ids[n] == id) return n;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  const bool is_number = !id.empty() && error == std::errc() && end == id.data() + id.size();
+  if (is_number && number < 0 && number >= -count) return static_cast<std::size_t>(number + count);
+  fail("{}: there is no layer '{}': the model's layers are {} to {}", folder, id, ids.front(),
+       ids.back());
 }
 
-Layer Checkpoint::layer(std::string_view id, std::string_view text) const {
-  return api::visiting([&] {
-    const OpenedModel opened = open_with(*this, text_of(text), 0);
-    return layer_of_text(*this, opened, std::string(id));
+std::shared_ptr<TextLayers> Model::State::layers_for(std::shared_ptr<ModelPass> texts) const {
+  return std::make_shared<TextLayers>(sources->for_text(texts), texts, edits);
+}
+
+std::shared_ptr<TextLayers> Model::State::layers_for(const Tokens& tokens) const {
+  const Tokens::State& of = *tokens.state();
+  if (of.weights != opened->weights())
+    fail("the tokens are of another model: make them by this one (Model::tokens)");
+  TokenIds ids = padded(of.ids, of.batched, weights().model().pad().value_or(0));
+  return layers_for(
+      std::make_shared<ModelPass>(opened->weights(), std::move(ids), "the tokens", of.labelled));
+}
+
+void Model::State::take_one_token() {
+  of_one_token = layers_for(
+      std::make_shared<ModelPass>(opened->weights(), padded({{0}}, false, 0), "a token", false));
+}
+
+Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared<State>()) {
+  api::visiting([&] {
+    state_->opened = std::make_shared<ModelPass>();
+    state_->opened->opens_model = true;
+    state_->opened->memory = options.memory;
+    Request request;
+    request.sources = {folder};
+    request.settings = options.settings;
+    request.dtype = options.dtype;
+    request.inputs = state_->opened;
+    request.shows_ends = request.keeps_layers = true;
+    state_->sources = Sources(std::move(request));
+    state_->folder = std::move(folder);
+    state_->take_one_token();
   });
 }
 
-Checkpoint model(const std::string& folder, const Options& options) {
-  return Checkpoint(folder, options);
+const std::string& Model::folder() const {
+  return state_->folder;
+}
+std::size_t Model::layers() const {
+  return state_->layers();
+}
+DType Model::dtype() const {
+  return state_->weights().dtype();
+}
+std::vector<Note> Model::notes() const {
+  return api::for_programs(state_->opened->notes());
 }
 
-std::vector<Cache> ModelCache::layers() const {
-  return state_->layers;
-}
-std::vector<std::string> ModelCache::tokens() const {
-  return state_->tokens;
-}
-
-Tensor ModelCache::tensor(std::string_view name) const {
+Dims Model::dims(const LayerId& layer) const {
   return api::visiting([&] {
-    const Stage stage = stage_named(name);
-    if (is_of_model(stage)) {
-      if (!state_->ends) fail("{} was not asked for: it is the model's own", name_of(stage));
-      return state_->ends->tensor(stage);
-    }
-    const std::size_t count = state_->layers.size();
-    const std::optional<std::size_t> number = naming::layer_number(name);
-    if (!number && count != 1)
-      fail("{}: of which layer? layers.0.{} to layers.{}.{}", name, name_of(stage), count - 1,
-           name_of(stage));
-    if (number.value_or(0) >= count)
-      fail("{}: the model has {}, counted from 0", name, counted(count, "layers"));
-    return state_->layers[number.value_or(0)].tensor(stage);
+    Dims dims = this->layer(layer).dims;
+    const WholeModel& model = state_->weights().model();
+    if (model.head().present()) dims.vocabulary = model.head().decoder.out();
+    return dims;
   });
 }
 
-ModelCache run(const Checkpoint& model, std::string_view text,
-               const std::vector<std::string>& stages, std::size_t threads) {
-  return api::visiting([&] { return run_text(model, text_of(text), stages, threads); });
+Layer Model::layer(const LayerId& layer) const {
+  return api::visiting([&] {
+    const TextLayers& layers = *state_->of_one_token;
+    return layers.layer(state_->number_of(layer), layers.embedded().x);
+  });
 }
 
-ModelCache run(const Checkpoint& model, const std::vector<int>& ids,
-               const std::vector<std::string>& stages, std::size_t threads) {
+Layer Model::layer(const LayerId& layer, const Tokens& tokens) const {
   return api::visiting([&] {
-    if (ids.empty()) fail("ids: there is no token to compute with");
-    Text text;
-    text.ids = {fmt::format("{}", fmt::join(ids, ","))};
-    return run_text(model, std::move(text), stages, threads);
+    const std::shared_ptr<TextLayers> layers = state_->layers_for(tokens);
+    const std::size_t n = state_->number_of(layer);
+    return layers->layer(n, advance(*layers, layers->embedded(), n).x);
+  });
+}
+
+Tensor Model::weight(std::string_view name) const {
+  return api::visiting([&] {
+    const auto [n, tensor] = layer_and_tensor(*state_, name);
+    const Layer layer = this->layer(n);
+    Tensor found;
+    each_part_of_layer(layer, [&, &wanted = tensor](std::string_view part, const auto& value) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>)
+        if (part == wanted) found = value;
+    });
+    if (found.empty() || tensor == "X") fail("{}: layer {} has no {}", name, n, tensor);
+    return found;
+  });
+}
+
+Model Model::with(std::string_view name, Tensor weight) const {
+  return api::visiting([&] {
+    const auto [n, tensor] = layer_and_tensor(*state_, name);
+    if (!find_tensor_name(tensor) || tensor == "X")
+      fail("{}: a weight of a layer expected, layers.N.W_q; stages are patched in a run", name);
+    (void)layer(n).with(tensor, weight); // throws Error where it does not fit
+    auto changed = std::make_shared<State>(*state_);
+    changed->edits.push_back({n, tensor, std::move(weight)});
+    changed->take_one_token();
+    return Model(std::move(changed));
   });
 }
 

@@ -1,17 +1,14 @@
 // Layers computed: stages kept, or handed out as they appear.
 
 #include <mha/api/cache.hpp>
+#include <mha/api/in_order.hpp>
 #include <mha/api/visit.hpp>
+#include <mha/api/wishes.hpp>
 #include <mha/forward/attention.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/schedule/tiles.hpp>
 #include <mha/system/limits.hpp>
 
-#include <algorithm>
-#include <mutex>
-#include <tuple>
 #include <utility>
 
 namespace mha {
@@ -25,70 +22,6 @@ StageSet set_of(const std::vector<Stage>& stages) {
   return set;
 }
 
-/// Hands rows out in the order of their places, whatever order they appear in. What comes early
-/// waits here: a few blocks of a map, at most the whole of a stage with a row a token.
-class InOrder : public Observer {
-public:
-  InOrder(Stage stage, std::vector<Place> places, const std::function<void(Place, Tensor)>& use)
-      : stage_(stage), places_(std::move(places)), use_(use) {
-    std::ranges::sort(places_, {}, [](const Place& place) { return key_of(place); });
-  }
-
-  StageSet wants() const override {
-    StageSet set;
-    set.set(index_of(stage_));
-    return set;
-  }
-
-  void observe(const Block& block) override {
-    ArrayView rows = block.values;
-    const Axis first = axis_of(info_of(stage_).letters[0]);
-    if (first == Axis::head || first == Axis::kv_head) { // one head: its rows
-      rows.shape.erase(rows.shape.begin());
-      rows.strides.erase(rows.strides.begin());
-    }
-    const Place place{block.batch, block.head, block.token, rows.shape[0]};
-    Tensor copy = copy_of(rows);
-    const std::lock_guard one_at_a_time(lock_);
-    early_.emplace(key_of(place), std::pair(place, std::move(copy)));
-    while (!stopped_ && !early_.empty() && early_.begin()->first == next()) {
-      auto [key, front] = *early_.begin();
-      early_.erase(early_.begin());
-      done_ += front.first.count;
-      while (at_ < places_.size() && done_ >= places_[at_].count) done_ -= places_[at_++].count;
-      hand_out(front.first, std::move(front.second));
-    }
-  }
-  /// What is left once all is computed.
-  void finish() {
-    for (auto& [key, rows] : std::exchange(early_, {}))
-      if (!stopped_) hand_out(rows.first, std::move(rows.second));
-  }
-
-private:
-  using Key = std::tuple<std::size_t, std::size_t, std::size_t>;
-  void hand_out(Place place, Tensor rows) {
-    stopped_ = true; // unless it comes back
-    use_(place, std::move(rows));
-    stopped_ = false;
-  }
-  static Key key_of(const Place& place) { return {place.batch, place.head, place.token}; }
-  Key next() const {
-    if (at_ == places_.size()) return {};
-    Place place = places_[at_];
-    place.token += done_;
-    return key_of(place);
-  }
-
-  Stage stage_;
-  std::vector<Place> places_;
-  const std::function<void(Place, Tensor)>& use_;
-  std::mutex lock_;
-  std::map<Key, std::pair<Place, Tensor>> early_;
-  std::size_t at_ = 0, done_ = 0; ///< the place that is next, and its tokens that are out
-  bool stopped_ = false;          ///< by an exception
-};
-
 } // namespace
 
 std::size_t api::bytes_of(const Layer& layer, const StageSet& stages) {
@@ -99,8 +32,8 @@ std::size_t api::bytes_of(const Layer& layer, const StageSet& stages) {
   return bytes;
 }
 
-Cache api::computed(const Layer& layer, const StageSet& stages, std::size_t threads,
-                    Observer* other, std::string name) {
+std::shared_ptr<Cache::State> api::empty_cache(const Layer& layer, const StageSet& stages,
+                                               std::string name) {
   auto state = std::make_shared<Cache::State>();
   state->dtype = layer.dtype;
   state->available = available_stages(layer);
@@ -110,13 +43,20 @@ Cache api::computed(const Layer& layer, const StageSet& stages, std::size_t thre
     require_stage(layer, info.stage);
     state->order.push_back(info.stage);
   }
+  return state;
+}
+
+bool api::is_kept(const Cache& cache) {
+  return cache.state() != nullptr;
+}
+
+Cache api::computed(const Layer& layer, const StageSet& stages, std::size_t threads,
+                    std::string name) {
+  const std::shared_ptr<Cache::State> state = empty_cache(layer, stages, std::move(name));
   Trace kept(layer, state->order);
-  Several all;
-  all.add(kept);
-  if (other) all.add(*other);
-  compute(layer, make_plan(layer, all.wants()), all, threads);
+  compute(layer, make_plan(layer, kept.wants()), kept, threads);
   for (Stage stage : state->order) state->kept.emplace(stage, kept.value(stage));
-  return Cache(std::move(state));
+  return Cache(state);
 }
 
 std::vector<Stage> Cache::stages() const {
@@ -186,7 +126,7 @@ void stream(const Layer& layer, Stage stage, const std::function<void(Place, Ten
     StageSet wanted;
     wanted.set(index_of(stage));
     const Plan plan = make_plan(layer, wanted);
-    InOrder rows(stage, places_of(layer, plan, stage), use);
+    api::InOrder rows(layer, stage, use);
     compute(layer, plan, rows, threads);
     rows.finish();
   });

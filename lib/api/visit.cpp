@@ -100,7 +100,7 @@ std::vector<Note> for_programs(std::vector<Note> notes) {
   return notes;
 }
 
-void tell(std::vector<Note>* list, std::vector<Note> notes) {
+void report(std::vector<Note>* list, std::vector<Note> notes) {
   if (!list) return;
   for (Note& note : for_programs(std::move(notes)))
     if (std::ranges::find(*list, note.text, &Note::text) == list->end())

@@ -27,7 +27,7 @@ public:
 std::string for_programs(std::string_view message);
 std::vector<Note> for_programs(std::vector<Note> notes);
 /// Adds notes in a program's words, each text once; null: nobody asks.
-void tell(std::vector<Note>* list, std::vector<Note> notes);
+void report(std::vector<Note>* list, std::vector<Note> notes);
 
 /// Does the work within a visit; an Error comes out in a program's words.
 template <class Work> auto visiting(const Work& work) {

@@ -142,7 +142,7 @@ void give_stage(Layer& layer, const std::string& key, Stage stage, const Tensor&
     fail("{}: {} is of the whole model and cannot be replaced", key, name_of(stage));
   const StageInfo& info = info_of(stage);
   Shape user, stored{layer.dims.B};
-  for (Letter letter : info.letters) user.push_back(layer.dims.size_of(letter));
+  for (Dim letter : info.letters) user.push_back(layer.dims.size_of(letter));
   stored.insert(stored.end(), user.begin(), user.end());
   Form form{with_batch(layer.dims, user), stored};
   if (info.kind == Kind::token && user.size() == 3) {
@@ -156,6 +156,7 @@ void give_stage(Layer& layer, const std::string& key, Stage stage, const Tensor&
   const bool turns = info.kind != Kind::row;
   layer.given[index_of(stage)] = stored_as(layer, key, tensor, turns, forms, layer.dtype);
   layer.given_set.set(index_of(stage));
+  patch_given_head_result(layer);
 }
 
 /// A mask, bias or length in place of the one of that name.

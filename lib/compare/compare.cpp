@@ -1,5 +1,6 @@
 #include <mha/compare/compare.hpp>
 
+#include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -129,7 +130,7 @@ void Comparison::add(const ReferenceStage& reference, Tolerance tolerance) {
   target->bits = coarser_of(layer_.dtype, reference.stored);
   const StageInfo& info = info_of(reference.stage);
   Shape lengths;
-  for (Letter letter : info.letters) lengths.push_back(layer_.dims.size_of(letter));
+  for (Dim letter : info.letters) lengths.push_back(layer_.dims.size_of(letter));
   std::vector<std::size_t> order(lengths.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (layer_.settings.columns && info.kind != Kind::row)
@@ -184,6 +185,8 @@ void compare_elements(const Elements<A, R>& some, Tolerance tolerance, DType bit
     const std::size_t at = some.first + i * some.step;
     const double a = static_cast<double>(some.ours[static_cast<std::ptrdiff_t>(i) * some.our_step]),
                  r = static_cast<double>(some.theirs[at]);
+    if (is_not_saved(r)) continue;
+    ++to.count;
     if (to.same_bits && !same_bits(a, r, bits)) to.same_bits = false;
     const bool finite = std::isfinite(a) && std::isfinite(r);
     if (masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
@@ -200,14 +203,13 @@ void compare_elements(const Elements<A, R>& some, Tolerance tolerance, DType bit
     ++to.mismatched;
     to.wrong.add(error, r == 0.0 ? infinity : relative, a, r, at);
   }
-  to.count += some.count;
 }
 
 } // namespace
 
-void Comparison::observe(const Block& block) {
+void Comparison::observe(const Slice& block) {
   const std::shared_ptr<Target> target = targets_.at(block.stage);
-  const std::vector<Letter>& letters = info_of(block.stage).letters;
+  const std::vector<Dim>& letters = info_of(block.stage).letters;
   const Shape& shape = block.values.shape;
   const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
   const bool masks = shows_masks(block.stage);
@@ -326,7 +328,7 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
     std::swap(whole.shape.end()[-1], whole.shape.end()[-2]);
     std::swap(whole.strides.end()[-1], whole.strides.end()[-2]);
   }
-  Block block;
+  Slice block;
   block.stage = stage, block.values = whole;
   if (!layer.dims.batched) {
     if (ours.count() > 0) comparison.observe(block);

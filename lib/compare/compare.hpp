@@ -57,7 +57,7 @@ public:
   void add(const ReferenceStage& reference, Tolerance tolerance);
 
   StageSet wants() const override;
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   Difference of(Stage stage) const;
 
   /// What one head of one block comes to.

@@ -72,7 +72,7 @@ void collect_nearest(const Layer& layer, Stage stage, const Reference& reference
   for (Stage input : inputs_of(layer, stage)) {
     if (contains(seen, input)) continue;
     seen.set(index_of(input));
-    if (reference.find(input))
+    if (const ReferenceStage* theirs = reference.find(input); theirs && !theirs->in_part)
       nearest.set(index_of(input));
     else
       collect_nearest(layer, input, reference, seen, nearest);
@@ -161,15 +161,17 @@ private:
 };
 
 /// The coarsest type that a stage of the reference, and what it was computed from, are of: a step
-/// that is stored in float32 inherits the rounding of bfloat16 inputs. An input of few bits (x of a
-/// layer without a norm) says nothing about the computation.
+/// that is stored in float32 inherits the rounding of bfloat16 inputs. What is gathered, not
+/// computed (the stream before the first layer, x of a layer without a norm) has the precision of
+/// the checkpoint and says nothing about the computation.
 DType Differ::precision_of_chain(Stage stage) const {
   StageSet ancestors;
   collect_ancestors(layer_, stage, ancestors);
   DType coarsest = reference_.find(stage)->stored;
   for (const ReferenceStage& theirs : reference_.stages)
     if (contains(ancestors, theirs.stage) &&
-        (theirs.stage > Stage::x || layer_.settings.input_norm != InputNorm::none))
+        (theirs.stage > Stage::x ||
+         (theirs.stage == Stage::x && layer_.settings.input_norm != InputNorm::none)))
       coarsest = coarser_of(coarsest, theirs.stored);
   return coarsest;
 }
@@ -377,10 +379,11 @@ Layer with_given(Layer layer, Stage stage, const Tensor& value) {
   Tensor own = convert(value, layer.dtype);
   if (layer.settings.columns && info.kind != Kind::row) own = transposed(own);
   Shape shape{dims.B};
-  for (Letter letter : info.letters) shape.push_back(dims.size_of(letter));
+  for (Dim letter : info.letters) shape.push_back(dims.size_of(letter));
   own = own.reshaped(shape);
   if (info.kind == Kind::token && info.letters.size() == 3)
     own = permuted(own, {0, 2, 1, 3}).reshaped({dims.B, shape[2], shape[1] * shape[3]});
+  if (stage == Stage::resid_pre) layer.X = own; // what the norm and the residual read
   layer.given[index_of(stage)] = own;
   layer.given_set.set(index_of(stage));
   return layer;
@@ -389,7 +392,8 @@ Layer with_given(Layer layer, Stage stage, const Tensor& value) {
 Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference) {
   Layer edited = layer;
   for (const ReferenceStage& theirs : reference.stages)
-    if (theirs.stage < stage) edited = with_given(std::move(edited), theirs.stage, theirs.value);
+    if (theirs.stage < stage && !theirs.in_part)
+      edited = with_given(std::move(edited), theirs.stage, theirs.value);
   return edited;
 }
 

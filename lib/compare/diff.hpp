@@ -55,6 +55,10 @@ struct Diff {
   std::vector<std::string> not_compared; ///< stages of the reference that the sources lack
 
   bool follows = false; ///< out of tolerance, as the layers before it are
+  /// Of a layer behind one that differs: whether it agrees when it is computed from the reference's
+  /// own stream, and the first stage that does not. Nothing where the reference does not tell.
+  std::optional<bool> sound;
+  std::optional<Stage> by_itself;
 
   bool equal() const { return !first && !follows; } ///< every stage is equal or close
 };

@@ -1,28 +1,40 @@
 #include <mha/compare/hidden_states.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 namespace mha {
 
 namespace {
 
-constexpr std::string_view hidden_states_word = "hidden_states";
+/// The word that a name ends with, and what stands behind it: "" or ".3".
+struct Word {
+  bool attentions = false;
+  std::string_view rest;
+};
 
-/// What stands behind `hidden_states` at the end of a name: "" or ".3"; nothing if it is not there.
-std::optional<std::string_view> behind_word(std::string_view name) {
-  const std::size_t at = name.rfind(hidden_states_word);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view before = name.substr(0, at);
-  if (!before.empty() && (!before.ends_with('.') || naming::layer_number(before)))
-    return std::nullopt;
-  return name.substr(at + hidden_states_word.size());
+/// Nothing where no such word ends the name.
+std::optional<Word> word_of(std::string_view name) {
+  for (const auto& [word, attentions] :
+       {std::pair<std::string_view, bool>("hidden_states", false), {"attentions", true}}) {
+    const std::size_t at = name.rfind(word);
+    if (at == std::string_view::npos) continue;
+    const std::string_view before = name.substr(0, at);
+    const bool whole = before.empty() || before.ends_with("all_") || before.ends_with("decoder_") ||
+                       before.ends_with('.');
+    if (whole && !naming::layer_number(before))
+      return Word{attentions, name.substr(at + word.size())};
+  }
+  return std::nullopt;
 }
 
 /// 3 of ".3", "_3", "/3", "[3]".
@@ -47,45 +59,107 @@ io::Entry state_of(const io::Entry& stack, std::size_t i) {
 
 } // namespace
 
-bool holds_hidden_states(const std::string& name) {
-  const std::optional<std::string_view> rest = behind_word(name);
-  return rest && (rest->empty() || state_number(*rest));
+bool holds_states(const std::string& name) {
+  const std::optional<Word> word = word_of(name);
+  return word && (word->rest.empty() || state_number(word->rest));
 }
 
-std::vector<HiddenState> hidden_states_of(const io::Contents& contents,
-                                          const WholeModelOfLayer& model, const std::string& id) {
-  std::map<std::size_t, io::Entry> states;
-  const std::size_t layers = model.layers;
+namespace {
+
+/// The states and maps of a file by their numbers.
+struct States {
+  std::map<std::size_t, io::Entry> states, maps;
+  bool stacked = false; ///< the states are one tensor
+};
+
+States states_in(const io::Contents& contents, std::size_t layers) {
+  States found;
   for (const io::Entry& entry : contents.tensors) {
-    if (!holds_hidden_states(entry.name)) continue;
-    const std::string_view rest = *behind_word(entry.name);
-    if (const auto number = state_number(rest)) {
-      states.emplace(*number, entry);
-    } else {
-      if (entry.shape.size() < 3 || (entry.shape[0] != layers && entry.shape[0] != layers + 1))
-        fail("{}: {} is {}: {} states are expected, what enters each of the {} layers and what the "
-             "last one hands on",
-             io::shown(contents.name), io::shown(entry.name), to_string(entry.shape), layers + 1,
-             layers);
-      for (std::size_t i = 0; i < entry.shape[0]; ++i) states.emplace(i, state_of(entry, i));
+    if (!holds_states(entry.name)) continue;
+    const Word word = *word_of(entry.name);
+    auto& list = word.attentions ? found.maps : found.states;
+    const std::optional<std::size_t> number = state_number(word.rest);
+    const std::size_t n = entry.shape.empty() ? 0 : entry.shape[0];
+    if (word.attentions && (number ? *number >= layers : entry.shape.size() < 4 || n != layers))
+      fail("{}: {} is {}: {} maps are expected, one of each layer", io::shown(contents.name),
+           io::shown(entry.name), to_string(entry.shape), layers);
+    if (!word.attentions &&
+        (number ? *number > layers : entry.shape.size() < 3 || (n != layers && n != layers + 1)))
+      fail("{}: {} is {}: {} states are expected, what enters each of the {} layers and what the "
+           "last one hands on",
+           io::shown(contents.name), io::shown(entry.name), to_string(entry.shape), layers + 1,
+           layers);
+    if (number) {
+      list.emplace(*number, entry);
+      continue;
     }
+    found.stacked = found.stacked || !word.attentions;
+    for (std::size_t i = 0; i < n; ++i) list.emplace(i, state_of(entry, i));
   }
+  return found;
+}
+
+/// What the states are of a layer, where the first of them is state `first` of the model.
+std::vector<HiddenState> read_from(const States& there, std::size_t first,
+                                   const WholeModelOfLayer& model, const std::string& id) {
   std::vector<HiddenState> found;
-  if (states.empty()) return found;
-  // Without the embedding, state n is what layer n hands on.
-  const std::size_t first = states.size() == layers && states.count(layers) == 0 ? 1 : 0;
   const auto take = [&](Stage stage, std::size_t number) {
     if (number < first) return;
-    if (const auto state = states.find(number - first); state != states.end())
+    if (const auto state = there.states.find(number - first); state != there.states.end())
       found.push_back({stage, state->second});
   };
   if (id.empty()) {
-    if (model.last_norm) take(Stage::final, layers);
+    if (model.last_norm) take(Stage::final, model.layers);
     return found;
   }
   const std::size_t number = naming::layer_number(id).value_or(0);
   take(Stage::resid_pre, number);
-  if (number + 1 < layers || !model.last_norm) take(Stage::resid_post, number + 1);
+  if (number + 1 < model.layers || !model.last_norm) take(Stage::resid_post, number + 1);
+  return found;
+}
+
+/// ‖ours − theirs‖ / ‖ours‖ over all states; nothing where there is nothing to compare.
+std::optional<double> distance(const Layer& layer, const std::vector<HiddenState>& states) {
+  double apart = 0, size = 0;
+  const StageSet available = available_stages(layer);
+  for (const HiddenState& state : states) {
+    if (!contains(available, state.stage)) continue;
+    const Tensor ours = trace(layer, {state.stage}).value(state.stage), theirs = state.entry.read();
+    if (ours.count() != theirs.count()) return std::nullopt;
+    for (std::size_t i = 0; i < ours.count(); ++i) {
+      const double here = value_at(ours, i), there = value_at(theirs, i);
+      apart += (here - there) * (here - there), size += here * here;
+    }
+  }
+  if (!(size > 0) || !std::isfinite(apart)) return std::nullopt;
+  return std::sqrt(apart / size);
+}
+
+/// Of L states, which of the two that can be missing is.
+std::vector<HiddenState> read_by_numbers(const States& there, const Layer& layer,
+                                         const WholeModelOfLayer& model, const std::string& id) {
+  const bool open =
+      there.states.size() == model.layers && there.states.rbegin()->first + 1 == model.layers;
+  std::vector<HiddenState> whole = read_from(there, 0, model, id);
+  if (!open) return whole;
+  std::vector<HiddenState> later = read_from(there, 1, model, id), evidence = whole;
+  if (id.empty()) evidence = {{Stage::embed, there.states.at(0)}};
+  const std::optional<double> with = distance(layer, evidence), without = distance(layer, later);
+  const bool first_missing = with && without ? *without < *with : there.stacked;
+  return first_missing ? later : whole;
+}
+
+} // namespace
+
+std::vector<HiddenState> hidden_states_of(const io::Contents& contents, const Layer& layer,
+                                          const WholeModelOfLayer& model, const std::string& id) {
+  const States there = states_in(contents, model.layers);
+  std::vector<HiddenState> found;
+  if (!there.states.empty()) found = read_by_numbers(there, layer, model, id);
+  if (id.empty()) return found;
+  if (const auto map = there.maps.find(naming::layer_number(id).value_or(0));
+      map != there.maps.end())
+    found.push_back({Stage::weights, map->second});
   return found;
 }
 

@@ -1,5 +1,6 @@
 #include <mha/compare/names.hpp>
 
+#include <mha/compare/captures.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/words.hpp>
 
@@ -87,6 +88,7 @@ std::vector<Stage> result_stages(std::string_view name) {
   const std::string_view word = last_word(name);
   for (const StageInfo& info : stages())
     if (info.name == word) return {info.stage};
+  if (std::vector<Stage> readings = stages_below_module(name); !readings.empty()) return readings;
   for (const Meaning& meaning : meanings())
     if (has_word(meaning.words, word)) return meaning.stages;
   if (std::vector<Stage> readings = readings_of(name); !readings.empty()) return readings;

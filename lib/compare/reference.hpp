@@ -3,6 +3,7 @@
 // `diagnose` compare with.
 
 #include <mha/compare/hidden_states.hpp>
+#include <mha/compare/reference_files.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <string>
@@ -23,6 +24,7 @@ struct ReferenceStage {
   std::string source;     ///< "ref.npz: attn.hook_z"
   std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
   bool doubtful = false;  ///< its shape would fit tokens first, too
+  bool in_part = false;   ///< some of its elements are not_saved(): nothing is computed from it
   /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
   std::vector<std::pair<std::string, Tensor>> other_axes{};
 };
@@ -40,6 +42,8 @@ struct Reference {
   /// Those of them that were meant, and why they were not read: a stage by its own name in another
   /// shape, and a name that nearly is a stage's, or a layer's that the model does not have.
   std::vector<std::string> misshapen, misspelt;
+  /// Of a whole model: those that are steps by their names or shapes, and so were to be compared.
+  std::vector<std::string> unread;
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
   std::vector<std::string>
@@ -58,6 +62,9 @@ struct Reference {
 /// does not fit, for two tensors of one stage, and where no stage of the layer is there at all.
 /// In a whole model (`model`), `layers.N.` is taken for layer N alone, what has no layer for the
 /// model's ends, and hidden_states for both; nothing need be there for a layer.
+Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
+                         const std::string& layer_id, const WholeModelOfLayer* model = nullptr);
+/// The same, of files that are opened for it alone.
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
                          const std::string& layer_id, const WholeModelOfLayer* model = nullptr);
 

@@ -13,11 +13,13 @@ namespace mha {
 namespace {
 
 /// The stages that a port keeps, and so rounds. Softmax runs in float32 in all that are known.
-constexpr Stage rounded_steps[] = {Stage::x,        Stage::q,      Stage::k,      Stage::v,
-                                   Stage::q_norm,   Stage::k_norm, Stage::q_rope, Stage::k_rope,
-                                   Stage::k_all,    Stage::v_all,  Stage::scores, Stage::scaled,
-                                   Stage::capped,   Stage::biased, Stage::masked, Stage::weights,
-                                   Stage::head_out, Stage::concat, Stage::output, Stage::residual};
+constexpr Stage rounded_steps[] = {
+    Stage::x,        Stage::q,        Stage::k,          Stage::v,      Stage::q_norm,
+    Stage::k_norm,   Stage::q_rope,   Stage::k_rope,     Stage::k_all,  Stage::v_all,
+    Stage::scores,   Stage::scaled,   Stage::capped,     Stage::biased, Stage::masked,
+    Stage::weights,  Stage::head_out, Stage::concat,     Stage::output, Stage::attn_add,
+    Stage::residual, Stage::mlp_x,    Stage::mlp_pre,    Stage::mlp_up, Stage::mlp_act,
+    Stage::mlp_out,  Stage::mlp_add,  Stage::resid_post, Stage::final,  Stage::logits};
 
 /// The tensors that formulas read, but for positions, which are counted, not rounded.
 std::vector<Tensor Layer::*> rounded_tensors() {
@@ -40,6 +42,12 @@ template <class F> Layer with_tensors(Layer layer, F change) {
     for (Broadcast& broadcast : *broadcasts) broadcast.tensor = change(broadcast.tensor);
   for (Tensor& given : layer.given)
     if (!given.empty()) given = change(given);
+  if (layer.ends) {
+    auto ends = std::make_shared<ModelEnds>(*layer.ends);
+    for (Tensor* tensor : {&ends->embed, &ends->stream})
+      if (!tensor->empty()) *tensor = change(*tensor);
+    layer.ends = std::move(ends);
+  }
   return layer;
 }
 
@@ -112,7 +120,7 @@ std::map<Stage, double> rounding_errors(const Layer& layer, const std::vector<St
   for (Stage stage : wanted)
     if (contains(available_stages(layer), stage)) stages.push_back(stage);
   const bool in_own_type = coarser_of(to, layer.dtype) == layer.dtype;
-  if (stages.empty() || layer.block || layer.ends ||
+  if (stages.empty() ||
       layer.dims.B * layer.dims.H * layer.dims.T * layer.dims.S_all > small_maps ||
       (in_own_type && layer.dtype == DType::f64))
     return errors;

@@ -13,6 +13,8 @@ namespace {
 
 /// Axes are believed where one order points the same way as ours and the others do not.
 constexpr double alike = 0.5, clearly = 0.2;
+/// A reading of this cosine is the stage, but for rounding.
+constexpr double nearly_same = 0.998;
 /// Readings that are tried together, each by a whole comparison.
 constexpr std::size_t tried_at_most = 24, told_at_most = 4;
 /// Maps beyond this many elements are compared directly only.
@@ -186,6 +188,10 @@ std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
       for (std::size_t i : order)
         if (found[i].within) agreeing.push_back(i); // masked, where there is no mask, is scaled
       order = std::move(agreeing);
+    } else if (order.size() > 1 && found[order[0]].cosine > nearly_same &&
+               found[order[1]].cosine < nearly_same - clearly / 4) {
+      // Rounding that has grown turns no stage into another.
+      order.erase(order.begin() + 1, order.end());
     }
     lists.push_back(std::move(order));
   }

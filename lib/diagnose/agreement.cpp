@@ -1,5 +1,6 @@
 #include <mha/diagnose/agreement.hpp>
 
+#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 
 #include <algorithm>
@@ -48,7 +49,8 @@ template <class T> Agreement compare(std::span<const T> ours, std::span<const T>
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
     if (i % width == 0) of_row = 0;
-    if (both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b))
+    if (is_not_saved(b) || both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) ||
+        (std::isinf(a) && a == b))
       continue;
     if (!std::isfinite(a) || !std::isfinite(b)) {
       result.agrees = false;

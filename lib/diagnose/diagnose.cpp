@@ -32,9 +32,12 @@ Target target_of(const Layer& layer, const ReferenceStage& known) {
   Target target;
   target.stage = known.stage;
   target.theirs = with_given(layer, known.stage, known.value).given[index_of(known.stage)];
+  const bool gathered = known.stage == Stage::embed || known.stage == Stage::resid_pre ||
+                        (known.stage == Stage::x && layer.settings.input_norm == InputNorm::none);
   if (is_short(known.stored)) target.half = known.stored;
   for (DType dtype : {DType::f16, DType::bf16}) // bfloat16 numbers may be float16's, too
-    if (!is_short(known.stored) && uses_type(target.theirs, dtype)) target.half = dtype;
+    if (!is_short(known.stored) && !gathered && uses_type(target.theirs, dtype))
+      target.half = dtype;
   target.tolerance = std::max({tolerance_of(layer.dtype), tolerance_of(known.stored),
                                target.half ? tolerance_of(*target.half) : 0});
   target.rounded = target.half == DType::bf16 ? 0x1p-9 : target.half == DType::f16 ? 0x1p-12 : 0;
@@ -149,7 +152,7 @@ std::optional<Stage> first_open(const Diagnosis& diagnosis, const Cause& cause) 
 std::vector<std::size_t> place_of(const Layer& layer, Stage stage, std::size_t flat) {
   const StageInfo& info = info_of(stage);
   std::vector<std::size_t> sizes{layer.dims.B}, at;
-  for (Letter letter : info.letters) sizes.push_back(layer.dims.size_of(letter));
+  for (Dim letter : info.letters) sizes.push_back(layer.dims.size_of(letter));
   const bool by_token = info.kind == Kind::token && sizes.size() == 4; // B, tokens, heads, width
   if (by_token) std::swap(sizes[1], sizes[2]);
   for (std::size_t i = sizes.size(); i-- > 0; flat /= sizes[i])
@@ -190,8 +193,31 @@ void found_rounding(const Layer& layer, const std::vector<Target>& targets, DTyp
   diagnosis.changes = {rounding};
 }
 
-Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference, bool fused,
-                  std::size_t threads) {
+/// Of all changes, another layer's causes alone where they explain this one as well.
+std::vector<Change> worth_trying(const Layer& layer, const std::vector<Target>& targets,
+                                 std::vector<Change> all, const DiagnoseContext& context) {
+  if (!context.likely || context.likely->empty()) return all;
+  std::vector<Change> likely;
+  for (const Change& known : *context.likely)
+    for (const Change& change : all)
+      if (change.id == known.id && change.did == known.did) likely.push_back(change);
+  if (likely.size() != context.likely->size()) return all;
+  Changes made;
+  for (const Change& change : likely) made.push_back(&change);
+  try {
+    const std::vector<Agreement> agreements =
+        agreements_of(changed(layer, made), targets, context.threads);
+    const bool explained = std::ranges::all_of(
+        agreements, [](const Agreement& one) { return one.agrees || one.error < 1e-3; });
+    return explained ? likely : all;
+  } catch (const Error&) { // a change that this layer does not allow
+    return all;
+  }
+}
+
+Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference,
+                  const DiagnoseContext& context) {
+  const std::size_t threads = context.threads;
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
   StageSet known;
@@ -212,7 +238,11 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
   const Layer layer = plain_form(the_layer);
   const std::optional<DType> half = short_type_of(targets);
-  CauseSearch search(layer, targets, changes_for({layer, known, fused}), threads);
+  std::vector<Change> changes = changes_for({layer, known, context.fused, context.model});
+  if (half) // one step rounded is told from the others' rounding only where they are not rounded
+    std::erase_if(changes, [](const Change& change) { return change.id == "mlp.rounded"; });
+  CauseSearch search(layer, targets, worth_trying(layer, targets, std::move(changes), context),
+                     threads);
   std::vector<Cause> found = search.find();
   const std::vector<Agreement> before = agreements_of(layer, targets, threads);
   Diagnosis diagnosis = compared_under(found.front(), layer, targets, before, threads);
@@ -279,8 +309,44 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
 
 Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference, bool fused,
                    std::size_t threads) {
-  Diagnosis diagnosis = explain(layer, reference, fused, threads);
-  if (diagnosis.explained || !layer.settings.residual) return diagnosis;
+  return diagnose(layer, reference, {fused, threads, nullptr, nullptr});
+}
+
+namespace {
+
+/// The same of a whole model's layer, without the tensors that are another step than they were
+/// saved as.
+Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> reference,
+                               const DiagnoseContext& context) {
+  std::vector<OtherStep> captures;
+  Diagnosis diagnosis = explain(layer, reference, context);
+  while (context.model && !diagnosis.explained) {
+    const Stage open = *diagnosis.unexplained;
+    const auto known = std::ranges::find_if(
+        reference, [&](const ReferenceStage& one) { return one.stage == open; });
+    if (known == reference.end() || known->in_part) break;
+    const Tensor theirs = with_given(plain_form(layer), open, known->value).given[index_of(open)];
+    const std::string other = other_step_of(layer, open, theirs, context.threads);
+    if (other.empty()) break;
+    captures.push_back({open, other});
+    reference.erase(known);
+    if (reference.empty()) {
+      diagnosis = {};
+      diagnosis.equal = diagnosis.explained = true;
+      break;
+    }
+    diagnosis = explain(layer, reference, context);
+  }
+  diagnosis.captures = std::move(captures);
+  return diagnosis;
+}
+
+} // namespace
+
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   const DiagnoseContext& context) {
+  Diagnosis diagnosis = explain_but_captures(layer, reference, context);
+  if (diagnosis.explained || !layer.settings.residual || layer.block) return diagnosis;
   // What an implementation calls its output may have the input added back already.
   std::vector<ReferenceStage> other = reference;
   ReferenceStage* output = nullptr;
@@ -290,7 +356,7 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
   }
   if (!output) return diagnosis;
   output->stage = Stage::residual;
-  Diagnosis as_residual = explain(layer, other, fused, threads);
+  Diagnosis as_residual = explain(layer, other, context);
   if (!as_residual.explained) return diagnosis;
   as_residual.reading = "the reference's output is this layer's residual: X + output";
   return as_residual;

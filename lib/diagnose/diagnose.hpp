@@ -3,6 +3,7 @@
 
 #include <mha/compare/reference.hpp>
 #include <mha/diagnose/agreement.hpp>
+#include <mha/diagnose/captured.hpp>
 #include <mha/diagnose/hypotheses/change.hpp>
 
 namespace mha {
@@ -16,10 +17,10 @@ struct Diagnosis {
     /// Another value that comes to the same: "equal up to the factor 0.125"; else "".
     std::string harmless;
   };
-  std::vector<Compared> stages; ///< in the order of the computation
-  bool equal = false;           ///< within rounding, without any change
-  bool explained = false;       ///< equal, or the changes make it so
-  std::vector<Change> changes;  ///< the fewest that explain; without an cause: what was found
+  std::vector<Compared> stages;             ///< in the order of the computation
+  bool equal = false;                       ///< within rounding, without any change
+  bool explained = false;                   ///< equal, or the changes make it so
+  std::vector<Change> changes;              ///< the fewest that explain; else what was found
   double error_before = 0, error_after = 0; ///< the largest relative error of the stages
   std::vector<std::string> same_numbers;    ///< changes that would explain as much
   /// The next best.
@@ -37,13 +38,26 @@ struct Diagnosis {
   std::optional<DType> rounded_to;
   /// What the numbers show where no change explains them, a sentence each.
   std::vector<std::string> hints;
+  /// Tensors that are another step than they were saved as: they are not compared.
+  std::vector<OtherStep> captures;
   /// How the reference was read, if not by its names: "its output is this layer's residual"; or "".
   std::string reading;
 };
 
+/// What is known beside the layer and the reference.
+struct DiagnoseContext {
+  bool fused = false; ///< the layer's projections came as one W_qkv
+  std::size_t threads = 0;
+  const ModelAround* model = nullptr;          ///< of a whole model's layer, or its ends
+  const std::vector<Change>* likely = nullptr; ///< another layer's causes, tried before all others
+};
+
 /// Finds the fewest changes under which the layer gives what the reference has: stage by stage
-/// where it has stages, each from the inputs that are settled before it. `fused`: the layer's
-/// projections came as one W_qkv. Throws Error where a stage of the reference cannot be computed.
+/// where it has stages, each from the inputs that are settled before it. Throws Error where a stage
+/// of the reference cannot be computed.
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   const DiagnoseContext& context);
+/// The same of a lone layer.
 Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
                    bool fused = false, std::size_t threads = 0);
 

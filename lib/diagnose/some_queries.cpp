@@ -18,7 +18,7 @@ namespace {
 std::size_t query_axis(Stage stage) {
   const StageInfo& info = info_of(stage);
   if (info.kind != Kind::token) return 2; // B, H, T, …
-  const Letter tokens = info.letters[info.letters.size() - 2];
+  const Dim tokens = info.letters[info.letters.size() - 2];
   return axis_of(tokens) == Axis::query ? 1 : 0;
 }
 

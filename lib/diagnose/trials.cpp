@@ -37,7 +37,7 @@ StageSet touched_by(const Changes& changes) {
 
 } // namespace
 
-StageSet made_from(Stage stage, const StageSet& given) {
+StageSet ancestors(Stage stage, const StageSet& given) {
   StageSet set;
   const auto add = [&](const auto& self, Stage one) -> void {
     if (contains(set, one)) return;
@@ -49,7 +49,7 @@ StageSet made_from(Stage stage, const StageSet& given) {
   return set;
 }
 
-StageSet made_into(const StageSet& touched) {
+StageSet descendants(const StageSet& touched) {
   StageSet set = touched;
   for (const StageInfo& info : stages()) // in the order of the computation
     for (Stage input : info.inputs)
@@ -89,9 +89,9 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
     give(layer_, stage, value);
     inputs_.set(index_of(stage));
   }
-  cone_ = made_from(target_.stage, inputs_);
+  cone_ = ancestors(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
-  const StageSet of_queries = made_into(set_of({Stage::scores}));
+  const StageSet of_queries = descendants(set_of({Stage::scores}));
   // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
   // several lengths, some queries would be padding.
   if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
@@ -115,7 +115,7 @@ Changes Trials::in_order(const Changes& changes) const {
 
 /// The projected stages that one change (with those made always) makes other than they were.
 Trials::Values Trials::computed(const Change* change) const {
-  const StageSet remade = change ? made_into(change->touches) : StageSet().set();
+  const StageSet remade = change ? descendants(change->touches) : StageSet().set();
   Layer edited = layer_;
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
@@ -140,7 +140,7 @@ Trials::Values Trials::computed(const Change* change) const {
 Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
-    const StageSet all_changed = made_into(touched_by(changes));
+    const StageSet all_changed = descendants(touched_by(changes));
     for (const auto& [stage, value] : base->second)
       if (!contains(all_changed, stage)) give(edited, stage, value);
     for (const Change* change : changes) {
@@ -148,9 +148,9 @@ Layer Trials::prepared(const Changes& changes) const {
       if (own == kept_.end() || change->once) continue;
       Changes others = changes;
       std::erase(others, change);
-      const StageSet by_others = made_into(touched_by(others));
+      const StageSet by_others = descendants(touched_by(others));
       for (const auto& [stage, value] : own->second)
-        if (!contains(by_others, stage) && contains(made_into(change->touches), stage))
+        if (!contains(by_others, stage) && contains(descendants(change->touches), stage))
           give(edited, stage, value);
     }
   }

@@ -22,9 +22,9 @@ struct Target {
 double storing_error(std::optional<DType> half);
 
 /// A stage and everything it is computed from, up to what is given.
-StageSet made_from(Stage stage, const StageSet& given);
+StageSet ancestors(Stage stage, const StageSet& given);
 /// Some stages and everything computed from them.
-StageSet made_into(const StageSet& touched);
+StageSet descendants(const StageSet& touched);
 
 using Changes = std::vector<const Change*>;
 /// In the order in which they act.

@@ -1,6 +1,7 @@
 #pragma once
 // What a file holds, whatever its format: tensors (read when asked for), settings, labels.
 
+#include <mha/tensor/blocks.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <functional>
@@ -46,6 +47,16 @@ struct Entry {
   /// Numbers written without a dtype (JSON lists): f64, but they do not decide the precision.
   bool weak_dtype = false;
   std::function<Tensor()> read;
+  /// Of numbers that the file stores in blocks: their type. `read` decodes them, to `dtype`.
+  const BlockType* blocks = nullptr;
+  /// Then also, in the shape and order of what is read: how far the neighbouring numbers lie that a
+  /// block could have stored in an element's place.
+  std::function<Tensor()> steps = nullptr;
+  /// What the file calls the tensor, where `name` is what checkpoints call it.
+  std::string own_name = {};
+
+  /// "Q4_K", "float16": the type as the file has it.
+  std::string_view type_name() const { return blocks ? blocks->name : name_of(dtype); }
 };
 
 /// What a file, folder or checkpoint holds.
@@ -63,6 +74,8 @@ struct Contents {
   /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
   /// "8".
   std::map<std::string, std::string> config;
+  /// What else lies in the file, and was set aside or seen through: for `info`.
+  std::vector<std::string> notes;
 
   /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
   /// of its tensors, and a file may hold tens of thousands. Thread-safe.

@@ -3,6 +3,9 @@
 #include <mha/files/link.hpp>
 #include <mha/files/text.hpp>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -29,10 +32,18 @@ struct Mapped {
   }
 };
 
+/// A folder that is read as one.
+struct ReadFolder {
+  std::string path;
+  bool checkpoint = false; ///< or tokenizer; else .npy files
+};
+
 struct Known {
   std::mutex mutex;
   int guards = 0;
-  std::map<Identity, std::string> files; ///< and folders
+  std::map<Identity, ReadFolder> folders;
+  std::map<Identity, std::pair<std::string, std::string>> members; ///< their path, their folder's
+  std::map<Identity, std::string> files;                           ///< and folders
   std::map<Identity, Mapped> mapped;
   std::set<std::string> missing; ///< resolved paths of what will be read and is not there yet
 };
@@ -59,6 +70,40 @@ Identity identity_of(const struct stat& status) {
        name, also);
 }
 
+[[noreturn]] void refuse_member(const std::string& path, const std::string& folder,
+                                std::string_view why) {
+  fail("{}: {} {}, which is read; give --output another name", shown(path), why, shown(folder));
+}
+
+/// Whether programs that read a checkpoint's folder would read a file of this name.
+bool is_of_checkpoint(std::string_view name) {
+  constexpr std::array<std::string_view, 5> endings{".safetensors", ".index.json", ".bin", ".pt",
+                                                    ".gguf"};
+  constexpr std::array<std::string_view, 12> names{"config.json",         "generation_config.json",
+                                                   "tokenizer.json",      "tokenizer_config.json",
+                                                   "vocab.json",          "special_tokens_map.json",
+                                                   "added_tokens.json",   "vocab.txt",
+                                                   "chat_template.jinja", "merges.txt",
+                                                   "tokenizer.model",     "spiece.model"};
+  if (name.starts_with('.')) return false;
+  return std::ranges::find(names, name) != names.end() ||
+         std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+/// What would be put beside the files of a folder that is read, and be read with them.
+void require_not_beside(const Known& all, const std::string& path, const std::string& place) {
+  const std::filesystem::path file(place);
+  const std::filesystem::path parent = file.has_parent_path() ? file.parent_path() : ".";
+  struct stat status {};
+  if (::stat(parent.c_str(), &status) != 0) return;
+  const auto folder = all.folders.find(identity_of(status));
+  if (folder == all.folders.end()) return;
+  const std::string name = file.filename().string();
+  const bool tensors = !folder->second.checkpoint && name.ends_with(".npy");
+  if (tensors || is_of_checkpoint(name))
+    refuse_member(path, folder->second.path, "would be read with the files of");
+}
+
 } // namespace
 
 InputGuard::InputGuard() {
@@ -71,6 +116,7 @@ InputGuard::~InputGuard() {
   const std::lock_guard lock(all.mutex);
   if (--all.guards > 0) return;
   all.files.clear(), all.mapped.clear(), all.missing.clear();
+  all.folders.clear(), all.members.clear();
 }
 
 NotAnInput::NotAnInput() {
@@ -93,6 +139,27 @@ void note_input(const std::string& path, const struct stat& status, bool mapped)
   if (!added && !at->second.is(status)) at->second.changed = true;
 }
 
+void note_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+  note_input(path, status, false);
+  Known& all = inputs();
+  const std::lock_guard lock(all.mutex);
+  if (all.guards == 0 || unnoted > 0) return;
+  const auto [folder, added] = all.folders.emplace(identity_of(status), ReadFolder{path});
+  if (!added) return;
+  std::error_code ignored;
+  for (fs::directory_iterator at(path, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (!is_of_checkpoint(name)) continue;
+    folder->second.checkpoint = true;
+    if (::stat(at->path().c_str(), &status) == 0)
+      all.members.emplace(identity_of(status), std::pair(at->path().string(), path));
+  }
+}
+
 void note_later_input(const std::string& path) {
   if (path == "-") return;
   struct stat status {};
@@ -112,13 +179,16 @@ void require_no_input(const std::string& path, bool into) {
   struct stat status {};
   const bool there =
       path == "-" ? ::fstat(STDOUT_FILENO, &status) == 0 : ::stat(path.c_str(), &status) == 0;
-  const std::string resolved = there ? "" : place_of(path);
+  const std::string resolved = path == "-" ? "" : place_of(path);
   const std::lock_guard lock(all.mutex);
   if (!there && all.missing.contains(resolved)) refuse_input(path, path, into);
-  if (!there) return;
-  const auto input = all.files.find(identity_of(status));
+  const auto input = there ? all.files.find(identity_of(status)) : all.files.end();
   if (input != all.files.end() && S_ISDIR(status.st_mode) == into)
     refuse_input(path, input->second, into);
+  const auto member = there && !into ? all.members.find(identity_of(status)) : all.members.end();
+  if (member != all.members.end()) refuse_member(path, member->second.second, "belongs to");
+  if (into || path == "-") return;
+  require_not_beside(all, path, path), require_not_beside(all, path, resolved);
 }
 
 void require_unchanged_inputs() {

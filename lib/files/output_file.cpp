@@ -26,12 +26,16 @@ bool is_standard_output(std::string_view path) {
   return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
 }
 
-/// Whether bytes go straight there: devices and pipes cannot be renamed onto.
+/// Whether bytes go straight there: devices and pipes cannot be renamed onto, nor can a file that
+/// is open and has no name (any more), which /proc/self/fd/N leads to. Nothing new is made in /dev.
 bool is_special(const std::string& path) {
-  if ((path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || path.starts_with("/proc/"))
-    return true;
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  struct stat status {
+  }, named{};
+  if (::stat(path.c_str(), &status) != 0)
+    return path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+  if (!S_ISREG(status.st_mode)) return !S_ISDIR(status.st_mode);
+  return ::stat(followed(path).c_str(), &named) != 0 || named.st_ino != status.st_ino ||
+         named.st_dev != status.st_dev;
 }
 
 /// A name beside `target` that nobody else uses. Process numbers would not do: those of containers
@@ -157,7 +161,12 @@ void OutputFile::send(int fd) {
 void OutputFile::commit() {
   if (is_direct_) {
     require_unchanged_inputs();
-    send(direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO);
+    // A file without a name is replaced where it lies; devices and pipes have no length.
+    struct stat status {};
+    const int to = direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO;
+    const bool file = direct_.fd() >= 0 && ::fstat(to, &status) == 0 && S_ISREG(status.st_mode);
+    if (file && ::ftruncate(to, 0) != 0) refuse(errno);
+    send(to);
     direct_ = File();
     return;
   }

@@ -27,11 +27,25 @@ std::string shown(std::string_view name) {
 }
 
 std::size_t invalid_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const auto goes_on = [&](std::size_t at) {
+    return at < text.size() && (byte(at) & 0xc0) == 0x80;
+  };
   std::size_t i = 0;
   while (i < text.size()) {
-    const Utf8 character = first_utf8(text.substr(i));
-    if (!character.valid) return i;
-    i += character.bytes;
+    // Most characters are of two or three bytes, whatever the bytes behind the first are.
+    const unsigned char lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+    } else if (lead >= 0xc2 && lead < 0xe0 && goes_on(i + 1)) {
+      i += 2;
+    } else if (lead > 0xe0 && lead < 0xf0 && lead != 0xed && goes_on(i + 1) && goes_on(i + 2)) {
+      i += 3;
+    } else {
+      const Utf8 character = first_utf8(text.substr(i));
+      if (!character.valid) return i;
+      i += character.bytes;
+    }
   }
   return std::string_view::npos;
 }

@@ -23,6 +23,8 @@ struct Output {
   std::vector<Item> items;
   std::vector<std::pair<std::string, std::string>> scalars;             ///< settings
   std::vector<std::pair<std::string, std::vector<std::string>>> labels; ///< tokens
+  /// Tokens of each batch item, equally many.
+  std::vector<std::pair<std::string, std::vector<std::vector<std::string>>>> item_labels{};
 };
 
 /// Takes the elements of every item, each exactly once, and makes the file appear when it is whole.

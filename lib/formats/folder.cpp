@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <sys/stat.h>
-
 namespace mha::io {
 
 Contents read_folder(const Bytes& folder) {
@@ -22,17 +20,17 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
     names.push_back(at->path().filename().string());
-  struct stat status {};
-  if (!error && ::stat(path.c_str(), &status) == 0) note_input(path, status, false);
+  if (!error) note_folder(path);
   if (error) fail("{}: cannot read the folder: {}", shown(path), error.message());
   std::ranges::sort(names);
 
   const auto ends_with = [](std::string_view end) {
     return [end](const std::string& name) { return name.ends_with(end) && !name.starts_with('.'); };
   };
-  if (std::ranges::any_of(names, ends_with(".safetensors")) ||
-      std::ranges::any_of(names, ends_with(".safetensors.index.json")))
-    return read_checkpoint(path, names);
+  const bool arrays = std::ranges::any_of(names, ends_with(".npy"));
+  const bool safetensors = std::ranges::any_of(names, ends_with(".safetensors")) ||
+                           std::ranges::any_of(names, ends_with(".safetensors.index.json"));
+  if (safetensors || (!arrays && holds_weights(names))) return read_checkpoint(path, names);
 
   Contents contents;
   contents.name = path;
@@ -47,15 +45,8 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
   }
   if (contents.tensors.empty() && contents.scalars.empty() && contents.labels.empty()) {
     const std::vector<std::string_view> views(names.begin(), names.end());
-    for (const std::string& name : names)
-      if (name.starts_with("pytorch_model"))
-        fail("{}: weights only as {}, which is not read; convert them: python3 -c \"import torch, "
-             "safetensors.torch as s; s.save_file({{k: v.clone().contiguous() for k, v in "
-             "torch.load('{}', "
-             "'cpu').items()}}, 'model.safetensors')\"",
-             shown(path), shown(name), shown(name));
-    fail("{}: a folder with neither .npy files nor a checkpoint's .safetensors{}", shown(path),
-         views.empty() ? "; it is empty" : "; it holds " + listed(views));
+    fail("{}: a folder with neither .npy files nor a checkpoint's .safetensors or .bin{}",
+         shown(path), views.empty() ? "; it is empty" : "; it holds " + listed(views));
   }
   return contents;
 }

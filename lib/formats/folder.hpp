@@ -1,5 +1,5 @@
 #pragma once
-// A folder: of .npy files, or a checkpoint (config.json with safetensors).
+// A folder: of .npy files, or a checkpoint (config.json with safetensors or PyTorch's).
 
 #include <mha/files/contents.hpp>
 #include <mha/files/writer.hpp>
@@ -14,6 +14,8 @@ std::unique_ptr<Writer> create_folder(const std::string& path, const Output& out
 
 /// A config.json, flattened as Contents::config is.
 std::map<std::string, std::string> read_config(const std::string& path);
+/// Whether one of these files of a folder is a model's weights, or their index.
+bool holds_weights(const std::vector<std::string>& names);
 /// A checkpoint folder, with the names of what lies in it.
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names);
 

@@ -1,5 +1,6 @@
 #include <mha/formats/foreign.hpp>
 
+#include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
 
 #include <algorithm>
@@ -15,21 +16,6 @@ struct Foreign {
   std::string_view python; ///< FILE and STEM stand for the file's name, without and with its end
 };
 
-constexpr Foreign pytorch{".pt .pth .ckpt ", "a PyTorch checkpoint",
-                          "import torch, safetensors.torch as s; "
-                          "s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', "
-                          "'cpu').items()}, 'STEM.safetensors')"};
-constexpr Foreign pickle{
-    ".pkl .pickle ", "a Python pickle",
-    "import numpy, pickle; numpy.savez('STEM.npz', **pickle.load(open('FILE', 'rb')))"};
-constexpr Foreign onnx{".onnx ", "an ONNX model",
-                       "import onnx, numpy; from onnx import numpy_helper as h; "
-                       "numpy.savez('STEM.npz', **{t.name: h.to_array(t) for t in "
-                       "onnx.load('FILE').graph.initializer})"};
-constexpr Foreign gguf{
-    ".gguf ", "a GGUF model",
-    "import gguf, numpy; numpy.savez('STEM.npz', **{t.name: gguf.dequantize(t.data, t.tensor_type) "
-    "for t in gguf.GGUFReader('FILE').tensors})"};
 constexpr Foreign hdf5{
     ".h5 .hdf5 .keras ", "an HDF5 file",
     "import h5py, numpy; d = {}; h5py.File('FILE').visititems(lambda n, o: d.update({n: o[()]}) "
@@ -68,14 +54,12 @@ void refuse_foreign(const Bytes& bytes) {
   const std::string_view text = bytes.text();
   const std::string extension = extension_of(bytes.name);
 
+  refuse_pointer(bytes);
   if (text.starts_with("\x89HDF\r\n\x1a\n")) refuse(bytes, hdf5);
-  if (text.starts_with("GGUF")) refuse(bytes, gguf);
-  // torch.save writes a ZIP archive whose first member is NAME/data.pkl.
-  if (text.starts_with("PK\3\4") && text.substr(0, 300).find("data.pkl") != text.npos)
-    refuse(bytes, pytorch);
-  // A pickle of protocol 2 to 5 starts with its number; older torch.save wrote such files too.
-  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5 && text.ends_with('.'))
-    refuse(bytes, extension == ".pkl" || extension == ".pickle" ? pickle : pytorch);
+  if (text.size() > 512 && text.substr(257, 5) == "ustar")
+    fail("{}: a TAR archive, as PyTorch 0.1 wrote it, is not read: unpack it, or load it in that "
+         "version and save it again",
+         shown(bytes.name));
   if (text.starts_with("\x1f\x8b"))
     fail("{}: compressed by gzip: unpack it first, as in gunzip -k", shown(bytes.name));
   if (text.starts_with("\x28\xb5\x2f\xfd"))
@@ -83,9 +67,8 @@ void refuse_foreign(const Bytes& bytes) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     fail("{}: text in UTF-16: save it as UTF-8", shown(bytes.name));
 
-  for (const Foreign& foreign : {pytorch, pickle, onnx, gguf, hdf5})
-    if (!extension.empty() && foreign.extensions.find(extension + " ") != std::string_view::npos)
-      refuse(bytes, foreign);
+  if (!extension.empty() && hdf5.extensions.find(extension + " ") != std::string_view::npos)
+    refuse(bytes, hdf5);
   if (extension == ".bin" || extension == ".raw")
     fail("{0}: raw bytes have no shape: say NAME={0}:DTYPE[SHAPE], as in q={0}:f32[4,128,64]",
          shown(bytes.name));

@@ -5,8 +5,8 @@
 
 namespace mha::io {
 
-/// Throws the Error for a pickle, a PyTorch checkpoint, ONNX, GGUF, HDF5, a compressed file …,
-/// known by its first bytes or by its extension; returns where the file is none of them.
+/// Throws the Error for ONNX, GGUF, HDF5, a compressed file …, known by its first bytes or by its
+/// extension; returns where the file is none of them.
 void refuse_foreign(const Bytes& bytes);
 
 /// "object elements (pickled Python) …" with the cure, for a .npy that holds objects.

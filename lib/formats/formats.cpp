@@ -4,12 +4,14 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>
+#include <mha/formats/gguf.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/npy.hpp>
 #include <mha/formats/npy_writer.hpp>
 #include <mha/formats/npz.hpp>
-#include <mha/formats/open.hpp>
+#include <mha/formats/onnx.hpp>
 #include <mha/formats/safetensors.hpp>
+#include <mha/formats/torch.hpp>
 
 #include <fmt/format.h>
 
@@ -50,54 +52,71 @@ bool is_folder(First) {
 Contents npz(const Bytes& bytes) {
   return read_npz(bytes, false);
 }
+bool gguf_begins(First first) {
+  return is_gguf(text_of(first));
+}
+Contents gguf(const Bytes& bytes) {
+  return read_gguf(bytes, false);
+}
 Contents npy(const Bytes& bytes) {
   return read_npy(bytes, false);
 }
 
-constexpr std::array<Format, 5> all{{
+constexpr std::array<Format, 8> all{{
     {"npz", ".npz", "NumPy archive", is_npz, npz, create_npz},
     {"npy", ".npy", "NumPy array", is_npy, npy, create_npy, npy_layout},
     {"safetensors", ".safetensors", "safetensors", is_safetensors, read_safetensors,
      create_safetensors, safetensors_layout},
+    {"gguf", ".gguf", "GGUF", gguf_begins, gguf, nullptr},
+    {"onnx", ".onnx", "ONNX", begins_as_onnx, read_onnx, nullptr},
     {"json", ".json", "JSON", is_json, read_json, create_json},
+    {"pytorch", ".pt,.pth,.ckpt,.pkl,.pickle", "PyTorch checkpoint or pickle", begins_as_torch,
+     read_torch, nullptr},
     {"folder", "", "folder of .npy files", is_folder, read_folder, create_folder},
 }};
 
 std::string choices() {
-  std::vector<std::string_view> extensions;
+  std::string extensions;
   for (const Format& format : all)
-    if (!format.extensions.empty()) extensions.push_back(format.extensions);
-  return fmt::format("{}", fmt::join(extensions, ", "));
+    for (const char c : format.extensions.empty() ? "" : "," + std::string(format.extensions))
+      extensions += c == ',' ? ", " : std::string(1, c);
+  return extensions.substr(2);
 }
 
+/// The format that the first bytes are of. An archive may be NumPy's or PyTorch's: see below.
 const Format* by_bytes(First first) {
   const auto found =
       std::ranges::find_if(all, [&](const Format& format) { return format.recognises(first); });
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The format of a file: by its extension, else by its first bytes.
-const Format& format_of(const Bytes& bytes) {
+/// The format that a file's bytes are of, or nullptr.
+const Format* by_content(const Bytes& bytes) {
   const First first(bytes.data.get(), std::min<std::size_t>(bytes.size, 64));
+  const Format* const found = by_bytes(first);
+  const bool torch =
+      found ? found->recognises == is_npz && is_torch_archive(bytes) : may_be_old_pickle(bytes);
+  return torch ? &format_named("pytorch") : found;
+}
+
+/// The format of a file: by its extension, else by its bytes.
+const Format& format_of(const Bytes& bytes) {
   const std::string extension = extension_of(bytes.name);
-  const auto named = std::ranges::find_if(all, [&](const Format& format) {
-    return !extension.empty() && format.extensions == extension;
-  });
-  const Format* found = by_bytes(first);
+  const auto named = std::ranges::find_if(
+      all, [&](const Format& format) { return has_extension(format, extension); });
   if (bytes.size == 0) fail("{}: the file is empty", shown(bytes.name));
+  const Format* const found = by_content(bytes);
   if (named == all.end()) {
+    // PyTorch's have many names: pytorch_model.bin, checkpoint.pth.tar.
+    if (found && found->read == read_torch) return *found;
     refuse_foreign(bytes);
     if (found) return *found;
     fail("{}: of no format that is read ({}, or raw bytes as NAME=FILE:DTYPE[SHAPE])",
          shown(bytes.name), choices());
   }
-  if (!named->recognises(first)) {
-    if (found)
-      fail("{}: named {}, but it is {}: rename it", shown(bytes.name), extension, found->title);
-    refuse_foreign(bytes);
-  } else if (named->name == "npz") {
-    refuse_foreign(bytes); // PyTorch's files are ZIP archives too
-  }
+  if (!found) refuse_foreign(bytes);
+  if (found && found != &*named)
+    fail("{}: named {}, but it is {}: rename it", shown(bytes.name), extension, found->title);
   return *named;
 }
 
@@ -106,21 +125,31 @@ bool can_be_read(First first) {
   return by_bytes(first.first(std::min<std::size_t>(first.size(), 64))) != nullptr;
 }
 
-Contents open_as(const std::string& path, bool void_is_bf16) {
+} // namespace
+
+Contents open(const std::string& path, const OpenOptions& options) {
   std::error_code ignored;
   if (path != "-" && std::filesystem::is_directory(path, ignored))
-    return read_folder({path, nullptr, 0}, void_is_bf16);
+    return read_folder({path, nullptr, 0}, options.void_is_bf16);
   const Bytes bytes = read_bytes(path, {0, "tensors", can_be_read});
   const Format& format = format_of(bytes);
-  if (format.name == "npz") return read_npz(bytes, void_is_bf16);
-  if (format.name == "npy") return read_npy(bytes, void_is_bf16);
+  if (format.name == "npz") return read_npz(bytes, options.void_is_bf16);
+  if (format.name == "npy") return read_npy(bytes, options.void_is_bf16);
+  if (format.name == "gguf") return read_gguf(bytes, options.gguf_order);
   return format.read(bytes);
 }
 
-} // namespace
-
 std::span<const Format> formats() {
   return all;
+}
+
+bool has_extension(const Format& format, std::string_view extension) {
+  for (std::string_view rest = format.extensions; !extension.empty() && !rest.empty();) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    if (rest.substr(0, end) == extension) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
 }
 
 const Format& format_named(std::string_view name) {
@@ -131,13 +160,6 @@ const Format& format_named(std::string_view name) {
   }
   fail("unknown format '{}'{} (choices: {})", shown(name), did_you_mean(name, names),
        fmt::join(names, ", "));
-}
-
-Contents open(const std::string& path) {
-  return open_as(path, false);
-}
-Contents open_bfloat16(const std::string& path) {
-  return open_as(path, true);
 }
 
 } // namespace mha::io

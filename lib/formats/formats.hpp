@@ -22,6 +22,15 @@ struct Format {
   Layout (*layout)(const std::string& path, const Output& output) = nullptr;
 };
 
+/// How a file is opened.
+struct OpenOptions {
+  bool void_is_bf16 = false; ///< 2-byte void elements of NumPy files are bfloat16
+  bool gguf_order = false;   ///< rows of GGUF's queries and keys stay as the file has them
+};
+
+/// Whether an extension (".npz", in small letters) is one of the format's.
+bool has_extension(const Format& format, std::string_view extension);
+
 /// All formats, in the order in which they are tried.
 std::span<const Format> formats();
 /// The format called `name`; throws Error with "did you mean" and the choices.
@@ -31,10 +40,10 @@ const Format& format_named(std::string_view name);
 const Format& format_to_write(const std::string& path, std::string_view format,
                               const Output& output);
 
-/// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors or
-/// its shards) or "-". The extension decides; where it says nothing, the first bytes do.
-/// .pt, .pth, .bin without dtype and shape, .onnx, .gguf, .h5, pickles and object arrays get an
-/// Error with the line of Python that converts them.
-Contents open(const std::string& path);
+/// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors,
+/// pytorch_model.bin or their shards) or "-". The extension decides; where it says nothing, the
+/// first bytes do. .bin that is no checkpoint and has no dtype and shape, .h5 and object
+/// arrays get an Error with the line of Python that converts them.
+Contents open(const std::string& path, const OpenOptions& options = {});
 
 } // namespace mha::io

@@ -109,7 +109,8 @@ private:
           const auto dtype = parts.find("dtype");
           parts[key] = value(dtype == parts.end() ? JsonNumbers::floating_or_text
                                                   : numbers_for(dtype->second.scalar));
-        } else if (key == "shape" || key == "dtype") {
+        } else if (key == "shape" || key == "dtype" || key == "row_tokens" || key == "col_tokens") {
+          // Tokens stand beside a tensor as `show` prints it.
           parts[key] = value(JsonNumbers::floating_or_text);
         } else {
           add(named(key), value(JsonNumbers::floating_or_text));
@@ -144,17 +145,38 @@ Contents read_json(const Bytes& bytes) {
   return DocumentReader(bytes).read();
 }
 
-std::optional<std::vector<std::string>> labels_of_json(std::string_view text) {
+namespace {
+/// A list of text, or of lists of text, on its own.
+std::optional<JsonArray> texts_of_json(std::string_view text) {
   try {
     JsonScanner scanner("", text);
     if (scanner.next() != '[') return std::nullopt;
     JsonArray array = read_json_array(scanner, JsonNumbers::floating_or_text);
     scanner.finish();
-    if (!array.is_text) return std::nullopt;
-    return std::move(array.texts);
+    return array;
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+} // namespace
+
+std::optional<std::vector<std::string>> labels_of_json(std::string_view text) {
+  std::optional<JsonArray> array = texts_of_json(text);
+  if (!array || !array->is_text || !array->lists.empty()) return std::nullopt;
+  return std::move(array->texts);
+}
+
+std::optional<std::vector<std::vector<std::string>>> item_labels_of_json(std::string_view text) {
+  std::optional<JsonArray> array = texts_of_json(text);
+  if (!array || array->lists.empty()) return std::nullopt;
+  return std::move(array->lists);
+}
+
+std::string json_of_item_labels(const std::vector<std::vector<std::string>>& lists) {
+  std::string text = "[";
+  for (const std::vector<std::string>& list : lists)
+    text += (text.size() > 1 ? "," : "") + json_of_labels(list);
+  return text + "]";
 }
 
 std::string json_of_labels(const std::vector<std::string>& labels) {

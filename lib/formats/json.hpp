@@ -15,5 +15,8 @@ std::unique_ptr<Writer> create_json(const std::string& path, const Output& outpu
 std::optional<std::vector<std::string>> labels_of_json(std::string_view text);
 /// ["the","cat"], with the escapes of json_string().
 std::string json_of_labels(const std::vector<std::string>& labels);
+/// Likewise a list of lists, one of each batch item.
+std::optional<std::vector<std::vector<std::string>>> item_labels_of_json(std::string_view text);
+std::string json_of_item_labels(const std::vector<std::vector<std::string>>& lists);
 
 } // namespace mha::io

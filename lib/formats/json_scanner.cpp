@@ -61,6 +61,22 @@ std::string JsonScanner::string() {
   return text;
 }
 
+std::string_view JsonScanner::string(std::string& decoded) {
+  if (next() == '"') {
+    const char *begin = at_ + 1, *end = begin;
+    unsigned char all = 0; // a bit that any of the bytes has
+    for (; end != end_ && *end != '"' && *end != '\\' && static_cast<unsigned char>(*end) >= 0x20;
+         ++end)
+      all |= static_cast<unsigned char>(*end);
+    const std::string_view plain(begin, static_cast<std::size_t>(end - begin));
+    if (end != end_ && *end == '"' && (all < 0x80 || invalid_utf8(plain) == plain.npos)) {
+      at_ = end + 1;
+      return plain;
+    }
+  }
+  return decoded = string();
+}
+
 std::uint32_t JsonScanner::hex4() {
   std::uint32_t code = 0;
   const char* last = end_ - at_ < 4 ? end_ : at_ + 4;
@@ -110,6 +126,17 @@ std::string_view JsonScanner::number_text() {
 double JsonScanner::number() {
   next();
   const char* begin = at_;
+  // A few digits and nothing else, as most numbers are.
+  constexpr int few = 9;
+  std::uint32_t digits_value = 0;
+  const char* at = begin;
+  while (at != end_ && at - begin < few && is_digit(*at))
+    digits_value = digits_value * 10 + static_cast<std::uint32_t>(*at++ - '0');
+  const bool alone = at == end_ || (!is_word(*at) && *at != '.');
+  if (at != begin && alone && (*begin != '0' || at - begin == 1)) {
+    at_ = at;
+    return digits_value;
+  }
   const char* digits = begin != end_ && *begin == '-' ? begin + 1 : begin;
   if (digits == end_ || !is_digit(*digits)) refuse("a number expected");
   if (*digits == '0' && end_ - digits > 1 && is_digit(digits[1]))

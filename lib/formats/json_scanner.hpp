@@ -37,6 +37,8 @@ public:
   void expect(char wanted, std::string_view what);
   /// A quoted string, its escapes resolved.
   std::string string();
+  /// The same without a copy where there are no escapes; else `decoded` holds it.
+  std::string_view string(std::string& decoded);
   /// A bare word: true, null, NaN …
   std::string_view word();
   /// A number in JSON's grammar; underflow is 0, overflow an error.

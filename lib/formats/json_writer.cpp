@@ -36,6 +36,7 @@ public:
     }
     for (const auto& scalar : output_.scalars) claim(scalar.first);
     for (const auto& labels : output_.labels) claim(labels.first);
+    for (const auto& lists : output_.item_labels) claim(lists.first);
   }
 
   void write(std::size_t item, std::size_t offset, const std::byte* data,
@@ -57,6 +58,10 @@ public:
     for (const auto& [name, labels] : output_.labels) {
       begin(name);
       text_ += json_of_labels(labels);
+    }
+    for (const auto& [name, lists] : output_.item_labels) {
+      begin(name);
+      text_ += json_of_item_labels(lists);
     }
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       pieces_.whole(i);

@@ -1,6 +1,7 @@
 #include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/byte_order.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/npy_literal.hpp>
 
@@ -80,13 +81,6 @@ std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& h
   return size_of(*dtype);
 }
 
-template <class Word> void swap_bytes(std::byte* data, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::byte* word = data + i * sizeof(Word);
-    for (std::size_t a = 0, b = sizeof(Word) - 1; a < b; ++a, --b) std::swap(word[a], word[b]);
-  }
-}
-
 /// The elements in this machine's order and C order; without a copy where they already are.
 Tensor decoded(const NpyHeader& header, const std::shared_ptr<const std::byte>& data) {
   const std::size_t size = size_of(header.dtype);
@@ -101,9 +95,7 @@ Tensor decoded(const NpyHeader& header, const std::shared_ptr<const std::byte>& 
   } else {
     tensor = Tensor(header.dtype, shape);
     if (tensor.bytes() > 0) std::memcpy(tensor.raw_mutable(), data.get(), tensor.bytes());
-    if (swapped && size == 2) swap_bytes<std::uint16_t>(tensor.raw_mutable(), tensor.count());
-    if (swapped && size == 4) swap_bytes<std::uint32_t>(tensor.raw_mutable(), tensor.count());
-    if (swapped && size == 8) swap_bytes<std::uint64_t>(tensor.raw_mutable(), tensor.count());
+    if (swapped) swap_bytes(tensor.raw_mutable(), tensor.count(), size);
   }
   if (!header.fortran || shape.size() < 2) return tensor;
   std::vector<std::size_t> order(shape.size());
@@ -126,7 +118,7 @@ std::string text_at(const NpyPlace& place, const NpyHeader& header, const std::b
   std::vector<std::uint32_t> codes(width);
   if (width > 0) std::memcpy(codes.data(), data + index * width * 4, width * 4);
   if (header.swapped)
-    swap_bytes<std::uint32_t>(reinterpret_cast<std::byte*>(codes.data()), codes.size());
+    swap_bytes(reinterpret_cast<std::byte*>(codes.data()), codes.size(), sizeof(std::uint32_t));
   while (!codes.empty() && codes.back() == 0) codes.pop_back();
   for (const std::uint32_t code : codes) {
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
@@ -162,12 +154,8 @@ std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::
   return start + length;
 }
 
-NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t size) {
+NpyHeader npy_header(const NpyPlace& place, const NpyLiteral& literal, std::uint64_t left) {
   NpyHeader header;
-  header.offset = npy_header_size(place, first, size);
-  const std::size_t start = first[6] == 1 ? 10 : 12;
-  const NpyLiteral literal =
-      parse_npy_literal(place.where, first.substr(start, header.offset - start));
   if (literal.structured)
     fail("{}: a structured array: save each of its fields as an array of its own", place.where);
   const std::size_t element = set_type(place, literal.descr, header);
@@ -178,7 +166,6 @@ NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t
 
   require_sensible(place.where, header.shape);
   const std::optional<std::uint64_t> bytes = bytes_of(header.shape, element);
-  const std::uint64_t left = size - header.offset;
   if (!bytes || *bytes > left)
     fail("{}: cut short: shape {} of '{}' needs {} bytes, {} are left", place.where,
          to_string(header.shape), shown(literal.descr),
@@ -187,6 +174,15 @@ NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t
     fail("{}: {} bytes too many after shape {} of '{}'", place.where, left - *bytes,
          to_string(header.shape), shown(literal.descr));
   header.bytes = *bytes;
+  return header;
+}
+
+NpyHeader parse_npy(const NpyPlace& place, std::string_view first, std::uint64_t size) {
+  const std::size_t offset = npy_header_size(place, first, size);
+  const std::size_t start = first[6] == 1 ? 10 : 12;
+  const NpyLiteral literal = parse_npy_literal(place.where, first.substr(start, offset - start));
+  NpyHeader header = npy_header(place, literal, size - offset);
+  header.offset = offset;
   return header;
 }
 

@@ -2,6 +2,7 @@
 // The NPY format: the header of one array, whether a file of its own or a member of an NPZ.
 
 #include <mha/files/contents.hpp>
+#include <mha/formats/npy_literal.hpp>
 
 #include <functional>
 
@@ -28,6 +29,8 @@ struct NpyHeader {
   std::uint64_t bytes = 0; ///< of all elements
 };
 
+/// What an array of `size` bytes is, checked; its elements start at 0.
+NpyHeader npy_header(const NpyPlace& place, const NpyLiteral& literal, std::uint64_t size);
 /// How many bytes the header takes, from its first 12; throws Error where they are none of an NPY.
 std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::uint64_t size);
 /// Parses the header at the start of `first`, which is the beginning of `size` bytes that must end

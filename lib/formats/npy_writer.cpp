@@ -71,14 +71,14 @@ std::string npy_of_scalar(const std::string& text) {
   return bytes.append(reinterpret_cast<const char*>(codes.data()), codes.size() * 4);
 }
 
-std::string npy_of_labels(const std::vector<std::string>& texts) {
+std::string npy_of_labels(const std::vector<std::string>& texts, const Shape& shape) {
   std::size_t width = 1; // NumPy's narrowest text
   std::vector<std::u32string> rows;
   for (const std::string& text : texts) {
     rows.push_back(utf32_of(text));
     width = std::max(width, rows.back().size());
   }
-  std::string bytes = header_of(fmt::format("<U{}", width), {texts.size()});
+  std::string bytes = header_of(fmt::format("<U{}", width), shape);
   for (std::u32string& row : rows) {
     row.resize(width, U'\0');
     bytes.append(reinterpret_cast<const char*>(row.data()), width * 4);
@@ -89,16 +89,25 @@ std::string npy_of_labels(const std::vector<std::string>& texts) {
 std::vector<std::pair<std::string, std::string>> npy_extras(const Output& output) {
   std::vector<std::pair<std::string, std::string>> extras;
   for (const auto& [name, text] : output.scalars) extras.emplace_back(name, npy_of_scalar(text));
-  for (const auto& [name, texts] : output.labels) extras.emplace_back(name, npy_of_labels(texts));
+  for (const auto& [name, texts] : output.labels)
+    extras.emplace_back(name, npy_of_labels(texts, {texts.size()}));
+  for (const auto& [name, lists] : output.item_labels) {
+    std::vector<std::string> all;
+    for (const std::vector<std::string>& texts : lists)
+      all.insert(all.end(), texts.begin(), texts.end());
+    const std::size_t each = lists.empty() ? 0 : all.size() / lists.size();
+    extras.emplace_back(name, npy_of_labels(all, {lists.size(), each}));
+  }
   return extras;
 }
 
 Layout npy_layout(const std::string& path, const Output& output) {
-  if (output.items.size() != 1 || !output.scalars.empty() || !output.labels.empty())
+  if (output.items.size() != 1 || !output.scalars.empty() || !output.labels.empty() ||
+      !output.item_labels.empty())
     fail("{}: an .npy file holds one tensor and nothing else, not {} tensors, {} settings and {} "
          "labels: write a folder, .npz, .safetensors or .json",
          path == "-" ? "standard output" : shown(path), output.items.size(), output.scalars.size(),
-         output.labels.size());
+         output.labels.size() + output.item_labels.size());
   const Item& item = output.items[0];
   Layout layout{npy_header(path, item), {}, 0};
   layout.places = {layout.header.size()};

@@ -12,7 +12,7 @@ Layout npy_layout(const std::string& path, const Output& output);
 std::string npy_header(const std::string& path, const Item& item);
 /// A whole .npy of a setting or of a list of text.
 std::string npy_of_scalar(const std::string& text);
-std::string npy_of_labels(const std::vector<std::string>& texts);
+std::string npy_of_labels(const std::vector<std::string>& texts, const Shape& shape);
 
 /// Settings and labels as (name, whole .npy), in their order.
 std::vector<std::pair<std::string, std::string>> npy_extras(const Output& output);

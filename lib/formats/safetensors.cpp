@@ -1,5 +1,6 @@
 #include <mha/formats/safetensors.hpp>
 
+#include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_scanner.hpp>
@@ -175,6 +176,7 @@ std::string_view safetensors_name(DType dtype) {
 
 Contents read_safetensors(const Bytes& bytes) {
   const std::string where = shown(bytes.name);
+  refuse_pointer(bytes);
   std::uint64_t length = 0;
   if (bytes.size < sizeof length)
     fail("{}: cut short: {} bytes are no safetensors file", where, bytes.size);
@@ -208,6 +210,8 @@ Contents read_safetensors(const Bytes& bytes) {
     if (key == "format") continue; // "pt": which library wrote the file, no setting
     if (auto labels = labels_of_json(text_value))
       contents.labels.emplace_back(key, std::move(*labels));
+    else if (auto lists = item_labels_of_json(text_value))
+      contents.item_labels.emplace_back(key, std::move(*lists));
     else
       contents.scalars.emplace_back(key, text_value);
   }

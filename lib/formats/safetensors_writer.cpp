@@ -36,6 +36,11 @@ Layout safetensors_layout(const std::string& path, const Output& output) {
     text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
                         json_string(json_of_labels(labels)));
   }
+  for (const auto& [name, lists] : output.item_labels) {
+    claim(name);
+    text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
+                        json_string(json_of_item_labels(lists)));
+  }
   if (text != "{") text += "}";
   std::uint64_t at = 0;
   for (const std::size_t i : order) {

@@ -37,6 +37,8 @@ public:
     output.scalars.emplace_back(part_key, fmt::format("{}/{}", info.index + 1, info.count));
     output.scalars.emplace_back(run_key, info.run);
     output.labels.emplace_back(items_key, std::vector<std::string>());
+    output.labels.insert(output.labels.end(), whole.labels.begin(), whole.labels.end());
+    output.item_labels = whole.item_labels;
     std::vector<Tensor> places;
     for (std::size_t i = 0; i < whole.items.size(); ++i) {
       const Item& item = whole.items[i];
@@ -160,8 +162,8 @@ std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
       fail("{} is one of {} parts, {} one of {}: these do not belong together",
            shown(part.contents->name), part.count, shown(first.contents->name), first.count);
     if (part.run != first.run || part.items != first.items)
-      fail("{} and {} are parts of different runs: layer, stages, selection, --dump-dtype and N "
-           "must be the same",
+      fail("{} and {} are parts of different runs: layer, text, patches, stages, selection, "
+           "--dump-dtype and N must be the same",
            shown(part.contents->name), shown(first.contents->name));
   }
   for (std::size_t i = 1; i < parts.size(); ++i)
@@ -224,6 +226,9 @@ void join_shards(const std::vector<Contents>& files, const std::string& path,
                  std::string_view format) {
   const std::vector<ReadShard> parts = sorted(files);
   Output output;
+  for (const auto& labels : parts[0].contents->labels)
+    if (labels.first != items_key) output.labels.push_back(labels);
+  output.item_labels = parts[0].contents->item_labels;
   for (const std::string& name : parts[0].items)
     output.items.push_back(item_of(*parts[0].contents, name));
   for (const ReadShard& part : parts)

@@ -7,6 +7,8 @@
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
 #include <mha/schedule/padding.hpp>
+#include <mha/schedule/pass_observer.hpp>
+#include <mha/schedule/patching.hpp>
 #include <mha/schedule/schedule.hpp>
 
 // B batches, T queries, S keys, H heads over H_kv key/value heads, widths d_model, d_k, d_v. When,
@@ -23,11 +25,12 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   InputNormOf<T> norm(layer);
   Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
   Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
-  Linear<T> W_k_pe(by, layer.W_k_pe, layer.b_k_pe);
-  Linear<T> W_q(by, layer.W_q, layer.b_q, nullptr, clip.q);
-  Linear<T> W_k_alone(by, layer.W_k, layer.b_k, &layer.X_k, clip.k);
+  Linear<T> W_k_pe(by, layer, layer.W_k_pe, layer.b_k_pe);
+  Linear<T> W_q(by, layer, layer.W_q, layer.b_q, nullptr, clip.q);
+  Linear<T> W_k_alone(by, layer, layer.W_k, layer.b_k, &layer.X_k, clip.k);
   JoinedKeys<T> W_k(layer, W_k_alone, clip.k);
-  Linear<T> W_v(by, layer.W_v, layer.b_v, &layer.X_v, clip.v), W_o(by, layer.W_o, layer.b_o);
+  Linear<T> W_v(by, layer, layer.W_v, layer.b_v, &layer.X_v, clip.v),
+      W_o(by, layer, layer.W_o, layer.b_o);
   HeadNorm<T> norm_q(layer, layer.q_norm_weight, layer.q_norm_bias);
   HeadNorm<T> norm_k(layer, layer.k_norm_weight, layer.k_norm_bias);
   Rotary<T> rotate(layer);
@@ -87,10 +90,18 @@ PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
-  BlankPadding blank(layer, observer);
-  Observer& shown = layer.lengths.empty() ? observer : blank;
-  return layer.block || layer.ends ? compute_block(std::move(layer), plan, shown, threads)
-                                   : compute_attention(std::move(layer), plan, shown, threads);
+  PassObserver pass(layer, plan, observer);
+  const StageSet& needed = pass.plan().needed;
+  for (const StagePatch& patch : layer.patches.list)
+    if (contains(needed, patch.stage) ||
+        (patch.stage == Stage::concat && contains(needed, Stage::head_out)))
+      *patch.is_read = true;
+  layer = with_patched_inputs(std::move(layer));
+  BlankPadding blank(layer, pass);
+  Observer& shown = layer.lengths.empty() ? static_cast<Observer&>(pass) : blank;
+  return layer.block || layer.ends
+             ? compute_block(std::move(layer), pass.plan(), shown, threads)
+             : compute_attention(std::move(layer), pass.plan(), shown, threads);
 }
 
 } // namespace mha

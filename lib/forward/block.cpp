@@ -29,7 +29,7 @@ namespace {
 /// mlp_out = act(x W_in + b_in) W_out + b_out; gated: act(x W_in) · (x W_up).
 template <class T> void feed_forward(const FeedForward& mlp, Stream<T>& run) {
   using enum Stage;
-  if (!mlp.there()) return;
+  if (!mlp.present()) return;
   const Norm inner = in_precision(mlp.inner, run.dtype());
   const Tensor bias = mlp.product_bias.empty() ? Tensor() : convert(mlp.product_bias, run.dtype());
   run.product(mlp_pre, mlp_x, mlp.in);
@@ -48,22 +48,22 @@ template <class T> void feed_forward(const FeedForward& mlp, Stream<T>& run) {
 }
 
 /// From attention's output to what the layer hands on.
-template <class T> void around_attention(const LayerBlock& block, Stream<T>& run) {
+template <class T> void around_attention(const TransformerBlock& block, Stream<T>& run) {
   using enum Stage;
-  const Norm behind_attention = in_precision(block.behind_attention, run.dtype());
-  const Norm before_mlp = in_precision(block.before_mlp, run.dtype());
-  const Norm behind_mlp = in_precision(block.behind_mlp, run.dtype());
-  const Norm behind_block = in_precision(block.behind_block, run.dtype());
+  const Norm post_attention_norm = in_precision(block.post_attention_norm, run.dtype());
+  const Norm pre_mlp_norm = in_precision(block.pre_mlp_norm, run.dtype());
+  const Norm post_mlp_norm = in_precision(block.post_mlp_norm, run.dtype());
+  const Norm post_block_norm = in_precision(block.post_block_norm, run.dtype());
   const bool parallel = block.shape == BlockShape::parallel;
 
   run.show(resid_pre); // X, as it is
-  run.rows(attn_add, [&](const auto& r) { norm_rows<T>(behind_attention, r[output], r.to); });
+  run.rows(attn_add, [&](const auto& r) { norm_rows<T>(post_attention_norm, r[output], r.to); });
   run.rows(residual, [&](const auto& r) { add_rows<T>(r[resid_pre], r[attn_add], r.to); });
   run.rows(mlp_x, [&](const auto& r) {
-    norm_rows<T>(before_mlp, parallel ? r[resid_pre] : r[residual], r.to);
+    norm_rows<T>(pre_mlp_norm, parallel ? r[resid_pre] : r[residual], r.to);
   });
   feed_forward<T>(block.mlp, run);
-  run.rows(mlp_add, [&](const auto& r) { norm_rows<T>(behind_mlp, r[mlp_out], r.to); });
+  run.rows(mlp_add, [&](const auto& r) { norm_rows<T>(post_mlp_norm, r[mlp_out], r.to); });
   run.rows(resid_post, [&](const auto& r) {
     switch (block.shape) {
     case BlockShape::attention_only:
@@ -73,7 +73,7 @@ template <class T> void around_attention(const LayerBlock& block, Stream<T>& run
       return add_rows<T>(r.to, r[mlp_add], r.to);
     case BlockShape::post:
       add_rows<T>(r[mlp_x], r[mlp_add], r.to);
-      return norm_rows<T>(behind_block, r.to, r.to);
+      return norm_rows<T>(post_block_norm, r.to, r.to);
     default:
       return add_rows<T>(r[residual], r[mlp_add], r.to);
     }
@@ -93,7 +93,7 @@ public:
     if (keep_) all.set(index_of(Stage::output));
     return all;
   }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     if (contains(wanted_, block.stage)) observer_.observe(block);
     if (!keep_ || block.stage != Stage::output) return;
     const std::size_t width = output_.shape()[2], element = size_of(output_.dtype());

@@ -43,40 +43,77 @@ void require_rows(const Embedding& embedding, const std::vector<int>& ids,
        counted(ids.size(), "tokens"), rows - std::min(first, rows));
 }
 
-template <class T>
-void embed_text(const Embedding& e, const Norm& norm, const std::vector<int>& ids, Matrix<T> to) {
-  const std::vector<std::size_t> positions = positions_of(e, ids);
-  require_rows(e, ids, positions);
+/// y = x P + b, each number one sum over the inputs in their order.
+template <class T> void project_rows(const LinearMap& map, Matrix<const T> x, Matrix<T> y) {
+  const T* const W = map.W.as<T>().data();
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    T* const to = y.row(t);
+    std::fill_n(to, y.cols, T(0));
+    for (std::size_t i = 0; i < x.cols; ++i)
+      for (std::size_t j = 0; j < y.cols; ++j) to[j] += x.row(t)[i] * W[i * y.cols + j];
+    for (std::size_t j = 0; j < map.b.count(); ++j) to[j] += map.b.as<T>()[j];
+  }
+}
+
+/// to = the tokens' rows, scaled.
+template <class T> void read_tokens(const Embedding& e, const std::vector<int>& ids, Matrix<T> to) {
   const T scale = static_cast<T>(e.scale);
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    read_row(e.tokens, static_cast<std::size_t>(ids[t]), to.row(t));
+    for (std::size_t i = 0; i < to.cols; ++i) to.row(t)[i] *= scale;
+  }
+}
+
+/// to += positions + the row of type 0.
+template <class T>
+void add_tables(const Embedding& e, const std::vector<std::size_t>& positions, Matrix<T> to) {
   std::vector<T> other(to.cols);
   const auto add = [&](const Tensor& table, std::size_t index, T* row) {
     if (table.empty()) return;
     read_row(table, index, other.data());
     for (std::size_t i = 0; i < to.cols; ++i) row[i] += other[i];
   };
-  for (std::size_t t = 0; t < ids.size(); ++t) {
-    T* row = to.row(t);
-    read_row(e.tokens, static_cast<std::size_t>(ids[t]), row);
-    for (std::size_t i = 0; i < to.cols; ++i) row[i] *= scale;
-    add(e.positions, positions[t], row);
-    add(e.types, 0, row);
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    add(e.positions, positions[t], to.row(t));
+    add(e.types, 0, to.row(t));
   }
-  norm_rows<T>(norm, to, to);
+}
+
+/// `e` has its norm and projection in T.
+template <class T> void embed_text(const Embedding& e, const std::vector<int>& ids, Matrix<T> to) {
+  const std::vector<std::size_t> positions = positions_of(e, ids);
+  require_rows(e, ids, positions);
+  const std::size_t width = e.tokens.shape()[1];
+  std::vector<T> narrow(e.projection.present() ? to.rows * width : 0);
+  const bool early = e.projection_place == ProjectionPlace::tokens;
+  Matrix<T> x = narrow.empty() ? to : Matrix<T>{narrow.data(), to.rows, width, width};
+  const auto project = [&] {
+    if (x.data == to.data) return;
+    project_rows<T>(e.projection, x, to);
+    x = to;
+  };
+  read_tokens(e, ids, x);
+  if (early) project();
+  add_tables(e, positions, x);
+  if (e.projection_place == ProjectionPlace::sum) project();
+  norm_rows<T>(e.norm, x, x);
+  project();
 }
 
 } // namespace
 
 Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype) {
-  const std::size_t B = ids.size(), T = ids.front().size(), d = embedding.tokens.shape()[1];
+  const std::size_t B = ids.size(), T = ids.front().size(), d = embedding.width();
   Tensor all = Tensor::uninitialised(dtype, {B, T, d});
-  const Norm norm = in_precision(embedding.norm, dtype);
+  Embedding e = embedding;
+  e.norm = in_precision(e.norm, dtype);
+  for (Tensor* tensor : {&e.projection.W, &e.projection.b})
+    if (!tensor->empty()) *tensor = convert(*tensor, dtype);
   for (std::size_t b = 0; b < B; ++b)
     if (dtype == DType::f64)
-      embed_text<double>(embedding, norm, ids[b],
-                         {all.as_mutable<double>().data() + b * T * d, T, d, d});
+      embed_text<double>(e, ids[b], {all.as_mutable<double>().data() + b * T * d, T, d, d});
     else
-      embed_text<float>(embedding, norm, ids[b],
-                        {all.as_mutable<float>().data() + b * T * d, T, d, d});
+      embed_text<float>(e, ids[b], {all.as_mutable<float>().data() + b * T * d, T, d, d});
   return all;
 }
 

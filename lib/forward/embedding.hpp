@@ -5,7 +5,8 @@
 
 namespace mha {
 
-/// embed = norm(scale · token + position + type): (B, T, d_model) in `dtype`, f32 or f64, for `ids`
+/// embed = norm(scale · token + position + type), of narrower tables with a linear map where
+/// `projection_place` says: (B, T, d_model) in `dtype`, f32 or f64, for `ids`
 /// of B texts of T tokens. Throws Error for a number beyond the vocabulary, and for more tokens
 /// than there are positions.
 Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype);

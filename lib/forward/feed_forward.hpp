@@ -1,5 +1,5 @@
 #pragma once
-// What bends a feed-forward's numbers.
+// The activation of a feed-forward.
 
 #include <mha/kernels/matrix.hpp>
 #include <mha/layer/block.hpp>

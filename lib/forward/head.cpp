@@ -11,14 +11,14 @@ namespace {
 /// h = norm(act(x W + b)), in place of x.
 template <class T>
 Matrix<const T> transformed(const ModelHead& head, Matrix<const T> x, Stream<T>& run) {
-  if (!head.dense.there()) return x;
-  const Matrix<T> h = run.scratch_product(x, head.dense), bent = run.scratch_like(h);
+  if (!head.dense.present()) return x;
+  const Matrix<T> h = run.scratch_product(x, head.dense), activated = run.scratch_like(h);
   const Norm norm = in_precision(head.norm, run.dtype());
   run.tiles(h.rows, [&](std::size_t first, std::size_t count) {
-    activate<T>(head.activation, h.rows_from(first, count), bent.rows_from(first, count));
-    norm_rows<T>(norm, bent.rows_from(first, count), bent.rows_from(first, count));
+    activate<T>(head.activation, h.rows_from(first, count), activated.rows_from(first, count));
+    norm_rows<T>(norm, activated.rows_from(first, count), activated.rows_from(first, count));
   });
-  return bent;
+  return activated;
 }
 
 } // namespace

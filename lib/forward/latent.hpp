@@ -12,10 +12,12 @@ template <class T> class Compressed : public RowOperator<T> {
 public:
   Compressed(const Routines& routines, const Layer& layer, const Tensor& W, const Tensor& bias,
              const Tensor& norm)
-      : layer_(layer), W_(routines, W, bias), norm_(norm) {}
+      : layer_(layer), W_(routines, layer, W, bias), norm_(norm) {}
 
   Needs needs() const override { return Needs::row; }
-  void prepare(std::size_t rows, std::size_t threads) override { W_.prepare(rows, threads); }
+  void prepare(std::size_t rows, std::size_t threads, bool shared) override {
+    W_.prepare(rows, threads, shared);
+  }
   void release() override { W_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
@@ -32,7 +34,9 @@ public:
   JoinedKeys(const Layer& layer, Linear<T>& W_k, double limit)
       : layer_(layer), W_k_(W_k), shared_(layer.dims.d_pe), limit_(static_cast<T>(limit)) {}
 
-  void prepare(std::size_t rows, std::size_t threads) override { W_k_.prepare(rows, threads); }
+  void prepare(std::size_t rows, std::size_t threads, bool shared) override {
+    W_k_.prepare(rows, threads, shared);
+  }
   void release() override { W_k_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 

@@ -35,6 +35,12 @@ void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, doubl
     out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
 }
 
+template <class T>
+void affine_norm(const T* x, const T* weight, const T* bias, std::size_t n, T* out) {
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = x[i] * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
+}
+
 Norm in_precision(const Norm& norm, DType dtype) {
   Norm converted = norm;
   if (!norm.weight.empty()) converted.weight = convert(norm.weight, dtype);
@@ -50,6 +56,8 @@ template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T>
       rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
     else if (norm.kind == InputNorm::layer)
       layer_norm(x.row(t), weight, bias, x.cols, norm.eps, y.row(t));
+    else if (norm.kind == InputNorm::affine)
+      affine_norm(x.row(t), weight, bias, x.cols, y.row(t));
     else if (x.row(t) != y.row(t))
       std::copy_n(x.row(t), x.cols, y.row(t));
 }
@@ -83,6 +91,8 @@ template void rms_norm(const float*, const float*, std::size_t, double, bool, fl
 template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
 template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
 template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
+template void affine_norm(const float*, const float*, const float*, std::size_t, float*);
+template void affine_norm(const double*, const double*, const double*, std::size_t, double*);
 template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);
 template void norm_rows(const Norm&, Matrix<const double>, Matrix<double>);
 template class InputNormOf<float>;

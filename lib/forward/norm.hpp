@@ -22,12 +22,17 @@ void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_p
 template <class T>
 void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out);
 
+/// out = x · weight + bias; nullptr = 1 and 0: a batch norm in inference, whose mean and variance
+/// are constants and part of weight and bias. Ioffe & Szegedy 2015.
+template <class T>
+void affine_norm(const T* x, const T* weight, const T* bias, std::size_t n, T* out);
+
 /// The norm with its weight and bias in `dtype`.
 Norm in_precision(const Norm& norm, DType dtype);
 /// y = norm(x), row by row; no norm hands x on. The norm's weight is in T.
 template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y);
 
-/// x = norm(X): the input norm, layer or RMS.
+/// x = norm(X): the input norm.
 template <class T> class InputNormOf : public RowOperator<T> {
 public:
   explicit InputNormOf(const Layer& layer) : layer_(layer) {}

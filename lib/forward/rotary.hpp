@@ -28,7 +28,7 @@ template <class T> class Rotary : public RowOperator<T> {
 public:
   explicit Rotary(const Layer& layer) : layer_(layer) {}
 
-  void prepare(std::size_t rows, std::size_t threads) override;
+  void prepare(std::size_t rows, std::size_t threads, bool shared) override;
   void release() override { table_ = {}; }
 
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;

@@ -2,7 +2,8 @@
 
 #include <mha/heads/measures.hpp>
 
-#include <array>
+#include <algorithm>
+#include <iterator>
 
 namespace mha {
 
@@ -13,6 +14,17 @@ using Form = Measure::Form;
 /// The accessor of a member.
 template <auto member> std::optional<double> of(const HeadMeasures& head) {
   return head.*member;
+}
+/// A measure less what equal weights would score; the rows behind it.
+template <auto member> std::optional<double> above(const HeadMeasures& head) {
+  const std::optional<double> value = head.*member, uniform = head.uniform.*member;
+  return value && uniform ? std::optional(*value - *uniform) : std::nullopt;
+}
+template <auto member> std::optional<double> uniform(const HeadMeasures& head) {
+  return head.uniform.*member;
+}
+template <auto member> std::optional<double> count(const HeadMeasures& head) {
+  return head.counts.*member;
 }
 template <auto projection, auto member> std::optional<double> of_projection(const HeadMeasures& m) {
   return m.*projection.*member;
@@ -25,20 +37,21 @@ template <auto projection> constexpr auto stiefel =
     of_projection<projection, &ProjectionMeasures::stiefel>;
 
 using Head = HeadMeasures;
+using Place = PlaceMeasures;
 
 // clang-format off
 constexpr Measure list[] = {
   {"entropy", "mean entropy of a row, in nats", Form::number, of<&Head::entropy>},
   {"entropy_share", "mean entropy as a share of the possible: of ln(keys that the row may see)", Form::number, of<&Head::entropy_share>},
   {"effective_keys", "mean of exp(entropy): as many keys as a row seems to look at", Form::number, of<&Head::effective_keys>},
-  {"first", "mean weight on key 0", Form::number, of<&Head::first>},
-  {"self", "mean weight on the query's own token", Form::number, of<&Head::self>},
-  {"previous", "mean weight on the token before", Form::number, of<&Head::previous>},
+  {"first", "mean weight on key 0", Form::number, of<&Place::first>},
+  {"self", "mean weight on the query's own token", Form::number, of<&Place::self>},
+  {"previous", "mean weight on the token before", Form::number, of<&Place::previous>},
   {"distance", "mean distance between query and key, in tokens", Form::number, of<&Head::distance>},
-  {"window", "share of the weight within --window tokens of the query", Form::number, of<&Head::window>},
-  {"diagonal", "correlation of the query's and the key's number", Form::number, of<&Head::diagonal>},
-  {"induction", "mean weight on what followed earlier occurrences of the same token", Form::number, of<&Head::induction>},
-  {"duplicate", "mean weight on earlier occurrences of the same token", Form::number, of<&Head::duplicate>},
+  {"window", "share of the weight within --window tokens of the query", Form::number, of<&Place::window>},
+  {"diagonal", "correlation of the query's and the key's number", Form::number, of<&Place::diagonal>},
+  {"induction", "mean weight on what followed earlier occurrences of the same token", Form::number, of<&Place::induction>},
+  {"duplicate", "mean weight on earlier occurrences of the same token, key 0 left out", Form::number, of<&Place::duplicate>},
   {"max", "the largest weight", Form::number, of<&Head::max>},
   {"max_query", "the query that has it", Form::count, of<&Head::max_query>},
   {"max_key", "the key that gets it", Form::count, of<&Head::max_key>},
@@ -63,27 +76,74 @@ constexpr Measure list[] = {
   {"cond_o", "", Form::number, condition<&Head::o>},
   {"stiefel_o", "", Form::number, stiefel<&Head::o>},
   {"max_batch", "the batch item of max", Form::count, of<&Head::max_batch>},
-  {"window_keys", "share of the keys that a row may see that `window` covers", Form::number, of<&Head::window_keys>},
+  {"window_keys", "share of the keys that a row may see that `window` covers", Form::number, uniform<&Place::window>},
   {"largest_logit", "the largest logit", Form::number, of<&Head::largest_logit>},
   {"overflow_f32", "whether exp without subtracting the maximum overflows in float32", Form::boolean, of<&Head::overflow_f32>},
   {"overflow_f16", "and in float16", Form::boolean, of<&Head::overflow_f16>},
+  {"rows", "rows that may see more than one key: those behind the means", Form::count, of<&Head::rows>},
+  {"next", "mean weight on the token after", Form::number, of<&Place::next>},
+  {"last", "mean weight on the last key of the text, of other tokens' rows", Form::number, of<&Place::last>},
+  {"separator", "mean weight on separators: [SEP], </s>, full stops, commas, ends of lines …", Form::number, of<&Place::separator>},
+  {"first_above", "first, less what equal weights on the keys that each row may see would score", Form::number, above<&Place::first>},
+  {"self_above", "and self", Form::number, above<&Place::self>},
+  {"previous_above", "previous", Form::number, above<&Place::previous>},
+  {"next_above", "next", Form::number, above<&Place::next>},
+  {"last_above", "last", Form::number, above<&Place::last>},
+  {"separator_above", "separator", Form::number, above<&Place::separator>},
+  {"window_above", "window", Form::number, above<&Place::window>},
+  {"diagonal_above", "diagonal", Form::number, above<&Place::diagonal>},
+  {"induction_above", "induction", Form::number, above<&Place::induction>},
+  {"duplicate_above", "duplicate", Form::number, above<&Place::duplicate>},
+  {"self_rows", "the rows behind self", Form::count, count<&Place::self>},
+  {"previous_rows", "behind previous", Form::count, count<&Place::previous>},
+  {"next_rows", "next", Form::count, count<&Place::next>},
+  {"last_rows", "last", Form::count, count<&Place::last>},
+  {"separator_rows", "separator", Form::count, count<&Place::separator>},
+  {"induction_rows", "induction", Form::count, count<&Place::induction>},
+  {"duplicate_rows", "and duplicate", Form::count, count<&Place::duplicate>},
+  {"confidence", "mean of the rows' largest weights", Form::number, of<&Head::confidence>},
+  {"sink_share", "mean weight that sinks take: key 0, and learned ones", Form::number, of<&Head::sink_share>},
 };
 
-bool is_local(const Head& head) {
-  return head.window >= 0.8 && (head.window_keys <= *head.window / 2 || head.diagonal >= 0.95);
+/// Most of the weight, and more of it than equal weights would put there.
+constexpr double most = 0.5, clearly_above = 0.25;
+template <auto member> bool is_most(const Head& head) {
+  return head.*member >= most && above<member>(head) >= clearly_above;
 }
 
+/// Where the weight is on separators, too, most of that has to be on the last of several.
+bool is_last(const Head& head) {
+  if (!is_most<&Place::last>(head) || !is_most<&Place::separator>(head))
+    return is_most<&Place::last>(head);
+  const bool several = *head.uniform.separator >= 1.5 * *head.uniform.last;
+  return several && *head.last >= 0.8 * *head.separator;
+}
+
+bool is_diagonal(const Head& head) {
+  return head.diagonal >= 0.95 && above<&Place::diagonal>(head).value_or(1) >= clearly_above;
+}
+bool is_local(const Head& head) {
+  return head.window >= 0.8 && (head.uniform.window <= *head.window / 2 || is_diagonal(head));
+}
+
+/// Fewer rows decide nothing: of all, and of those that a kind is about.
+constexpr double fewest_rows = 6, fewest_own = 4;
+
 constexpr HeadKind kind_list[] = {
-  {"previous-token", "previous ≥ 0.5", [](const Head& head) { return head.previous >= 0.5; }},
-  {"induction", "induction ≥ 0.5", [](const Head& head) { return head.induction >= 0.5; }},
-  {"duplicate-token", "duplicate ≥ 0.5", [](const Head& head) { return head.duplicate >= 0.5; }},
-  {"self", "self ≥ 0.5", [](const Head& head) { return head.self >= 0.5; }},
-  {"first-token", "first ≥ 0.5", [](const Head& head) { return head.first >= 0.5; }},
-  {"uniform", "uniformity ≥ 0.9", [](const Head& head) { return head.uniformity >= 0.9; }},
-  {"local", "window ≥ 0.8, and at least twice window_keys or diagonal ≥ 0.95", is_local},
-  {"diagonal", "diagonal ≥ 0.95", [](const Head& head) { return head.diagonal >= 0.95; }},
-  {"one-key", "one_key_rows ≥ 0.8", [](const Head& head) { return head.one_key_rows >= 0.8; }},
-  {"mixed", "none of these", [](const Head&) { return true; }},
+  {"previous-token", "previous ≥ 0.5, and 0.25 above uniform", is_most<&Place::previous>, count<&Place::previous>},
+  {"next-token", "next ≥ 0.5, and 0.25 above uniform", is_most<&Place::next>, count<&Place::next>},
+  {"last-token", "last ≥ 0.5, and 0.25 above uniform; not where the last key is the only separator", is_last, count<&Place::last>},
+  {"separator", "separator ≥ 0.5, and 0.25 above uniform", is_most<&Place::separator>, count<&Place::separator>},
+  {"induction", "induction ≥ 0.5, and 0.25 above uniform", is_most<&Place::induction>, count<&Place::induction>},
+  {"duplicate-token", "duplicate ≥ 0.5, and 0.25 above uniform", is_most<&Place::duplicate>, count<&Place::duplicate>},
+  {"self", "self ≥ 0.5, and 0.25 above uniform", is_most<&Place::self>, count<&Place::self>},
+  {"first-token", "first ≥ 0.5, and 0.25 above uniform", is_most<&Place::first>, of<&Head::rows>},
+  {"uniform", "uniformity ≥ 0.9", [](const Head& head) { return head.uniformity >= 0.9; }, of<&Head::rows>},
+  {"local", "window ≥ 0.8, and at least twice window_keys or diagonal ≥ 0.95 and 0.25 above uniform", is_local, of<&Head::rows>},
+  {"diagonal", "diagonal ≥ 0.95, and 0.25 above uniform", is_diagonal, of<&Head::rows>},
+  {"one-key", "one_key_rows ≥ 0.8", [](const Head& head) { return head.one_key_rows >= 0.8; }, of<&Head::rows>},
+  {"mixed", "none of these", [](const Head&) { return true; }, of<&Head::rows>},
+  {"too short", "rows < 6, or nothing else holds and fewer than 4 rows are behind what would", [](const Head& head) { return head.rows < fewest_rows; }, of<&Head::rows>},
 };
 // clang-format on
 
@@ -109,6 +169,39 @@ std::span<const Measure> measures() {
 std::span<const HeadKind> head_kinds() {
   return kind_list;
 }
+namespace {
+/// "first_above" of "first", or null.
+const Measure* with_ending(const Measure& measure, std::string_view ending) {
+  const std::string name = std::string(measure.name).append(ending);
+  const auto found = std::ranges::find(measures(), name, &Measure::name);
+  return found == measures().end() ? nullptr : &*found;
+}
+} // namespace
+
+const Measure& above_uniform(const Measure& measure) {
+  const Measure* above = with_ending(measure, "_above");
+  return above ? *above : measure;
+}
+const Measure* rows_behind(const Measure& measure) {
+  return with_ending(measure, "_rows");
+}
+
+std::string_view kind_of(const HeadMeasures& head) {
+  if (!head.rows) return "";
+  const std::string_view mixed = kind_list[std::size(kind_list) - 2].name,
+                         too_short = kind_list[std::size(kind_list) - 1].name;
+  if (head.rows < fewest_rows) return too_short;
+  bool holds_for_few = false;
+  for (const HeadKind& kind : kind_list) {
+    if (!kind.holds(head)) continue;
+    if (kind.rows(head) < fewest_own)
+      holds_for_few = true;
+    else
+      return kind.name == mixed && holds_for_few ? too_short : kind.name;
+  }
+  return too_short;
+}
+
 const Measure& measure_named(std::string_view name) {
   return named(measures(), name, "measure");
 }

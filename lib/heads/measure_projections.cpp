@@ -84,7 +84,7 @@ bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& rank
 
 } // namespace
 
-bool measure_projections(const Layer& layer, std::vector<HeadMeasures>& heads, std::size_t threads,
+bool measure_projections(const Layer& layer, std::span<HeadMeasures> heads, std::size_t threads,
                          Ranks& ranks) {
   const Dims& dims = layer.dims;
   std::vector<Task> tasks;

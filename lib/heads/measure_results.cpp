@@ -16,7 +16,7 @@ KeptTokens::KeptTokens(const Layer& layer, const StageSet& wanted) : wanted_(wan
                     Tensor(layer.dtype, {dims.B, dims.T, dims.size_of(info.letters.back())}));
 }
 
-void KeptTokens::observe(const Block& block) {
+void KeptTokens::observe(const Slice& block) {
   Tensor& tensor = kept_.at(block.stage);
   const std::size_t T = tensor.shape()[1], width = tensor.shape()[2],
                     element = size_of(tensor.dtype());
@@ -90,7 +90,7 @@ template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::si
   return squares;
 }
 
-void ResultMeasures::observe(const Block& block) {
+void ResultMeasures::observe(const Slice& block) {
   if (block.values.dtype == DType::f64)
     observe_as<double>(block);
   else
@@ -98,7 +98,7 @@ void ResultMeasures::observe(const Block& block) {
 }
 
 // The bands of a block arrive one after the other, in one thread.
-template <class T> void ResultMeasures::observe_as(const Block& block) {
+template <class T> void ResultMeasures::observe_as(const Slice& block) {
   const std::size_t b = block.batch;
   BlockSums& part = parts_[(b * dims_.H + block.head) * blocks_ + block.token / block_queries];
   std::vector<double> sum;
@@ -123,7 +123,8 @@ template <class T> void ResultMeasures::observe_as(const Block& block) {
 void ResultMeasures::fill(HeadMeasures& head) const {
   BlockSums all;
   double squares = 0;
-  for (std::size_t b = 0; b < dims_.B; ++b)
+  const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
+  for (std::size_t b = first; b < last; ++b)
     for (std::size_t block = 0; block < blocks_; ++block) {
       const BlockSums& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
       all.norm.add(part.norm);

@@ -12,7 +12,7 @@ class KeptTokens : public Observer {
 public:
   KeptTokens(const Layer& layer, const StageSet& wanted);
   StageSet wants() const override { return wanted_; }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   const Tensor& tensor(Stage stage) const { return kept_.at(stage); }
 
 private:
@@ -21,14 +21,14 @@ private:
 };
 
 /// Observes head_result.
-class ResultMeasures : public Shareable {
+class ResultMeasures : public Mergeable {
 public:
   /// `output`: B, T, d_out, or empty where nothing tells. `rows` was shown what belongs to `part`,
   /// of which it is what is computed here; where there is an output, that has whole rows.
   ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows, const Plan& part);
 
   StageSet wants() const override { return set_of({Stage::head_result}); }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   /// 32 bytes a unit.
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
@@ -40,7 +40,7 @@ private:
     double along_output = 0; ///< Σ ⟨head_result, output − b_o⟩
     double squares = 0;      ///< Σ ‖output − b_o‖²; the first head has those of all
   };
-  template <class T> void observe_as(const Block& block);
+  template <class T> void observe_as(const Slice& block);
   /// output − b_o of a row: the sum of all heads' results.
   template <class T>
   void sum_of_heads(std::size_t b, std::size_t t, std::vector<double>& sum) const;

@@ -3,7 +3,6 @@
 #include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
-#include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
 
 #include <algorithm>
@@ -23,12 +22,8 @@ std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
 
-double to_double(std::size_t count) {
-  return static_cast<double>(count);
-}
-
 /// The elements of a band's row stage.
-template <class T> const T* values_of(const Block& block, std::size_t i = 0) {
+template <class T> const T* values_of(const Slice& block, std::size_t i = 0) {
   return reinterpret_cast<const T*>(block.values.data) +
          static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
 }
@@ -62,19 +57,26 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
     want(Stage::row_max);
     want(Stage::logsumexp);
   }
-  for (std::size_t b = 0; b < (layer.item_tokens.empty() ? 1 : dims_.B); ++b)
+  const bool one_text = layer.item_tokens.empty() && layer.item_key_tokens.empty();
+  for (std::size_t b = 0; b < (one_text ? 1 : dims_.B); ++b) {
     repeats_.emplace_back(layer, b);
+    separators_.push_back(separator_keys(layer, b, request.separators));
+  }
+  const bool by_head = masks_differ_by_head(layer);
+  for (std::size_t b = 0; b < dims_.B; ++b)
+    for (std::size_t h = 0; h < dims_.H; ++h)
+      last_keys_.push_back(h > 0 && !by_head ? last_keys_.back() : last_key(b, h));
   may_be_causal_ = weights_are_given_ && positioned_ && dims_.S_all == dims_.T && dims_.T > 1 &&
                    !has_masks(layer);
   if (dims_.H > 1) {
     row_step_ = std::min(cell_step(dims_.T), block_rows_), col_step_ = cell_step(dims_.S_all);
-    cell_rows_ = (dims_.T + row_step_ - 1) / row_step_;
+    cell_rows_ = (may_be_causal_ ? 1 : 0) + (dims_.T + row_step_ - 1) / row_step_;
     cell_cols_ = (dims_.S_all + col_step_ - 1) / col_step_;
     cells_.resize(dims_.B * dims_.H * cells());
   }
 }
 
-void RowMeasures::observe(const Block& block) {
+void RowMeasures::observe(const Slice& block) {
   if (block.values.dtype == DType::f64)
     observe_as<double>(block);
   else
@@ -83,7 +85,7 @@ void RowMeasures::observe(const Block& block) {
 
 // A block's stages arrive in the order of the computation, its bands one after the other, in one
 // thread.
-template <class T> void RowMeasures::observe_as(const Block& block) {
+template <class T> void RowMeasures::observe_as(const Slice& block) {
   BlockSums& part = sums_of(block);
   const std::size_t n = block.values.shape[1];
   // What is behind the end of a shorter text is not measured.
@@ -122,46 +124,132 @@ RowMeasures::Seen RowMeasures::seen_by(std::size_t b, std::size_t h, std::size_t
       !layer_.has_given(Stage::masked) && !layer_.has_given(Stage::shifted)) {
     const Visible visible = visible_keys(layer_, b, t);
     const std::size_t from = std::max(first, visible.first), to = std::min(last, visible.last);
-    return {visible.last - visible.first + dims_.extra + dims_.zero, to > from ? to - from : 0};
+    return {visible.last - visible.first + dims_.extra + dims_.zero, to > from ? to - from : 0,
+            visible.first, visible.last, nullptr};
   }
   thread_local std::vector<std::uint8_t> masked;
   masked_keys(layer_, b, h, t, masked);
   const auto place = [&](std::size_t j) { return masked.begin() + static_cast<std::ptrdiff_t>(j); };
   return {static_cast<std::size_t>(std::count(masked.begin(), masked.end(), 0)),
-          static_cast<std::size_t>(std::count(place(first), place(last), 0))};
+          static_cast<std::size_t>(std::count(place(first), place(last), 0)), 0, with_position_,
+          &masked};
 }
 
-void RowMeasures::add_repeats(const Block& block, std::size_t t, const auto* row,
-                              RowTotals& totals) const {
-  const std::ptrdiff_t p = layer_.query_position(block.batch, t);
-  double same = 0, next = 0;
-  bool has_same = false, has_next = false;
-  for (std::size_t j : repeats_of(block.batch).keys_of(t)) {
-    if (static_cast<std::ptrdiff_t>(j) >= p) break;
-    same += row[j], has_same = true;
-    // What follows is neither the query itself nor a key without a position.
-    if (static_cast<std::ptrdiff_t>(j) + 1 < p && j + 1 < with_position_)
-      next += row[j + 1], has_next = true;
+std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) const {
+  std::optional<std::size_t> found;
+  for (std::size_t t : {std::size_t{0}, dims_.T - 1}) {
+    if (dims_.T == 0) break;
+    const Seen seen = seen_by(b, h, t);
+    for (std::size_t j = with_position_; j > found.value_or(0); --j)
+      if (seen.sees(j - 1)) {
+        found = std::max(found.value_or(0), j - 1);
+        break;
+      }
   }
-  if (has_same) totals.duplicate.add(same);
-  if (has_next) totals.induction.add(next);
+  return found;
 }
 
-template <class T> void RowMeasures::add_if_causal(const T* row, std::size_t keys, double entropy,
-                                                   std::size_t b, std::size_t t,
-                                                   RowTotals& totals) const {
-  totals.looks_ahead |= !std::all_of(row + keys, row + dims_.S_all, [](T w) { return w == 0; });
-  if (totals.looks_ahead) return;
-  const auto [first, last] = window_of(b, t);
-  totals.causal_window_keys.add(to_double(std::min(last, keys) - first) / to_double(keys));
-  if (keys == 1) return;
-  totals.causal_entropy_share.add(entropy / std::log(to_double(keys)));
-  const RowSums sums = row_sums(row, keys, T(1) / static_cast<T>(keys));
-  totals.causal_uniformity.add(std::isnan(sums.sum) ? sums.sum : sums.overlap);
+Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
+  const double t = to_double(row.t) - to_double(dims_.T) / 2,
+               centre = to_double(with_position_) / 2, equal = 1 / to_double(seen.keys);
+  double keys = 0, sum = 0, squares = 0;
+  if (seen.masked == nullptr) {
+    // Σ (a + i) and Σ (a + i)² over i = 0 … n − 1.
+    const double n = keys = to_double(seen.last - seen.first), a = to_double(seen.first) - centre;
+    sum = n * a + n * (n - 1) / 2;
+    squares = n * a * a + a * n * (n - 1) + (n - 1) * n * (2 * n - 1) / 6;
+  } else {
+    for (std::size_t j = 0; j < with_position_; ++j) {
+      if (!seen.sees(j)) continue;
+      const double place = to_double(j) - centre;
+      ++keys, sum += place, squares += place * place;
+    }
+  }
+  return {keys * equal,         t * keys * equal, sum * equal,
+          t * t * keys * equal, squares * equal,  t * sum * equal};
+}
+
+void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& seen,
+                              WeightTotals& totals) const {
+  double same = 0, next = 0, same_if_equal = 0, next_if_equal = 0;
+  bool has_same = false, has_next = false;
+  for (std::size_t j : repeats_of(row.b).keys_of(row.t)) {
+    if (static_cast<std::ptrdiff_t>(j) >= row.p) break;
+    // Weight on key 0 may be a sink's.
+    if (j > 0) same += weights[j], same_if_equal += seen.equal(j), has_same = true;
+    // What follows is neither the query itself nor a key without a position.
+    if (static_cast<std::ptrdiff_t>(j) + 1 < row.p && j + 1 < with_position_)
+      next += weights[j + 1], next_if_equal += seen.equal(j + 1), has_next = true;
+  }
+  if (has_same) totals.duplicate.add(same, same_if_equal);
+  if (has_next) totals.induction.add(next, next_if_equal);
+}
+
+/// What the row adds if no key after its query may be seen.
+template <class T>
+void RowMeasures::add_if_causal(const Row& row, const T* weights, RowTotals& totals) const {
+  const std::size_t keys = static_cast<std::size_t>(row.p) + 1;
+  totals.looks_ahead |=
+      !std::all_of(weights + keys, weights + dims_.S_all, [](T w) { return w == 0; });
+  if (totals.looks_ahead || keys == 1) return;
+  const auto [first, last] = window_of(row.b, row.t);
+  const RowSums sums = row_sums(weights, keys, T(1) / static_cast<T>(keys));
+  add(row, weights, {keys, std::min(last, keys) - first, 0, keys, nullptr},
+      std::isnan(sums.sum) ? sums.sum : sums.overlap, totals.causal);
+}
+
+template <class T> void RowMeasures::add(const Row& row, const T* weights, const Seen& seen,
+                                         double overlap, WeightTotals& totals) const {
+  totals.entropy.add(row.entropy);
+  totals.effective_keys.add(std::exp(row.entropy));
+  totals.entropy_share.add(row.entropy / std::log(to_double(seen.keys)));
+  totals.uniformity.add(overlap);
+  totals.one_key.add(row.max > one_key_threshold ? 1 : 0);
+  totals.confidence.add(row.max);
+  totals.sink_share.add(static_cast<double>(weights[0]) + (layer_.sinks.empty() ? 0 : 1 - row.sum));
+  totals.moments.add(row.moments);
+  totals.uniform_moments.add(uniform_moments(row, seen));
+  if (row.max > totals.max || (std::isnan(row.max) && !std::isnan(totals.max))) {
+    totals.max = row.max, totals.max_batch = row.b, totals.max_query = row.t;
+    const auto largest = std::find_if(weights, weights + dims_.S_all, [&](T weight) {
+      return static_cast<double>(weight) == row.max || std::isnan(weight);
+    });
+    totals.max_key = static_cast<std::size_t>(largest - weights);
+  }
+  add_places(row, weights, seen, totals);
+}
+
+template <class T> void RowMeasures::add_places(const Row& row, const T* weights, const Seen& seen,
+                                                WeightTotals& totals) const {
+  const auto add_key = [&](Score& score, std::size_t j) { score.add(weights[j], seen.equal(j)); };
+  add_key(totals.first, 0);
+  const std::optional<std::size_t> last_key = last_keys_[row.b * dims_.H + row.h];
+  const auto keys = static_cast<std::ptrdiff_t>(with_position_);
+  if (last_key && seen.sees(*last_key) &&
+      !(positioned_ && row.p == static_cast<std::ptrdiff_t>(*last_key)))
+    add_key(totals.last, *last_key);
+  Score separator;
+  for (std::size_t j : separators_[text_of(row.b)])
+    if (seen.sees(j)) add_key(separator, j);
+  if (separator.rows > 0) totals.separator.add(separator.sum, separator.uniform);
+  if (!positioned_) return;
+  totals.distance.add(row.distance);
+  const auto add_at = [&](Score& score, std::ptrdiff_t j) {
+    if (j >= 0 && j < keys) add_key(score, static_cast<std::size_t>(j));
+  };
+  add_at(totals.self, row.p);
+  add_at(totals.previous, row.p - 1);
+  if (row.p + 1 >= 0 && row.p + 1 < keys && seen.sees(static_cast<std::size_t>(row.p + 1)))
+    add_at(totals.next, row.p + 1);
+  const auto [first, last] = window_of(row.b, row.t);
+  double near = 0;
+  for (std::size_t j = first; j < last; ++j) near += static_cast<double>(weights[j]);
+  totals.window.add(near, to_double(seen.in_window) / to_double(seen.keys));
+  if (repeats_of(row.b).known()) add_repeats(row, weights, seen, totals);
 }
 
 template <class T>
-void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part) {
+void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, BlockSums& part) {
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
   std::uint8_t& attends = attends_[(b * dims_.H + h) * dims_.T + t];
   RowTotals& totals = part.totals;
@@ -180,69 +268,47 @@ void RowMeasures::measure_row(const Block& block, std::size_t i, const T* row, B
   const Seen seen = seen_by(b, h, t);
   attends = seen.keys > 0 || weights_are_given_;
   const T equal = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
-  double sum = 0, entropy = 0, overlap = 0, distance = 0, max = -1;
-  Moments moments;
+  Row measured{b, h, t, p};
+  double sum = 0, overlap = 0;
   // Counted from the middle, where squares are small.
   const double row_number = to_double(t) - to_double(dims_.T) / 2,
                centre = to_double(with_position_) / 2;
   for (const auto& [first, last] : runs) {
     if (first == last) continue;
     const RowSums sums = row_sums(row + first, last - first, equal);
-    sum += sums.sum, entropy += sums.entropy, overlap += sums.overlap;
-    max = larger(static_cast<double>(row_max(row + first, last - first)), max);
+    sum += sums.sum, measured.entropy += sums.entropy, overlap += sums.overlap;
+    measured.max = larger(static_cast<double>(row_max(row + first, last - first)), measured.max);
     if (first == with_position_) continue;
     const double from_query = to_double(first) - static_cast<double>(p),
                  from_centre = to_double(first) - centre;
-    distance += std::fabs(from_query * sums.sum + sums.first);
+    measured.distance += std::fabs(from_query * sums.sum + sums.first);
     const double j = from_centre * sums.sum + sums.first;
+    Moments& moments = measured.moments;
     moments.weight += sums.sum, moments.t += row_number * sums.sum, moments.j += j;
     moments.tt += row_number * row_number * sums.sum, moments.tj += row_number * j;
     moments.jj += from_centre * (from_centre * sums.sum + 2 * sums.first) + sums.second;
   }
+  measured.sum = sum;
   // Maps of others: rows of zeros, or of NaN as PyTorch leaves them.
   if ((starts_after_masks_ && sum == 0) ||
       (weights_are_given_ && std::isnan(sum) &&
        std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
     attends = 0;
-  if (!cells_.empty()) add_to_cells(block, t, selected_[t] && attends ? row : nullptr, part);
+  const bool chooses = attends && seen.keys > 1;
+  if (!cells_.empty()) add_to_cells(block, t, selected_[t] && chooses ? row : nullptr, part);
   if (!selected_[t]) return;
   if (!attends) {
     ++totals.masked;
     return;
   }
-
-  totals.entropy.add(entropy);
-  totals.effective_keys.add(std::exp(entropy));
-  if (seen.keys > 1) {
-    totals.entropy_share.add(entropy / std::log(to_double(seen.keys)));
-    totals.uniformity.add(std::isnan(sum) ? sum : overlap);
-  }
-  if (may_be_causal_) add_if_causal(row, static_cast<std::size_t>(p) + 1, entropy, b, t, totals);
-  totals.one_key.add(max > one_key_threshold ? 1 : 0);
-  totals.first.add(row[0]);
-  totals.moments.add(moments);
+  ++totals.attending;
   totals.row_sum_error = larger(std::fabs(sum - 1), totals.row_sum_error);
-  if (max > totals.max || (std::isnan(max) && !std::isnan(totals.max))) {
-    totals.max = max, totals.max_batch = b, totals.max_query = t;
-    const auto largest = std::find_if(row, row + S, [max](T weight) {
-      return static_cast<double>(weight) == max || std::isnan(weight);
-    });
-    totals.max_key = static_cast<std::size_t>(largest - row);
-  }
-  if (!positioned_) return;
-  totals.distance.add(distance);
-  if (p >= 0 && p < static_cast<std::ptrdiff_t>(with_position_)) totals.self.add(row[p]);
-  if (p >= 1 && p <= static_cast<std::ptrdiff_t>(with_position_)) totals.previous.add(row[p - 1]);
-  const auto [first, last] = window_of(b, t);
-  double near = 0;
-  for (std::size_t j = first; j < last; ++j) near += static_cast<double>(row[j]);
-  totals.window.add(near);
-  if (seen.keys > 0) totals.window_keys.add(to_double(seen.in_window) / to_double(seen.keys));
-  if (repeats_of(b).known()) add_repeats(block, t, row, totals);
+  if (may_be_causal_) add_if_causal(measured, row, totals);
+  if (chooses) add(measured, row, seen, std::isnan(sum) ? sum : overlap, totals.weights);
 }
 
 /// A query that is padding: it attends to nothing and counts nowhere.
-template <class T> void RowMeasures::pass_over(const Block& block, std::size_t i, BlockSums& part) {
+template <class T> void RowMeasures::pass_over(const Slice& block, std::size_t i, BlockSums& part) {
   const std::size_t t = block.token + i;
   attends_[(block.batch * dims_.H + block.head) * dims_.T + t] = 0;
   if (!cells_.empty()) add_to_cells<T>(block, t, nullptr, part);
@@ -257,117 +323,32 @@ template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
 
 /// Adds a row (none: it is left out) to its row of cells, which is complete with its last query.
 template <class T>
-void RowMeasures::add_to_cells(const Block& block, std::size_t t, const T* row, BlockSums& part) {
+void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part) {
   std::vector<T>& sums = column_sums<T>(part);
-  const std::size_t S = dims_.S_all, place = t % row_step_;
+  const std::size_t S = dims_.S_all, place = t % row_step_, front = may_be_causal_ ? 1 : 0;
   if (sums.empty()) sums.assign(S, T(0));
+  float* cell = cells_of(block.batch, block.head);
+  const auto put = [&](const T* of_row, std::size_t rows) {
+    for (std::size_t first = 0; first < S; first += col_step_, ++cell) {
+      const std::size_t last = std::min(first + col_step_, S);
+      double sum = 0;
+      for (std::size_t j = first; j < last; ++j) sum += static_cast<double>(of_row[j]);
+      *cell = static_cast<float>(sum / to_double(rows * (last - first)));
+    }
+  };
+  if (front == 1 && t == 0) {
+    if (row != nullptr) put(row, std::min(row_step_, dims_.T));
+    row = nullptr, cell = cells_of(block.batch, block.head);
+  }
   if (row != nullptr) row_add(sums.data(), row, S);
   if (place + 1 < row_step_ && t + 1 < dims_.T) return;
-  float* cell = cells_of(block.batch, block.head) + t / row_step_ * cell_cols_;
-  for (std::size_t first = 0; first < S; first += col_step_, ++cell) {
-    const std::size_t last = std::min(first + col_step_, S);
-    double sum = 0;
-    for (std::size_t j = first; j < last; ++j) sum += static_cast<double>(sums[j]);
-    *cell = static_cast<float>(sum / to_double((place + 1) * (last - first)));
-  }
+  cell += (front + t / row_step_) * cell_cols_;
+  put(sums.data(), place + 1);
   const bool ends = (t + 1) % block_rows_ == 0 || t + 1 == dims_.T;
   if (ends)
     sums = {};
   else
     std::fill(sums.begin(), sums.end(), T(0));
-}
-
-std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
-  std::vector<Filled> list;
-  const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_; // of cells, in a block
-  for (const auto& [batch, head, block] : plan.blocks) {
-    if (head >= dims_.H || block >= blocks_) continue; // there is nothing to compute
-    const std::size_t map = batch * dims_.H + head, first = std::min(block * rows, cell_rows_),
-                      last = std::min(first + rows, cell_rows_);
-    list.push_back(
-        {map * blocks_ + block, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
-  }
-  return list;
-}
-
-std::string RowMeasures::packed(const Layer&, const Plan& part) const {
-  ShareWriter bytes;
-  for (const auto& [unit, first_cell, count] : filled_by(part)) {
-    bytes.add(parts_[unit].totals);
-    bytes.add(std::span(cells_).subspan(first_cell, count));
-  }
-  return bytes.take();
-}
-
-void RowMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
-  ShareReader reader(bytes);
-  for (const auto& [unit, first_cell, count] : filled_by(part)) {
-    parts_[unit].totals = reader.take<RowTotals>();
-    reader.take(std::span(cells_).subspan(first_cell, count));
-  }
-  reader.end();
-}
-
-double RowMeasures::similarity(std::size_t a, std::size_t b) const {
-  double aa = 0, bb = 0, ab = 0;
-  for (std::size_t batch = 0; batch < dims_.B; ++batch) {
-    const float *x = &cells_[(batch * dims_.H + a) * cells()],
-                *y = &cells_[(batch * dims_.H + b) * cells()];
-    for (std::size_t i = 0; i < cells(); ++i) {
-      const double u = x[i], v = y[i];
-      aa += u * u, bb += v * v, ab += u * v;
-    }
-  }
-  return ab / std::sqrt(aa * bb);
-}
-
-void RowMeasures::fill(HeadMeasures& head) const {
-  if (!contains(wanted_, Stage::weights)) return;
-  RowTotals totals;
-  for (std::size_t b = 0; b < dims_.B; ++b)
-    for (std::size_t block = 0; block < blocks_; ++block)
-      totals.add(parts_[(b * dims_.H + head.head) * blocks_ + block].totals);
-
-  head.entropy = totals.entropy.value();
-  head.effective_keys = totals.effective_keys.value();
-  const bool causal =
-      may_be_causal_ && std::none_of(parts_.begin(), parts_.end(),
-                                     [](const BlockSums& p) { return p.totals.looks_ahead; });
-  const auto either = [&](const RowMean& if_causal, const RowMean& if_not) {
-    return (causal ? if_causal : if_not).value();
-  };
-  head.entropy_share = either(totals.causal_entropy_share, totals.entropy_share);
-  head.uniformity = either(totals.causal_uniformity, totals.uniformity);
-  head.one_key_rows = totals.one_key.value();
-  head.first = totals.first.value();
-  head.self = totals.self.value();
-  head.previous = totals.previous.value();
-  head.distance = totals.distance.value();
-  head.window = totals.window.value();
-  head.window_keys = either(totals.causal_window_keys, totals.window_keys);
-  head.induction = totals.induction.value();
-  head.duplicate = totals.duplicate.value();
-  head.masked_rows = to_double(totals.masked);
-  head.largest_logit = totals.largest_logit;
-  if (const std::optional<double> logsumexp = totals.largest_logsumexp) {
-    constexpr double largest_half = 65504;
-    // A sum of infinities may be NaN by now; the logit tells.
-    const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
-    head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
-    head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
-  }
-  if (totals.entropy.rows == 0) return;
-  head.diagonal = totals.moments.correlation();
-  head.max = totals.max;
-  head.max_query = to_double(totals.max_query), head.max_key = to_double(totals.max_key);
-  if (dims_.batched) head.max_batch = to_double(totals.max_batch);
-  head.row_sum_error = totals.row_sum_error;
-  for (std::size_t other = 0; other < dims_.H; ++other) {
-    if (other == head.head) continue;
-    const double cosine = similarity(head.head, other);
-    if (std::isnan(cosine) || (head.similarity && cosine <= *head.similarity)) continue;
-    head.similarity = cosine, head.nearest_head = to_double(other);
-  }
 }
 
 } // namespace mha

@@ -4,17 +4,18 @@
 
 #include <mha/heads/measures.hpp>
 #include <mha/heads/row_totals.hpp>
-#include <mha/observe/shareable.hpp>
+#include <mha/heads/separators.hpp>
+#include <mha/observe/mergeable.hpp>
 
 namespace mha {
 
 /// Observes weights and what belongs to them.
-class RowMeasures : public Shareable {
+class RowMeasures : public Mergeable {
 public:
   RowMeasures(const Layer& layer, const MeasureRequest& request, const StageSet& available);
 
   StageSet wants() const override { return wanted_; }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   /// What fill() needs. A unit: its totals, and where heads are compared, its rows of cells: 4
   /// bytes a cell, of at most 256 × 256 a map.
   std::string packed(const Layer& layer, const Plan& part) const override;
@@ -30,9 +31,20 @@ public:
   void fill(HeadMeasures& head) const;
 
 private:
-  /// The keys that a row may see by the masks, counted.
+  /// The keys that a row may see by the masks: those of a range, or those that no mask hides.
   struct Seen {
     std::size_t keys = 0, in_window = 0;
+    std::size_t first = 0, last = 0; ///< the range, of keys with a position
+    const std::vector<std::uint8_t>* masked = nullptr;
+    bool sees(std::size_t j) const { return masked ? (*masked)[j] == 0 : j >= first && j < last; }
+    double equal(std::size_t j) const { return sees(j) ? 1 / static_cast<double>(keys) : 0; }
+  };
+  /// One row: where it stands, and what does not depend on what it may see.
+  struct Row {
+    std::size_t b = 0, h = 0, t = 0;
+    std::ptrdiff_t p = 0; ///< its place among the keys
+    double entropy = 0, max = -1, distance = 0, sum = 0;
+    Moments moments{};
   };
   /// A block of queries of one head, while and after it is computed.
   struct BlockSums {
@@ -40,21 +52,30 @@ private:
     std::vector<float> column_sums;      ///< S_all: the rows of a cell so far
     std::vector<double> column_sums_f64; ///< the same in a layer of float64
   };
-  template <class T> void observe_as(const Block& block);
+  template <class T> void observe_as(const Slice& block);
   template <class T>
-  void measure_row(const Block& block, std::size_t i, const T* row, BlockSums& part);
-  template <class T> void pass_over(const Block& block, std::size_t i, BlockSums& part);
-  template <class T> void add_if_causal(const T* row, std::size_t keys, double entropy,
-                                        std::size_t b, std::size_t t, RowTotals& totals) const;
+  void measure_row(const Slice& block, std::size_t i, const T* row, BlockSums& part);
+  template <class T> void pass_over(const Slice& block, std::size_t i, BlockSums& part);
+  template <class T> void add_if_causal(const Row& row, const T* weights, RowTotals& totals) const;
+  template <class T> void add(const Row& row, const T* weights, const Seen& seen, double overlap,
+                              WeightTotals& totals) const;
   template <class T>
-  void add_to_cells(const Block& block, std::size_t t, const T* row, BlockSums& part);
+  void add_places(const Row& row, const T* weights, const Seen& seen, WeightTotals& totals) const;
+  void add_repeats(const Row& row, const auto* weights, const Seen& seen,
+                   WeightTotals& totals) const;
+  /// The moments of equal weights on the keys that a row may see.
+  Moments uniform_moments(const Row& row, const Seen& seen) const;
+  template <class T>
+  void add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part);
   Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
   template <class T> static std::vector<T>& column_sums(BlockSums& part);
-  const Repeats& repeats_of(std::size_t b) const { return repeats_[repeats_.size() == 1 ? 0 : b]; }
+  std::size_t text_of(std::size_t b) const { return repeats_.size() == 1 ? 0 : b; }
+  const Repeats& repeats_of(std::size_t b) const { return repeats_[text_of(b)]; }
+  /// The last key with a position that the first or the last query may see, or none.
+  std::optional<std::size_t> last_key(std::size_t b, std::size_t h) const;
   /// Keys [first, last) that stand within the window of query t.
   std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
-  void add_repeats(const Block& block, std::size_t t, const auto* row, RowTotals& totals) const;
-  BlockSums& sums_of(const Block& block) {
+  BlockSums& sums_of(const Slice& block) {
     return parts_[(block.batch * dims_.H + block.head) * blocks_ + block.token / block_rows_];
   }
   /// The units of a plan that have queries: where their totals and their cells lie. No row of
@@ -65,8 +86,9 @@ private:
   std::vector<Filled> filled_by(const Plan& plan) const;
   std::size_t cells() const { return cell_rows_ * cell_cols_; }
   float* cells_of(std::size_t b, std::size_t h) { return &cells_[(b * dims_.H + h) * cells()]; }
-  /// Of all batch items.
-  double similarity(std::size_t a, std::size_t b) const;
+  /// Of batch items [first, last); `causal`: without query 0, which has no choice then.
+  double similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
+                    bool causal) const;
 
   const Layer& layer_;
   const Dims& dims_;
@@ -77,9 +99,12 @@ private:
   bool may_be_causal_ = false;   ///< maps of others, square, about which nothing is known
   std::size_t with_position_;    ///< the first keys, which have one: past and current
   std::vector<Repeats> repeats_; ///< one, or one a batch item where these are other texts
+  std::vector<std::vector<std::size_t>> separators_;  ///< likewise: their keys
+  std::vector<std::optional<std::size_t>> last_keys_; ///< B, H
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T
   std::vector<BlockSums> parts_;      ///< B, H, blocks
+  /// A map that may be causal has query 0 in a row of cells of its own, in front.
   std::size_t row_step_ = 1, col_step_ = 1, cell_rows_ = 0, cell_cols_ = 0;
   std::vector<float> cells_; ///< B, H, cell_rows, cell_cols
 };

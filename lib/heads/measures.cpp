@@ -1,15 +1,13 @@
-#include <mha/heads/measures.hpp>
+#include <mha/heads/measuring.hpp>
 
 #include <mha/heads/measure_projections.hpp>
-#include <mha/heads/measure_results.hpp>
 #include <mha/heads/measure_rows.hpp>
 #include <mha/kernels/lapack.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/observe/overflow.hpp>
-#include <mha/observe/several.hpp>
 #include <mha/ranks/compute.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -28,86 +26,121 @@ void require_something(const Layer& layer, const StageSet& available) {
        available.none() ? "no stages" : list_of(available), layer.missing_X);
 }
 
-/// Weights first, with concat and output. Then head_result starts at them: nothing is computed
-/// twice. Each rank measures both of its blocks, so that no row travels.
-std::string measure_stages(const Layer& layer, const StageSet& available,
-                           const MeasureRequest& request, Ranks& ranks,
-                           std::vector<HeadMeasures>& heads) {
-  RowMeasures rows(layer, request, available);
-  const bool has_result = contains(available, Stage::head_result),
-             is_given = layer.has_given(Stage::head_result);
-  StageSet kept;
-  for (Stage stage : {Stage::concat, Stage::output})
-    if (has_result && contains(available, stage) && !(stage == Stage::concat && is_given))
-      kept.set(index_of(stage));
-  KeptTokens tokens(layer, kept);
-
-  Selection selection; // the concatenation, and similarity, need every head
-  selection.batch = request.selection.batch, selection.query = request.selection.query;
-  Several both;
-  both.add(rows);
-  both.add(tokens);
-  OverflowWatch watch(layer);
-  if (contains(available, Stage::weights)) both.add(watch);
-  const StageSet result = set_of({Stage::head_result});
-  const Plan plan = make_plan(layer, both.wants().any() ? both.wants() : result, selection),
-             mine = shard_of(layer, plan, ranks.part());
-  if (both.wants().any()) compute(layer, mine, both, request.threads);
-
-  Layer rest = layer;
-  if (contains(kept, Stage::concat)) {
-    rest.given[index_of(Stage::head_out)] = tokens.tensor(Stage::concat);
-    rest.given_set.set(index_of(Stage::head_out));
-  }
-  ResultMeasures results(
-      layer, contains(kept, Stage::output) ? tokens.tensor(Stage::output) : Tensor(), rows, mine);
-  if (has_result) {
-    Plan second = make_plan(rest, results.wants(), selection);
-    second.blocks = mine.blocks;
-    compute(rest, second, results, request.threads);
-  }
-  SeveralShareable measured;
-  measured.add(rows);
-  measured.add(results);
-  measured.add(watch);
-  gather(ranks, layer, plan, measured);
-  for (HeadMeasures& head : heads) rows.fill(head), results.fill(head);
-  return watch.told(layer);
+Layer in_rows(Layer layer) {
+  layer.settings.columns = false;
+  return layer;
 }
 
 } // namespace
 
-LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
-  Ranks alone;
-  Ranks& ranks = request.ranks ? *request.ranks : alone;
-  Layer in_rows = layer; // observers see rows, whatever the files' orientation
-  in_rows.settings.columns = false;
-  const StageSet available = available_stages(in_rows);
-  require_something(in_rows, available);
+HeadMeasuring::HeadMeasuring(const Layer& layer, const MeasureRequest& request)
+    : layer_(in_rows(layer)),
+      request_(request),
+      available_(available_stages(layer_)),
+      measures_stages_(contains(available_, Stage::weights) ||
+                       contains(available_, Stage::head_result)),
+      watch_(layer_) {
+  require_something(layer_, available_);
+  if (!measures_stages_) return;
+  const bool has_result = contains(available_, Stage::head_result),
+             is_given = layer_.has_given(Stage::head_result);
+  for (Stage stage : {Stage::concat, Stage::output})
+    if (has_result && contains(available_, stage) && !(stage == Stage::concat && is_given))
+      kept_.set(index_of(stage));
+  first_.add(rows_.emplace(layer_, request, available_));
+  first_.add(tokens_.emplace(layer_, kept_));
+  if (contains(available_, Stage::weights)) first_.add(watch_);
+}
 
-  LayerMeasures result;
-  for (std::size_t h : resolved(request.selection.head, layer.dims.H, "heads").indices) {
-    result.heads.emplace_back();
-    result.heads.back().head = h;
+Selection HeadMeasuring::selection() const {
+  Selection selection;
+  selection.batch = request_.selection.batch, selection.query = request_.selection.query;
+  return selection;
+}
+
+void HeadMeasuring::end_first(const Plan& part) {
+  rest_ = layer_;
+  if (contains(kept_, Stage::concat)) {
+    rest_.given[index_of(Stage::head_out)] = tokens_->tensor(Stage::concat);
+    rest_.given_set.set(index_of(Stage::head_out));
   }
-  const bool has_weights = contains(available, Stage::weights);
-  if (has_weights || contains(available, Stage::head_result))
-    result.overflow = measure_stages(in_rows, available, request, ranks, result.heads);
-  if (!measure_projections(in_rows, result.heads, request.threads, ranks))
+  if (contains(available_, Stage::head_result))
+    results_.emplace(layer_,
+                     contains(kept_, Stage::output) ? tokens_->tensor(Stage::output) : Tensor(),
+                     *rows_, part);
+}
+
+void HeadMeasuring::gather_from(Ranks& ranks, const Plan& plan) {
+  SeveralShareable measured;
+  measured.add(*rows_);
+  if (results_) measured.add(*results_);
+  measured.add(watch_);
+  gather(ranks, layer_, plan, measured);
+}
+
+LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
+  LayerMeasures result;
+  std::vector<std::optional<std::size_t>> items{std::nullopt};
+  if (request_.each_batch) {
+    const auto chosen = resolved(request_.selection.batch, layer_.dims.B, "batch items").indices;
+    items.assign(chosen.begin(), chosen.end());
+  }
+  for (const std::optional<std::size_t>& item : items)
+    for (std::size_t h : resolved(request_.selection.head, layer_.dims.H, "heads").indices) {
+      result.heads.emplace_back();
+      result.heads.back().head = h, result.heads.back().batch = item;
+    }
+  if (measures_stages_) {
+    for (HeadMeasures& head : result.heads) {
+      rows_->fill(head);
+      if (results_) results_->fill(head);
+    }
+    result.overflow = watch_.report(layer_);
+  }
+  // Of the weights alone, the same for every batch item.
+  const std::size_t heads = items.empty() ? 0 : result.heads.size() / items.size();
+  if (!measure_projections(layer_, std::span(result.heads).first(heads), request_.threads, ranks))
     result.notes.push_back(
         fmt::format("rank, cond and stiefel need LAPACK, which is not installed: "
                     "apt-get install {}",
                     lapack_package));
   if (!ranks.is_first()) return {};
+  for (std::size_t i = heads; i < result.heads.size(); ++i) {
+    const HeadMeasures& known = result.heads[i % heads];
+    result.heads[i].q = known.q, result.heads[i].k = known.k;
+    result.heads[i].v = known.v, result.heads[i].o = known.o;
+  }
   for (HeadMeasures& head : result.heads) {
-    if (!has_weights || !head.entropy) continue;
-    const auto kinds = head_kinds();
-    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const HeadKind& candidate) {
-      return candidate.holds(head);
-    });
-    head.kind = kind->name;
+    if (layer_.block && result.overflow.empty() && !std::isfinite(head.result_norm.value_or(0)))
+      result.overflow = not_finite_text(layer_);
+    const bool known = !head.entropy || std::isfinite(*head.entropy);
+    if (contains(available_, Stage::weights) && known) head.kind = kind_of(head);
   }
   return result;
+}
+
+LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
+  Ranks alone;
+  Ranks& ranks = request.ranks ? *request.ranks : alone;
+  HeadMeasuring measuring(layer, request);
+  const StageSet available = available_stages(layer);
+  if (!contains(available, Stage::weights) && !contains(available, Stage::head_result))
+    return measuring.finish(ranks);
+  // Each rank measures all of its blocks, so that no row travels.
+  Observer& first = measuring.first();
+  const Plan plan =
+      make_plan(layer, first.wants().any() ? first.wants() : set_of({Stage::head_result}),
+                measuring.selection());
+  const Plan mine = shard_of(layer, plan, ranks.part());
+  if (first.wants().any()) compute(layer, mine, first, request.threads);
+  measuring.end_first(mine);
+  if (Mergeable* const second = measuring.second()) {
+    Plan rest = make_plan(measuring.rest(), second->wants(), measuring.selection());
+    rest.blocks = mine.blocks;
+    compute(measuring.rest(), rest, *second, request.threads);
+  }
+  measuring.gather_from(ranks, plan);
+  return measuring.finish(ranks);
 }
 
 } // namespace mha

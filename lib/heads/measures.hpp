@@ -20,15 +20,21 @@ struct ProjectionMeasures {
   std::optional<double> stiefel;   ///< ‖WᵀW − I‖_F: how far from orthonormal columns
 };
 
+/// A number for each of the measures that tell where the weight lies.
+struct PlaceMeasures {
+  std::optional<double> first, self, previous, next, last, separator, window, diagonal;
+  std::optional<double> induction, duplicate;
+};
+
 /// The measures of one head; nothing where the layer does not tell. Means are over the rows that
-/// are not fully masked, of all batch items (or the selected ones).
-struct HeadMeasures {
+/// may see more than one key, of all batch items (or the selected ones).
+struct HeadMeasures : PlaceMeasures {
   std::size_t head = 0;
-  std::string kind; ///< what it looks like ("previous-token"); "" without weights
+  std::optional<std::size_t> batch; ///< the batch item, where each is measured by itself
+  std::string kind;                 ///< what it looks like ("previous-token"); "" without weights
 
   std::optional<double> entropy, entropy_share, effective_keys;
-  std::optional<double> first, self, previous, distance, window, diagonal;
-  std::optional<double> induction, duplicate;
+  std::optional<double> distance;
   std::optional<double> max, max_query, max_key;
   std::optional<double> one_key_rows, uniformity;
   std::optional<double> result_norm, result_share;
@@ -38,9 +44,14 @@ struct HeadMeasures {
 
   // Beside the columns that DESIGN names.
   std::optional<double> max_batch;     ///< the batch item of max, where the input has them
-  std::optional<double> window_keys;   ///< share of the visible keys that `window` covers
   std::optional<double> largest_logit; ///< of masked, sinks included
   std::optional<double> overflow_f32, overflow_f16; ///< 1: the naive softmax overflows
+  std::optional<double> confidence;                 ///< mean of the rows' largest weights
+  std::optional<double> sink_share;                 ///< what key 0 and learned sinks take
+
+  std::optional<double> rows; ///< that may see more than one key
+  PlaceMeasures uniform;      ///< what equal weights on the keys that each row may see would score
+  PlaceMeasures counts;       ///< the rows behind each mean
 };
 
 /// One column of the numbers: help, tables, files and sorting loop over these.
@@ -51,6 +62,12 @@ struct Measure {
   Form form = Form::number;
   std::optional<double> (*of)(const HeadMeasures& head) = nullptr;
 };
+/// The column that says how far a measure is above equal weights ("first_above" of "first"), or the
+/// measure itself where equal weights mean nothing to it.
+const Measure& above_uniform(const Measure& measure);
+/// The column of the rows behind a measure that not every row counts for ("induction_rows"), or
+/// null.
+const Measure* rows_behind(const Measure& measure);
 /// All of them, in the order of the columns; layer, head and kind stand before them.
 std::span<const Measure> measures();
 /// Throws Error with "did you mean".
@@ -59,25 +76,33 @@ const Measure& measure_named(std::string_view name);
 /// A word for what a head looks like, and when it is used: the first whose threshold is reached.
 struct HeadKind {
   std::string_view name; ///< "previous-token"
-  std::string_view text; ///< "previous ≥ 0.5"
+  std::string_view text; ///< "previous ≥ 0.5, 0.25 above uniform"
   bool (*holds)(const HeadMeasures& head) = nullptr;
+  /// The rows that it is decided by.
+  std::optional<double> (*rows)(const HeadMeasures& head) = nullptr;
 };
-/// In the order in which they are tried; the last one always holds.
+/// In the order in which they are tried; the last but one always holds, and the last is said where
+/// rows do not suffice.
 std::span<const HeadKind> head_kinds();
+/// What a head looks like; "" where no row chooses between keys or nothing was measured.
+std::string_view kind_of(const HeadMeasures& head);
 /// Throws Error with "did you mean".
 const HeadKind& head_kind_named(std::string_view name);
 
 /// What is measured.
 struct MeasureRequest {
-  Selection selection;    ///< batch items and queries that are measured, heads that are returned
-  std::size_t window = 8; ///< keys within ±window of the query count for `window`
+  Selection selection;     ///< batch items and queries that are measured, heads that are returned
+  std::size_t window = 8;  ///< keys within ±window of the query count for `window`
+  bool each_batch = false; ///< every batch item by itself, instead of all together
+  /// Tokens that separate; empty: those of separators.hpp.
+  std::vector<std::string> separators;
   std::size_t threads = 0;
   Ranks* ranks = nullptr; ///< who shares the work; null: nobody
 };
 
 /// The heads of a layer.
 struct LayerMeasures {
-  std::vector<HeadMeasures> heads; ///< in the order of the selection
+  std::vector<HeadMeasures> heads; ///< in the order of the selection, batch items in front
   std::string overflow;            ///< where numbers left their type's range, in words, or ""
   std::vector<std::string> notes;  ///< what a reader should know: a library that is missing …
 };

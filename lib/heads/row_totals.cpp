@@ -28,21 +28,28 @@ std::optional<double> Moments::correlation() const {
   return covariance / std::sqrt(var_t * var_j);
 }
 
-void RowTotals::add(const RowTotals& later) {
-  masked += later.masked;
-  looks_ahead |= later.looks_ahead;
-  for (RowMean RowTotals::*mean :
-       {&RowTotals::entropy, &RowTotals::effective_keys, &RowTotals::entropy_share,
-        &RowTotals::uniformity, &RowTotals::one_key, &RowTotals::first, &RowTotals::self,
-        &RowTotals::previous, &RowTotals::distance, &RowTotals::window, &RowTotals::window_keys,
-        &RowTotals::induction, &RowTotals::duplicate, &RowTotals::causal_entropy_share,
-        &RowTotals::causal_uniformity, &RowTotals::causal_window_keys})
+void WeightTotals::add(const WeightTotals& later) {
+  for (RowMean WeightTotals::*mean :
+       {&WeightTotals::entropy, &WeightTotals::effective_keys, &WeightTotals::entropy_share,
+        &WeightTotals::uniformity, &WeightTotals::one_key, &WeightTotals::distance,
+        &WeightTotals::confidence, &WeightTotals::sink_share})
     (this->*mean).add(later.*mean);
-  moments.add(later.moments);
+  for (Score WeightTotals::*score :
+       {&WeightTotals::first, &WeightTotals::self, &WeightTotals::previous, &WeightTotals::next,
+        &WeightTotals::last, &WeightTotals::separator, &WeightTotals::window,
+        &WeightTotals::induction, &WeightTotals::duplicate})
+    (this->*score).add(later.*score);
+  moments.add(later.moments), uniform_moments.add(later.uniform_moments);
   if (later.max > max || std::isnan(later.max)) {
     max = later.max;
     max_batch = later.max_batch, max_query = later.max_query, max_key = later.max_key;
   }
+}
+
+void RowTotals::add(const RowTotals& later) {
+  masked += later.masked, attending += later.attending;
+  looks_ahead |= later.looks_ahead;
+  weights.add(later.weights), causal.add(later.causal);
   row_sum_error = larger(later.row_sum_error, row_sum_error);
   if (later.largest_logit) keep_larger(largest_logit, *later.largest_logit);
   if (later.largest_logsumexp) keep_larger(largest_logsumexp, *later.largest_logsumexp);

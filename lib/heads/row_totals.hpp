@@ -27,24 +27,52 @@ struct Moments {
   std::optional<double> correlation() const;
 };
 
+/// A sum over the weight that some rows put on some keys, and over what equal weights on the keys
+/// that each row may see would put there.
+struct Score {
+  double sum = 0, uniform = 0;
+  std::size_t rows = 0;
+  void add(double value, double if_uniform) { sum += value, uniform += if_uniform, ++rows; }
+  void add(const Score& later) { sum += later.sum, uniform += later.uniform, rows += later.rows; }
+  std::optional<double> value() const { return mean(sum); }
+  std::optional<double> expected() const { return mean(uniform); }
+
+private:
+  std::optional<double> mean(double of) const {
+    return rows == 0 ? std::nullopt : std::optional(of / static_cast<double>(rows));
+  }
+};
+
+/// The sums over the rows that may see more than one key: a row of one key has no choice.
+struct WeightTotals {
+  RowMean entropy, effective_keys, entropy_share, uniformity, one_key, distance;
+  RowMean confidence, sink_share;
+  Score first, self, previous, next, last, separator, window, induction, duplicate;
+  Moments moments, uniform_moments;
+  double max = -std::numeric_limits<double>::infinity(); ///< NaN if any weight is
+  std::size_t max_batch = 0, max_query = 0, max_key = 0;
+
+  void add(const WeightTotals& later);
+};
+
 /// What the rows of a block, or of a head, add up to.
 struct RowTotals {
   std::size_t masked = 0;
-  RowMean entropy, effective_keys, entropy_share, uniformity, one_key;
-  RowMean first, self, previous, distance, window, window_keys, induction, duplicate;
+  WeightTotals weights;
   /// The same if no key after the query may be seen, and whether any of those has weight: maps
   /// alone do not say what a query may see.
-  RowMean causal_entropy_share, causal_uniformity, causal_window_keys;
+  WeightTotals causal;
   bool looks_ahead = false;
-  Moments moments;
-  double max = -std::numeric_limits<double>::infinity(); ///< NaN if any weight is
-  std::size_t max_batch = 0, max_query = 0, max_key = 0;
-  double row_sum_error = 0;
+  double row_sum_error = 0; ///< of every row that attends
+  std::size_t attending = 0;
   std::optional<double> largest_logit, largest_logsumexp;
 
   void add(const RowTotals& later);
 };
 
+inline double to_double(std::size_t count) {
+  return static_cast<double>(count);
+}
 /// Keeps the largest value so far.
 void keep_larger(std::optional<double>& largest, double value);
 /// The larger one; NaN wins.

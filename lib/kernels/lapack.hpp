@@ -1,9 +1,10 @@
 #pragma once
-// Singular values by LAPACK, which is loaded when they are first asked for: programs that never ask
-// start without it.
+// Singular values, eigenvalues and triangular factors by LAPACK, which is loaded when they are
+// first asked for: programs that never ask start without it.
 
 #include <mha/kernels/matrix.hpp>
 
+#include <complex>
 #include <optional>
 #include <vector>
 
@@ -20,5 +21,12 @@ bool has_lapack();
 /// runs, an OpenBLAS in LAPACK's place uses one thread a call; afterwards the host's setting is as
 /// it was.
 std::optional<std::vector<double>> singular_values(Matrix<const double> matrix);
+
+/// The eigenvalues of a square matrix, in LAPACK's order. Nothing, and threads, as above.
+std::optional<std::vector<std::complex<double>>> eigenvalues(Matrix<const double> matrix);
+
+/// R of the thin factorisation A = Q R, Q with orthonormal columns: min(rows, columns) rows, row by
+/// row. Nothing, and threads, as above.
+std::optional<std::vector<double>> triangular_factor(Matrix<const double> matrix);
 
 } // namespace mha

@@ -24,7 +24,7 @@ PackedMatrix<T>::PackedMatrix(Routine routine, Matrix<const T> b, bool transpose
     : routine_(routine), b_(b), transposed_(transposed) {
   if constexpr (std::is_same_v<T, float>)
     if (routine == Routine::bf16x3) split_ = Bf16x3Matrix(b, transposed, rows, threads);
-  if (routine != Routine::ours || rows < fewest_rows(transposed)) return;
+  if (routine != Routine::fma || rows < fewest_rows(transposed)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
   packed_.room_for(packed_size(set, depth, cols));

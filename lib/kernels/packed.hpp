@@ -24,11 +24,14 @@ public:
   void multiply(Matrix<const T> a, std::size_t first_row, std::size_t first_col, Matrix<T> c,
                 bool accumulate = false) const;
 
+  /// Whether b itself is not read any more.
+  bool is_packed() const { return packed_.data() != nullptr; }
+
   /// Columns may be entered at multiples of this.
   static constexpr std::size_t column_step = 64;
 
 private:
-  Routine routine_ = Routine::ours;
+  Routine routine_ = Routine::fma;
   Matrix<const T> b_;
   bool transposed_ = false;
   Buffer<T> packed_;

@@ -15,11 +15,11 @@ void set_routine(std::optional<Routine> routine) {
 
 template <> Routine routine_for<float>(std::size_t rows, std::size_t cols, std::size_t depth) {
   if (one_for_all) return *one_for_all;
-  return bf16x3_pays(rows, cols, depth) ? Routine::bf16x3 : Routine::ours;
+  return bf16x3_pays(rows, cols, depth) ? Routine::bf16x3 : Routine::fma;
 }
 
 template <> Routine routine_for<double>(std::size_t, std::size_t, std::size_t) {
-  return Routine::ours;
+  return Routine::fma;
 }
 
 } // namespace mha

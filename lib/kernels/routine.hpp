@@ -12,14 +12,14 @@ enum class Routine {
   /// Register-tiled; every element one sequential sum over k, so it has the same bits however the
   /// product is cut into rows, columns or (accumulating) depths, b transposed or not, and on every
   /// processor with AVX2 and FMA, or more.
-  ours,
+  fma,
   /// float32 only, on processors with AMX: 1.5 to 1.9 times as fast, and nearer to
   /// the exact sums (bf16x3.hpp). Its bits depend on no cut as long as the numbers split well.
   bf16x3,
 };
 
 /// The routine for a layer's products, each `rows` × `depth` by `depth` × `cols` at least.
-/// Splitting is worth its while from some dozen rows on. float64 is always `ours`.
+/// Splitting is worth its while from some dozen rows on. float64 is always `fma`.
 template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
 
 /// Takes one routine for float32 products of every size, or again what routine_for chooses: for

@@ -42,34 +42,31 @@ std::string_view activation_names() {
   return "relu, silu, gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu";
 }
 
-std::optional<bool> has_step_around(const LayerBlock* block, Stage stage) {
+std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) {
   if (!block) return false;
   switch (stage) {
   case Stage::resid_pre:
   case Stage::resid_post:
     return true;
   case Stage::attn_add:
-    return block->behind_attention.there();
+    return block->post_attention_norm.present();
   case Stage::residual:
     return block->shape != BlockShape::parallel && block->shape != BlockShape::attention_only;
   case Stage::mlp_x:
   case Stage::mlp_pre:
   case Stage::mlp_act:
   case Stage::mlp_out:
-    return block->mlp.there();
+    return block->mlp.present();
   case Stage::mlp_up:
     return block->mlp.gated();
   case Stage::mlp_add:
-    return block->behind_mlp.there();
-  case Stage::router:
-  case Stage::experts:
-    return false;
+    return block->post_mlp_norm.present();
   default:
     return std::nullopt;
   }
 }
 
-std::vector<Stage> inputs_around(const LayerBlock& block, Stage stage) {
+std::vector<Stage> inputs_around(const TransformerBlock& block, Stage stage) {
   switch (stage) {
   case Stage::mlp_x:
     if (block.shape == BlockShape::parallel) return {Stage::resid_pre};

@@ -20,7 +20,7 @@ enum class BlockShape : std::uint8_t {
   post_inside,    ///< residual = x + n1 A(x); resid_post = residual + n2 F(residual)
 };
 
-/// How a feed-forward bends its numbers.
+/// The activation of a feed-forward.
 enum class Activation : std::uint8_t {
   identity,
   relu,       ///< max(0, x)
@@ -36,26 +36,25 @@ std::optional<Activation> activation_named(std::string_view name);
 /// Every name that is understood, for messages.
 std::string_view activation_names();
 
-/// y = x W + b, its weight as a checkpoint stores it: in the file's precision, mapped. Read where
-/// it is multiplied with.
+/// y = x W + b, its weight in the file's precision, mapped: converted where it is packed.
 struct LinearMap {
-  Tensor W;            ///< (in, out), or (out, in)
-  bool out_in = false; ///< W is (out, in), as torch.nn.LinearMap has it
-  Tensor b;            ///< out; empty: zero
+  Tensor W; ///< (in, out), however it is stored
+  Tensor b; ///< out; empty: zero
 
-  bool there() const { return !W.empty(); }
-  std::size_t in() const { return W.shape()[out_in ? 1 : 0]; }
-  std::size_t out() const { return W.shape()[out_in ? 0 : 1]; }
+  bool present() const { return !W.empty(); }
+  std::size_t in() const { return W.shape()[0]; }
+  std::size_t out() const { return W.shape()[1]; }
 };
 
-/// A norm of rows. `kind` none hands rows on as they are.
+/// A norm of rows. `kind` none hands rows on as they are, affine only multiplies by weight and adds
+/// bias: a batch norm in inference.
 struct Norm {
   InputNorm kind = InputNorm::none;
   double eps = 1e-5;
   Tensor weight, bias;   ///< empty: 1 and 0
   bool one_plus = false; ///< times 1 + weight
 
-  bool there() const { return kind != InputNorm::none; }
+  bool present() const { return kind != InputNorm::none; }
 };
 
 /// mlp_out = act(x W_in + b_in) W_out + b_out; a gated one multiplies by x W_up + b_up.
@@ -65,25 +64,29 @@ struct FeedForward {
   Tensor product_bias; ///< added to a gated one's product (TransformerLens)
   Norm inner;          ///< of what `out` multiplies (solu_ln)
 
-  bool there() const { return out.there(); }
-  bool gated() const { return up.there(); }
+  bool present() const { return out.present(); }
+  bool gated() const { return up.present(); }
 };
 
 /// A layer's surroundings. Attention's own norm is the layer's (input_norm).
-struct LayerBlock {
+struct TransformerBlock {
   BlockShape shape = BlockShape::pre;
-  Norm behind_attention; ///< makes attn_add of output
-  Norm before_mlp;       ///< makes mlp_x; in a post-norm block the norm of residual
-  Norm behind_mlp;       ///< makes mlp_add of mlp_out
-  Norm behind_block;     ///< makes resid_post, in a post-norm block
+  Norm post_attention_norm; ///< makes attn_add of output
+  Norm pre_mlp_norm;        ///< makes mlp_x; in a post-norm block the norm of residual
+  Norm post_mlp_norm;       ///< makes mlp_add of mlp_out
+  Norm post_block_norm;     ///< makes resid_post, in a post-norm block
   FeedForward mlp;
 };
 
 /// Whether the step is part of a layer with this block (none: of a lone layer); nothing for stages
 /// that a block does not decide.
-std::optional<bool> has_step_around(const LayerBlock* block, Stage stage);
+std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage);
 /// What a stage is computed from in such a layer.
-std::vector<Stage> inputs_around(const LayerBlock& block, Stage stage);
+std::vector<Stage> inputs_around(const TransformerBlock& block, Stage stage);
+
+/// Where the linear map of a factorised embedding stands: on the token's rows alone, on the sum, or
+/// on what the norm makes of it.
+enum class ProjectionPlace : std::uint8_t { tokens, sum, normed };
 
 /// What enters the first block: a token's row, and what is added to it.
 struct Embedding {
@@ -95,6 +98,11 @@ struct Embedding {
   std::optional<int> pad;
   double scale = 1; ///< of the token's row
   Norm norm;
+  LinearMap projection; ///< to d_model, of narrower tables; absent: the identity
+  ProjectionPlace projection_place = ProjectionPlace::normed;
+
+  /// d_model.
+  std::size_t width() const { return projection.present() ? projection.out() : tokens.shape()[1]; }
 };
 
 /// What turns the last layer's stream into logits.
@@ -106,7 +114,7 @@ struct ModelHead {
   double scale = 1;
   double softcap = 0; ///< 0 = none
 
-  bool there() const { return decoder.there(); }
+  bool present() const { return decoder.present(); }
 };
 
 /// The ends of a whole model: what its layers start from, and what becomes of the last one's
@@ -119,7 +127,7 @@ struct ModelEnds {
 
   bool has(Stage stage) const {
     return stage == Stage::embed ||
-           (stage == Stage::final ? final.there() : stage == Stage::logits && head.there());
+           (stage == Stage::final ? final.present() : stage == Stage::logits && head.present());
   }
 };
 

@@ -1,8 +1,12 @@
 #include <mha/layer/fingerprint.hpp>
 
+#include <mha/layer/members.hpp>
 #include <mha/system/error.hpp>
 
+#include <bit>
 #include <cstring>
+#include <optional>
+#include <type_traits>
 
 namespace mha {
 
@@ -50,70 +54,62 @@ Fingerprint& Fingerprint::add(std::string_view text) {
   return add(text.data(), text.size());
 }
 
+void Fingerprint::add(const Tensor& tensor) {
+  if (tensor.empty()) {
+    add("none");
+    return;
+  }
+  add(name_of(tensor.dtype()));
+  for (const std::size_t length : tensor.shape()) add_word(length);
+  const StoredMatrix* const stored = tensor.stored();
+  if (!stored) {
+    add(tensor.raw(), tensor.bytes());
+    return;
+  }
+  // As it lies there: made contiguous, or converted, its numbers would take memory of their own.
+  add_word(stored->transposed ? 1 : 0), add_word(stored->first);
+  add(stored->matrix);
+}
+
+void Fingerprint::add(const Settings& settings) {
+  for (const SettingInfo& info : settings_table()) add(info.get(settings));
+}
+
+/// Whatever a layer has: numbers and enums as they are, lists with their lengths, structures by
+/// their members.
+template <class T> void Fingerprint::add_part(const T& part) {
+  if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, Settings>)
+    add(part);
+  else if constexpr (std::is_same_v<T, std::string>)
+    add(std::string_view(part));
+  else if constexpr (std::is_same_v<T, double>)
+    add_word(std::bit_cast<std::uint64_t>(part));
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+    add_word(static_cast<std::uint64_t>(part));
+  else if constexpr (std::is_same_v<T, StageSet>)
+    add(part.to_string());
+  else if constexpr (std::is_same_v<T, std::optional<int>>)
+    add_part(part.value_or(-1));
+  else if constexpr (requires { part.size(); }) { // a list
+    add_word(part.size());
+    for (const auto& one : part) add_part(one);
+  } else if constexpr (requires { part.use_count(); }) { // shared
+    add_word(part ? 1 : 0);
+    if (part) add_part(*part);
+  } else
+    each_member(part, [&](const auto& member) { add_part(member); });
+}
+
 Fingerprint& Fingerprint::add(const Layer& layer) {
-  const auto tensor = [&](const Tensor& value) {
-    if (value.empty()) {
-      add("none");
-      return;
-    }
-    add(name_of(value.dtype()));
-    for (const std::size_t length : value.shape()) add_word(length);
-    add(value.raw(), value.bytes());
-  };
-  const auto masks = [&](const std::vector<Broadcast>& list) {
-    add_word(list.size());
-    for (const Broadcast& mask : list) {
-      tensor(mask.tensor);
-      for (const std::size_t stride : mask.strides) add_word(stride);
-      add_word(mask.first_key), add_word(mask.keys);
-    }
-  };
-  add(name_of(layer.dtype));
-  for (const SettingInfo& info : settings_table()) add(info.get(layer.settings));
-  const Dims& dims = layer.dims;
-  for (const std::size_t size :
-       {dims.B, dims.T, dims.S, dims.past, dims.extra, dims.zero, dims.H, dims.H_kv, dims.d_model,
-        dims.d_k, dims.d_v, dims.d_out, dims.r_q, dims.r_kv, dims.d_pe})
-    add_word(size);
-  for (const Tensor* value : {&layer.X,
-                              &layer.X_k,
-                              &layer.X_v,
-                              &layer.W_q,
-                              &layer.W_k,
-                              &layer.W_v,
-                              &layer.W_o,
-                              &layer.b_q,
-                              &layer.b_k,
-                              &layer.b_v,
-                              &layer.b_o,
-                              &layer.norm_weight,
-                              &layer.norm_bias,
-                              &layer.q_norm_weight,
-                              &layer.k_norm_weight,
-                              &layer.positions,
-                              &layer.k_past,
-                              &layer.v_past,
-                              &layer.k_extra,
-                              &layer.v_extra,
-                              &layer.sinks,
-                              &layer.relative_bias,
-                              &layer.relative_key,
-                              &layer.q_norm_bias,
-                              &layer.k_norm_bias,
-                              &layer.rope_short_factor,
-                              &layer.rope_long_factor,
-                              &layer.W_c_q,
-                              &layer.W_c_kv,
-                              &layer.W_k_pe,
-                              &layer.b_c_q,
-                              &layer.b_c_kv,
-                              &layer.b_k_pe,
-                              &layer.c_q_norm_weight,
-                              &layer.c_kv_norm_weight})
-    tensor(*value);
-  masks(layer.added), masks(layer.blocked), masks(layer.bias);
-  for (const std::size_t length : layer.kv_lengths) add_word(length);
-  for (const Tensor& given : layer.given) tensor(given);
+  each_part_of_layer(layer, [&](std::string_view name, const auto& part) {
+    add(name);
+    add_part(part);
+  });
+  return *this;
+}
+
+Fingerprint& Fingerprint::add(const Embedding& embedding) {
+  add_part(embedding);
   return *this;
 }
 

@@ -1,5 +1,7 @@
 #include <mha/layer/first_tokens.hpp>
 
+#include <mha/layer/layer_pass.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -47,6 +49,7 @@ Layer first_tokens(const Layer& layer, std::size_t count) {
   keep_first(some.tokens, count), keep_first(some.key_tokens, count);
   for (auto* items : {&some.item_tokens, &some.item_key_tokens})
     for (std::vector<std::string>& labels : *items) keep_first(labels, count);
+  if (layer.pass && layer.pass->is_of(layer)) layer.pass->admit(some);
   return some;
 }
 

@@ -31,9 +31,10 @@ std::string formula_of(const Layer& layer, Stage stage) {
   if (layer.has_given(stage)) return "given";
   switch (stage) {
   case Stage::x:
-    return layer.settings.input_norm == InputNorm::layer ? "layer_norm(X)"
-           : layer.settings.input_norm == InputNorm::rms ? "rms_norm(X)"
-                                                         : "X";
+    return layer.settings.input_norm == InputNorm::layer    ? "layer_norm(X)"
+           : layer.settings.input_norm == InputNorm::rms    ? "rms_norm(X)"
+           : layer.settings.input_norm == InputNorm::affine ? "X · weight + bias"
+                                                            : "X";
   case Stage::q: {
     const std::string from =
         layer.W_c_q.empty() ? seen(layer, {}, "", layer.W_q) : std::string("c_q");

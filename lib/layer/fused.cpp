@@ -58,6 +58,9 @@ SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std
   const std::size_t d = cols / runs, rows = fused.count() / cols, element = size_of(fused.dtype());
   const Order from = order_of(order, H, H_kv);
   const auto gather = [&](const std::vector<std::size_t>& heads) {
+    const bool side_by_side = heads.back() - heads.front() + 1 == heads.size();
+    if (fused.rank() == 2 && side_by_side)
+      return columns_when_read(fused, heads.front() * d, heads.size() * d);
     Shape shape = fused.shape();
     shape.back() = heads.size() * d;
     Tensor part(fused.dtype(), shape);

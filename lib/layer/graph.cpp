@@ -38,6 +38,8 @@ std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
     if (layer.settings.relative_key_query) add(add, Stage::k_all);
   }
   if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
+  // What a head adds to the output, where that is not what the product with W_o makes it.
+  if (stage == Stage::output && layer.patches.has(Stage::head_result)) add(add, Stage::head_result);
   return inputs;
 }
 
@@ -140,6 +142,24 @@ StageSet available_stages(const Layer& layer) {
       available.set(index_of(Stage::head_result));
   }
   return available;
+}
+
+void patch_given_head_result(Layer& layer) {
+  constexpr Stage stage = Stage::head_result;
+  if (!layer.has_given(stage) || layer.has_given(Stage::output)) return;
+  Layer without = layer;
+  without.given_set.reset(index_of(stage));
+  const StageSet available = available_stages(without);
+  if (!contains(available, stage) || !contains(available, Stage::output)) return;
+  StagePatch patch;
+  patch.stage = stage;
+  patch.value = layer.given[index_of(stage)];
+  const Shape& shape = patch.value.shape();
+  patch.strides = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+  patch.text = "head_result";
+  without.given[index_of(stage)] = {};
+  without.patches.add(std::move(patch));
+  layer = std::move(without);
 }
 
 std::string list_of(const StageSet& set) {

@@ -68,7 +68,7 @@ public:
       : dims_(layer.dims), stage_(stage), repeated_(heads_repeated) {}
 
   std::size_t operator()(char letter) const {
-    for (Letter own : info_of(stage_).letters) {
+    for (Dim own : info_of(stage_).letters) {
       const Axis axis = axis_of(own);
       const std::size_t length = dims_.size_of(own);
       if (letter == 'H' && axis == Axis::kv_head) return repeated_ ? dims_.H : length;
@@ -171,23 +171,37 @@ std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shap
   return matches;
 }
 
-/// The first of the query heads that share each key/value head, where they are all alike.
-/// `tensor`: B, H, S, D.
+/// Whether head i is head first(i), bit for bit. `tensor`: B, H, S, D.
+template <class F> bool are_repeated(const Tensor& tensor, F first) {
+  const Shape& shape = tensor.shape();
+  const std::size_t bytes = shape[2] * shape[3] * size_of(tensor.dtype());
+  for (std::size_t b = 0; b < shape[0]; ++b)
+    for (std::size_t h = 0; h < shape[1]; ++h)
+      if (std::memcmp(tensor.raw() + (b * shape[1] + h) * bytes,
+                      tensor.raw() + (b * shape[1] + first(h)) * bytes, bytes) != 0)
+        return false;
+  return true;
+}
+
+/// The first of the query heads that share each key/value head, where they are all alike: those of
+/// a group, or, where an implementation tiles the heads, every H_kv-th. `tensor`: B, H, S, D.
 Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
   const Shape& shape = tensor.shape();
   const std::size_t group = layer.dims.group(), heads = layer.dims.H_kv;
+  std::size_t step = group;
+  if (!are_repeated(tensor, [&](std::size_t h) { return h / group * group; })) {
+    if (!are_repeated(tensor, [&](std::size_t h) { return h % heads; }))
+      fail("{} has {} key/value heads, the layer has {}, and those that query heads share are not "
+           "alike",
+           where, layer.dims.H, heads);
+    step = 1;
+  }
   Tensor result(tensor.dtype(), {shape[0], heads, shape[2], shape[3]});
   const std::size_t bytes = shape[2] * shape[3] * size_of(tensor.dtype());
-  for (std::size_t i = 0; i < shape[0] * heads; ++i) {
-    const std::byte* first = tensor.raw() + i * group * bytes;
-    for (std::size_t other = 1; other < group; ++other)
-      if (std::memcmp(first, first + other * bytes, bytes) != 0)
-        fail(
-            "{} has {} key/value heads, the layer has {}, and those that query heads share are not "
-            "alike",
-            where, layer.dims.H, heads);
-    std::memcpy(result.raw_mutable() + i * bytes, first, bytes);
-  }
+  for (std::size_t b = 0; b < shape[0]; ++b)
+    for (std::size_t h = 0; h < heads; ++h)
+      std::memcpy(result.raw_mutable() + (b * heads + h) * bytes,
+                  tensor.raw() + (b * shape[1] + h * step) * bytes, bytes);
   return result;
 }
 

@@ -5,41 +5,38 @@
 
 namespace mha {
 
-std::size_t Dims::size_of(Letter letter) const {
+std::size_t Dims::size_of(Dim letter) const {
   switch (letter) {
-  case Letter::T:
+  case Dim::T:
     return T;
-  case Letter::S:
+  case Dim::S:
     return S;
-  case Letter::S_all:
+  case Dim::S_all:
     return S_all;
-  case Letter::H:
+  case Dim::H:
     return H;
-  case Letter::H_kv:
+  case Dim::H_kv:
     return H_kv;
-  case Letter::d_model:
+  case Dim::d_model:
     return d_model;
-  case Letter::d_k:
+  case Dim::d_k:
     return d_k;
-  case Letter::d_v:
+  case Dim::d_v:
     return d_v;
-  case Letter::H_d_v:
+  case Dim::H_d_v:
     return H * d_v;
-  case Letter::d_out:
+  case Dim::d_out:
     return d_out;
-  case Letter::r_q:
+  case Dim::r_q:
     return r_q;
-  case Letter::r_kv:
+  case Dim::r_kv:
     return r_kv;
-  case Letter::d_pe:
+  case Dim::d_pe:
     return d_pe;
-  case Letter::d_ff:
+  case Dim::d_ff:
     return d_ff;
-  case Letter::vocabulary:
+  case Dim::vocabulary:
     return vocabulary;
-  case Letter::E:
-  case Letter::top_k:
-    return 0; // no mixture of experts yet
   }
   return 0;
 }
@@ -77,7 +74,7 @@ Shape Layer::shape_of(Stage stage) const {
   const StageInfo& info = info_of(stage);
   Shape shape;
   if (dims.batched) shape.push_back(dims.B);
-  for (Letter letter : info.letters) shape.push_back(dims.size_of(letter));
+  for (Dim letter : info.letters) shape.push_back(dims.size_of(letter));
   if (settings.columns && info.kind != Kind::row) std::iter_swap(shape.end() - 1, shape.end() - 2);
   return shape;
 }

@@ -2,6 +2,7 @@
 // One attention layer, ready to compute: tensors in one precision and layout, sizes, settings.
 
 #include <mha/layer/block.hpp>
+#include <mha/layer/patch.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/tensor/tensor.hpp>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace mha {
+
+class KeptWeights;
+class LayerPass;
 
 /// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
 /// d_k).
@@ -34,8 +38,8 @@ struct Dims {
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
 
   ///@}
-  std::size_t group() const { return H / H_kv; }    ///< query heads that share a key/value head
-  MHA_API std::size_t size_of(Letter letter) const; ///< by the letter of a shape
+  std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
+  MHA_API std::size_t size_of(Dim letter) const; ///< by the letter of a shape
   /// All of them.
   friend bool operator==(const Dims&, const Dims&) = default;
 };
@@ -106,10 +110,14 @@ struct MHA_API Layer {
   /// packed as B, T, H · d; the others as their shape says, with B in front.
   std::array<Tensor, stage_count> given;
   StageSet given_set;
+  Patches patches; ///< of stages, while they are computed
 
-  std::shared_ptr<const LayerBlock>
+  std::shared_ptr<const TransformerBlock>
       block;                             ///< what stands around attention in a whole model, or null
   std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: what stands before and behind them
+  std::shared_ptr<KeptWeights>
+      kept; ///< packed forms of a model's weights, for its next pass; or null
+  std::shared_ptr<LayerPass> pass; ///< counts its computations, keeps what it hands on; or null
 
   std::vector<std::string> tokens, key_tokens; ///< labels; empty: none. key_tokens counts S_all
   /// Labels of each batch item where every item is another text; empty: the ones above are all

@@ -87,7 +87,7 @@ std::string axes_of(std::string_view name) {
   const StageInfo& info = info_of(*stage);
   const bool with_heads =
       axis_of(info.letters[0]) == Axis::head || axis_of(info.letters[0]) == Axis::kv_head;
-  for (Letter letter : info.letters) {
+  for (Dim letter : info.letters) {
     switch (axis_of(letter)) {
     case Axis::head:
     case Axis::kv_head:

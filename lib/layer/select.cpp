@@ -71,6 +71,7 @@ IndexList::IndexList(std::string text, std::string option)
 }
 
 Pick IndexList::resolve(std::size_t count, std::string_view what) const {
+  if (names_tokens_) return placed({}).resolve(count, what); // says that there are no labels
   Pick pick;
   std::vector<bool> seen(count);
   const auto n = static_cast<std::int64_t>(count);
@@ -151,7 +152,7 @@ std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
   const Dims& dims = layer.dims;
   if (dims.batched)
     axes.push_back({Axis::batch, dims.B, resolved(selection.batch, dims.B, "batch items")});
-  for (Letter letter : info_of(stage).letters) {
+  for (Dim letter : info_of(stage).letters) {
     const Axis axis = axis_of(letter);
     const std::size_t count = dims.size_of(letter);
     switch (axis) {
@@ -179,9 +180,9 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
                   const Selection& selection) {
   const auto some_stage_has = [&](auto... axis) {
     return std::any_of(wanted.begin(), wanted.end(), [&](Stage stage) {
-      const std::vector<Letter>& letters = info_of(stage).letters;
+      const std::vector<Dim>& letters = info_of(stage).letters;
       return std::any_of(letters.begin(), letters.end(),
-                         [&](Letter letter) { return ((axis_of(letter) == axis) || ...); });
+                         [&](Dim letter) { return ((axis_of(letter) == axis) || ...); });
     });
   };
   const auto names = [&] {

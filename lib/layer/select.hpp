@@ -21,6 +21,15 @@ class IndexList {
 public:
   /// `option` ("--head") goes into messages. Throws Error for what is no index list.
   IndexList(std::string text, std::string option);
+  /// The same, or tokens by their text (" Juliet", "the#2", "the,of,3"), which placed() finds among
+  /// labels. Throws Error for digits and signs that are no index list.
+  static IndexList of_tokens(std::string text, std::string option);
+  /// Whether some of it is a token's text.
+  bool names_tokens() const { return names_tokens_; }
+  /// The list with each token's text replaced by its position among `labels`; `where` is what they
+  /// are labels of ("", "text 2"). A text without a blank before it means the token with one, where
+  /// there is none without. Throws Error that lists near tokens, or the places of several.
+  IndexList placed(const std::vector<std::string>& labels, std::string_view where = "") const;
   /// The positions on an axis of `count`; `what` names them ("heads"). Throws Error out of range.
   Pick resolve(std::size_t count, std::string_view what) const;
   const std::string& option() const { return option_; }
@@ -32,8 +41,10 @@ private:
     std::int64_t step = 1;
     enum class Form { index, both_ends, slice } form = Form::index;
   };
+  IndexList() = default;
   std::string text_, option_;
   std::vector<Range> ranges_;
+  bool names_tokens_ = false;
 };
 
 /// What a list picks of `count`; everything without one.
@@ -43,6 +54,9 @@ Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::stri
 struct Selection {
   std::optional<IndexList> batch, head, query, key;
   bool empty() const { return !batch && !head && !query && !key; }
+  /// With the texts of tokens in `query` and `key` replaced by their positions in the layer. Throws
+  /// Error where they are at different positions of the chosen batch items.
+  Selection placed(const Layer& layer) const;
 };
 
 /// One axis of a stage's value as it is handed out: which positions, and whether it is there at

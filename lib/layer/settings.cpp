@@ -79,7 +79,7 @@ std::string text_of(std::int64_t value) {
 /// The words of an enumeration, in the order of its values.
 template <class E> struct Words;
 template <> struct Words<InputNorm> {
-  static constexpr std::array words{"none", "layer", "rms", "checkpoint"};
+  static constexpr std::array words{"none", "layer", "rms", "affine", "checkpoint"};
 };
 template <> struct Words<CausalAlign> {
   static constexpr std::array words{"auto", "top_left", "bottom_right"};
@@ -189,7 +189,7 @@ const SettingInfo setting_table[] = {
   {"num_heads", SettingKind::count, "N", "number of query heads, H", "q_num_heads n_heads n_head nheads nhead heads num_attention_heads H", store<&S::num_heads, heads>, load_heads<&S::num_heads>},
   {"num_kv_heads", SettingKind::count, "N", "number of key/value heads, H_kv; H is a multiple of it", "kv_num_heads n_kv_heads kv_heads num_key_value_heads H_kv", store<&S::num_kv_heads, heads>, load_heads<&S::num_kv_heads>},
   {"scale", SettingKind::choice, "NUMBER|d_k|d_model|none", "what scores are multiplied by: d_k = 1/√d_k", "", set_scale, get_scale},
-  {"input_norm", SettingKind::choice, "none|layer|rms|checkpoint", "normalise X first; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
+  {"input_norm", SettingKind::choice, "none|layer|rms|affine|checkpoint", "normalise X first; affine: X · norm.weight + norm.bias, as a batch norm in inference; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
   {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
   {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
   {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows lies when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},

@@ -15,7 +15,7 @@
 namespace mha {
 
 enum class ScaleKind : std::uint8_t { d_k, d_model, none, number };
-enum class InputNorm : std::uint8_t { none, layer, rms, checkpoint };
+enum class InputNorm : std::uint8_t { none, layer, rms, affine, checkpoint };
 enum class CausalAlign : std::uint8_t { automatic, top_left, bottom_right };
 enum class Rope : std::uint8_t { none, half, interleaved };
 enum class RopeScaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };

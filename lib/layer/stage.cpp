@@ -10,7 +10,7 @@ namespace mha {
 namespace {
 
 using enum Stage;
-using enum Letter;
+using enum Dim;
 
 // When a layer has a step.
 bool has_c_q(const Layer& layer) {
@@ -81,8 +81,6 @@ const std::array<StageInfo, stage_count> table{{
   {mlp_pre, "mlp_pre", Kind::token, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
   {mlp_up, "mlp_up", Kind::token, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
   {mlp_act, "mlp_act", Kind::token, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
-  {router, "router", Kind::token, {T, E}, "router weights", "how much each expert counts", "in a mixture of experts", {mlp_x}, ""},
-  {experts, "experts", Kind::token, {T, top_k}, "the chosen experts", "the numbers of the experts that compute", "in a mixture of experts", {router}, ""},
   {mlp_out, "mlp_out", Kind::token, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act}, "hook_mlp_out"},
   {mlp_add, "mlp_add", Kind::token, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm stands behind mlp_out", {mlp_out}, ""},
   {resid_post, "resid_post", Kind::token, {T, d_out}, "residual + mlp_out", "what the layer hands on", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
@@ -114,7 +112,7 @@ std::string_view last_part(std::string_view name) {
 
 } // namespace
 
-std::string_view name_of(Letter letter) {
+std::string_view name_of(Dim letter) {
   switch (letter) {
   case T:
     return "T";
@@ -146,15 +144,11 @@ std::string_view name_of(Letter letter) {
     return "d_ff";
   case vocabulary:
     return "vocabulary";
-  case E:
-    return "E";
-  case top_k:
-    return "top k";
   }
   return "?";
 }
 
-Axis axis_of(Letter letter) {
+Axis axis_of(Dim letter) {
   switch (letter) {
   case T:
     return Axis::query;

@@ -56,8 +56,6 @@ enum class Stage : std::uint8_t {
   mlp_pre,
   mlp_up,
   mlp_act,
-  router,
-  experts,
   mlp_out,
   mlp_add,
   resid_post,
@@ -75,7 +73,7 @@ enum class Kind : std::uint8_t {
 };
 
 /// The letters of shapes (docs/stages.md): T queries, S keys, H heads.
-enum class Letter : std::uint8_t {
+enum class Dim : std::uint8_t {
   T,
   S,
   S_all,
@@ -91,15 +89,13 @@ enum class Letter : std::uint8_t {
   d_pe,
   d_ff,
   vocabulary,
-  E,
-  top_k,
 };
 /// "d_model", "H·d_v" …
-MHA_API std::string_view name_of(Letter letter);
+MHA_API std::string_view name_of(Dim letter);
 
 /// What an axis counts, for selections and labels.
 enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
-Axis axis_of(Letter letter);
+Axis axis_of(Dim letter);
 
 /// One row of the table.
 struct StageInfo {
@@ -109,10 +105,10 @@ struct StageInfo {
   std::string_view name;
   Kind kind;
   ///@}
-  std::vector<Letter> letters; ///< the shape, without the batch axis
-  std::string_view value;      ///< the formula, short: "X W_q + b_q"
-  std::string_view text;       ///< what it is, in words
-  std::string_view part;       ///< when it is part of a layer: "always", "if …"
+  std::vector<Dim> letters; ///< the shape, without the batch axis
+  std::string_view value;   ///< the formula, short: "X W_q + b_q"
+  std::string_view text;    ///< what it is, in words
+  std::string_view part;    ///< when it is part of a layer: "always", "if …"
   std::vector<Stage>
       inputs; ///< computed from; one that a layer does not have stands for its own inputs
   std::string_view aliases;                ///< other tools' names, separated by spaces

@@ -54,7 +54,7 @@ std::string overflow_of(const Layer& layer, std::size_t threads) {
   if (layer.settings.softmax != Softmax::naive && cannot_overflow(layer)) return "";
   OverflowWatch watch(layer);
   compute(layer, make_plan(layer, watch.wants()), watch, threads);
-  return watch.told(layer);
+  return watch.report(layer);
 }
 
 } // namespace mha

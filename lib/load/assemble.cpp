@@ -41,7 +41,7 @@ public:
     require_settings_within(layer_.settings, layer_.dtype);
     turn_columns();
     choose_given();
-    const HeadCounts heads = find_heads(parts_, given_, layer_.settings);
+    const HeadCounts heads = find_heads(parts_, given_, layer_.settings, notes_);
     unfuse(heads);
     split_latent(parts_, layer_.settings, heads.H);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
@@ -51,10 +51,13 @@ public:
     take_inputs();
     take_weights();
     take_masks(parts_, layer_, notes_);
+    const NamedTensor* result = find("head_result");
+    const bool is_patch = result && result->bound;
     take_given();
     take_labels(std::move(labels), layer_, notes_);
     if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
     check_settings(layer_, head_source, output_source, notes_);
+    if (is_patch) patch_given_head_result(layer_);
     return std::move(layer_);
   }
 
@@ -279,7 +282,7 @@ private:
     for (const auto& [stage, name] : given_) {
       const StageInfo& info = info_of(stage);
       Shape shape{d.B};
-      for (Letter letter : info.letters) shape.push_back(d.size_of(letter));
+      for (Dim letter : info.letters) shape.push_back(d.size_of(letter));
       const bool heads = info.kind == Kind::token && info.letters.size() == 3;
       Tensor tensor;
       if (heads && is_packed(name))
@@ -310,6 +313,8 @@ bool turns_in_columns(const std::string& name, const Tensor& tensor) {
 }
 
 DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
+  if (wanted && *wanted != DType::f32 && *wanted != DType::f64)
+    fail("dtype is {}: layers are computed in float32 or float64", name_of(*wanted));
   if (wanted) return *wanted;
   // X, then its siblings, then the stages in their order, then the rest.
   std::vector<const NamedTensor*> order;

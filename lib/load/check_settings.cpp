@@ -156,6 +156,9 @@ void check_settings(const Layer& layer, const std::string& head_source,
     fail("{}: residual adds X, {} wide, and the output of {}, {} wide: the widths differ",
          origin("residual"), d.d_model, output_source, d.d_out);
 
+  if (!s.residual && !layer.X.empty() && !layer.W_o.empty() && d.d_model != d.d_out)
+    notes.emplace_back(fmt::format("the output is {} wide ({}), X {}: a block could not add them",
+                                   d.d_out, output_source, d.d_model));
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
     notes.push_back(warning(why_no_scale(layer)));
   for (const auto& [name, from] : s.origins) {

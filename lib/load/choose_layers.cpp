@@ -1,6 +1,8 @@
 // Which layers the files hold, and which of them are chosen.
 
+#include <mha/load/described.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/read_description.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
@@ -12,6 +14,7 @@
 #include <mha/layer/spelling.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 
@@ -28,6 +31,10 @@ std::string canonical_name(std::string_view name, bool strict) {
       if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
     }
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  // A module's bias is added to what it computes: no position bias.
+  if (last == "bias" && dot != std::string_view::npos &&
+      !std::isdigit(static_cast<unsigned char>(name[dot == 0 ? 0 : dot - 1])))
+    return "";
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";
   // The stream around attention is none of a lone layer's tensors.
@@ -54,13 +61,14 @@ bool file_exists(const std::string& path) {
   return std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
 }
 
-void Model::State::open_sources() {
+void Sources::State::open_sources() {
   if (request.sources.empty() && request.in_memory.empty() && request.bound.empty())
     fail("no source is given: a layer's files, or NAME=FILE for single tensors");
+  opened.gguf_order = request.gguf_order;
   for (const std::string& text : request.sources) {
     io::Source source = io::parse_source(text);
     if (source.name.empty())
-      contents.push_back(io::open(source.path));
+      contents.push_back(io::open(source.path, {false, request.gguf_order}));
     else
       bindings.push_back(std::move(source));
   }
@@ -82,12 +90,43 @@ void Model::State::open_sources() {
     if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
 }
 
-void Model::State::find_layers() {
-  if (request.naming != "canonical")
+/// Files under the names that their layers are looked for by: those of a description, or of layers
+/// that share their weights.
+void Sources::State::present_contents() {
+  const auto keep = [&] {
+    if (as_files.empty()) as_files = contents;
+  };
+  if (!is_description(request.naming)) {
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      for (const naming::Family* family : naming::families()) {
+        if (!family->present || request.naming == "canonical") continue;
+        io::Contents presented = contents[i];
+        if (!family->present(presented, config)) continue;
+        keep();
+        contents[i] = std::move(presented);
+      }
+    return;
+  }
+  const std::shared_ptr<const naming::Description> description = read_description(request.naming);
+  const auto reads = std::make_shared<naming::Reads>();
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (!is_described(*description, contents[i])) continue;
+    keep();
+    contents[i] = described_contents(*description, contents[i], config, options, reads);
+    for (naming::Found& layer : described_layers(description, contents[i], config, reads))
+      found.push_back(std::move(layer));
+  }
+  if (found.empty() && !contents.empty())
+    fail("--naming {}: {} has none of the tensors that it names", request.naming, contents[0].name);
+}
+
+void Sources::State::find_layers() {
+  present_contents();
+  if (request.naming != "canonical" && !is_description(request.naming))
     for (const io::Contents& file : contents)
       for (naming::Found& layer : naming::find_layers(file, config, request.naming))
         found.push_back(std::move(layer));
-  if (!request.naming.empty() && request.naming != "canonical") {
+  if (!request.naming.empty() && request.naming != "canonical" && !is_description(request.naming)) {
     const naming::Family& family = naming::family_named(request.naming);
     if (found.empty() && !contents.empty())
       fail("--naming {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name,
@@ -102,7 +141,7 @@ void Model::State::find_layers() {
     if (found.empty()) fail("--prefix {}: no attention layer's tensors begin so", request.prefix);
   }
   for (const naming::Found& layer : found)
-    listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
+    listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
   if (!found.empty()) return;
 
   // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
@@ -122,7 +161,7 @@ void Model::State::find_layers() {
 }
 
 /// The layers that `{layer}` or an L axis of the bindings finds.
-std::vector<std::string> Model::State::numbered_by_bindings() const {
+std::vector<std::string> Sources::State::numbered_by_bindings() const {
   std::size_t count = 0;
   for (const io::Source& binding : bindings) {
     if (io::mentions_layer(binding)) {
@@ -149,7 +188,7 @@ std::vector<std::string> Model::State::numbered_by_bindings() const {
 }
 
 /// Why `{layer}` finds nothing: which file is not there, or what it lacks.
-std::string Model::State::why_missing(const io::Source& numbered, const std::string& id) {
+std::string Sources::State::why_missing(const io::Source& numbered, const std::string& id) {
   const io::Source source = io::with_layer(numbered, id);
   if (!file_exists(source.path)) return fmt::format("there is no {}", io::shown(source.path));
   try {
@@ -160,7 +199,7 @@ std::string Model::State::why_missing(const io::Source& numbered, const std::str
   return fmt::format("there is nothing for layer {}", id);
 }
 
-void Model::State::choose_layers() {
+void Sources::State::choose_layers() {
   std::vector<std::string> ids;
   for (const LayerListing& layer : listing) ids.push_back(layer.id);
   const bool from_files = !(ids.empty() || (ids.size() == 1 && ids[0].empty()));

@@ -15,7 +15,8 @@ namespace mha {
 namespace {
 
 /// How a binding of one of a file's tensors is typed.
-std::string binding(const std::string& name, const Stranger& stranger, const std::string& axes) {
+std::string binding(const std::string& name, const UnknownTensor& stranger,
+                    const std::string& axes) {
   return fmt::format("{}={}:{}{}", name, io::shown(stranger.file), io::shown(stranger.name), axes);
 }
 
@@ -73,10 +74,11 @@ const Guesses::Guess& Guesses::of(const std::string& name) {
   return known_.emplace(name, Guess{meant, std::move(text), doubtful}).first->second;
 }
 
-void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors& parts,
-                     bool refuses, Guesses& guesses, std::vector<Note>& notes) {
+void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
+                           const NamedTensors& parts, bool refuses, Guesses& guesses,
+                           std::vector<Note>& notes) {
   std::map<std::string, std::pair<std::string, bool>> passed_over; // by file
-  for (const Stranger& stranger : strangers) {
+  for (const UnknownTensor& stranger : unknown_tensors) {
     if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
       fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
            io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
@@ -95,14 +97,14 @@ void judge_strangers(const std::vector<Stranger>& strangers, const NamedTensors&
                        said.second ? Severity::warning : Severity::note);
 }
 
-void require_no_other_projection(const std::vector<Stranger>& strangers,
+void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
                                  const NamedTensors& parts) {
   const auto X = parts.find("X");
   if (X == parts.end() || X->second.tensor.rank() == 0 || parts.count("W_qkv") ||
       starts_late(parts))
     return;
   const std::size_t width = X->second.tensor.shape().back();
-  const auto is_sibling = [&](const Stranger& stranger) {
+  const auto is_sibling = [&](const UnknownTensor& stranger) {
     bool any = false;
     for (const char* name : {"W_q", "W_k", "W_v"})
       if (const auto part = parts.find(name); part != parts.end()) {
@@ -116,7 +118,7 @@ void require_no_other_projection(const std::vector<Stranger>& strangers,
   for (const auto& [name, stage, packed] :
        {std::tuple("W_q", "q", "Q"), {"W_k", "k", "K"}, {"W_v", "v", "V"}}) {
     if (parts.count(name) || parts.count(stage) || parts.count(packed)) continue;
-    for (const Stranger& stranger : strangers)
+    for (const UnknownTensor& stranger : unknown_tensors)
       if (!stranger.name.empty() && is_sibling(stranger))
         fail("{}: there is no {}, and {} {} could be it: say {}, or leave it out of the file and "
              "{} is the identity{}",

@@ -39,8 +39,12 @@ LayerIndex::File LayerIndex::places_in(const io::Contents& file, bool checkpoint
            dot != std::string_view::npos && dot - layers.size() <= longest;
            dot = name.find('.', dot + 1))
         if (const auto id = ids.find(name.substr(layers.size(), dot - layers.size()));
-            id != ids.end())
-          places.own[own = *id].push_back(i);
+            id != ids.end()) {
+          // Beside a family's layers, "layers.0.mlp.down_proj.bias" is another module's.
+          const std::string_view rest = name.substr(dot + 1);
+          if (!checkpoint || rest.find('.') == std::string_view::npos || find_tensor_name(rest))
+            places.own[own = *id].push_back(i);
+        }
     if (checkpoint) continue; // other modules' "bias" is none of ours
     const std::optional<std::size_t> number = naming::layer_number(name);
     if (!number)
@@ -79,11 +83,12 @@ std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
 }
 
 void LayerIndex::judged(const io::Contents& file,
-                        const std::vector<const io::Entry*>& strangers) const {
+                        const std::vector<const io::Entry*>& unknown_tensors) const {
   constexpr std::size_t few = 64;
   const auto at = files_.find(&file);
-  if (at == files_.end() || strangers.size() <= few) return;
-  const std::set<const io::Entry*> passed_over(strangers.begin() + few, strangers.end());
+  if (at == files_.end() || unknown_tensors.size() <= few) return;
+  const std::set<const io::Entry*> passed_over(unknown_tensors.begin() + few,
+                                               unknown_tensors.end());
   std::erase_if(at->second.shared,
                 [&](std::size_t place) { return passed_over.contains(&file.tensors[place]); });
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Which tensors of the files may be which layer's, found once: a file of n layers costs n steps,
-// not n². Private to load.cpp.
+// not n².
 
 #include <mha/load/families/family.hpp>
 
@@ -35,9 +35,9 @@ public:
   std::vector<std::string> unread(const naming::Found& layer) const;
 
   /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
-  /// once for each of thousands of layers, would be looked at for minutes. `strangers` are of no
-  /// layer, in the file's order.
-  void judged(const io::Contents& file, const std::vector<const io::Entry*>& strangers) const;
+  /// once for each of thousands of layers, would be looked at for minutes. `unknown_tensors` are of
+  /// no layer, in the file's order.
+  void judged(const io::Contents& file, const std::vector<const io::Entry*>& unknown_tensors) const;
 
   /// The canonical name of a tensor, looked up once.
   const std::string& canonical(const io::Entry& entry,

@@ -6,6 +6,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
 #include <mha/layer/spelling.hpp>
+#include <mha/load/described.hpp>
+#include <mha/load/families/unread_settings.hpp>
 #include <mha/load/model_state.hpp>
 
 #include <algorithm>
@@ -21,12 +23,24 @@ bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& laye
          tensor.dtype() == DType::boolean;
 }
 
+bool is_projection(const NamedTensors::value_type& part) {
+  return part.first.starts_with("W_");
+}
+
 /// Whether nothing of a layer is there but inputs and stages.
 bool holds_results_only(const NamedTensors& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
     const TensorInfo* info = find_tensor_name(entry.first);
     return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
   });
+}
+
+/// Whether a canonical tensor is what a layer is given, not a part of it: beside the layers of a
+/// family's model, other canonical names are some other module's.
+bool is_input(std::string_view name) {
+  const TensorInfo* info = find_tensor_name(name);
+  return !info || info->name[0] == 'X' || info->name.size() == 1 || info->name == "positions" ||
+         info->name.ends_with("mask") || info->name.ends_with("_past");
 }
 
 /// Splits "a b  c" at spaces.
@@ -50,7 +64,7 @@ Tensor one_plus(const Tensor& weight) {
 
 /// What lies beside a projection's weight may change what it computes: an adapter, the scale of
 /// quantised numbers.
-void tell_unread(const naming::Group& group, const std::vector<std::string>& names,
+void note_unread(const naming::Group& group, const std::vector<std::string>& names,
                  std::vector<Note>& notes) {
   if (names.empty()) return;
   constexpr std::size_t most = 3;
@@ -91,7 +105,8 @@ std::string bound_name(const std::string& where, const std::string& typed, bool 
        did_you_mean(typed, names), names_hint);
 }
 
-void Model::State::add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const {
+void Sources::State::add(NamedTensors& parts, const std::string& name,
+                         mha::NamedTensor part) const {
   const auto [at, added] = parts.emplace(name, part);
   if (added) return;
   if (at->second.bound && part.bound)
@@ -103,9 +118,10 @@ void Model::State::add(NamedTensors& parts, const std::string& name, mha::NamedT
   at->second = std::move(part);
 }
 
-naming::InputNormalisation Model::State::add_found(const naming::Found& layer, NamedTensors& parts,
-                                                   Settings& settings, LoadedLayer& to) const {
-  tell_unread(layer.group, index->unread(layer), to.notes);
+naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
+                                                     NamedTensors& parts, Settings& settings,
+                                                     LoadedLayer& to) const {
+  note_unread(layer.group, index->unread(layer), to.notes);
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
   for (auto& [name, part] : translation.parts) {
@@ -115,15 +131,18 @@ naming::InputNormalisation Model::State::add_found(const naming::Found& layer, N
   for (const auto& setting : translation.settings)
     set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
+  if (!request.has_text()) naming::note_unread_settings(layer, to.notes);
   to.naming = layer.family->title;
+  if (layer.group.description && !request.has_text())
+    for (Note& note : unclaimed_tensors(layer.group)) to.notes.push_back(std::move(note));
   return std::move(translation.norm);
 }
 
 /// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
 /// that normalises before attention gets a note.
-void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
-                            Settings& settings, LoadedLayer& to) const {
-  const bool before = norm.kind == naming::NormKind::layer || norm.kind == naming::NormKind::rms;
+void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
+                              Settings& settings, LoadedLayer& to) const {
+  const bool before = norm.kind != naming::NormKind::unknown && norm.kind != naming::NormKind::none;
   if (settings.input_norm != InputNorm::checkpoint) {
     // Without its weights the file is a layer taken out of a model, and says nothing about X.
     const bool there = norm.weight || !norm.needs_weight;
@@ -142,7 +161,11 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
           fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
     return;
   }
-  set(settings, "input_norm", norm.kind == naming::NormKind::rms ? "rms" : "layer", origin);
+  set(settings, "input_norm",
+      norm.kind == naming::NormKind::rms      ? "rms"
+      : norm.kind == naming::NormKind::affine ? "affine"
+                                              : "layer",
+      origin);
   if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
     fail(
         "input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
@@ -157,9 +180,9 @@ void Model::State::add_norm(const naming::InputNormalisation& norm, NamedTensors
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
-std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensors& parts,
-                                              Labels& labels, LoadedLayer& to) const {
-  std::vector<Stranger> strangers;
+std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, NamedTensors& parts,
+                                                     Labels& labels, LoadedLayer& to) const {
+  std::vector<UnknownTensor> unknown_tensors;
   const auto is_bound = [&](const io::Contents& file, const io::Entry& entry) {
     return std::any_of(bindings.begin(), bindings.end(), [&](const io::Source& binding) {
       const io::Source source = io::with_layer(binding, id);
@@ -168,6 +191,7 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
   };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
+    if (file.format == "onnx") continue; // a graph's constants are none of a layer's
     const auto label = [&](const std::string& name, io::LabelLists lists) {
       labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
     };
@@ -184,9 +208,16 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
       const std::string& name = index->canonical(entry, canonical_name);
       if (name.empty()) {
-        // A dump of texts says their lengths, which a layer's masks do.
-        if (!checkpoint && entry.name != "lengths" && !is_bound(file, entry))
-          strangers.push_back({file.name, entry.name, entry.shape}), unknown.push_back(at);
+        // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
+        if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
+          unknown_tensors.push_back({file.name, entry.name, entry.shape}), unknown.push_back(at);
+        continue;
+      }
+      if (checkpoint && request.has_text()) continue; // left over, which the model tells
+      if (checkpoint && !id.empty() && !is_input(name)) {
+        to.notes.push_back(warning(fmt::format(
+            "{}: passed over: {}, beside the layers of {}; to use it, bind it: {}=FILE:{}",
+            file.name, entry.name, to.naming, name, entry.name)));
         continue;
       }
       const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
@@ -211,11 +242,11 @@ std::vector<Stranger> Model::State::add_loose(const std::string& id, NamedTensor
     for (const auto& [name, text] : file.scalars)
       if (!label_name(name).empty()) label(name, {split_words(text), {}});
   }
-  return strangers;
+  return unknown_tensors;
 }
 
-void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
-                                LoadedLayer& to) const {
+void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
+                                  LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     if (request.has_text() && !binds(binding, id)) continue;
     const io::Source source = io::with_layer(binding, id);
@@ -233,7 +264,7 @@ void Model::State::add_bindings(const std::string& id, NamedTensors& parts, Labe
   }
 }
 
-void Model::State::add_tokens(const std::string& text, const char* option, Labels& labels) const {
+void Sources::State::add_tokens(const std::string& text, const char* option, Labels& labels) const {
   if (text.empty()) return;
   const std::string name = std::string_view(option) == "--tokens" ? "tokens" : "key_tokens";
   if (text == "-" || file_exists(text)) {
@@ -251,17 +282,19 @@ void Model::State::add_tokens(const std::string& text, const char* option, Label
   }
 }
 
-void Model::State::collect(const std::string& id, const LayerInput* input, NamedTensors& parts,
-                           Settings& settings, Labels& labels, LoadedLayer& to) const {
+ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
+  ReadLayer read_layer;
+  auto& [parts, settings, labels, to, input_source] = read_layer;
+  ++counts->made;
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
   const bool lone = found.size() == 1 && found[0].id.empty();
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
     norm = add_found(*layer, parts, settings, to);
-  if (input) add_input(*input, parts, settings, labels);
+  if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
-  const std::vector<Stranger> strangers = add_loose(id, parts, labels, to);
+  const std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
   add_settings(id, settings, parts, to.notes);
   if (input && !settings.origins.count("input_norm"))
     set(settings, "input_norm", "checkpoint", input->source);
@@ -269,21 +302,27 @@ void Model::State::collect(const std::string& id, const LayerInput* input, Named
     if (const std::string hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
   const bool results = request.results_given && holds_results_only(parts);
-  judge_strangers(strangers, parts, !results, guesses, to.notes);
-  if (!results) require_no_other_projection(strangers, parts);
+  judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
+  if (!results) require_no_other_projection(unknown_tensors, parts);
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels);
   add_tokens(request.key_tokens, "--key-tokens", labels);
+  if (found.empty() && bindings.empty() && std::ranges::none_of(parts, is_projection))
+    for (const io::Contents& file : contents) {
+      if (file.format == "checkpoint" && file.config.contains("model_type"))
+        fail("{}", why_no_model());
+      // A graph without a layer says what to do instead.
+      if (file.format == "onnx" && !file.notes.empty())
+        fail("{}: {}", io::shown(file.name), file.notes.back());
+    }
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
-  for (const auto& [name, part] : parts)
-    to.origins.push_back(
-        {name, part.origin(), part.tensor.dtype(), part.tensor.shape(), part.loose});
+  read_layer.list_origins();
+  return read_layer;
 }
 
-/// Bindings are opened when a layer asks for them; what the layers before it write must not be
-/// there.
-void Model::State::note_inputs() const {
+/// Bindings are opened when a layer asks for them, and the layers before it must not write there.
+void Sources::State::note_inputs() const {
   for (const io::Source& binding : bindings) {
     if (!binding.memory.empty()) continue;
     const bool one = binding.path.find("{layer}") == std::string::npos;
@@ -294,30 +333,45 @@ void Model::State::note_inputs() const {
   }
 }
 
-Model::Model(Request request) : state_(std::make_unique<State>()) {
-  state_->request = std::move(request);
-  state_->open_sources();
-  state_->find_layers();
-  if (state_->request.has_text()) state_->open_text();
-  state_->choose_layers();
-  if (state_->request.has_text()) state_->choose_ends();
-  state_->note_inputs();
+Sources::Sources(Request request) {
+  const auto state = std::make_shared<State>();
+  state->request = std::move(request);
+  state->open_sources();
+  state->find_layers();
+  if (state->request.has_text()) state->open_text();
+  state->choose_layers();
+  if (state->request.has_text()) state->choose_ends();
+  state->note_inputs();
   // A text's layers are computed one after the other, chosen or not.
-  state_->index.emplace(state_->contents, state_->found,
-                        state_->request.has_text() ? state_->request.inputs->layers()
-                                                   : state_->chosen);
-  state_->require_varying();
+  state->index.emplace(state->contents, state->found,
+                       state->request.has_text() ? state->request.inputs->layers() : state->chosen);
+  state->require_varying();
+  inputs_ = state->request.inputs;
+  state_ = state;
 }
-Model::~Model() = default;
-Model::Model(Model&&) noexcept = default;
 
-const std::vector<std::string>& Model::chosen() const {
+Sources::Sources(std::shared_ptr<const State> state, std::shared_ptr<Inputs> inputs)
+    : state_(std::move(state)), inputs_(std::move(inputs)) {
+  state_->note_settings(*inputs_);
+}
+
+Sources Sources::for_text(std::shared_ptr<Inputs> inputs) const {
+  return {state_, std::move(inputs)};
+}
+const std::shared_ptr<LayerCounts>& Sources::counts() const {
+  return state_->counts;
+}
+
+const std::vector<std::string>& Sources::chosen() const {
   return state_->chosen;
 }
-const std::vector<LayerListing>& Model::layers() const {
+const std::vector<LayerListing>& Sources::layers() const {
   return state_->listing;
 }
-std::vector<const io::Contents*> Model::State::others() const {
+const std::vector<naming::Found>& Sources::found() const {
+  return state_->found;
+}
+std::vector<const io::Contents*> Sources::State::others() const {
   std::vector<const io::Contents*> files;
   for (const io::Contents& file : contents)
     if (std::none_of(found.begin(), found.end(),
@@ -328,64 +382,17 @@ std::vector<const io::Contents*> Model::State::others() const {
 
 /// For the first layers: to look for each of thousands would take as many steps as there are pairs
 /// of layers and tensors.
-std::string Model::State::what_could_be_X(const std::string& id, std::size_t width) const {
+std::string Sources::State::what_could_be_X(const std::string& id, std::size_t width) const {
   constexpr std::size_t most = 64;
   return inputs_among(searched_for_X++ < most ? others() : std::vector<const io::Contents*>(), id,
                       width);
 }
 
-const std::vector<io::Contents>& Model::contents() const {
-  return state_->contents;
+const std::vector<io::Contents>& Sources::contents() const {
+  return state_->as_files.empty() ? state_->contents : state_->as_files;
 }
-std::string Model::title() const {
+std::string Sources::title() const {
   return state_->contents.empty() ? state_->bindings[0].text : state_->contents[0].name;
-}
-Inputs* Model::text() const {
-  return state_->request.has_text() ? state_->request.inputs.get() : nullptr;
-}
-
-LoadedLayer Model::load(const std::string& id, bool outline) const {
-  Inputs* inputs = text();
-  if (inputs && id.empty()) return load_ends(outline);
-  std::optional<LayerInput> input;
-  if (inputs) input = inputs->input(*this, id, outline);
-  LoadedLayer loaded;
-  if (input) loaded.notes = input->notes;
-  NamedTensors parts;
-  Settings settings;
-  Labels labels;
-  state_->collect(id, input ? &*input : nullptr, parts, settings, labels, loaded);
-  loaded.layer = make_layer(std::move(parts), std::move(settings), state_->request.dtype,
-                            std::move(labels), &loaded.notes);
-  Layer& layer = loaded.layer;
-  if (layer.X.empty() && !layer.has_given(Stage::x))
-    for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
-      if (!W->empty() && layer.missing_X.empty())
-        layer.missing_X = state_->what_could_be_X(id, W->shape()[0]);
-  if (!input) return loaded;
-  inputs->check(layer);
-  layer.block = input->block;
-  layer.lengths = input->lengths;
-  if (input->block->mlp.there()) layer.dims.d_ff = input->block->mlp.in.out();
-  return loaded;
-}
-
-std::vector<Model::SourceTensor> Model::parts(const std::string& id) const {
-  LoadedLayer loaded;
-  NamedTensors parts;
-  Settings settings;
-  Labels labels;
-  std::optional<LayerInput> input;
-  if (text()) input = text()->input(*this, id, false);
-  state_->collect(id, input ? &*input : nullptr, parts, settings, labels, loaded);
-  std::vector<SourceTensor> list;
-  for (auto& [name, part] : parts) {
-    // As the setting `columns` says that they are.
-    const bool turned = settings.columns && part.rows && turns_in_columns(name, part.tensor);
-    list.push_back(
-        {name, turned ? transposed(part.tensor) : std::move(part.tensor), part.origin()});
-  }
-  return list;
 }
 
 } // namespace mha

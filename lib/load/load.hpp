@@ -1,11 +1,14 @@
 #pragma once
 // From SOURCES to layers: opens the files, recognises their naming, merges bindings and settings.
 
+#include <mha/layer/fingerprint.hpp>
 #include <mha/layer/layer.hpp>
+#include <mha/layer/layer_pass.hpp>
 #include <mha/load/inputs.hpp>
 #include <mha/load/source.hpp>
 #include <mha/system/note.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +31,7 @@ struct Request {
   std::string naming;             ///< --naming: a family by name, or ""
   std::string config;             ///< --config: a config.json, or ""
   std::string tokens, key_tokens; ///< file, or words in one string, or ""
+  bool gguf_order = false;        ///< --gguf-order: queries and keys of GGUF in the file's order
   bool same_x = false;            ///< --same-x: one tensor may serve several layers
   /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
   /// if they were bound: two dumps can be compared.
@@ -38,6 +42,14 @@ struct Request {
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
   bool shows_ends = false;
+  /// Several texts are computed: what was read of a layer is kept for the next one.
+  bool keeps_layers = false;
+
+  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp).
+  std::vector<std::string> patches;
+  std::function<void(Layer& layer, const std::string& id, const Sources& sources,
+                     const Request& request)>
+      patch_layer;
 
   bool has_text() const { return inputs && inputs->given(); }
 };
@@ -59,7 +71,12 @@ struct LoadedLayer {
   Layer layer;
   std::vector<Origin> origins;
   std::vector<Note> notes; ///< what was taken silently, passed over or should be known
+  bool X_of_text = false;  ///< X, or the stream of a model's ends, is what a text gives
 };
+
+/// A layer's fingerprint. X is left out where a text gives it: Sources::add_input_of says what it
+/// is made of.
+void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded);
 
 /// One layer that the files hold, before anything is read.
 struct LayerListing {
@@ -67,17 +84,17 @@ struct LayerListing {
 };
 
 /// The opened sources. Opening reads headers only.
-class Model {
+class Sources {
 public:
-  explicit Model(Request request);
-  ~Model();
-  Model(Model&&) noexcept;
+  explicit Sources(Request request);
 
   /// The ids of the layers that the request chooses, in order ({""} for a lone layer). Throws Error
   /// that lists the layers where there are several and none was chosen.
   const std::vector<std::string>& chosen() const;
   /// Every layer found in the files.
   const std::vector<LayerListing>& layers() const;
+  /// The layers of families, with their tensors, as they were recognised.
+  const std::vector<naming::Found>& found() const;
   /// Everything in the files, as it is.
   const std::vector<io::Contents>& contents() const;
   /// How messages call the input: the first source ("data/induction").
@@ -87,8 +104,19 @@ public:
   LoadedLayer load(const std::string& id) const { return load(id, false); }
   /// The same; of a whole model's layer with no numbers in X, whose shape counts.
   LoadedLayer outline(const std::string& id) const { return load(id, true); }
+  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty.
+  void put_patches(Layer& layer, const std::string& id) const;
   /// The text that there is, or null.
-  Inputs* text() const;
+  Inputs* text() const { return inputs_ && inputs_->given() ? inputs_.get() : nullptr; }
+  /// The same files for another text: what was read of them for one serves the other. May be called
+  /// from several threads, as may load() of what it returns, each on one.
+  Sources for_text(std::shared_ptr<Inputs> inputs) const;
+  /// How often layers were made and computed, for all texts.
+  const std::shared_ptr<LayerCounts>& counts() const;
+  /// Everything that decides what a text's layer begins with: the text, the embedding, and the
+  /// layers before it, with what was bound of them, but for the first `added`, which are in it.
+  /// Then `added` counts these, too.
+  void add_input_of(const std::string& id, Fingerprint& fingerprint, std::size_t& added) const;
   /// The tensors of a layer by canonical name, as read (for `convert`): no precision chosen.
   struct SourceTensor {
     std::string name;
@@ -96,12 +124,17 @@ public:
     std::string source;
   };
   std::vector<SourceTensor> parts(const std::string& id) const;
+  /// A layer and its tensors, of one reading.
+  LoadedLayer load(const std::string& id, std::vector<SourceTensor>& parts) const;
 
 private:
-  LoadedLayer load(const std::string& id, bool outline) const;
-  LoadedLayer load_ends(bool outline) const;
   struct State;
-  std::unique_ptr<State> state_;
+  Sources(std::shared_ptr<const State> state, std::shared_ptr<Inputs> inputs);
+  LoadedLayer load(const std::string& id, bool outline,
+                   std::vector<SourceTensor>* parts = nullptr) const;
+  LoadedLayer load_ends(bool outline) const;
+  std::shared_ptr<const State> state_;
+  std::shared_ptr<Inputs> inputs_;
 };
 
 } // namespace mha

@@ -16,6 +16,9 @@ std::string above(std::string prefix) {
   return dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
 }
 
+const std::initializer_list<std::string_view> norm_weights{".weight", ".w", ".gamma"},
+    norm_biases{".bias", ".b", ".beta"};
+
 } // namespace
 
 std::vector<std::string_view> words_of_record(std::string_view text) {
@@ -43,18 +46,23 @@ ModelReader::ModelReader(const Group& group, const ModelRecord& record)
                                 std::to_string(group.number().value_or(0)).size());
 }
 
-Tensor ModelReader::take(const std::string& name, std::initializer_list<std::string_view> endings,
-                         std::size_t rank, bool needed) const {
+const io::Entry* ModelReader::first_of(const std::string& name, Endings endings) const {
   for (std::string_view ending : endings)
-    if (const io::Entry* entry = find(name + std::string(ending))) {
-      if (entry->shape.size() != rank)
-        fail("{}: {} is {}: {} expected", group_.contents->name, entry->name,
-             to_string(entry->shape), rank == 1 ? "one axis" : "a matrix");
-      if (!is_floating(entry->dtype))
-        fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
-             group_.contents->name, entry->name, name_of(entry->dtype));
-      return entry->read();
-    }
+    if (const io::Entry* entry = find(name + std::string(ending))) return entry;
+  return nullptr;
+}
+
+Tensor ModelReader::take(const std::string& name, Endings endings, std::size_t rank,
+                         bool needed) const {
+  if (const io::Entry* entry = first_of(name, endings)) {
+    if (entry->shape.size() != rank)
+      fail("{}: {} is {}: {} expected", group_.contents->name, entry->name, to_string(entry->shape),
+           rank == 1 ? "one axis" : "a matrix");
+    if (!is_floating(entry->dtype))
+      fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
+           group_.contents->name, entry->name, name_of(entry->dtype));
+    return group_.read(*entry);
+  }
   if (needed)
     fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
          group_.contents->name, name, has_endings(name) ? *endings.begin() : "", give_X_instead);
@@ -67,18 +75,40 @@ Tensor ModelReader::table(std::string_view name, bool needed) const {
   return take(whole, {has_endings(whole) ? ".weight" : "", ".weight"}, 2, needed);
 }
 
-LinearMap ModelReader::linear(const std::string& name, std::size_t in, std::size_t out,
-                              bool out_in) const {
+const io::Entry* ModelReader::table_entry(std::string_view name) const {
+  const std::string whole = model_ + std::string(name);
+  return first_of(whole, {has_endings(whole) ? ".weight" : "", ".weight"});
+}
+
+std::string ModelReader::bias_of(std::string name) {
+  if (!has_endings(name)) name.replace(name.rfind("W_"), 2, "b_");
+  return name;
+}
+
+ModelReader::Entries ModelReader::linear_entries(const std::string& name,
+                                                 naming::Bias biased) const {
+  const std::string_view weight = has_endings(name) ? ".weight" : "",
+                         bias = has_endings(name) ? ".bias" : "";
+  return {first_of(name, {weight}),
+          biased == naming::Bias::never ? nullptr : first_of(bias_of(name), {bias})};
+}
+
+ModelReader::Entries ModelReader::norm_entries(const std::string& name) const {
+  return {first_of(name, norm_weights), first_of(name, norm_biases)};
+}
+
+LinearMap ModelReader::linear(const std::string& name, std::size_t in, std::size_t out, bool out_in,
+                              naming::Bias biased) const {
   LinearMap linear;
-  linear.out_in = out_in;
   const bool bare = !has_endings(name); // "mlp.W_in" and "mlp.b_in"
-  linear.W = take(name, {bare ? "" : ".weight"}, 2, true);
-  std::string bias = name;
-  if (bare) bias.replace(bias.rfind("W_"), 2, "b_");
-  linear.b = take(bias, {bare ? "" : ".bias"}, 1, false);
+  const Tensor stored = take(name, {bare ? "" : ".weight"}, 2, true);
+  linear.W = out_in ? transposed_when_read(stored) : stored;
+  const std::string bias = bias_of(name);
+  if (biased != naming::Bias::never)
+    linear.b = take(bias, {bare ? "" : ".bias"}, 1, biased == naming::Bias::always);
   if (linear.in() != in || (out > 0 && linear.out() != out))
     fail("{}: {} is {}: it takes {} and gives {}, but {}{} expected", group_.contents->name, name,
-         to_string(linear.W.shape()), linear.in(), linear.out(), in,
+         to_string(stored.shape()), linear.in(), linear.out(), in,
          out > 0 ? fmt::format(" and {} are", out) : " taken are");
   if (!linear.b.empty() && linear.b.count() != linear.out())
     fail("{}: {} is {}: {} expected", group_.contents->name, bias, to_string(linear.b.shape()),
@@ -87,17 +117,25 @@ LinearMap ModelReader::linear(const std::string& name, std::size_t in, std::size
 }
 
 Norm ModelReader::norm(const std::string& name, std::size_t width) const {
-  Norm norm;
-  norm.kind = record_.norm, norm.one_plus = record_.one_plus;
-  norm.eps = epsilon();
+  Norm norm = form();
+  bool bare = record_.norm_is_bare;
+  if (record_.norm_form) record_.norm_form(group_, name, norm, bare);
   if (norm.kind == InputNorm::none) return norm;
-  const bool needed = !record_.norm_is_bare;
-  norm.weight = take(name, {".weight", ".w", ".gamma"}, 1, needed);
-  if (norm.kind == InputNorm::layer) norm.bias = take(name, {".bias", ".b", ".beta"}, 1, false);
+  const bool needed = !bare;
+  norm.weight = take(name, norm_weights, 1, needed);
+  if (norm.kind != InputNorm::rms)
+    norm.bias = take(name, norm_biases, 1, needed && record_.norm_bias == naming::Bias::always);
   for (const Tensor* tensor : {&norm.weight, &norm.bias})
     if (!tensor->empty() && tensor->count() != width)
       fail("{}: {} has {}, but {} expected", group_.contents->name, name,
            counted(tensor->count(), "numbers"), width);
+  return norm;
+}
+
+Norm ModelReader::form() const {
+  Norm norm;
+  norm.kind = record_.norm, norm.one_plus = record_.one_plus;
+  norm.eps = epsilon();
   return norm;
 }
 
@@ -128,10 +166,12 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   mlp.activation = activation();
   if (!record_.mlp_gate_up.empty()) {
     const LinearMap both = linear(block_ + std::string(record_.mlp_gate_up), width);
+    if (both.out() % 2 != 0)
+      fail("{}: {}{} gives {} numbers: a gate and as many of the other factor expected",
+           group_.contents->name, block_, record_.mlp_gate_up, both.out());
     const std::size_t half = both.out() / 2;
     mlp.in = mlp.up = both;
-    const Tensor rows = both.W.reshaped({2, half, width});
-    mlp.in.W = rows.at(0), mlp.up.W = rows.at(1);
+    mlp.in.W = columns_when_read(both.W, 0, half), mlp.up.W = columns_when_read(both.W, half, half);
     if (!both.b.empty()) {
       const Tensor biases = both.b.reshaped({2, half});
       mlp.in.b = biases.at(0), mlp.up.b = biases.at(1);
@@ -144,12 +184,45 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   if (record_.bias_of_product) std::swap(mlp.product_bias, mlp.up.b);
   if (!record_.mlp_norm.empty()) {
     mlp.inner = norm(block_ + std::string(record_.mlp_norm), mlp.in.out());
-    mlp.inner.kind = InputNorm::layer;
+    if (!record_.norm_form) mlp.inner.kind = InputNorm::layer;
   }
   mlp.out = linear(out, mlp.in.out(), width);
-  if (group_.configured("mlp_bias") == "true" && mlp.out.b.empty())
-    fail("{}: {}.bias is missing, though config.json says mlp_bias", group_.contents->name, out);
   return mlp;
+}
+
+TransformerBlock ModelReader::block(std::size_t width) const {
+  TransformerBlock block;
+  block.shape = record_.shape;
+  block.mlp = feed_forward(width);
+  block.post_attention_norm = norm_in_block(record_.post_attention_norm, width);
+  block.pre_mlp_norm = norm_in_block(record_.pre_mlp_norm, width);
+  block.post_mlp_norm = norm_in_block(record_.post_mlp_norm, width);
+  block.post_block_norm = norm_in_block(record_.post_block_norm, width);
+  return block;
+}
+
+std::optional<std::size_t> ModelReader::stream_width() const {
+  const auto shape_of = [&](std::string_view name) {
+    for (const char* ending : {"", ".weight"})
+      if (const io::Entry* entry = find(model_ + std::string(name) + ending);
+          entry && entry->shape.size() == 2)
+        return entry->shape;
+    return Shape();
+  };
+  const bool projected = !record_.embedding_linear.empty();
+  const Shape shape = shape_of(projected ? record_.embedding_linear : record_.tokens);
+  return shape.empty() ? std::nullopt : std::optional(shape[projected ? 0 : 1]);
+}
+
+void ModelReader::require_always() const {
+  for (std::string_view name : words_of_record(record_.always)) {
+    const std::size_t bar = name.find('|');
+    const std::string first = block_ + std::string(name.substr(0, bar));
+    if (find(first)) continue;
+    if (bar != name.npos && find(block_ + std::string(name.substr(bar + 1)))) continue;
+    fail("{}: {} is missing, which models of this kind have; {}", group_.contents->name, first,
+         give_X_instead);
+  }
 }
 
 std::string ModelReader::head_name(std::string_view name) const {

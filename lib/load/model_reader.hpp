@@ -28,27 +28,43 @@ public:
   ModelReader(const naming::Group& group, const naming::ModelRecord& record);
 
   /// "transformer.h.0." and "transformer.".
-  const std::string& block() const { return block_; }
+  const std::string& prefix() const { return block_; }
   const std::string& model() const { return model_; }
 
   const io::Entry* find(const std::string& name) const { return group_.elsewhere(name); }
 
+  using Endings = std::initializer_list<std::string_view>;
+  /// The tensors that a name of the record stands for, weight and bias; nullptr where one is not
+  /// there, or not taken.
+  using Entries = std::pair<const io::Entry*, const io::Entry*>;
+  Entries linear_entries(const std::string& name, naming::Bias biased) const;
+  Entries norm_entries(const std::string& name) const;
+  const io::Entry* table_entry(std::string_view name) const;
+
   /// A tensor under one of its endings; throws Error if it has to be there.
-  Tensor take(const std::string& name, std::initializer_list<std::string_view> endings,
-              std::size_t rank, bool needed) const;
+  Tensor take(const std::string& name, Endings endings, std::size_t rank, bool needed) const;
   /// A matrix below the model: a token's or a position's vectors are its rows.
   Tensor table(std::string_view name, bool needed) const;
   /// Weight and bias of a product that takes `in` numbers and gives `out` (0: any).
   LinearMap linear(const std::string& name, std::size_t in, std::size_t out = 0) const {
-    return linear(name, in, out, !record_.in_out);
+    return linear(name, in, out, !record_.in_out, record_.mlp_bias);
   }
-  LinearMap linear(const std::string& name, std::size_t in, std::size_t out, bool out_in) const;
+  LinearMap linear(const std::string& name, std::size_t in, std::size_t out, bool out_in,
+                   naming::Bias bias) const;
   Norm norm(const std::string& name, std::size_t width) const;
+  /// What the record's norms are, without weight and bias.
+  Norm form() const;
   Norm norm_in_block(std::string_view name, std::size_t width) const {
     return name.empty() ? Norm{} : norm(block_ + std::string(name), width);
   }
   Activation activation(std::string_view fixed = {}) const;
   FeedForward feed_forward(std::size_t width) const;
+  /// What stands around the layer's attention.
+  TransformerBlock block(std::size_t width) const;
+  /// The width of the stream, as the embedding's shapes say; nothing where there is none.
+  std::optional<std::size_t> stream_width() const;
+  /// Throws Error where the layer lacks what the record says that every one has.
+  void require_always() const;
   /// The head's name, below a part of the model's prefix or at the top; "" if it is not there.
   std::string head_name(std::string_view name) const;
 
@@ -58,6 +74,8 @@ public:
   }
 
 private:
+  const io::Entry* first_of(const std::string& name, Endings endings) const;
+  static std::string bias_of(std::string name);
   double epsilon() const;
   void refuse_experts() const;
 

@@ -1,12 +1,14 @@
 #pragma once
-// What stands behind a Model: the opened sources, and the layers found in them. Private to load.cpp
-// and choose_layers.cpp.
+// What stands behind a Sources: the opened sources, and the layers found in them: the
+// inside of load/.
 
 #include <mha/load/assemble.hpp>
 #include <mha/load/doubts.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/layer_index.hpp>
 #include <mha/load/load.hpp>
+
+#include <mutex>
 
 namespace mha {
 
@@ -24,17 +26,50 @@ std::string label_name(std::string_view name);
 std::size_t number_of(const std::string& id);
 bool file_exists(const std::string& path);
 
-struct Model::State {
+/// What the files say of one layer.
+struct ReadLayer {
+  NamedTensors parts;
+  Settings settings;
+  Labels labels;
+  LoadedLayer said;         ///< id, naming, origins, notes
+  std::string input_source; ///< of the text that `parts` has X of; "": none
+
+  /// Puts another text's X, padding and labels in the place of this one's.
+  void take_input(const LayerInput& input);
+  void list_origins();
+};
+
+/// Layers as they were read, for the next one who asks: of texts that are computed one after the
+/// other, or of a command that asks for sizes first.
+class KeptLayers {
+public:
+  /// What is kept of a layer, if anything; `only_reader`: it is not kept any longer.
+  std::optional<ReadLayer> find(const std::string& id, bool only_reader);
+  /// Keeps what was read, and of it what `layer` has in its own precision, unless there is no room.
+  void keep(const std::string& id, ReadLayer parts, const Layer& layer);
+
+private:
+  std::map<std::string, ReadLayer> layers_;
+  std::size_t bytes_ = 0;
+};
+
+struct Sources::State {
   Request request;
   std::vector<io::Source> bindings;
   std::vector<io::Contents> contents; ///< of plain sources; not changed after the constructor
+  std::vector<io::Contents> as_files; ///< as they lie, where `contents` present them otherwise
   naming::Config config;
   naming::Options options; ///< request.settings by their own names
   std::vector<naming::Found> found;
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
+  std::vector<Note> leftovers;     ///< of the whole model that a text is for
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
+
+  std::shared_ptr<LayerCounts> counts = std::make_shared<LayerCounts>();
+  mutable std::mutex reading; ///< one layer is read at a time, for all callers
+  mutable KeptLayers kept;
 
   mutable Guesses guesses;                ///< of the tensors that no layer understands
   mutable std::size_t searched_for_X = 0; ///< layers without one
@@ -43,6 +78,7 @@ struct Model::State {
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
   void open_sources();
+  void present_contents();
   void find_layers();
   void choose_layers();
   void note_inputs() const;
@@ -61,20 +97,22 @@ struct Model::State {
   void require_layers_of_bindings() const;
   void require_no_input() const;
   void open_text();
+  /// Adds what every text's pass says: what the model leaves over, and options of the run.
+  void note_settings(Inputs& inputs) const;
+  /// Why a text finds no model to be computed by.
+  std::string why_no_model() const;
   void choose_ends();
+  void choose_named_layer();
   bool binds(const io::Source& binding, const std::string& id) const;
-  void add_input(const LayerInput& input, NamedTensors& parts, Settings& settings,
-                 Labels& labels) const;
-  std::vector<Stranger> add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
-                                  LoadedLayer& to) const;
+  std::vector<UnknownTensor> add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
+                                       LoadedLayer& to) const;
   void add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                     LoadedLayer& to) const;
   bool says_heads(const Settings& settings, const NamedTensors& parts) const;
   void add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
                     std::vector<Note>& notes) const;
   void add_tokens(const std::string& text, const char* option, Labels& labels) const;
-  void collect(const std::string& id, const LayerInput* input, NamedTensors& parts,
-               Settings& settings, Labels& labels, LoadedLayer& to) const;
+  ReadLayer read(const std::string& id, const LayerInput* input) const;
 };
 
 } // namespace mha

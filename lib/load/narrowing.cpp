@@ -36,7 +36,8 @@ template <class T> Lost lost_of(std::span<const T> numbers) {
 
 Tensor narrowed(const Tensor& tensor, DType dtype, const std::string& source, bool is_mask,
                 std::vector<Note>& notes) {
-  if (dtype != DType::f32 || tensor.dtype() != DType::f64) return convert(tensor, dtype);
+  if (dtype != DType::f32 || tensor.dtype() != DType::f64)
+    return converted_when_read(tensor, dtype);
   const Lost lost = lost_of(tensor.as<double>());
   if (lost.infinite + lost.zero > 0) {
     std::string what;

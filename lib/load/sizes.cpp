@@ -30,8 +30,13 @@ public:
 
   HeadCounts heads() {
     learn_heads();
-    if (!H.known && needs_heads())
-      fail("{}: the number of heads is not known; give --num-heads (1 for a single head)", where());
+    if (!H.known && needs_heads()) {
+      if (!are_not_projected())
+        fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
+      H.learn(1, "one head");
+      notes_.emplace_back("Q, K and V are taken as one head: nothing says how their columns are "
+                          "split; --num-heads splits them");
+    }
     return {H.value, H_kv.value};
   }
 
@@ -61,6 +66,29 @@ private:
     if (parts_.empty()) return "no tensors";
     const std::string& source = parts_.begin()->second.source;
     return source.substr(0, source.find(": "));
+  }
+  /// Queries, keys and values by themselves, as a beginner's first file has them.
+  bool are_not_projected() const {
+    return part("Q") && std::none_of(parts_.begin(), parts_.end(), [](const auto& entry) {
+             return entry.first.starts_with("X") || entry.first.starts_with("W_") ||
+                    entry.first.starts_with("b_") || entry.first == "x";
+           });
+  }
+  /// "--num-heads 1 for a single head, or 2, 4, 8: what 8 columns of W_q split into".
+  std::string choices_of_heads() const {
+    const NamedTensor* of = nullptr;
+    std::string name;
+    for (const char* candidate : {"W_q", "Q", "X"})
+      if (const NamedTensor* p = part(candidate); !of && p && p->tensor.rank() >= 1)
+        of = p, name = candidate;
+    const std::string one = "--num-heads 1 for a single head";
+    if (!of || of->tensor.shape().back() < 2) return one;
+    const std::size_t columns = of->tensor.shape().back();
+    std::string list;
+    std::size_t listed = 0;
+    for (std::size_t n = 2; n <= columns && listed < 8; ++n)
+      if (columns % n == 0) list += fmt::format("{}{}", listed++ > 0 ? ", " : "", n);
+    return fmt::format("{}, or {}: what {} columns of {} split into", one, list, columns, name);
   }
   /// Only the merge of the heads can do without their number.
   bool needs_heads() const {
@@ -95,12 +123,12 @@ private:
     for (const auto& [stage, name] : given_) {
       if (is_packed(name)) continue;
       const NamedTensor& p = parts_.at(name);
-      const std::vector<Letter>& letters = info_of(stage).letters;
+      const std::vector<Dim>& letters = info_of(stage).letters;
       const Shape& shape = p.tensor.shape();
       if (shape.size() < letters.size()) continue;
       const std::size_t n = shape[shape.size() - letters.size()];
-      if (letters[0] == Letter::H) H.learn(n, p.source, &shape);
-      if (letters[0] == Letter::H_kv) H_kv.learn(n, p.source, &shape);
+      if (letters[0] == Dim::H) H.learn(n, p.source, &shape);
+      if (letters[0] == Dim::H_kv) H_kv.learn(n, p.source, &shape);
     }
     if (H.known && H.value == 0) fail("{}: there are no heads", H.source);
     if (H.known && H_kv.known && (H_kv.value == 0 || H.value % H_kv.value != 0))
@@ -173,7 +201,7 @@ private:
                                                                   : &width_v};
         expected = stage == Stage::q ? "T, H·d_k" : "S, H_kv·d";
       } else {
-        for (Letter letter : info_of(stage).letters) {
+        for (Dim letter : info_of(stage).letters) {
           sizes.push_back(&size(letter));
           expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name_of(letter));
         }
@@ -387,43 +415,40 @@ private:
     return d;
   }
 
-  Size& size(Letter letter) {
+  Size& size(Dim letter) {
     switch (letter) {
-    case Letter::T:
+    case Dim::T:
       return T;
-    case Letter::S:
+    case Dim::S:
       return S;
-    case Letter::S_all:
+    case Dim::S_all:
       return S_all;
-    case Letter::H:
+    case Dim::H:
       return H;
-    case Letter::H_kv:
+    case Dim::H_kv:
       return H_kv;
-    case Letter::d_model:
+    case Dim::d_model:
       return d_model;
-    case Letter::d_k:
+    case Dim::d_k:
       return d_k;
-    case Letter::d_v:
+    case Dim::d_v:
       return d_v;
-    case Letter::H_d_v:
+    case Dim::H_d_v:
       return H_d_v;
-    case Letter::d_out:
+    case Dim::d_out:
       return d_out;
-    case Letter::r_q:
+    case Dim::r_q:
       return r_q;
-    case Letter::r_kv:
+    case Dim::r_kv:
       return r_kv;
-    case Letter::d_pe:
+    case Dim::d_pe:
       return d_pe;
-    case Letter::d_ff:
+    case Dim::d_ff:
       return d_ff;
-    case Letter::vocabulary:
+    case Dim::vocabulary:
       return vocabulary;
-    case Letter::E:
-    case Letter::top_k:
-      break; // no mixture of experts is computed yet
     }
-    return experts;
+    fail("a size without a letter"); // unreachable: the switch names every letter
   }
 
   const NamedTensors& parts_;
@@ -435,8 +460,8 @@ private:
       d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
       d_out{"output columns"}, r_q{"compressed columns (r_q)"}, r_kv{"compressed columns (r_kv)"},
       d_pe{"shared columns of the key (d_pe)"}, d_ff{"columns (d_ff)"},
-      vocabulary{"tokens of a vocabulary"}, experts{"experts"}, H_d_v{"columns (H·d_v)"},
-      width_q{"columns"}, width_k{"columns"}, width_v{"columns"};
+      vocabulary{"tokens of a vocabulary"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"},
+      width_k{"columns"}, width_v{"columns"};
   const NamedTensor *source_k_ = nullptr, *source_v_ = nullptr;
   bool batched_ = false, batch_known_ = false;
   std::string batch_source_;
@@ -448,10 +473,9 @@ bool is_packed(const std::string& name) {
   return name == "Q" || name == "K" || name == "V";
 }
 
-HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given,
-                      const Settings& settings) {
-  std::vector<Note> unheard;
-  return Sizes(parts, given, settings, unheard).heads();
+HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+                      std::vector<Note>& notes) {
+  return Sizes(parts, given, settings, notes).heads();
 }
 
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,

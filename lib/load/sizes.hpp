@@ -16,8 +16,10 @@ struct HeadCounts {
   std::size_t H = 0, H_kv = 0; ///< 0 = nothing says
 };
 /// The numbers of heads that settings, weights per head and given stages name. Throws Error where
-/// two of them differ, or where nothing says how many heads there are.
-HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings);
+/// two of them differ, or where nothing says how many heads there are; Q, K and V by themselves are
+/// one, with a note.
+HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+                      std::vector<Note>& notes);
 
 /// Every size. Throws Error that names the tensor, its shape, what was expected and who says so.
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,

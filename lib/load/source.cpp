@@ -4,7 +4,6 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/formats/open.hpp>
 #include <mha/formats/raw.hpp>
 
 #include <algorithm>
@@ -40,10 +39,8 @@ bool exists(std::string_view path) {
 bool is_container(std::string_view path) {
   const std::string extension = extension_of(path);
   std::error_code ignored;
-  return std::ranges::any_of(formats(),
-                             [&](const Format& format) {
-                               return !extension.empty() && format.extensions == extension;
-                             }) ||
+  return std::ranges::any_of(
+             formats(), [&](const Format& format) { return has_extension(format, extension); }) ||
          std::filesystem::is_directory(path, ignored);
 }
 
@@ -187,7 +184,7 @@ Source with_layer(const Source& source, std::string_view layer) {
 
 const Contents& LastOpened::open(const std::string& path, bool bfloat16) {
   if (!contents_ || path_ != path || bfloat16_ != bfloat16) {
-    contents_.emplace(bfloat16 ? open_bfloat16(path) : io::open(path));
+    contents_.emplace(io::open(path, {bfloat16, gguf_order}));
     path_ = path, bfloat16_ = bfloat16;
   }
   return *contents_;
@@ -213,6 +210,10 @@ Entry bound_entry(const Source& source, LastOpened& opened) {
   const std::string where = shown(contents.name);
 
   const Entry* entry = contents.find(source.tensor.empty() ? source.name : source.tensor);
+  if (!entry && !source.tensor.empty()) {
+    const auto own = std::ranges::find(contents.tensors, source.tensor, &Entry::own_name);
+    if (own != contents.tensors.end()) entry = &*own;
+  }
   if (!entry && source.tensor.empty() && contents.tensors.size() == 1) entry = &contents.tensors[0];
   std::vector<std::string_view> names; // for messages
   for (std::size_t i = 0; !entry && i < contents.tensors.size(); ++i)

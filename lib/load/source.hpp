@@ -36,6 +36,7 @@ bool mentions_layer(const Source& source);
 /// The file that was opened last.
 class LastOpened {
 public:
+  bool gguf_order = false; ///< as OpenOptions has it
   /// `bfloat16`: 2-byte void elements of NumPy files are taken as bfloat16.
   const Contents& open(const std::string& path, bool bfloat16);
 

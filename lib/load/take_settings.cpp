@@ -54,7 +54,8 @@ bool is_of(const FileSetting& said, const std::string& id) {
 /// objects and metadata may hold anything.
 void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& notes) {
   const std::string& file = said.file.name;
-  const bool anything = said.nested() || said.file.format == "safetensors";
+  const bool anything = said.nested() || said.file.format == "safetensors" ||
+                        said.file.format == "pytorch" || said.file.format == "torchscript";
   if (const TensorInfo* tensor = find_tensor_name(said.name); tensor && !anything)
     fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name, tensor->shape,
          io::shown(std::string(said.value)));
@@ -83,7 +84,7 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
 } // namespace
 
 /// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
-bool Model::State::says_heads(const Settings& settings, const NamedTensors& parts) const {
+bool Sources::State::says_heads(const Settings& settings, const NamedTensors& parts) const {
   const auto names_heads = [](std::string_view name) {
     const SettingInfo* info = find_setting(name);
     return (info && info->name == "num_heads") || same_setting(name) == "num_heads";
@@ -105,9 +106,14 @@ bool Model::State::says_heads(const Settings& settings, const NamedTensors& part
 
 /// Files' settings, then options. A later one wins over an earlier one and over what the model's
 /// family says; where they differ, a note says so.
-void Model::State::add_settings(const std::string& id, Settings& settings,
-                                const NamedTensors& parts, std::vector<Note>& notes) const {
+void Sources::State::add_settings(const std::string& id, Settings& settings,
+                                  const NamedTensors& parts, std::vector<Note>& notes) const {
   const bool knows_heads = says_heads(settings, parts);
+  const auto is_layer = [&](std::size_t number) {
+    return listing.empty() || std::ranges::any_of(listing, [&](const LayerListing& layer) {
+             return layer.id.empty() || number_of(layer.id) == number;
+           });
+  };
   const auto overrule = [&](const std::string& name, const std::string& value,
                             const std::string& origin) {
     const SettingInfo* info = find_setting(name);
@@ -128,9 +134,15 @@ void Model::State::add_settings(const std::string& id, Settings& settings,
                fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
                file.name);
     }
-    if (file.format == "checkpoint") continue; // its config is its family's
+    // A checkpoint's config is its family's, and so is what a graph says of its layers.
+    if (file.format == "checkpoint" || file.format == "onnx") continue;
     for (const auto& [name, value] : file.scalars) {
       const FileSetting said{file, name, value};
+      if (const auto number = naming::layer_number(name); number && !is_layer(*number)) {
+        notes.push_back(warning(fmt::format("{}: {} is of layer {}, which there is not", file.name,
+                                            io::shown(name), *number)));
+        continue;
+      }
       if (!is_of(said, id)) continue;
       if (const std::string setting = said.setting(); !setting.empty())
         overrule(setting, value, file.name);

@@ -1,10 +1,13 @@
 // A whole model's layers: which of them a text is for, and what each gets.
 
+#include <mha/load/described.hpp>
+#include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
 
 #include <mha/formats/formats.hpp>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace mha {
 
@@ -19,7 +22,7 @@ std::string stream_name(std::string_view name) {
 }
 
 /// Bindings that a text does not go with: it makes X itself.
-void Model::State::require_no_input() const {
+void Sources::State::require_no_input() const {
   for (const io::Source& binding : bindings) {
     const std::string name = canonical_name(binding.name, false);
     if ((name.starts_with("X") || name == "x") && binding.name != "resid_pre")
@@ -29,7 +32,7 @@ void Model::State::require_no_input() const {
 }
 
 /// A patch of a layer that there is not, or of none, would change nothing.
-void Model::State::require_layers_of_bindings() const {
+void Sources::State::require_layers_of_bindings() const {
   for (const io::Source& binding : bindings) {
     if (!label_name(binding.name).empty()) continue;
     const std::optional<std::size_t> number = naming::layer_number(binding.name);
@@ -42,15 +45,49 @@ void Model::State::require_layers_of_bindings() const {
   }
 }
 
-void Model::State::open_text() {
+std::string Sources::State::why_no_model() const {
+  for (const io::Contents& file : contents)
+    if (const auto type = file.config.find("model_type"); type != file.config.end())
+      return fmt::format(
+          "{}: model_type '{}' is not covered: its layers have no names that are known here; bind "
+          "one layer's tensors instead: X=FILE W_q=FILE:TENSOR@OI …",
+          file.name, type->second);
+  return "a text needs a checkpoint: a folder with config.json and the model's tensors";
+}
+
+void Sources::State::open_text() {
   require_no_input();
   const auto checkpoint = std::find_if(contents.begin(), contents.end(), [&](const auto& file) {
     return std::any_of(found.begin(), found.end(),
                        [&](const naming::Found& layer) { return layer.group.contents == &file; });
   });
-  if (checkpoint == contents.end())
-    fail("a text needs a checkpoint: a folder with config.json and the model's tensors");
+  if (checkpoint == contents.end()) fail("{}", why_no_model());
+  const std::filesystem::path folder = std::filesystem::path(checkpoint->name).parent_path();
+  std::error_code ignored;
+  if (checkpoint->format == "safetensors" && request.config.empty() &&
+      std::filesystem::exists(folder / "config.json", ignored))
+    fail("{}: one file of a checkpoint, whose config.json lies beside it; give the folder: {}",
+         checkpoint->name, folder.empty() ? "." : folder.string());
+  for (const naming::Found& layer : found)
+    if (layer.group.contents != &*checkpoint)
+      fail("{} and {}: two checkpoints, and a text is for one; leave one out, or compare them: "
+           "mha-inspect diff",
+           checkpoint->name, layer.group.contents->name);
   request.inputs->open(*checkpoint, found, request.dtype);
+  std::vector<const naming::Found*> model;
+  for (const std::string& id : request.inputs->layers())
+    for (const naming::Found& layer : found)
+      if (layer.id == id) model.push_back(&layer);
+  leftovers = leftovers_of(model, options);
+  note_settings(*request.inputs);
+  listing.clear();
+  for (const naming::Found& layer : found)
+    listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
+  require_layers_of_bindings();
+}
+
+void Sources::State::note_settings(Inputs& inputs) const {
+  for (const Note& note : leftovers) inputs.add_note(note);
   std::string typed;
   for (const auto& [name, value] : request.settings) {
     std::string option(name);
@@ -58,16 +95,35 @@ void Model::State::open_text() {
     typed += fmt::format("{}--{} {}", typed.empty() ? "" : ", ", option, value);
   }
   if (!typed.empty())
-    request.inputs->remark(
+    inputs.add_note(
         fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
-  listing.clear();
-  for (const naming::Found& layer : found)
-    listing.push_back({layer.id, layer.group.prefix, std::string(layer.family->title)});
-  require_layers_of_bindings();
+}
+
+/// "layers.2.resid_pre" among the stages asked for chooses layer 2, where --layer does not.
+void Sources::State::choose_named_layer() {
+  std::optional<std::size_t> named;
+  for (const std::string& name : request.stages) {
+    const std::optional<std::size_t> number = naming::layer_number(name);
+    if (!number || name == "all") continue;
+    if (named && *named != *number)
+      fail("{}: stages of several layers are named; choose the layers with --layer, and the stages "
+           "by their own names",
+           name);
+    named = number;
+  }
+  if (!named) return;
+  const auto is_it = [&](const std::string& id) { return number_of(id) == *named; };
+  const auto layer = std::ranges::find_if(chosen, is_it);
+  if (layer == chosen.end() || (!request.layer.empty() && chosen.size() > 1))
+    fail("{}: --layer {} chooses {}: leave the number out of the stage's name, or --layer",
+         request.stages.front(), request.layer.empty() ? "all" : request.layer,
+         counted(chosen.size(), "layers"));
+  chosen = {std::string(*layer)};
 }
 
 /// The model's own stages are a "layer" without an id, behind the others.
-void Model::State::choose_ends() {
+void Sources::State::choose_ends() {
+  choose_named_layer();
   bool of_layers = false, of_model = false;
   for (const std::string& name : request.stages) {
     const bool ends = name != "all" && readings_of(name).empty() && is_of_model(stage_named(name));
@@ -88,18 +144,11 @@ void Model::State::choose_ends() {
 }
 
 /// Whether a binding is of this layer: it says its number, or there is but one chosen.
-bool Model::State::binds(const io::Source& binding, const std::string& id) const {
+bool Sources::State::binds(const io::Source& binding, const std::string& id) const {
   if (!label_name(binding.name).empty()) return true;
   if (const std::optional<std::size_t> number = naming::layer_number(binding.name))
     return *number == number_of(id);
   return chosen.size() == 1 && chosen[0] == id;
-}
-
-void Model::State::add_input(const LayerInput& input, NamedTensors& parts, Settings&,
-                             Labels& labels) const {
-  parts["X"] = {input.X, input.source};
-  if (!input.attention_mask.empty()) parts["attention_mask"] = {input.attention_mask, input.source};
-  labels.take("tokens", {input.labels, input.item_labels}, input.source);
 }
 
 Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) {
@@ -111,18 +160,44 @@ Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> en
   dims.B = dims.batched ? shape[0] : 1;
   dims.T = dims.S = dims.S_all = shape[shape.size() - 2];
   dims.d_model = dims.d_out = shape.back();
-  if (ends->head.there()) dims.vocabulary = ends->head.decoder.out();
+  if (ends->head.present()) dims.vocabulary = ends->head.decoder.out();
   layer.tokens = input.labels;
   layer.item_tokens = input.item_labels;
   for (std::vector<std::string>& labels : layer.item_tokens) labels.resize(dims.T);
   if (!layer.item_tokens.empty()) layer.tokens = layer.item_tokens[0];
   layer.key_tokens = layer.tokens, layer.item_key_tokens = layer.item_tokens;
   layer.lengths = input.lengths;
+  layer.kept = input.kept;
   layer.ends = std::move(ends);
   return layer;
 }
 
-LoadedLayer Model::load_ends(bool outline) const {
+void Sources::add_input_of(const std::string& id, Fingerprint& fingerprint,
+                           std::size_t& added) const {
+  Inputs* const inputs = text();
+  if (!inputs) return;
+  inputs->add_to(fingerprint);
+  const std::vector<std::string>& layers = inputs->layers();
+  for (std::size_t n = 0; n < layers.size() && layers[n] != id; ++n)
+    if (n >= added) mha::add_to(fingerprint, outline(layers[n])), added = n + 1;
+}
+
+void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded) {
+  if (!loaded.X_of_text) {
+    fingerprint.add(loaded.layer);
+    return;
+  }
+  Layer layer = loaded.layer;
+  layer.X = {};
+  if (layer.ends) {
+    ModelEnds ends = *layer.ends;
+    ends.embed = ends.stream = {};
+    layer.ends = std::make_shared<ModelEnds>(std::move(ends));
+  }
+  fingerprint.add(layer);
+}
+
+LoadedLayer Sources::load_ends(bool outline) const {
   const Request& request = state_->request;
   const bool only_embed =
       !request.stages.empty() &&
@@ -132,6 +207,7 @@ LoadedLayer Model::load_ends(bool outline) const {
       });
   LoadedLayer loaded;
   loaded.naming = state_->found[0].family->title;
+  loaded.X_of_text = true;
   std::shared_ptr<const ModelEnds> ends;
   const LayerInput input = text()->ends(*this, !only_embed, outline, ends);
   if (state_->chosen.size() == 1) loaded.notes = input.notes; // else the layers say them
@@ -147,6 +223,7 @@ LoadedLayer Model::load_ends(bool outline) const {
            counted(layer.tokens.size(), "labels"), counted(dims.T, "tokens"));
   }
   layer.key_tokens = layer.tokens;
+  put_patches(layer, "");
   return loaded;
 }
 

@@ -30,7 +30,7 @@ bool varies(const std::string& name) {
 
 } // namespace
 
-std::string Model::State::stack_of_maps() const {
+std::string Sources::State::stack_of_maps() const {
   const auto hint = [](const std::string& name, const Shape& shape, const std::string& file) {
     const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
     if (!is_map || shape.size() != 4 || shape[0] < 2) return std::string();
@@ -52,7 +52,7 @@ std::string Model::State::stack_of_maps() const {
   return "";
 }
 
-void Model::State::require_varying() const {
+void Sources::State::require_varying() const {
   if (chosen.size() < 2 || request.same_x) return;
   const std::string layers = fmt::format("{} layers ({}, {}{})", chosen.size(), chosen[0],
                                          chosen.size() > 2 ? "…, " : "", chosen.back());

@@ -1,5 +1,6 @@
 #include <mha/load/whole_model.hpp>
 
+#include <mha/load/families/positions.hpp>
 #include <mha/load/model_reader.hpp>
 
 #include <algorithm>
@@ -62,7 +63,6 @@ WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found
   if (record_.settle) record_.settle(group, record_);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();
-  tell_adapters();
   read_ends();
   check_config();
 }
@@ -73,12 +73,18 @@ void WholeModel::require_alike() const {
   const std::string first = block_prefix(layers_[0].group, record_.layers); // "transformer.h.0."
   const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
   std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
+  const bool counted_by_config =
+      layers_[0].group.configured({"num_hidden_layers", "n_layer", "n_layers"}).has_value();
   for (const io::Entry& entry : file.tensors) {
     if (first.empty() || !entry.name.starts_with(stack)) continue;
     std::size_t n = 0;
     const char* const end = entry.name.data() + entry.name.size();
     const auto [dot, error] = std::from_chars(entry.name.data() + stack.size(), end, n);
-    if (error != std::errc() || dot == end || *dot != '.' || n >= layers_.size()) continue;
+    if (error != std::errc() || dot == end || *dot != '.') continue;
+    if (n >= layers_.size() && !counted_by_config)
+      fail("{}: {} is of layer {}, of which a projection is missing; {}", file.name, entry.name, n,
+           give_X_instead);
+    if (n >= layers_.size()) continue;
     std::vector<bool>& with = layers_with[std::string(dot + 1, end)];
     with.resize(layers_.size());
     with[n] = true;
@@ -92,26 +98,6 @@ void WholeModel::require_alike() const {
   }
 }
 
-/// What stands beside the feed-forward's weights, or the embedding's, and changes what they
-/// compute. What is attention's, its layers tell.
-void WholeModel::tell_adapters() {
-  std::size_t count = 0;
-  const io::Entry* first = nullptr;
-  const io::Contents& file = *layers_[0].group.contents;
-  for (const io::Entry& entry : file.tensors) {
-    const std::string& name = entry.name;
-    const bool beside = name.find(".lora_") != std::string::npos ||
-                        name.ends_with("weight_scale") || name.ends_with("weight_scale_inv");
-    const auto holds = [&](const Found& layer) { return name.starts_with(layer.group.prefix); };
-    if (beside && std::ranges::none_of(layers_, holds) && count++ == 0) first = &entry;
-  }
-  if (count > 0)
-    notes_.push_back(warning(fmt::format(
-        "{}: passed over, though beside a weight: {}{}. The model is computed without: merge "
-        "adapters, apply scales first",
-        file.name, first->name, count > 1 ? fmt::format(" and {} more", count - 1) : "")));
-}
-
 void WholeModel::read_ends() {
   const Group& group = layers_[0].group;
   const ModelReader reader(group, record_);
@@ -122,43 +108,70 @@ void WholeModel::read_ends() {
                                  "standard");
   e.types =
       reader.table(record_.types, group.configured_number({"type_vocab_size"}).value_or(0) > 0);
-  const std::size_t d = width();
-  for (const Tensor* table : {&e.positions, &e.types})
-    if (!table->empty() && table->shape()[1] != d)
-      fail("{}: {} are {} wide, the tokens' vectors {}", group.contents->name,
-           table == &e.positions ? "positions" : "types", table->shape()[1], d);
-  if (record_.times_root_d) {
-    // The factor has the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
-    const double root = std::sqrt(static_cast<double>(d));
-    e.scale = value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), e.tokens.dtype()), 0);
+  const std::size_t narrow = e.tokens.shape()[1];
+  if (!record_.embedding_linear.empty()) {
+    e.projection = reader.linear(reader.model() + std::string(record_.embedding_linear), narrow, 0,
+                                 true, naming::Bias::if_there);
+    e.projection_place = record_.embedding_linear_place;
   }
-  if (record_.counts_from_pad) e.pad = pad().value_or(1);
+  const std::size_t d = width(),
+                    summed = e.projection_place == ProjectionPlace::tokens ? d : narrow,
+                    normed = e.projection_place == ProjectionPlace::normed ? narrow : d;
+  for (const Tensor* table : {&e.positions, &e.types})
+    if (!table->empty() && table->shape()[1] != summed)
+      fail("{}: {} are {} wide, the tokens' vectors {}", group.contents->name,
+           table == &e.positions ? "positions" : "types", table->shape()[1], summed);
+  set_token_scale();
+  e.first_position = record_.first_position;
+  if (record_.counts_from_pad) {
+    const auto said = group.configured({"pad_token_id"});
+    if (said && !pad())
+      fail("{}: config.json says pad_token_id {}, from which positions count: a token's number "
+           "expected, 0 to {}",
+           group.contents->name, *said, vocabulary() - 1);
+    e.pad = pad().value_or(1);
+  }
   if (!record_.embedding_norm.empty())
-    e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), d);
+    e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), normed);
   if (!record_.last_norm.empty())
     last_norm_ = reader.norm(reader.model() + std::string(record_.last_norm), d);
-  const std::string inner_bias = reader.block() + std::string(record_.before_mlp) + ".bias";
+  const std::string inner_bias = reader.prefix() + std::string(record_.pre_mlp_norm) + ".bias";
   if (last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() && reader.find(inner_bias))
     fail("{}: {}{}.bias is missing, though the layers' norms have theirs", group.contents->name,
          reader.model(), record_.last_norm);
 
   const std::string dense = reader.head_name(record_.head_dense);
-  if (!record_.head_dense.empty() && dense.empty()) return; // the base model alone
-  const std::optional<std::string> said = group.configured("tie_word_embeddings");
-  const bool tied = said ? *said == "true" : record_.tied;
+  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head(); // the base model alone
+  const std::optional<bool> said =
+      group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
+  const bool tied = said.value_or(record_.tied);
   ModelHead head;
-  if (const std::string name = reader.head_name(record_.head); !tied && !name.empty()) {
-    head.decoder = reader.linear(name, d, 0, ModelReader::has_endings(name));
-  } else if (tied) {
-    head.decoder.W = e.tokens, head.decoder.out_in = true;
-    tell_other_head(reader, said ? "config.json ties" : "models of this kind tie");
-  } else {
-    return;
-  }
+  head.scale = record_.head_scale;
+  std::size_t into_head = d;
   if (!dense.empty()) {
-    head.dense = reader.linear(dense, d, d, true);
+    head.dense = reader.linear(dense, d, 0, true, record_.head_dense_bias);
     head.activation = reader.activation(record_.head_activation);
-    head.norm = reader.norm(reader.head_name(record_.head_norm), d);
+    into_head = head.dense.out();
+    if (!record_.head_norm.empty())
+      head.norm = reader.norm(group.description ? reader.model() + std::string(record_.head_norm)
+                                                : reader.head_name(record_.head_norm),
+                              into_head);
+  }
+  if (const std::string name = reader.head_name(record_.head); !tied && !name.empty()) {
+    head.decoder =
+        reader.linear(name, into_head, 0, ModelReader::has_endings(name), record_.head_has_bias);
+    const std::size_t rows = head.decoder.out();
+    if (!record_.own_vocabulary && rows != vocabulary())
+      fail("{}: {} gives {}, but the embedding has {} tokens", group.contents->name, name,
+           counted(rows, "logits"), vocabulary());
+  } else if (tied) {
+    head.decoder.W = transposed_when_read(e.tokens);
+    if (narrow != into_head)
+      fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
+           group.contents->name, counted(narrow, "numbers"), into_head);
+    note_other_head(reader, said ? "config.json ties" : "models of this kind tie");
+  } else {
+    return note_lost_head();
   }
   if (!record_.head_bias.empty())
     if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
@@ -170,17 +183,42 @@ void WholeModel::read_ends() {
   if (!head.decoder.b.empty() && head.decoder.b.count() != head.decoder.out())
     fail("{}: the head's bias has {}, but {} tokens", group.contents->name,
          counted(head.decoder.b.count(), "numbers"), head.decoder.out());
+  head.softcap = record_.softcap_key.empty() ? record_.softcap : 0;
   if (!record_.softcap_key.empty())
-    head.softcap = group.configured_number({record_.softcap_key}).value_or(0);
+    head.softcap = group.configured_number({record_.softcap_key}).value_or(record_.softcap);
   head_ = std::move(head);
 }
 
+void WholeModel::set_token_scale() {
+  Embedding& e = embedding_;
+  e.scale = record_.embedding_scale;
+  if (!record_.times_root_d) return;
+  const double root = std::sqrt(static_cast<double>(width()));
+  e.scale = root;
+  // The factor has the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
+  if (record_.rounds_root_d)
+    e.scale = value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), e.tokens.dtype()), 0);
+}
+
+/// A base model saved alone has no head; one that is to predict tokens has lost it.
+void WholeModel::note_lost_head() {
+  const std::string type = layers_[0].group.configured("architectures").value_or("");
+  for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
+    if (type.find(kind) != std::string::npos) {
+      notes_.push_back(warning(
+          fmt::format("{}: there is no {}, though config.json says {}: no logits are computed",
+                      layers_[0].group.contents->name,
+                      record_.head_dense.empty() ? record_.head : record_.head_dense, type)));
+      return;
+    }
+}
+
 /// A head in the file that is not the embedding, although the two are one.
-void WholeModel::tell_other_head(const ModelReader& reader, std::string_view said) {
+void WholeModel::note_other_head(const ModelReader& reader, std::string_view said) {
   const std::string name = reader.head_name(record_.head);
   const io::Entry* entry = name.empty() ? nullptr : reader.find(name + ".weight");
   if (!entry) return;
-  const Tensor there = entry->read(), &tokens = embedding_.tokens;
+  const Tensor there = layers_[0].group.read(*entry), &tokens = embedding_.tokens;
   if (there.dtype() == tokens.dtype() && there.shape() == tokens.shape() &&
       std::equal(there.raw(), there.raw() + there.bytes(), tokens.raw()))
     return;
@@ -192,25 +230,42 @@ void WholeModel::tell_other_head(const ModelReader& reader, std::string_view sai
 
 void WholeModel::check_config() const {
   const Group& group = layers_[0].group;
+  if (group.description) return; // which says what its keys mean
   const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t there,
                          std::string_view what) {
     for (std::string_view key : keys)
-      if (const std::optional<double> said = group.configured_number({key})) {
-        if (*said != static_cast<double>(there))
-          fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
-               *said, there, what);
-        return;
-      }
+      if (const std::optional<double> said = group.configured_number({key});
+          said && *said != static_cast<double>(there))
+        fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
+             *said, there, what);
   };
-  check({"num_hidden_layers", "n_layer", "n_layers"}, layers_.size(), "layers");
+  // Of ALBERT, a layer is inner_group_num layers.
+  const double inner = group.configured_number({"inner_group_num"}).value_or(1);
+  check({"num_hidden_layers", "n_layer", "n_layers"},
+        layers_.size() / static_cast<std::size_t>(std::max(inner, 1.0)), "layers");
+  check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
   check({"hidden_size", "n_embd", "d_model", "dim"}, width(), "numbers a token");
   check({"vocab_size", "d_vocab"}, vocabulary(), "tokens");
-  if (const auto first = block(0); first->mlp.there())
-    check({"intermediate_size", "n_inner", "d_mlp", "ffn_dim"}, first->mlp.in.out(),
+  if (const auto first = block(0); first->mlp.present())
+    check({"intermediate_size", "n_inner", "d_mlp", "hidden_dim"}, first->mlp.in.out(),
           "numbers in the feed-forward");
+  if (!embedding_.positions.empty())
+    check({"n_positions", "max_position_embeddings", "block_size", "n_ctx"},
+          embedding_.positions.shape()[0], "positions");
+  if (!embedding_.types.empty())
+    check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
+  if (record_.own_vocabulary && head_.present())
+    check({"d_vocab_out"}, head_.decoder.out(), "logits");
+  // Lists with an entry a layer: another length is another model's.
+  for (std::string_view key : {"layer_types", "no_rope_layers"})
+    if (const std::optional<std::string> list = group.configured(key);
+        list && naming::element(*list, layers_.size()))
+      fail("{}: config.json's {} go beyond the {} layers", group.contents->name, key,
+           layers_.size());
 }
 
 void WholeModel::check_layer(const Layer& layer) const {
+  if (layers_[0].group.description) return;
   for (std::string_view key : {"head_dim", "d_head"}) {
     const std::optional<double> said = layers_[0].group.configured_number({key});
     if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k))
@@ -226,22 +281,15 @@ std::optional<std::size_t> WholeModel::trained_positions() const {
 }
 
 std::optional<int> WholeModel::pad() const {
-  if (const auto said = layers_[0].group.configured_number({"pad_token_id"}))
-    return static_cast<int>(*said);
-  return std::nullopt;
+  const auto said = layers_[0].group.configured_number({"pad_token_id"});
+  // Some configs say −1, or a number behind the vocabulary: there is none.
+  if (!said || *said < 0 || *said >= static_cast<double>(vocabulary())) return std::nullopt;
+  return static_cast<int>(*said);
 }
 
-std::shared_ptr<const LayerBlock> WholeModel::block(std::size_t number) const {
+std::shared_ptr<const TransformerBlock> WholeModel::block(std::size_t number) const {
   const ModelReader reader(layers_.at(number).group, record_);
-  const std::size_t d = width();
-  auto block = std::make_shared<LayerBlock>();
-  block->shape = record_.shape;
-  block->mlp = reader.feed_forward(d);
-  block->behind_attention = reader.norm_in_block(record_.behind_attention, d);
-  block->before_mlp = reader.norm_in_block(record_.before_mlp, d);
-  block->behind_mlp = reader.norm_in_block(record_.behind_mlp, d);
-  block->behind_block = reader.norm_in_block(record_.behind_block, d);
-  return block;
+  return std::make_shared<TransformerBlock>(reader.block(width()));
 }
 
 } // namespace mha

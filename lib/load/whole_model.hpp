@@ -25,7 +25,7 @@ public:
   /// The ids of the layers, in their order.
   const std::vector<std::string>& layers() const { return ids_; }
   /// What stands around the attention of layer `number`, counted in layers().
-  std::shared_ptr<const LayerBlock> block(std::size_t number) const;
+  std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
   const Embedding& embedding() const { return embedding_; }
   const Norm& last_norm() const { return last_norm_; }
   const ModelHead& head() const { return head_; }
@@ -40,14 +40,15 @@ public:
   /// As many positions as config.json says that the model was trained for, where no table of them
   /// bounds the text.
   std::optional<std::size_t> trained_positions() const;
-  std::size_t width() const { return embedding_.tokens.shape()[1]; }
+  std::size_t width() const { return embedding_.width(); }
   std::size_t vocabulary() const { return embedding_.tokens.shape()[0]; }
 
 private:
   void require_alike() const;
   void read_ends();
-  void tell_adapters();
-  void tell_other_head(const ModelReader& reader, std::string_view said);
+  void set_token_scale();
+  void note_lost_head();
+  void note_other_head(const ModelReader& reader, std::string_view said);
   void check_config() const;
 
   std::vector<naming::Found> layers_;

@@ -28,13 +28,13 @@ struct Timings {
 };
 
 /// One pass: the logits at the last token of the longest text, or the last stream without a head.
-Tensor run_once(const Model& model, ModelPass& pass, Timings& runs) {
+Tensor run_once(const Sources& model, ModelPass& pass, Timings& runs) {
   Tensor result;
   double ends_s = 0;
   const double all = seconds_of([&] {
     pass.rewind();
     Layer ends = pass.ends_after(model, pass.layers().size());
-    if (!ends.ends->head.there()) {
+    if (!ends.ends->head.present()) {
       result = ends.ends->stream;
       return;
     }
@@ -51,7 +51,7 @@ Tensor run_once(const Model& model, ModelPass& pass, Timings& runs) {
 
 } // namespace
 
-PassSpeed bench_pass(const Model& model, ModelPass& pass, std::optional<std::size_t> repeat) {
+PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
   Timings warm_up, runs;
   const Tensor first = run_once(model, pass, warm_up);
   double spent = 0;

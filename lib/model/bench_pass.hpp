@@ -30,6 +30,6 @@ struct PassSpeed {
 
 /// Runs the whole pass again and again, after one that is not timed: as many times as fit into two
 /// seconds and at least five, or `repeat`. Throws Error if a run gives other bits than the first.
-PassSpeed bench_pass(const Model& model, ModelPass& pass, std::optional<std::size_t> repeat);
+PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat);
 
 } // namespace mha

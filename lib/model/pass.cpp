@@ -3,50 +3,101 @@
 #include <mha/forward/attention.hpp>
 #include <mha/forward/embedding.hpp>
 #include <mha/load/load.hpp>
-#include <mha/model/token_ids.hpp>
-#include <mha/observe/trace.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
+#include <iterator>
+#include <stdexcept>
 #include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mha {
 
-/// Keeps what a layer hands on.
-class ModelPass::Handover : public Observer {
+namespace {
+
+/// Looks at nothing: what is handed on is seen by the layer's pass.
+class Unobserved : public Observer {
 public:
-  Handover(std::size_t number, DType dtype, const Shape& shape)
-      : layer(number), stream(Tensor::uninitialised(dtype, shape)), missing_(shape[0] * shape[1]) {}
-  StageSet wants() const override {
-    StageSet set;
-    set.set(index_of(Stage::resid_post));
-    return set;
-  }
-  void observe(const Block& block) override {
-    const std::size_t T = stream.shape()[1], bytes = stream.shape()[2] * size_of(stream.dtype());
-    const auto stride = static_cast<std::size_t>(block.values.strides[0]) * size_of(stream.dtype());
-    std::byte* to = stream.raw_mutable() + (block.batch * T + block.token) * bytes;
-    for (std::size_t t = 0; t < block.values.shape[0]; ++t)
-      std::copy_n(block.values.data + t * stride, bytes, to + t * bytes);
-    missing_ -= block.values.shape[0];
-  }
-  bool whole() const { return missing_ == 0; }
-
-  std::size_t layer;
-  Tensor stream; ///< B, T, d_model
-
-private:
-  std::atomic<std::size_t> missing_; ///< rows
+  StageSet wants() const override { return {}; }
+  void observe(const Slice&) override {}
 };
+
+} // namespace
+
+bool ModelPass::given() const {
+  const bool cut = !text.texts.empty() || !text.files.empty(),
+             bos = text.special.bos.value_or(false);
+  if (text.each_line && text.files.empty())
+    fail("--each-line is for the lines of a --text-file: without one it changes nothing; leave it "
+         "out, or give the text in a file");
+  if (text.special.none && bos)
+    fail(
+        "--bos and --no-special contradict each other: the one adds what the other leaves out; one "
+        "of them is to go");
+  if (!cut && (text.special.none || text.special.bos))
+    fail("{} changes nothing: {}; leave it out, or give --text",
+         text.special.none ? "--no-special"
+         : bos             ? "--bos"
+                           : "--no-bos",
+         text.ids.empty() ? "there is no text to cut" : "--ids are the tokens as they are");
+  return text.given() || opens_model || !ids_.empty();
+}
 
 void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
                      std::optional<DType> precision) {
-  model_.emplace(found);
-  notes_ = model_->notes();
-  read_texts(checkpoint.name);
+  if (weights_) throw std::logic_error("a text's pass is opened twice: on_own_pass()");
+  weights_ = std::make_shared<const Weights>(checkpoint, found, precision, memory);
+  if (opens_model)
+    notes_ = model().notes();
+  else
+    take_text();
+}
+
+ModelPass::ModelPass(const ModelPass& opened, Text other)
+    : text(std::move(other)), memory(opened.memory), weights_(opened.weights_) {
+  threads = opened.threads;
+  take_text();
+}
+
+ModelPass::ModelPass(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
+                     bool labelled)
+    : weights_(std::move(weights)),
+      ids_(std::move(tokens.ids)),
+      lengths_(std::move(tokens.lengths)),
+      batched_(tokens.batched),
+      source_(std::move(source)) {
+  notes_ = model().notes();
+  if (labelled) read_tokenizer(false);
+  take_tokens();
+}
+
+void ModelPass::take_text() {
+  notes_ = model().notes();
+  read_texts();
+  take_tokens();
+}
+
+/// Of token numbers, tokenizer files that cannot be read cost the labels alone.
+void ModelPass::read_tokenizer(bool needed) {
+  if (!needed && !weights_->has_tokenizer()) return;
+  try {
+    tokenizer_ = &weights_->tokenizer();
+  } catch (const Error& error) {
+    if (needed) throw;
+    notes_.push_back(fmt::format("tokens have their numbers as labels: {}", error.what()));
+  }
+}
+
+/// Checks the token numbers, and marks what is padding.
+void ModelPass::take_tokens() {
+  for (std::size_t b = 0; b < lengths_.size(); ++b)
+    if (lengths_[b] == 0)
+      fail("{}: {}has no token to compute with", source_,
+           lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
   if (std::any_of(lengths_.begin(), lengths_.end(), [&](std::size_t n) { return n < T; })) {
@@ -56,38 +107,36 @@ void ModelPass::open(const io::Contents& checkpoint, const std::vector<naming::F
                       static_cast<std::ptrdiff_t>(b * T),
                   lengths_[b], 1);
   }
-  if (const auto trained = model_->trained_positions(); trained && T > *trained)
-    remark(
-        fmt::format("the text has {}, but config.json says positions for {}: what the model does "
-                    "behind them was never trained",
-                    counted(T, "tokens"), *trained));
-  const bool wide = model_->embedding().tokens.dtype() == DType::f64;
-  dtype_ = precision.value_or(wide ? DType::f64 : DType::f32);
+  if (const auto trained = model().trained_positions(); trained && T > *trained)
+    add_note(fmt::format(
+        "{} has {}, but config.json says positions for {}: what the model does "
+        "behind them was never trained",
+        B == 1 ? "the text"
+               : fmt::format("text {}", std::ranges::find(lengths_, T) - lengths_.begin()),
+        counted(T, "tokens"), *trained));
+  if (const std::size_t rows = model().vocabulary();
+      tokenizer_ && static_cast<std::size_t>(tokenizer_->size()) > rows)
+    add_note(warning(
+        fmt::format("the tokenizer has {}, the model {}: is it another model's? Texts may be cut "
+                    "into tokens that the model does not know",
+                    counted(static_cast<std::size_t>(tokenizer_->size()), "tokens"), rows)));
 }
 
 /// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
-void ModelPass::read_texts(const std::string& folder) {
+void ModelPass::read_texts() {
   const bool of_text = !text.texts.empty() || !text.files.empty();
   if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
-  const int pad = model_->pad().value_or(0);
-  // For labels, numbers alone need none.
-  if (of_text || tokenizers::has_tokenizer(folder)) {
-    if (of_text)
-      tokenizer_ = tokenizers::load_tokenizer(folder);
-    else
-      try {
-        tokenizer_ = tokenizers::load_tokenizer(folder);
-      } catch (const Error& error) {
-        notes_.push_back(fmt::format("tokens have their numbers as labels: {}", error.what()));
-      }
-  }
+  const int pad = model().pad().value_or(0);
+  read_tokenizer(of_text);
   TokenIds read;
   if (of_text) {
     source_ = text.texts.empty() ? "--text-file" : "--text";
     std::vector<std::vector<int>> texts;
-    for (const std::string& one : texts_of(text.texts, text.files, text.each_line)) {
+    const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
+    for (const std::string& one : given) {
       const tokenizers::Encoding encoding = tokenizer_->encode(one, text.special);
-      notes_.insert(notes_.end(), encoding.notes.begin(), encoding.notes.end());
+      std::ranges::move(notes_of_text(encoding.notes, texts.size(), given.size() > 1),
+                        std::back_inserter(notes_));
       texts.push_back(encoding.ids());
     }
     const bool several = texts.size() > 1;
@@ -96,11 +145,8 @@ void ModelPass::read_texts(const std::string& folder) {
     source_ = "--ids";
     read = read_ids(text.ids, pad);
   }
-  for (std::size_t b = 0; b < read.lengths.size(); ++b)
-    if (read.lengths[b] == 0)
-      fail("{}: {}has no token to compute with", source_,
-           read.lengths.size() > 1 ? fmt::format("text {} ", b) : "the text ");
-  ids_ = std::move(read.ids), lengths_ = std::move(read.lengths), batched_ = read.batched;
+  ids_ = std::move(read.ids), lengths_ = std::move(read.lengths);
+  batched_ = read.batched || text.batch;
 }
 
 std::string ModelPass::label(int id) const {
@@ -108,12 +154,17 @@ std::string ModelPass::label(int id) const {
 }
 
 std::string ModelPass::plain(int id) const {
-  std::string word = label(id);
-  for (const auto& [shown, meant] :
-       {std::pair<std::string_view, std::string_view>("␣", " "), {"⏎", "\n"}})
-    for (std::size_t at = 0; (at = word.find(shown, at)) != std::string::npos; at += meant.size())
-      word.replace(at, shown.size(), meant);
-  return word;
+  return tokenizer_ ? tokenizer_->text_in_utf8(id) : fmt::format("{}", id);
+}
+
+std::string ModelPass::piece(int id) const {
+  if (!tokenizer_) return "";
+  return std::string(tokenizer_->piece_of(id).value_or(""));
+}
+
+std::vector<int> ModelPass::ids_of(const std::string& words) const {
+  if (!tokenizer_) fail("'{}': the model has no tokenizer; give the token's number", words);
+  return tokenizer_->encode(words, {.none = true}).ids();
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() const {
@@ -126,9 +177,9 @@ std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() c
 }
 
 bool ModelPass::is_asked(std::size_t batch, std::size_t position) const {
-  if (model_->causal()) return position + 1 == lengths_[batch];
-  const auto hidden = hidden_positions();
-  return std::find(hidden.begin(), hidden.end(), std::pair(batch, position)) != hidden.end();
+  if (model().causal()) return position + 1 == lengths_[batch];
+  const std::optional<int> mask = tokenizer_ ? tokenizer_->mask() : std::nullopt;
+  return mask && position < lengths_[batch] && ids_[batch][position] == *mask;
 }
 
 /// Everything but the numbers of X.
@@ -137,35 +188,39 @@ LayerInput ModelPass::like_stream() const {
   input.source = source_;
   input.attention_mask = attention_mask_;
   input.notes = notes_;
+  input.kept = weights_->kept();
   if (!attention_mask_.empty()) input.lengths = lengths_;
   if (!tokenizer_) return input;
   // Several texts have different tokens at a place.
   for (std::size_t b = 0; b < ids_.size(); ++b) {
     std::vector<std::string>& labels =
         ids_.size() == 1 ? input.labels : input.item_labels.emplace_back();
-    for (std::size_t t = 0; t < lengths_[b]; ++t) labels.push_back(label(ids_[b][t]));
+    for (std::size_t t = 0; t < lengths_[b]; ++t) labels.push_back(plain(ids_[b][t]));
   }
   return input;
 }
 
-LayerInput ModelPass::input(const Model& model, const std::string& id, bool outline) {
+std::size_t ModelPass::place_of(const std::string& id) const {
   const auto place = std::find(layers().begin(), layers().end(), id);
   if (place == layers().end()) fail("--layer {}: the model has no such layer", id);
-  const auto number = static_cast<std::size_t>(place - layers().begin());
+  return static_cast<std::size_t>(place - layers().begin());
+}
+
+LayerInput ModelPass::input(const Sources& sources, const std::string& id, bool outline) {
+  const std::size_t number = place_of(id);
   LayerInput input = like_stream();
-  input.block = model_->block(number);
-  const Shape shape{ids_.size(), ids_[0].size(), model_->width()};
-  if (!outline) advance(model, number);
-  input.X = outline ? Tensor(dtype_, shape) : stream_;
+  input.block = model().block(number);
+  const Shape shape{ids_.size(), ids_[0].size(), model().width()};
+  if (!outline) advance(sources, number);
+  input.X = outline ? Tensor(weights_->dtype(), shape) : stream_;
   if (!batched_) input.X = input.X.at(0);
   return input;
 }
 
-/// What enters the first layer: zeros behind the end of a text.
 const Tensor& ModelPass::embedded() {
   if (!embed_.empty()) return embed_;
-  embed_ = embed(model_->embedding(), ids_, dtype_);
-  const std::size_t T = embed_.shape()[1], row = embed_.shape()[2] * size_of(dtype_);
+  embed_ = embed(model().embedding(), ids_, weights_->dtype());
+  const std::size_t T = embed_.shape()[1], row = embed_.shape()[2] * size_of(weights_->dtype());
   for (std::size_t b = 0; b < lengths_.size(); ++b)
     std::memset(embed_.raw_mutable() + (b * T + lengths_[b]) * row, 0, (T - lengths_[b]) * row);
   return embed_;
@@ -180,63 +235,108 @@ void ModelPass::keep_warnings(const std::vector<Note>& of_layer) {
   if (!kept.warnings.empty()) warnings_.push_back(std::move(kept));
 }
 
-/// Brings the stream to the layer `to`: from where it stands, or from the beginning.
-void ModelPass::advance(const Model& model, std::size_t to) {
-  if (stream_.empty() || at_ > to) stream_ = embedded(), at_ = 0;
+/// Brings the stream to the layer `to`: from where it stands, or from the beginning. A layer that
+/// was computed for an observer has left there what it hands on.
+void ModelPass::advance(const Sources& sources, std::size_t to) {
+  if (stream_.empty() || at_ > to) stream_ = embedded(), at_ = 0, pass_ = nullptr;
+  to_ = std::max(to_, to); // making a layer asks for its own input, again here
   for (; at_ < to; ++at_) {
-    if (handover_ && handover_->layer == at_ && handover_->whole()) {
-      stream_ = std::exchange(handover_, nullptr)->stream;
-      continue;
-    }
     LayerTimes& times = times_.emplace_back();
-    std::optional<LoadedLayer> loaded;
-    times.read = seconds_of([&] { loaded = model.load(layers()[at_]); });
-    keep_warnings(loaded->notes);
-    Layer layer = std::move(loaded->layer);
-    Trace next(layer, {Stage::resid_post});
-    const Plan plan = make_plan(layer, next.wants());
-    times.phases = compute(std::move(layer), plan, next, threads);
-    const Tensor& handed_on = next.value(Stage::resid_post);
-    stream_ = batched_ ? handed_on : handed_on.reshaped(embed_.shape());
+    if (!pass_) times.read = seconds_of([&] { keep_warnings(sources.load(layers()[at_]).notes); });
+    finish(pass_, times);
+    stream_ = std::exchange(pass_, nullptr)->handed_on();
   }
+}
+
+/// Computes what the layer has not handed on yet: all of it, or the texts that were left out.
+void ModelPass::finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times) {
+  const std::vector<std::size_t> items = pass->missing();
+  if (items.empty()) return;
+  Layer layer = pass->layer();
+  layer.pass = pass;
+  Selection selection;
+  if (layer.dims.batched)
+    selection.batch = IndexList(fmt::format("{}", fmt::join(items, ",")), "--batch");
+  Unobserved nothing;
+  const Plan plan = make_plan(layer, nothing.wants(), selection);
+  computed_s +=
+      seconds_of([&] { times.phases = compute(std::move(layer), plan, nothing, threads); });
+}
+
+bool ModelPass::goes_on(const Sources& sources, const std::string& id) const {
+  const std::size_t number = place_of(id);
+  if (number < to_) return true;
+  if (end_) return number + 1 < *end_;
+  return std::ranges::any_of(sources.chosen(), [&](const std::string& chosen) {
+    return chosen.empty() || place_of(chosen) > number;
+  });
+}
+
+void ModelPass::began(std::shared_ptr<LayerPass> pass, const std::string& id) {
+  if (place_of(id) == at_) pass_ = pass->hands_on() ? std::move(pass) : nullptr;
+}
+
+void ModelPass::add_to(Fingerprint& fingerprint) const {
+  fingerprint.add(name_of(weights_->dtype()));
+  for (std::size_t b = 0; b < ids_.size(); ++b)
+    fingerprint.add(ids_[b].data(), ids_[b].size() * sizeof(int))
+        .add(&lengths_[b], sizeof(std::size_t));
+  fingerprint.add(model().embedding());
 }
 
 void ModelPass::rewind() {
   embed_ = {}, stream_ = {}, at_ = 0;
-  handover_ = nullptr, times_.clear();
+  pass_ = nullptr, times_.clear();
 }
 
-LayerInput ModelPass::ends(const Model& model, bool stream, bool outline,
+LayerInput ModelPass::ends(const Sources& sources, bool stream, bool outline,
                            std::shared_ptr<const ModelEnds>& ends) {
-  auto made = std::make_shared<ModelEnds>();
-  made->final = model_->last_norm(), made->head = model_->head();
-  LayerInput input = like_stream();
-  const Shape shape{ids_.size(), ids_[0].size(), model_->width()};
   if (outline) {
-    made->embed = made->stream = Tensor(dtype_, shape);
-  } else {
-    if (stream) advance(model, layers().size());
-    made->embed = embedded(), made->stream = stream ? stream_ : embed_;
+    const Tensor zeros(weights_->dtype(), {ids_.size(), ids_[0].size(), model().width()});
+    return input_of_ends(zeros, zeros, ends);
   }
-  input.X = batched_ ? made->embed : made->embed.at(0);
+  if (stream) advance(sources, layers().size());
+  return input_of_ends(embedded(), stream ? stream_ : embedded(), ends);
+}
+
+Layer ModelPass::ends_after(const Sources& sources, std::size_t layers) {
+  advance(sources, layers);
+  Layer layer = ends_of(stream_);
+  sources.put_patches(layer, "");
+  return layer;
+}
+
+Layer ModelPass::ends_of(const Tensor& stream) {
+  std::shared_ptr<const ModelEnds> ends;
+  const LayerInput input = input_of_ends(embedded(), stream, ends);
+  return layer_of_ends(input, std::move(ends));
+}
+
+/// The model's own stages, as a layer that has nothing else.
+LayerInput ModelPass::input_of_ends(const Tensor& embed, const Tensor& stream,
+                                    std::shared_ptr<const ModelEnds>& ends) const {
+  auto made = std::make_shared<ModelEnds>();
+  made->final = model().last_norm(), made->head = model().head();
+  made->embed = embed, made->stream = stream;
+  LayerInput input = like_stream();
+  input.X = batched_ ? embed : embed.at(0);
   ends = std::move(made);
   return input;
 }
 
-Layer ModelPass::ends_after(const Model& model, std::size_t layers) {
-  advance(model, layers);
-  auto ends = std::make_shared<ModelEnds>();
-  ends->final = model_->last_norm(), ends->head = model_->head();
-  ends->embed = embed_, ends->stream = stream_;
-  LayerInput input = like_stream();
-  input.X = batched_ ? embed_ : embed_.at(0);
-  return layer_of_ends(input, std::move(ends));
+std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several) {
+  for (Note& note : notes)
+    if (several) note.text = fmt::format("text {}: {}", text, note.text);
+  return notes;
 }
 
-std::shared_ptr<Observer> ModelPass::handover(const Layer& layer, const std::string& id) {
-  if (!layer.block || at_ >= layers().size() || layers()[at_] != id) return nullptr;
-  handover_ = std::make_shared<Handover>(at_, layer.dtype, embed_.shape());
-  return handover_;
+Request on_own_pass(Request request) {
+  const auto* shared = dynamic_cast<const ModelPass*>(request.inputs.get());
+  if (!shared) return request;
+  const auto own = std::make_shared<ModelPass>();
+  own->text = shared->text, own->threads = shared->threads;
+  request.inputs = own;
+  return request;
 }
 
 } // namespace mha

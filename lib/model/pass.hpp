@@ -2,8 +2,8 @@
 // A whole model and a text: every layer's input, in one pass from the first to the last one needed.
 
 #include <mha/load/inputs.hpp>
-#include <mha/load/tokenizers/tokenizer.hpp>
-#include <mha/load/whole_model.hpp>
+#include <mha/model/token_ids.hpp>
+#include <mha/model/weights.hpp>
 #include <mha/schedule/times.hpp>
 
 #include <string>
@@ -12,12 +12,15 @@
 
 namespace mha {
 
+struct Request;
+
 /// What is to be run, as the command line says it. Several of one kind are a batch.
 struct Text {
   std::vector<std::string> ids;   ///< "464,2068", or a file: .npy, .json …, T or B × T
   std::vector<std::string> texts; ///< as they are
   std::vector<std::string> files; ///< of text: their bytes as they are; "-" is standard input
   bool each_line = false;         ///< of the files: every line is a text
+  bool batch = false;             ///< results have the batch axis, of one text too
   tokenizers::SpecialTokens special;
 
   bool given() const { return !ids.empty() || !texts.empty() || !files.empty(); }
@@ -25,18 +28,34 @@ struct Text {
 
 class ModelPass : public Inputs {
 public:
-  Text text;
+  ModelPass() = default;
+  /// Another text for a model that was opened.
+  ModelPass(const ModelPass& opened, Text text);
+  /// Token numbers for weights that were opened; `source` is what messages call them. `labelled`:
+  /// layers get the tokens' texts, for which the tokenizer is read where there is one.
+  ModelPass(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
+            bool labelled);
 
-  bool given() const override { return text.given(); }
+  Text text;
+  /// Whether a model is opened without a text: the texts come later, each with a pass of its own.
+  bool opens_model = false;
+
+  /// Bytes that the packed weights kept from one pass to the next may take; none: half of what is
+  /// free.
+  std::optional<std::size_t> memory;
+
+  /// Throws Error for options of a text that change nothing: --each-line without a file, --bos and
+  /// --no-special without a text to cut or against each other.
+  bool given() const override;
   void open(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
             std::optional<DType> precision) override;
-  const std::vector<std::string>& layers() const override { return model_->layers(); }
-  LayerInput input(const Model& model, const std::string& id, bool outline) override;
-  LayerInput ends(const Model& model, bool stream, bool outline,
+  const std::vector<std::string>& layers() const override { return model().layers(); }
+  LayerInput input(const Sources& sources, const std::string& id, bool outline) override;
+  LayerInput ends(const Sources& sources, bool stream, bool outline,
                   std::shared_ptr<const ModelEnds>& ends) override;
 
   /// The model's ends with the stream behind the first `layers` layers in the last one's place.
-  Layer ends_after(const Model& model, std::size_t layers);
+  Layer ends_after(const Sources& sources, std::size_t layers);
 
   /// Begins again: the next layer that is asked for is computed from the embedding on.
   void rewind();
@@ -47,8 +66,8 @@ public:
   };
   const std::vector<LayerTimes>& times() const { return times_; }
 
-  void check(const Layer& layer) const override { model_->check_layer(layer); }
-  void remark(Note note) override { notes_.push_back(std::move(note)); }
+  void check(const Layer& layer) const override { model().check_layer(layer); }
+  void add_note(Note note) override { notes_.push_back(std::move(note)); }
   std::vector<OfLayer> take_warnings() override { return std::exchange(warnings_, {}); }
   /// What the user should know about the text and the model.
   const std::vector<Note>& notes() const { return notes_; }
@@ -56,30 +75,49 @@ public:
   /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
   std::string plain(int id) const;
+  /// The token numbers of a text by itself, without special ones.
+  std::vector<int> ids_of(const std::string& words) const;
+  /// As the vocabulary has it ("Ġsun"); "" where there is no tokenizer.
+  std::string piece(int id) const;
   /// The places (text, position) of tokens that hide a word, as [MASK] does.
   std::vector<std::pair<std::size_t, std::size_t>> hidden_positions() const;
   /// Whether a position is what predictions are made at where none is chosen: a text's last one, or
   /// a hidden one.
   bool is_asked(std::size_t batch, std::size_t position) const;
 
-  const WholeModel& model() const { return *model_; }
+  const WholeModel& model() const { return weights_->model(); }
+  const std::shared_ptr<const Weights>& weights() const { return weights_; }
+  /// What enters the first layer: B, T, d_model; zeros behind the end of a text.
+  const Tensor& embedded();
+  /// What stands behind the last layer, which is to read `stream` (B, T, d_model).
+  Layer ends_of(const Tensor& stream);
+
   /// The token numbers of each text; padded at the end where they are not equally long.
   const std::vector<std::vector<int>>& ids() const { return ids_; }
   /// How many of them are the text's own.
   const std::vector<std::size_t>& lengths() const { return lengths_; }
 
-  std::shared_ptr<Observer> handover(const Layer& layer, const std::string& id) override;
+  bool goes_on(const Sources& sources, const std::string& id) const override;
+  void began(std::shared_ptr<LayerPass> pass, const std::string& id) override;
+  void add_to(Fingerprint& fingerprint) const override;
+  /// Layers from this one on are not asked for, whatever was chosen.
+  void end_before(std::size_t layer) { end_ = layer; }
 
 private:
-  class Handover;
-  void read_texts(const std::string& folder);
-  void advance(const Model& model, std::size_t to);
+  void take_text();
+  void read_texts();
+  void read_tokenizer(bool needed);
+  void take_tokens();
+  std::size_t place_of(const std::string& id) const;
+  void advance(const Sources& sources, std::size_t to);
+  void finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times);
   void keep_warnings(const std::vector<Note>& of_layer);
-  const Tensor& embedded();
   LayerInput like_stream() const;
+  LayerInput input_of_ends(const Tensor& embed, const Tensor& stream,
+                           std::shared_ptr<const ModelEnds>& ends) const;
 
-  std::optional<WholeModel> model_;
-  std::optional<tokenizers::Tokenizer> tokenizer_;
+  std::shared_ptr<const Weights> weights_;           ///< of all texts
+  const tokenizers::Tokenizer* tokenizer_ = nullptr; ///< the weights', where tokens are labelled
   std::vector<Note> notes_;
   std::vector<OfLayer> warnings_;
   std::vector<std::vector<int>> ids_;
@@ -87,12 +125,20 @@ private:
   bool batched_ = false;
   std::string source_;
   Tensor attention_mask_;
-  DType dtype_ = DType::f32;
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;
   std::vector<LayerTimes> times_;
-  std::shared_ptr<Handover> handover_; ///< of layer `at_`, or null
+  std::shared_ptr<LayerPass> pass_; ///< of layer `at_`, if it was made; it hands on
+  std::size_t to_ = 0;              ///< where the stream is brought to
+  std::optional<std::size_t> end_;  ///< layers from here on are not asked for
 };
+
+/// What is said of one text; of several, of which.
+std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several);
+
+/// A request to be opened beside another of the same text. Copies of a Request share its pass,
+/// which stands in the layers of the Sources that opened it: this one has a pass of its own.
+Request on_own_pass(Request request);
 
 } // namespace mha

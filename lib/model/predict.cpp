@@ -25,9 +25,9 @@ Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t to
   // NaN has no place in an order, and no probability.
   prediction.finite = std::isfinite(sum);
   if (!prediction.finite) return prediction;
-  std::vector<std::size_t> order(vocabulary);
-  std::iota(order.begin(), order.end(), std::size_t(0));
   top = std::min(top, vocabulary);
+  std::vector<std::size_t> order(top > 0 ? vocabulary : 0);
+  std::iota(order.begin(), order.end(), std::size_t(0));
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
                     [&](std::size_t a, std::size_t b) {
                       return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
@@ -62,7 +62,7 @@ public:
     set.set(index_of(Stage::logits));
     return set;
   }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     const std::size_t vocabulary = block.values.shape[1], element = size_of(block.values.dtype);
     for (std::size_t i = 0; i < block.values.shape[0]; ++i) {
       const std::size_t position = block.token + i, length = run_.lengths()[block.batch];
@@ -88,7 +88,7 @@ private:
 };
 
 /// The first tensor of the checkpoint with numbers that are none, or what else may be the cause.
-[[noreturn]] void fail_without_numbers(const Model& model, const Prediction& at) {
+[[noreturn]] void fail_without_numbers(const Sources& model, const Prediction& at) {
   const std::string place =
       fmt::format("{}the logits behind position {} are no numbers",
                   at.batch > 0 ? fmt::format("text {}: ", at.batch) : "", at.position);
@@ -108,8 +108,9 @@ private:
 
 } // namespace
 
-std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request) {
-  if (!run.model().head().there())
+std::vector<Prediction> predict(const Sources& model, ModelPass& run,
+                                const PredictRequest& request) {
+  if (!run.model().head().present())
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          model.title());
   const std::size_t layers = run.layers().size();

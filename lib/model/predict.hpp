@@ -43,7 +43,8 @@ struct PredictRequest {
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a
 /// head, and where logits are no numbers: it names a tensor with NaN or infinity, if there is one.
-std::vector<Prediction> predict(const Model& model, ModelPass& run, const PredictRequest& request);
+std::vector<Prediction> predict(const Sources& model, ModelPass& run,
+                                const PredictRequest& request);
 
 /// Candidates and what came, of one position's logits. `came` < 0: nothing.
 template <class T>

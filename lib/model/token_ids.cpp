@@ -1,7 +1,9 @@
 #include <mha/model/token_ids.hpp>
 
 #include <mha/files/stream.hpp>
+#include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -40,6 +42,11 @@ constexpr std::string_view mask_name = "attention_mask", types_name = "token_typ
                            positions_name = "position_ids";
 constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name};
 
+/// Masks by names of other meanings: what they hide would be seen.
+constexpr std::string_view other_masks[]{
+    "mask",       "padding_mask", "key_padding_mask",    "attn_mask",
+    "block_mask", "pad_mask",     "src_key_padding_mask"};
+
 bool is_beside_ids(std::string_view name) {
   return std::ranges::find(beside_ids, name) != std::end(beside_ids);
 }
@@ -62,6 +69,11 @@ const io::Entry& ids_of(const io::Contents& file) {
 /// and a mask by another name would be no mask.
 void require_plain(const io::Contents& file, const std::string& path, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
+    if (std::ranges::find(other_masks, entry.name) != std::end(other_masks))
+      fail(
+          "--ids {}: '{}' is not read beside ids: padding is said by attention_mask, 1 for a token "
+          "and 0 for padding",
+          path, entry.name);
     if (!is_beside_ids(entry.name)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
@@ -103,9 +115,13 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   Tensor mask;
   if (const io::Entry* there = file.find(mask_name)) {
     mask = there->read();
-    if (mask.count() != ids.count())
+    if (mask.shape() != ids.shape())
       fail("--ids {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),
            entry.name, to_string(ids.shape()));
+    for (std::size_t i = 0; i < mask.count(); ++i)
+      if (const double value = value_at(mask, i); value != 0 && value != 1)
+        fail("--ids {}: attention_mask has {}: 1 for a token and 0 for padding expected", path,
+             value);
   }
   std::vector<std::vector<int>> texts(B);
   for (std::size_t b = 0; b < B; ++b)
@@ -150,6 +166,9 @@ std::vector<std::string> texts_of(std::vector<std::string> typed,
   for (const std::string& path : files) {
     const io::Bytes bytes = io::read_bytes(path, io::text_limit);
     std::string_view text = bytes.text();
+    if (text.size() > tokenizers::longest_text)
+      fail("{}: a text of {} bytes; at most {} GiB can be cut into tokens", io::shown(path),
+           text.size(), tokenizers::longest_text >> 30);
     if (!each_line) {
       typed.emplace_back(text);
       continue;

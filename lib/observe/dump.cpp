@@ -54,7 +54,7 @@ std::map<Stage, std::size_t> Dump::overflowed() const {
   return counts;
 }
 
-void Dump::observe(const Block& block) {
+void Dump::observe(const Slice& block) {
   Streamed& streamed = streamed_.at(block.stage);
   const std::size_t to = size_of(to_);
   thread_local Buffer<std::byte> pending;

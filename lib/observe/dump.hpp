@@ -21,7 +21,7 @@ public:
        DType dtype, io::Writer& writer);
 
   StageSet wants() const override;
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
 
   /// How many finite numbers of each stage became infinite by rounding; without those of none.
   std::map<Stage, std::size_t> overflowed() const;

@@ -18,7 +18,7 @@ HiddenKeys::HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::
   bits_.assign(numbers_.size(), std::string(row_bytes * layer.dims.T, '\0'));
 }
 
-void HiddenKeys::observe(const Block& block) {
+void HiddenKeys::observe(const Slice& block) {
   const auto found = std::find(numbers_.begin(), numbers_.end(), block.head);
   if (block.batch != batch_ || found == numbers_.end()) return;
   const auto place = static_cast<std::size_t>(found - numbers_.begin());
@@ -29,7 +29,7 @@ void HiddenKeys::observe(const Block& block) {
       scan<float>(block, place, r);
 }
 
-template <class T> void HiddenKeys::scan(const Block& block, std::size_t place, std::size_t row) {
+template <class T> void HiddenKeys::scan(const Slice& block, std::size_t place, std::size_t row) {
   const std::size_t keys = layer_.dims.S_all, query = block.token + row;
   const T* weights = reinterpret_cast<const T*>(block.values.data) +
                      static_cast<std::ptrdiff_t>(row) * block.values.strides[1];

@@ -30,7 +30,7 @@ public:
              std::size_t most_bytes);
 
   StageSet wants() const override { return set_of({Stage::weights}); }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
 
   /// Whether any key is hidden from any query.
   bool any() const { return any_; }
@@ -40,7 +40,7 @@ public:
   std::optional<PackedStage> bits() const;
 
 private:
-  template <class T> void scan(const Block& block, std::size_t place, std::size_t row);
+  template <class T> void scan(const Slice& block, std::size_t place, std::size_t row);
 
   const Layer& layer_;
   std::vector<std::size_t> numbers_;  ///< of the heads

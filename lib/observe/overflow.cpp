@@ -30,43 +30,52 @@ bool hides_or_adds(const Broadcast& numbers) {
   return true;
 }
 
-/// Whether everything that the numbers before the masks are made of is finite.
-bool inputs_are_finite(const Layer& layer) {
-  for (const Tensor* tensor : {&layer.X,
-                               &layer.X_k,
-                               &layer.X_v,
-                               &layer.W_q,
-                               &layer.W_k,
-                               &layer.W_v,
-                               &layer.W_o,
-                               &layer.b_q,
-                               &layer.b_k,
-                               &layer.b_v,
-                               &layer.b_o,
-                               &layer.norm_weight,
-                               &layer.norm_bias,
-                               &layer.q_norm_weight,
-                               &layer.k_norm_weight,
-                               &layer.k_past,
-                               &layer.v_past,
-                               &layer.k_extra,
-                               &layer.v_extra,
-                               &layer.relative_bias,
-                               &layer.sinks,
-                               &layer.relative_key,
-                               &layer.q_norm_bias,
-                               &layer.k_norm_bias,
-                               &layer.W_c_q,
-                               &layer.W_c_kv,
-                               &layer.W_k_pe,
-                               &layer.b_c_q,
-                               &layer.b_c_kv,
-                               &layer.b_k_pe,
-                               &layer.c_q_norm_weight,
-                               &layer.c_kv_norm_weight})
-    if (!is_finite(layer, *tensor)) return false;
-  return std::ranges::all_of(layer.added, hides_or_adds) &&
-         std::ranges::all_of(layer.bias, hides_or_adds);
+/// What the numbers before the masks are made of.
+struct NamedInput {
+  const char* name;
+  const Tensor Layer::*tensor;
+};
+constexpr NamedInput named_inputs[]{{"X", &Layer::X},
+                                    {"X_k", &Layer::X_k},
+                                    {"X_v", &Layer::X_v},
+                                    {"W_q", &Layer::W_q},
+                                    {"W_k", &Layer::W_k},
+                                    {"W_v", &Layer::W_v},
+                                    {"W_o", &Layer::W_o},
+                                    {"b_q", &Layer::b_q},
+                                    {"b_k", &Layer::b_k},
+                                    {"b_v", &Layer::b_v},
+                                    {"b_o", &Layer::b_o},
+                                    {"norm.weight", &Layer::norm_weight},
+                                    {"norm.bias", &Layer::norm_bias},
+                                    {"q_norm.weight", &Layer::q_norm_weight},
+                                    {"k_norm.weight", &Layer::k_norm_weight},
+                                    {"k_past", &Layer::k_past},
+                                    {"v_past", &Layer::v_past},
+                                    {"k_extra", &Layer::k_extra},
+                                    {"v_extra", &Layer::v_extra},
+                                    {"relative_bias", &Layer::relative_bias},
+                                    {"sinks", &Layer::sinks},
+                                    {"relative_key", &Layer::relative_key},
+                                    {"q_norm.bias", &Layer::q_norm_bias},
+                                    {"k_norm.bias", &Layer::k_norm_bias},
+                                    {"W_c_q", &Layer::W_c_q},
+                                    {"W_c_kv", &Layer::W_c_kv},
+                                    {"W_k_pe", &Layer::W_k_pe},
+                                    {"b_c_q", &Layer::b_c_q},
+                                    {"b_c_kv", &Layer::b_c_kv},
+                                    {"b_k_pe", &Layer::b_k_pe},
+                                    {"c_q_norm.weight", &Layer::c_q_norm_weight},
+                                    {"c_kv_norm.weight", &Layer::c_kv_norm_weight}};
+
+/// The first of them that is not finite; "": all are.
+std::string strange_input(const Layer& layer) {
+  for (const NamedInput& input : named_inputs)
+    if (!is_finite(layer, layer.*input.tensor)) return input.name;
+  for (const auto* list : {&layer.added, &layer.bias})
+    for (const Broadcast& one : *list)
+      if (!hides_or_adds(one)) return one.name.empty() ? "the mask" : one.name;
+  return "";
 }
 
 /// The numbers of a stage at one query that no mask made what they are.
@@ -112,7 +121,7 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
     const bool after_masks = info.kind == Kind::map;
     const Strange strange = strange_in(kept.value(stage), after_masks ? &masked : nullptr);
     if (strange.count == 0) continue;
-    if (layer.has_given(stage) || !inputs_are_finite(layer)) return std::nullopt;
+    if (layer.has_given(stage) || !strange_input(layer).empty()) return std::nullopt;
     return Overflow{stage, batch, head, query, strange.count, strange.first, strange.value};
   }
   return std::nullopt;
@@ -138,12 +147,24 @@ std::string overflow_text(const Layer& layer, const Overflow& found) {
             : "make the input, the weights or --scale smaller");
 }
 
+std::string not_finite_text(const Layer& layer) {
+  std::string name = strange_input(layer);
+  for (const StageInfo& info : stages())
+    if (name.empty() && layer.has_given(info.stage) &&
+        !is_finite(layer, layer.given[index_of(info.stage)]))
+      name = info.name;
+  if (name.empty()) return "";
+  return fmt::format("{} has numbers that are NaN or infinite: what is computed from them is no "
+                     "number, and says nothing of a head",
+                     name);
+}
+
 OverflowWatch::OverflowWatch(const Layer& layer) : batched_(layer.dims.batched) {
   if (!layer.has_given(Stage::weights) && contains(available_stages(layer), Stage::row_sum))
     wants_.set(index_of(Stage::row_sum));
 }
 
-void OverflowWatch::observe(const Block& block) {
+void OverflowWatch::observe(const Slice& block) {
   std::size_t rows = 0;
   Row first{};
   for (std::size_t i = 0; i < block.values.shape[1] && block.token + i < block.length; ++i) {
@@ -179,7 +200,7 @@ void OverflowWatch::unpack(const Layer&, const Plan&, std::string_view bytes) {
   if (rows > 0) add(rows, first);
 }
 
-std::string OverflowWatch::told_without_layer() const {
+std::string OverflowWatch::report_without_layer() const {
   if (!first_) return "";
   return fmt::format("{} of exponentials {} no finite sum: a number before overflowed, or was not "
                      "finite; `explain {}--head {} --query {}` says which",
@@ -188,11 +209,11 @@ std::string OverflowWatch::told_without_layer() const {
                      first_->query);
 }
 
-std::string OverflowWatch::told(const Layer& layer) const {
+std::string OverflowWatch::report(const Layer& layer) const {
   if (!first_) return "";
   const std::optional<Overflow> found =
       find_overflow(layer, first_->batch, first_->head, first_->query);
-  if (!found) return "";
+  if (!found) return layer.block ? not_finite_text(layer) : "";
   return overflow_text(layer, *found) +
          (rows_ > 1 ? fmt::format("; so are {} more rows", rows_ - 1) : "");
 }

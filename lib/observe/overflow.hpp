@@ -1,7 +1,7 @@
 #pragma once
 // Numbers that left what their type can hold: where, and what helps.
 
-#include <mha/observe/shareable.hpp>
+#include <mha/observe/mergeable.hpp>
 
 #include <mutex>
 #include <optional>
@@ -28,21 +28,26 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
 /// --dtype f64, or …".
 std::string overflow_text(const Layer& layer, const Overflow& overflow);
 
+/// "W_q has numbers that are NaN or infinite: …", of the first tensor of the layer that has; "":
+/// none has.
+std::string not_finite_text(const Layer& layer);
+
 /// Watches a computation for rows whose exponentials do not add up to a number: what a score of
 /// ±inf or NaN makes of its row. Costs one look at each row's sum.
-class OverflowWatch : public Shareable {
+class OverflowWatch : public Mergeable {
 public:
   /// Does not look at the layer again: a computation may let it go.
   explicit OverflowWatch(const Layer& layer);
   StageSet wants() const override { return wants_; }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
-  /// What to tell of the first row: "" where every row is finite or only what was given is not.
-  std::string told(const Layer& layer) const;
+  /// What to tell of the first row, or of the tensor that made it no number; "" where every row is
+  /// finite.
+  std::string report(const Layer& layer) const;
   /// The same without the layer: which rows are none, and how to see why.
-  std::string told_without_layer() const;
+  std::string report_without_layer() const;
 
 private:
   struct Row {

@@ -13,7 +13,7 @@ PackedRows::PackedRows(const Layer& layer, const std::vector<Target>& targets,
     kept.form = form;
     for (const SelectedAxis& axis : selected_axes(layer, stage, selection))
       if (axis.axis == Axis::head || axis.axis == Axis::kv_head) kept.numbers = axis.pick.indices;
-    const std::vector<Letter>& letters = info_of(stage).letters;
+    const std::vector<Dim>& letters = info_of(stage).letters;
     if (kept.numbers.empty() || letters.size() != 3) fail("{} has no heads", name_of(stage));
     kept.rows = layer.dims.size_of(letters[1]);
     kept.cols = layer.dims.size_of(letters[2]);
@@ -36,7 +36,7 @@ std::size_t PackedRows::head_bytes(const Kept& kept) const {
                                      : kept.rows * sizeof(RowScale) + count * sizeof(std::uint16_t);
 }
 
-void PackedRows::observe(const Block& block) {
+void PackedRows::observe(const Slice& block) {
   if (block.batch != batch_) return;
   Kept& kept = kept_.at(block.stage);
   if (kept.packed > limit_) return;
@@ -47,7 +47,7 @@ void PackedRows::observe(const Block& block) {
 }
 
 /// block.values: heads, n, cols.
-template <class T> void PackedRows::observe_as(const Block& block, Kept& kept) {
+template <class T> void PackedRows::observe_as(const Slice& block, Kept& kept) {
   const ArrayView& values = block.values;
   const std::size_t rows = values.shape.at(1);
   for (std::size_t i = 0; i < kept.numbers.size(); ++i) {

@@ -27,7 +27,7 @@ public:
              std::size_t batch, std::size_t limit);
 
   StageSet wants() const override;
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
 
   /// The packed heads of a stage, those selected, in order; none if they passed the limit.
   std::optional<PackedStage> take(Stage stage);
@@ -44,7 +44,7 @@ private:
     std::vector<std::unique_ptr<Head>> heads;
     std::atomic<std::size_t> packed{0}; ///< bytes
   };
-  template <class T> void observe_as(const Block& block, Kept& kept);
+  template <class T> void observe_as(const Slice& block, Kept& kept);
   std::size_t head_bytes(const Kept& kept) const;
 
   DType dtype_;

@@ -44,7 +44,7 @@ struct Chosen {
 
 } // namespace
 
-template <class Emit> void Placement::cut(const Block& block, const Emit& emit) const {
+template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) const {
   const ArrayView& values = block.values;
   const std::size_t first_axis = batched_ ? 1 : 0, rank = values.shape.size();
   std::size_t base = 0;
@@ -60,7 +60,7 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
   }
 
   // Per axis of the block (heads, tokens, width): the chosen indices that it holds.
-  const std::vector<Letter>& letters = info_of(stage_).letters;
+  const std::vector<Dim>& letters = info_of(stage_).letters;
   std::vector<Chosen> chosen(rank);
   for (std::size_t a = 0; a < rank; ++a) {
     const Axis axis = axis_of(letters[a]);
@@ -125,7 +125,7 @@ template <class Emit> void Placement::cut(const Block& block, const Emit& emit) 
   }
 }
 
-void Placement::scatter(const Block& block, const Put& put) const {
+void Placement::scatter(const Slice& block, const Put& put) const {
   const std::size_t element = size_of(block.values.dtype);
   std::vector<std::byte> gathered;
   cut(block, [&](std::size_t to, std::size_t begin, const std::size_t* from, std::size_t n,
@@ -141,7 +141,7 @@ void Placement::scatter(const Block& block, const Put& put) const {
 
 std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Layer& layer,
                                                                       const Plan& plan) const {
-  const std::vector<Letter>& letters = info_of(stage_).letters;
+  const std::vector<Dim>& letters = info_of(stage_).letters;
   const bool with_heads = axis_of(letters[0]) == Axis::head || axis_of(letters[0]) == Axis::kv_head;
   std::vector<std::pair<std::size_t, std::size_t>> runs;
   for (const Place& place : places_of(layer, plan, stage_)) {
@@ -149,7 +149,7 @@ std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Laye
     if (with_heads) shape.insert(shape.begin(), 1);
     if (letters.size() == shape.size() + 1) shape.push_back(layer.dims.size_of(letters.back()));
     const std::vector<std::ptrdiff_t> nowhere(shape.size(), 0);
-    Block block;
+    Slice block;
     block.stage = stage_, block.batch = place.batch, block.head = place.head;
     block.token = place.token, block.values = {layer.dtype, nullptr, shape, nowhere};
     cut(block, [&](std::size_t to, std::size_t, const std::size_t*, std::size_t n, bool) {

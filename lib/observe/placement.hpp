@@ -24,7 +24,7 @@ public:
   /// layer's dtype), their number.
   using Put = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
   /// Cuts the selected part of a block into runs. Thread-safe.
-  void scatter(const Block& block, const Put& put) const;
+  void scatter(const Slice& block, const Put& put) const;
   /// The runs of the result that the pieces of a plan fill, in order and joined where they touch:
   /// (offset, count) in elements. Before anything is computed.
   std::vector<std::pair<std::size_t, std::size_t>> filled_by(const Layer& layer,
@@ -33,7 +33,7 @@ public:
 private:
   /// What of the result lies in a row: emit(offset, its source: where it begins, the position of
   /// each element from there, their number, whether the source is contiguous, too).
-  template <class Emit> void cut(const Block& block, const Emit& emit) const;
+  template <class Emit> void cut(const Slice& block, const Emit& emit) const;
   struct Target {
     std::vector<std::ptrdiff_t> position; ///< of each index of the axis in the result, or −1
     std::size_t stride = 0;               ///< of the axis in the result

@@ -78,7 +78,7 @@ StageSet Pool::wants() const {
   return set;
 }
 
-void Pool::observe(const Block& block) {
+void Pool::observe(const Slice& block) {
   const std::ptrdiff_t b = batches_.place[block.batch], h = heads_.place[block.head];
   if (b < 0 || h < 0) return;
   const std::size_t map =
@@ -96,7 +96,7 @@ Pool::BlockSums& Pool::part_at(const Place& place) {
 }
 
 /// A row of cells after the other, each with the rows of the block that belong to it.
-template <class T> void Pool::pool(const Block& block, std::size_t map) {
+template <class T> void Pool::pool(const Slice& block, std::size_t map) {
   std::vector<std::pair<std::size_t, std::size_t>> rows; // row of cells, row of the block
   for (std::size_t i = 0; i < block.values.shape[1]; ++i)
     if (const std::ptrdiff_t place = queries_.place[block.token + i];
@@ -120,7 +120,7 @@ template <class T> void Pool::pool(const Block& block, std::size_t map) {
 }
 
 template <class T>
-Pool::BlockSums Pool::pool_rows(const Block& block, std::span<const std::size_t> rows) const {
+Pool::BlockSums Pool::pool_rows(const Slice& block, std::span<const std::size_t> rows) const {
   const std::size_t n = keys_.chosen.size(), factor = keys_.factor, all = layer_.dims.S_all;
   const bool mean = pooling_ == Pooling::mean;
   const double nothing = mean ? 0 : -std::numeric_limits<double>::infinity();

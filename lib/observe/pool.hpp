@@ -2,7 +2,7 @@
 // Maps averaged down to a picture while they are computed: memory is the picture's, not T × S.
 
 #include <mha/layer/select.hpp>
-#include <mha/observe/shareable.hpp>
+#include <mha/observe/mergeable.hpp>
 
 #include <map>
 #include <mutex>
@@ -32,7 +32,7 @@ struct PooledMap {
 /// in `masked` and `shifted`, and zeros of `exp` and `weights` where causal, windows, lengths or a
 /// mask block the key. The stages before `masked` have no masked cells: every score is a number.
 /// Nor have weights that were given without a mask.
-class Pool : public Shareable {
+class Pool : public Mergeable {
 public:
   struct Size {
     std::size_t rows = 0, cols = 0; ///< at least 1
@@ -42,7 +42,7 @@ public:
        Pooling pooling = Pooling::mean);
 
   StageSet wants() const override;
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   /// 12 bytes a cell, and 24 a row of cells; of one that lies across blocks, as often as it is cut.
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
@@ -83,9 +83,9 @@ private:
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
   BlockSums& part_at(const Place& place);
-  template <class T> void pool(const Block& block, std::size_t map);
+  template <class T> void pool(const Slice& block, std::size_t map);
   template <class T>
-  BlockSums pool_rows(const Block& block, std::span<const std::size_t> rows) const;
+  BlockSums pool_rows(const Slice& block, std::span<const std::size_t> rows) const;
   void add(BlockSums& to, const BlockSums& from) const;
 
   const Layer& layer_;

@@ -9,13 +9,13 @@ namespace mha {
 namespace {
 
 /// The place of a block's head among the chosen ones; their number if it is none of them.
-std::size_t place_of(const Block& block, const std::vector<std::size_t>& heads) {
+std::size_t place_of(const Slice& block, const std::vector<std::size_t>& heads) {
   return static_cast<std::size_t>(std::find(heads.begin(), heads.end(), block.head) -
                                   heads.begin());
 }
 
 /// Row r of a block of a map (1, n, S); keys lie beside each other.
-template <class T> const T* row_of(const Block& block, std::size_t r) {
+template <class T> const T* row_of(const Slice& block, std::size_t r) {
   return reinterpret_cast<const T*>(block.values.data) +
          static_cast<std::ptrdiff_t>(r) * block.values.strides[1];
 }
@@ -36,7 +36,7 @@ RowPeaks::RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size
   }
 }
 
-void RowPeaks::observe(const Block& block) {
+void RowPeaks::observe(const Slice& block) {
   const std::size_t place = place_of(block, numbers_);
   if (block.batch != batch_ || place == numbers_.size()) return;
   if (block.values.dtype == DType::f64)
@@ -45,7 +45,7 @@ void RowPeaks::observe(const Block& block) {
     observe_as<float>(block, heads_[place]);
 }
 
-template <class T> void RowPeaks::observe_as(const Block& block, Head& head) {
+template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {
   struct Peak {
     T weight;
     std::uint32_t key;

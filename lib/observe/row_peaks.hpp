@@ -15,7 +15,7 @@ public:
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
 
   StageSet wants() const override { return set_of({Stage::weights}); }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
 
   /// As many of each row as `limit` bytes hold, packed; nothing where not even one of each fits.
   std::optional<PackedStage> largest(std::size_t limit) const;
@@ -25,7 +25,7 @@ private:
     std::vector<std::uint32_t> keys; ///< T × kept
     std::vector<float> weights;
   };
-  template <class T> void observe_as(const Block& block, Head& head);
+  template <class T> void observe_as(const Slice& block, Head& head);
   std::string packed(const Head& head, std::size_t count) const;
 
   std::vector<std::size_t> numbers_;

@@ -1,8 +1,8 @@
 #pragma once
 // One computation, several observers.
 
+#include <mha/observe/mergeable.hpp>
 #include <mha/observe/share_bytes.hpp>
-#include <mha/observe/shareable.hpp>
 
 #include <utility>
 #include <vector>
@@ -19,7 +19,7 @@ public:
     for (const auto& [observer, stages] : observers_) all |= stages;
     return all;
   }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     for (const auto& [observer, stages] : observers_)
       if (contains(stages, block.stage)) observer->observe(block);
   }
@@ -29,29 +29,29 @@ private:
 };
 
 /// The same of observers whose parts can be put together.
-class SeveralShareable : public Shareable {
+class SeveralShareable : public Mergeable {
 public:
-  void add(Shareable& observer) {
+  void add(Mergeable& observer) {
     shown_.add(observer);
     observers_.push_back(&observer);
   }
 
   StageSet wants() const override { return shown_.wants(); }
-  void observe(const Block& block) override { shown_.observe(block); }
+  void observe(const Slice& block) override { shown_.observe(block); }
   std::string packed(const Layer& layer, const Plan& part) const override {
     ShareWriter bytes;
-    for (const Shareable* observer : observers_) bytes.add_text(observer->packed(layer, part));
+    for (const Mergeable* observer : observers_) bytes.add_text(observer->packed(layer, part));
     return bytes.take();
   }
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override {
     ShareReader reader(bytes);
-    for (Shareable* observer : observers_) observer->unpack(layer, part, reader.take_text());
+    for (Mergeable* observer : observers_) observer->unpack(layer, part, reader.take_text());
     reader.end();
   }
 
 private:
   Several shown_;
-  std::vector<Shareable*> observers_;
+  std::vector<Mergeable*> observers_;
 };
 
 } // namespace mha

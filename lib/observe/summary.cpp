@@ -72,7 +72,7 @@ void add_rows(const ArrayView& view, std::size_t axis, const T* data, Running<T>
     add_rows(view, axis + 1, data + static_cast<std::ptrdiff_t>(i) * view.strides[axis], running);
 }
 
-template <class T> Summary summarise(const Block& block, const Placement* placement) {
+template <class T> Summary summarise(const Slice& block, const Placement* placement) {
   Running<T> running;
   if (placement)
     placement->scatter(block, [&](std::size_t, const std::byte* values, std::size_t count) {
@@ -122,9 +122,9 @@ Summaries::Summaries(const Layer& layer, const StageSet& wanted, const Selection
 namespace {
 
 /// What a block holds of tokens that are no padding.
-Block without_padding(const Block& block) {
+Slice without_padding(const Slice& block) {
   const StageInfo& info = info_of(block.stage);
-  Block own = block;
+  Slice own = block;
   Shape& shape = own.values.shape;
   const auto keep = [&](std::size_t axis, std::size_t first) {
     shape[axis] = std::min(shape[axis], block.length > first ? block.length - first : 0);
@@ -137,8 +137,8 @@ Block without_padding(const Block& block) {
 
 } // namespace
 
-void Summaries::observe(const Block& whole) {
-  const Block block = without_padding(whole);
+void Summaries::observe(const Slice& whole) {
+  const Slice block = without_padding(whole);
   const Placement* placement = selects_ ? &placements_.at(block.stage) : nullptr;
   const Summary part = block.values.dtype == DType::f64 ? summarise<double>(block, placement)
                                                         : summarise<float>(block, placement);

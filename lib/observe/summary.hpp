@@ -1,8 +1,8 @@
 #pragma once
 // Smallest, largest and mean value of stages, while they are computed.
 
+#include <mha/observe/mergeable.hpp>
 #include <mha/observe/placement.hpp>
-#include <mha/observe/shareable.hpp>
 
 #include <limits>
 #include <map>
@@ -26,12 +26,12 @@ Summary summary_of(const Tensor& tensor);
 
 /// Keeps one summary per block and adds them up in the order of the blocks, so that the mean's bits
 /// do not depend on threads.
-class Summaries : public Shareable {
+class Summaries : public Mergeable {
 public:
   Summaries(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
 
   StageSet wants() const override { return wanted_; }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 

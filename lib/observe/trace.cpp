@@ -26,7 +26,7 @@ StageSet Trace::wants() const {
   return set;
 }
 
-void Trace::observe(const Block& block) {
+void Trace::observe(const Slice& block) {
   Kept& kept = kept_.at(block.stage);
   const std::size_t element = size_of(kept.value.dtype());
   std::byte* to = kept.value.raw_mutable();
@@ -74,6 +74,17 @@ Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selectio
   Trace kept(layer, wanted, selection);
   compute(layer, make_plan(layer, kept.wants(), selection), kept, threads);
   return kept;
+}
+
+Tensor with_batch_axis(const Layer& layer, const Tensor& value) {
+  if (layer.dims.batched) return value;
+  Shape shape = value.shape();
+  shape.insert(shape.begin(), 1);
+  return value.reshaped(std::move(shape));
+}
+
+Tensor whole_stage(const Layer& layer, Stage stage, std::size_t threads) {
+  return with_batch_axis(layer, trace(layer, {stage}, {}, threads).value(stage));
 }
 
 } // namespace mha

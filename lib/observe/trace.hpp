@@ -1,21 +1,21 @@
 #pragma once
 // Keeps stages in memory.
 
+#include <mha/observe/mergeable.hpp>
 #include <mha/observe/placement.hpp>
-#include <mha/observe/shareable.hpp>
 
 #include <map>
 
 namespace mha {
 
-class Trace : public Shareable {
+class Trace : public Mergeable {
 public:
   /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they
   /// would not fit into this machine's memory, with the size and the way out.
   Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {});
 
   StageSet wants() const override;
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
@@ -36,5 +36,10 @@ private:
 /// Computes some stages of a layer and keeps them.
 Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {},
             std::size_t threads = 0);
+
+/// A whole stage with the batch axis in front, whatever the layer's input has.
+Tensor whole_stage(const Layer& layer, Stage stage, std::size_t threads = 0);
+/// A stage's value as the layer hands it out, with the batch axis in front.
+Tensor with_batch_axis(const Layer& layer, const Tensor& value);
 
 } // namespace mha

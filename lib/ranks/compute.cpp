@@ -4,14 +4,14 @@
 
 namespace mha {
 
-PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
+PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads) {
   const PhaseTimes seconds = compute(layer, shard_of(layer, plan, ranks.part()), observer, threads);
   gather(ranks, layer, plan, observer);
   return seconds;
 }
 
-void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer) {
+void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer) {
   if (ranks.count() == 1) return;
   const auto part = [&](std::size_t rank) { return shard_of(layer, plan, {rank, ranks.count()}); };
   require_same_input(ranks, Fingerprint().add(layer).text());

@@ -1,18 +1,18 @@
 #pragma once
 // One computation, shared out over ranks.
 
-#include <mha/observe/shareable.hpp>
+#include <mha/observe/mergeable.hpp>
 #include <mha/ranks/ranks.hpp>
 
 namespace mha {
 
 /// Together: each rank computes its part of the plan; the first rank's observer gets what all the
 /// others have seen, with the bits that one rank alone would have.
-PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer,
+PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads = 0);
 
 /// Together: the second half of that. `observer` was shown this rank's part of the plan.
-void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Shareable& observer);
+void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer);
 
 /// Together: throws Error where ranks start from something else, of which `fingerprint` tells.
 /// Those whose hosts have other files under the same names would make a mixture.

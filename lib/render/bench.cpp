@@ -87,7 +87,7 @@ std::string duration_text(double seconds) {
   return three_digits(seconds) + " s";
 }
 
-std::string speed_table(const Speed& speed, const Look& look) {
+std::string speed_table(const Speed& speed, const TextStyle& look) {
   Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](const char* name, const PhaseSpeed& part) {
     grid.add({name, duration_text(part.median_s), duration_text(part.best_s),
@@ -101,7 +101,7 @@ std::string speed_table(const Speed& speed, const Look& look) {
   return grid.text(look) + "\n" + by_stage(speed) + speed_legend(speed, runs_text(speed.runs));
 }
 
-std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look) {
+std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {
   Grid grid({{"layer"},
              {"median", true},
              {"best", true},

@@ -14,13 +14,13 @@ struct SpeedRow {
 };
 
 /// One layer: a row a part. Several: a row a layer.
-std::string speed_table(const Speed& speed, const Look& look);
-std::string speed_table(const std::vector<SpeedRow>& rows, const Look& look);
+std::string speed_table(const Speed& speed, const TextStyle& look);
+std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look);
 /// One object; of several layers one keyed by layers.N.
 std::string speed_json(const std::vector<SpeedRow>& rows);
 
 /// A whole pass over a text: a row a layer, and tokens a second.
-std::string pass_table(const PassSpeed& speed, const Look& look);
+std::string pass_table(const PassSpeed& speed, const TextStyle& look);
 std::string pass_json(const PassSpeed& speed);
 
 /// "1.23 ms", "45.6 µs".

@@ -7,7 +7,7 @@
 
 namespace mha::render {
 
-std::string pass_table(const PassSpeed& speed, const Look& look) {
+std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
   Grid grid({{"layer"},
              {"read", true},
              {"projections", true},
@@ -45,8 +45,8 @@ std::string pass_json(const PassSpeed& speed) {
     json.key("layers").list(speed.layers,
                             [&](const LayerSeconds& t) {
                               json.object([&] {
-                                json.member("layer", t.layer)
-                                    .member("read_s", t.read)
+                                json.key("layer").layer(t.layer);
+                                json.member("read_s", t.read)
                                     .member("projections_s", t.projections)
                                     .member("attention_s", t.attention)
                                     .member("output_s", t.output)

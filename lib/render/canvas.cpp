@@ -27,11 +27,13 @@ void Canvas::fill(std::size_t x, std::size_t y, std::size_t width, std::size_t h
     for (std::size_t col = x; col < std::min(x + width, width_); ++col) set(col, row, color);
 }
 
-void Canvas::hatch(std::size_t x, std::size_t y, std::size_t width, std::size_t height) {
-  constexpr std::size_t distance = 6;
+void Canvas::hatch(std::size_t x, std::size_t y, std::size_t width, std::size_t height,
+                   double zoom) {
+  const auto thick = static_cast<std::size_t>(std::max(1L, std::lround(zoom))),
+             distance = std::max<std::size_t>(6 * thick, 6);
   for (std::size_t row = y; row < std::min(y + height, height_); ++row)
     for (std::size_t col = x; col < std::min(x + width, width_); ++col)
-      set(col, row, (col + row) % distance == 0 ? masked_line : masked_ground);
+      set(col, row, (col + row) % distance < thick ? masked_line : masked_ground);
 }
 
 void Canvas::text(double x, double y, std::string_view text, double size, Rgb color, Anchor anchor,

@@ -24,8 +24,9 @@ public:
 
   /// Pixels [x, x + width) × [y, y + height), as far as they are in the picture.
   void fill(std::size_t x, std::size_t y, std::size_t width, std::size_t height, Rgb color);
-  /// What masked cells look like: grey, with slanted lines that run through cells side by side.
-  void hatch(std::size_t x, std::size_t y, std::size_t width, std::size_t height);
+  /// What masked cells look like: grey, with slanted lines that run through cells side by side,
+  /// `zoom` times as thick and as far apart.
+  void hatch(std::size_t x, std::size_t y, std::size_t width, std::size_t height, double zoom = 1);
   /// Text whose baseline is at y; `vertical`: it runs upwards, its baseline at x.
   void text(double x, double y, std::string_view text, double size, Rgb color, Anchor anchor,
             bool vertical);

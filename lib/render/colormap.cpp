@@ -25,12 +25,27 @@ constexpr std::array<std::uint32_t, 11> red_blue{0x053061, 0x2166ac, 0x4393c3, 0
                                                  0xd1e5f0, 0xf7f7f7, 0xfddbc7, 0xf4a582,
                                                  0xd6604d, 0xb2182b, 0x67001f};
 
+// Codes of the 256 colours of a terminal, chosen once: by lightness in order (a nearest colour is
+// not: #5f5f87 is nearest to a place before that of the darker #005f87), then by hue, and none of
+// them near the magenta of NaN.
+constexpr std::array<std::uint8_t, 12> terminal_viridis{17, 18, 54,  55,  24,  30,
+                                                        36, 77, 148, 184, 220, 227};
+constexpr std::array<std::uint8_t, 12> terminal_magma{232, 17,  18,  54,  90,  126,
+                                                      161, 167, 209, 216, 222, 229};
+constexpr std::array<std::uint8_t, 14> terminal_greys{231, 255, 253, 251, 249, 247, 245,
+                                                      243, 241, 239, 237, 235, 233, 16};
+// An odd number: the middle one is zero's.
+constexpr std::array<std::uint8_t, 13> terminal_red_blue{18,  25,  67,  74,  117, 195, 231,
+                                                         224, 216, 209, 167, 124, 52};
+
 constexpr ColorMap every_color_map[] = {
-    {"viridis", "dark blue to yellow", false, viridis},
-    {"magma", "black over red to cream", false, magma},
-    {"greys", "white to black, for print", false, greys},
-    {"diverging", "blue below zero, white, red above", true, red_blue},
+    {"viridis", "dark blue to yellow", false, viridis, terminal_viridis},
+    {"magma", "black over red to cream", false, magma, terminal_magma},
+    {"greys", "white to black, for print", false, greys, terminal_greys},
+    {"diverging", "blue below zero, white, red above", true, red_blue, terminal_red_blue},
 };
+
+constexpr std::array<std::uint8_t, 6> cube_levels{0, 95, 135, 175, 215, 255};
 
 Rgb rgb(std::uint32_t code) {
   return {static_cast<std::uint8_t>(code >> 16), static_cast<std::uint8_t>(code >> 8),
@@ -61,6 +76,11 @@ Rgb ColorMap::at(double t) const {
   return mixed(rgb(points[i]), rgb(points[i + 1]), place - static_cast<double>(i));
 }
 
+std::uint8_t ColorMap::terminal_at(double t) const {
+  const double place = std::clamp(t, 0.0, 1.0) * static_cast<double>(terminal.size());
+  return terminal[std::min(static_cast<std::size_t>(place), terminal.size() - 1)];
+}
+
 std::span<const ColorMap> color_maps() {
   return every_color_map;
 }
@@ -74,18 +94,27 @@ const ColorMap& color_map_named(std::string_view name) {
   fail("no colour map is called '{}'{}", name, did_you_mean(name, names));
 }
 
+Rgb terminal_rgb(std::uint8_t code) {
+  if (code < 16) fail("colour {} of a terminal is the user's: 16 to 255 expected", code);
+  if (code >= 232) {
+    const auto shade = static_cast<std::uint8_t>(8 + 10 * (code - 232));
+    return {shade, shade, shade};
+  }
+  const int cube = code - 16;
+  const auto level = [](int at) { return cube_levels[static_cast<std::size_t>(at)]; };
+  return {level(cube / 36), level(cube / 6 % 6), level(cube % 6)};
+}
+
 std::uint8_t terminal_color(Rgb color) {
   // 16 … 231: a cube of 6 levels a channel; 232 … 255: greys 8, 18 … 238.
-  constexpr std::array<int, 6> levels{0, 95, 135, 175, 215, 255};
-  const auto level = [&](std::uint8_t value) {
+  const auto level = [](std::uint8_t value) {
     std::size_t best = 0;
-    for (std::size_t i = 1; i < levels.size(); ++i)
-      if (std::abs(levels[i] - value) < std::abs(levels[best] - value)) best = i;
+    for (std::size_t i = 1; i < cube_levels.size(); ++i)
+      if (std::abs(cube_levels[i] - value) < std::abs(cube_levels[best] - value)) best = i;
     return best;
   };
   const std::size_t red = level(color.red), green = level(color.green), blue = level(color.blue);
-  const Rgb cube{static_cast<std::uint8_t>(levels[red]), static_cast<std::uint8_t>(levels[green]),
-                 static_cast<std::uint8_t>(levels[blue])};
+  const Rgb cube{cube_levels[red], cube_levels[green], cube_levels[blue]};
   const int mean = (color.red + color.green + color.blue) / 3;
   const int step = std::clamp((mean - 8 + 5) / 10, 0, 23);
   const auto shade = static_cast<std::uint8_t>(8 + 10 * step);

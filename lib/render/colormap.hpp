@@ -24,9 +24,14 @@ struct ColorMap {
   std::string_view title; ///< for help and docs
   bool diverging = false; ///< its middle stands for zero
   std::span<const std::uint32_t> points;
+  /// Of the 256 colours of a terminal those that stand for the map, from its low end to its high
+  /// one: ordered in lightness as the map is.
+  std::span<const std::uint8_t> terminal;
 
   /// The colour of t, from 0 to 1; beyond, the ends.
   Rgb at(double t) const;
+  /// The terminal's colour of t: equal parts of [0, 1] have one each.
+  std::uint8_t terminal_at(double t) const;
 };
 
 /// viridis and magma (van der Walt and Smith, matplotlib 2), greys, and diverging: ColorBrewer's
@@ -37,5 +42,7 @@ const ColorMap& color_map_named(std::string_view name);
 
 /// Of the 240 colours beside the first 16 that terminals with 256 colours have, the nearest.
 std::uint8_t terminal_color(Rgb color);
+/// The colour behind one of their codes, 16 to 255. Throws Error for another.
+Rgb terminal_rgb(std::uint8_t code);
 
 } // namespace mha::render

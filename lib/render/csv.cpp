@@ -1,4 +1,4 @@
-// One number a line: layer,stage,batch,head,row,col,value, then row_label,col_label
+// One number a line: layer,stage,batch,head,row,col,value, then row_token,col_token
 // where there are tokens. An axis that a stage does not have leaves its field empty.
 
 #include <mha/render/numbers.hpp>
@@ -86,7 +86,7 @@ private:
   void write_header() {
     started_ = true;
     std::string_view names = options_.labelled
-                                 ? "layer,stage,batch,head,row,col,value,row_label,col_label\n"
+                                 ? "layer,stage,batch,head,row,col,value,row_token,col_token\n"
                                  : "layer,stage,batch,head,row,col,value\n";
     for (char c : names) text_ += c == ',' ? separator_ : c;
   }

@@ -18,7 +18,7 @@ std::string share_of_stage(double error) {
 /// Lines of text for eyes, wrapped.
 class Text {
 public:
-  explicit Text(const Look& look) : look_(look) {}
+  explicit Text(const TextStyle& look) : look_(look) {}
 
   void paragraph(const std::string& text) {
     for (const std::string& line : wrapped(text, look_.width)) out_ += line + "\n";
@@ -40,7 +40,7 @@ public:
   std::string text() { return std::move(out_); }
 
 private:
-  const Look& look_;
+  const TextStyle& look_;
   std::string out_;
 };
 
@@ -120,7 +120,7 @@ std::string verdict(const Diagnosis& d) {
   return d.changes.empty() ? "" : "Part of the difference is explained.";
 }
 
-std::string stage_table(const Diagnosis& d, const Look& look) {
+std::string stage_table(const Diagnosis& d, const TextStyle& look) {
   const bool changed = !d.changes.empty();
   std::vector<Grid::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
   if (changed) columns.push_back({"after", true});
@@ -163,6 +163,9 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
     json.key("at").list(d.at);
     json.key("rounding").words_or_null(d.rounded_to ? mha::name_of(*d.rounded_to) : "");
     json.key("hints").list(d.hints);
+    json.key("captures").list(d.captures, [&](const OtherStep& one) {
+      json.object([&] { json.member("stage", mha::name_of(one.stage)).member("is", one.is); });
+    });
     json.key("reading").words_or_null(d.reading);
     json.key("stages").list(d.stages, [&](const Diagnosis::Compared& one) {
       json.object([&] {
@@ -177,10 +180,13 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
 
 } // namespace
 
-std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& look) {
+std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextStyle& look) {
   Text text(look);
   if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
-  if (const std::string words = verdict(d); !words.empty()) text.paragraph(words);
+  for (const OtherStep& capture : d.captures)
+    text.paragraph(fmt::format("{}. It is not compared.", capture.sentence()));
+  if (const std::string words = verdict(d); !words.empty() && (!d.equal || d.captures.empty()))
+    text.paragraph(words);
   if (!d.equal && !d.changes.empty()) text.gap();
   const bool proved = d.explained && d.changes.size() == 1 && !d.rounded_to;
   for (const Change& change : d.changes) describe(change, proved, text), text.gap();
@@ -192,7 +198,7 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const Look& l
   for (const std::string& hint : d.hints)
     text.paragraph(fmt::format("What the numbers show: {}.", hint));
   if (!d.same_numbers.empty() || d.unexplained || d.changes.empty()) text.gap();
-  text.add(stage_table(d, look));
+  if (!d.stages.empty()) text.add(stage_table(d, look));
   if (!d.runners_up.empty()) {
     std::vector<std::string> list;
     for (const Diagnosis::RunnerUp& one : d.runners_up)
@@ -215,7 +221,10 @@ std::string diagnosis_json(const std::vector<LayerDiagnosis>& layers) {
     json.object(
         [&] {
           for (const LayerDiagnosis& one : layers)
-            json.key("layers." + one.layer), put_diagnosis(json, one.diagnosis);
+            json.key(one.layer.empty()      ? "model"
+                     : one.layer == "embed" ? one.layer
+                                            : "layers." + one.layer),
+                put_diagnosis(json, one.diagnosis);
         },
         on_lines);
   return json.take() + "\n";

@@ -8,11 +8,11 @@ namespace mha::render {
 
 /// The changes that explain the reference, what each means and how to undo it, errors before and
 /// after, and what came next; or how far it agrees.
-std::string diagnosis_text(const Layer& layer, const Diagnosis& diagnosis, const Look& look);
+std::string diagnosis_text(const Layer& layer, const Diagnosis& diagnosis, const TextStyle& look);
 
 /// A layer's number, and its diagnosis.
 struct LayerDiagnosis {
-  std::string layer; ///< "" where the layer has no number
+  std::string layer; ///< "" where the layer has no number; of a whole model "embed", "" for its end
   Diagnosis diagnosis;
 };
 /// One object; of several layers one keyed by layers.N.

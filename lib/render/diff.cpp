@@ -32,12 +32,12 @@ struct Coordinate {
 
 std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
                                     const std::vector<std::size_t>& at) {
-  std::vector<Letter> letters = info_of(stage).letters;
+  std::vector<Dim> letters = info_of(stage).letters;
   if (layer.settings.columns && info_of(stage).kind != Kind::row)
     std::swap(letters.end()[-1], letters.end()[-2]);
   std::vector<Coordinate> list;
   if (layer.dims.batched) list.push_back({"batch", at[0], ""});
-  for (Letter letter : letters) {
+  for (Dim letter : letters) {
     const std::size_t i = at[list.size()];
     switch (axis_of(letter)) {
     case Axis::kv_head:
@@ -49,7 +49,7 @@ std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
     case Axis::key: // labels count every key, k and v the current ones
       list.push_back({"key", i,
                       label_text(layer.key_tokens_of(layer.dims.batched ? at[0] : 0),
-                                 letter == Letter::S ? layer.dims.past + i : i)});
+                                 letter == Dim::S ? layer.dims.past + i : i)});
       break;
     case Axis::head:
       list.push_back({"head", i, ""});
@@ -270,7 +270,7 @@ std::string place_text(const Layer& layer, Stage stage, const std::vector<std::s
 }
 
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const Look& look) {
+                       const std::string& next, const TextStyle& look) {
   const bool heads = std::any_of(diff.stages.begin(), diff.stages.end(), [](const StageDiff& row) {
     return row.status != DiffStatus::equal && row.difference.worst_head.has_value();
   });

@@ -1,5 +1,6 @@
 #include <mha/render/diff_layers.hpp>
 
+#include <mha/compare/coverage.hpp>
 #include <mha/render/grid.hpp>
 
 #include <fmt/format.h>
@@ -15,8 +16,8 @@ std::string ratio_text(const LayerLine& line) {
 }
 
 std::string verdict_of(const Diff& diff) {
-  if (diff.first) return "differs";
-  if (diff.follows) return "follows";
+  if (diff.first || diff.by_itself) return "differs";
+  if (diff.follows) return diff.sound ? "follows" : "follows?";
   const auto all = [&](const auto& holds) {
     return std::all_of(diff.stages.begin(), diff.stages.end(), holds);
   };
@@ -41,7 +42,9 @@ std::string growth(const std::vector<LayerLine>& lines) {
 }
 
 /// A reference may have some layers alone; the model's end is none.
-std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for) {
+std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for,
+                         bool lacks_steps) {
+  if (lacks_steps) return "What was compared agrees; other steps of the reference were not.";
   const bool end = lines.back().layer.empty();
   const std::size_t layers = lines.size() - (end ? 1 : 0);
   if (layers == asked_for) return "Every layer agrees.";
@@ -49,6 +52,50 @@ std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_
   return fmt::format("The {} that the reference has agree{}{}.",
                      layers == 1 ? "layer" : fmt::format("{} layers", layers),
                      layers == 1 ? "s" : "", end ? ", and the model's end does" : "");
+}
+
+/// More layers than a screen has lines: equal ones are put together.
+constexpr std::size_t most_lines = 16;
+
+bool says_the_same(const LayerLine& a, const LayerLine& b) {
+  return !a.layer.empty() && a.stages == b.stages && a.verdict == b.verdict && a.stage == b.stage;
+}
+
+/// What is known about the layers behind the first that differs.
+std::string behind_first(const std::vector<LayerLine>& lines, const LayerLine& first) {
+  std::vector<std::pair<Stage, std::vector<std::string>>> places; // layers with one stage wrong
+  bool sound = false, unknown = false;
+  std::size_t count = 0;
+  for (const LayerLine* line = &first + 1; line < lines.data() + lines.size(); ++line) {
+    const bool again = line->stage == Stage::embed && first.stage == Stage::resid_pre;
+    if (line->by_itself && !again) {
+      if (places.empty() || places.back().first != line->stage || line->layer.empty())
+        places.emplace_back(line->stage, std::vector<std::string>{});
+      places.back().second.push_back(line->layer);
+      ++count;
+    }
+    sound = sound || line->verdict == "follows";
+    unknown = unknown || line->verdict == "follows?";
+  }
+  std::string text;
+  std::vector<std::string> wrong;
+  for (const auto& [stage, layers] : places)
+    wrong.push_back(fmt::format("{} (in {})",
+                                layers[0].empty()    ? "the model's end"
+                                : layers.size() == 1 ? "layer " + layers[0]
+                                                     : "layers " + ranges_of(layers),
+                                mha::name_of(stage)));
+  if (!wrong.empty())
+    text += fmt::format(" Computed from the reference's own stream, {} {}, too.", joined(wrong),
+                        count == 1 ? "differs by itself" : "differ by themselves");
+  if (sound)
+    text += wrong.empty() ? " What follows is sound: computed from the reference's own stream, it "
+                            "agrees."
+                          : " The others that follow are sound.";
+  if (unknown)
+    text += " Where follows? is said, the reference has no stream before the layer, which would "
+            "tell whether it is wrong by itself.";
+  return text;
 }
 
 } // namespace
@@ -61,9 +108,10 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
     if (shown && shown->stage == Stage::resid_post) continue;
     shown = &row;
   }
-  if (diff.first)
+  line.by_itself = diff.by_itself.has_value();
+  if (const std::optional<Stage> wrong = diff.first ? diff.first : diff.by_itself)
     for (const StageDiff& row : diff.stages)
-      if (row.stage == *diff.first) shown = &row;
+      if (row.stage == *wrong) shown = &row;
   if (!shown) return line;
   line.stage = shown->stage;
   line.max_abs = shown->difference.max_abs, line.rms = shown->difference.rms;
@@ -71,30 +119,39 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
 }
 
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         const Look& look) {
+                         bool lacks_steps, const TextStyle& look) {
   Grid grid(
       {{"layer"}, {"stages", true}, {""}, {"of them"}, {"max abs", true}, {"of its rms", true}});
   const LayerLine* first = nullptr;
   bool rounding = false;
-  for (const LayerLine& line : lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const LayerLine& line = lines[i];
     const bool differs = line.verdict == "differs";
     if (differs && !first) first = &line;
     rounding = rounding || line.verdict == "rounding";
-    std::vector<std::string> cells{line.layer.empty() ? "model" : visible(line.layer),
+    // Of many layers, those that say the same are one line, with the last one's numbers.
+    std::size_t last = i;
+    while (lines.size() > most_lines && last + 1 < lines.size() && !differs &&
+           says_the_same(lines[last + 1], line))
+      ++last;
+    const LayerLine& shown = lines[last];
+    std::string name = line.layer.empty() ? "model" : visible(line.layer);
+    if (last > i) name += "–" + visible(shown.layer);
+    std::vector<std::string> cells{std::move(name),
                                    std::to_string(line.stages),
                                    line.verdict,
                                    std::string(mha::name_of(line.stage)),
-                                   fmt::format("{:.2g}", line.max_abs),
-                                   ratio_text(line)};
+                                   fmt::format("{:.2g}", shown.max_abs),
+                                   ratio_text(shown)};
     for (std::string& cell : cells)
       if (differs) cell = look.bold(cell);
     grid.add(std::move(cells));
+    i = last;
   }
-  std::string text =
-      first
-          ? fmt::format("{} is the first that differs, in {}; what follows from it is not judged.",
-                        layer_name(*first), mha::name_of(first->stage))
-          : agreement_of(lines, asked_for) + growth(lines);
+  std::string text = first
+                         ? fmt::format("{} is the first that differs, in {}.{}", layer_name(*first),
+                                       mha::name_of(first->stage), behind_first(lines, *first))
+                         : agreement_of(lines, asked_for, lacks_steps) + growth(lines);
   if (rounding)
     text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
             "this precision is from one in float64: it grows from layer to layer.";

@@ -11,7 +11,10 @@ namespace mha::render {
 struct LayerLine {
   std::string layer; ///< its number; "" for the model's ends
   std::size_t stages = 0;
-  std::string verdict; ///< "equal", "close", "rounding", "differs", "follows"
+  /// "equal", "close", "rounding", "differs", "follows"; "follows?" where the reference does not
+  /// tell whether the layer is wrong by itself.
+  std::string verdict;
+  bool by_itself = false; ///< behind a layer that differs: wrong by itself, too
   /// The last stage of the stream that was compared, or the last one at all.
   Stage stage = Stage::x;
   double max_abs = 0, rms = 0; ///< of its difference; of the reference's numbers
@@ -19,8 +22,9 @@ struct LayerLine {
 LayerLine line_of(const std::string& layer, const Diff& diff);
 
 /// The table of the layers that the reference has, and below it what it says: the first layer that
-/// differs, or how far rounding has grown. `asked_for`: how many layers were to be compared.
+/// differs, those behind it that do by themselves, or how far rounding has grown. `asked_for`: how
+/// many layers were to be compared; `lacks_steps`: the reference has steps that were not.
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         const Look& look);
+                         bool lacks_steps, const TextStyle& look);
 
 } // namespace mha::render

@@ -70,7 +70,7 @@ std::string projection(const Explanation& explanation, std::string_view input, s
   return text;
 }
 
-std::string heading(const Look& look, std::string_view title,
+std::string heading(const TextStyle& look, std::string_view title,
                     const std::vector<std::string>& formulas) {
   std::string text = "\n" + look.bold(title);
   if (!formulas.empty())
@@ -90,7 +90,7 @@ std::string heading(const Look& look, std::string_view title,
   return text + "\n";
 }
 
-std::string note_lines(const Look& look, const std::vector<std::string>& notes) {
+std::string note_lines(const TextStyle& look, const std::vector<std::string>& notes) {
   std::string text;
   for (const std::string& note : notes) {
     std::string_view start = "! ";

@@ -1,5 +1,6 @@
 #include <mha/render/explain.hpp>
 
+#include <mha/render/json_text.hpp>
 #include <mha/system/characters.hpp>
 
 #include <nlohmann/json.hpp>
@@ -45,7 +46,14 @@ constexpr std::array map_stages{
     std::pair{Stage::masked, "logit"},  std::pair{Stage::shifted, "shifted"},
     std::pair{Stage::exp, "exp"},       std::pair{Stage::weights, "weight"}};
 
-OrderedJson label_of(const std::string& label) {
+/// Its number where it is one.
+OrderedJson layer_of(const std::string& layer) {
+  JsonText text;
+  text.layer(layer);
+  return OrderedJson::parse(text.take());
+}
+
+OrderedJson token_of(const std::string& label) {
   return label.empty() ? OrderedJson(nullptr) : OrderedJson(label);
 }
 
@@ -54,7 +62,7 @@ OrderedJson keys_json(const Explanation& explanation, const HeadExplanation& hea
   OrderedJson keys = OrderedJson::array();
   const bool any_map = head.has(Stage::weights) || logits_stage(head).has_value();
   for (std::size_t j = 0; any_map && j < explanation.key_labels.size(); ++j) {
-    OrderedJson key{{"key", j}, {"label", label_of(explanation.key_labels[j])}};
+    OrderedJson key{{"key", j}, {"token", token_of(explanation.key_labels[j])}};
     if (!head.masked.empty()) key["masked"] = head.is_masked(j);
     for (const auto& [stage, name] : map_stages)
       if (head.has(stage)) key[name] = numbers(head.values.at(stage)[j]);
@@ -116,10 +124,10 @@ std::string explain_json(const Explanation& explanation, const std::string& laye
   const Numbers numbers(explanation.dtype);
   const Dims& dims = explanation.dims;
   OrderedJson json;
-  if (!layer.empty()) json["layer"] = layer;
+  json["layer"] = layer_of(layer);
   if (dims.batched) json["batch"] = explanation.batch;
   json["query"] = explanation.query;
-  json["label"] = label_of(explanation.label);
+  json["token"] = token_of(explanation.label);
   json["dtype"] = name_of(explanation.dtype);
   json["num_heads"] = dims.H;
   if (dims.H_kv != 0) json["num_kv_heads"] = dims.H_kv;

@@ -48,7 +48,7 @@ std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-std::string cyan(const Look& look, const std::string& text) {
+std::string cyan(const TextStyle& look, const std::string& text) {
   return look.color && !text.empty() ? "\x1b[36m" + text + "\x1b[39m" : text;
 }
 

@@ -44,8 +44,12 @@ float scale_of(double size) {
 
 /// The glyphs of a text from left to right: 0 is a box, for a character that the font lacks with
 /// all that belongs to it (marks, a joined family of emoji, two letters that are a flag).
-std::vector<int> glyphs_of(std::string_view text) {
-  std::vector<int> glyphs;
+struct Glyph {
+  int index = 0;
+  char32_t code = 0;
+};
+std::vector<Glyph> glyphs_of(std::string_view text) {
+  std::vector<Glyph> glyphs;
   utf8proc_int32_t state = 0;
   std::uint32_t before = 0;
   bool boxed = false;
@@ -61,14 +65,14 @@ std::vector<int> glyphs_of(std::string_view text) {
     // A mark that the font lacks is left out: its letter is there. So is what nobody would see.
     if (glyph == 0 && (joined || !drawn)) continue;
     boxed = glyph == 0;
-    glyphs.push_back(glyph);
+    glyphs.push_back({glyph, code});
   }
   return glyphs;
 }
 
 /// Of the em square: a box, with what is left free on each side of it. It is as wide as a Chinese
 /// character, so that labels have the room that the fonts of an SVG's reader will take.
-constexpr double box_width = 1, box_margin = 0.1;
+constexpr double box_width = 1, box_margin = 0.1, box_height = 0.73;
 
 double advance_of(int glyph, double size) {
   int advance = 0;
@@ -120,14 +124,14 @@ void draw_box(TextPixels& to, double from, double until, double top, double bott
 template <class DrawGlyph, class DrawBox>
 double lay_out(std::string_view text, double size, const DrawGlyph& glyph, const DrawBox& box) {
   double x = 0;
-  for (int index : glyphs_of(text)) {
-    if (index == 0) {
+  for (const Glyph& one : glyphs_of(text)) {
+    if (one.index == 0) {
       box(x + box_margin * size, x + (box_width - box_margin) * size);
       x += box_width * size;
       continue;
     }
-    glyph(index, x);
-    x += advance_of(index, size);
+    glyph(one, x);
+    x += advance_of(one.index, size);
   }
   return x;
 }
@@ -145,7 +149,7 @@ const Font& Font::instance() {
 
 double Font::width(std::string_view text, double size) const {
   return lay_out(
-      text, size, [](int, double) {}, [](double, double) {});
+      text, size, [](const Glyph&, double) {}, [](double, double) {});
 }
 
 double Font::ascent(double size) const {
@@ -160,6 +164,24 @@ double Font::descent(double size) const {
   return std::ceil(-descent * static_cast<double>(scale_of(size)));
 }
 
+std::vector<GlyphMark> Font::glyphs(std::string_view text, double size) const {
+  std::vector<GlyphMark> marks;
+  lay_out(
+      text, size,
+      [&](const Glyph& glyph, double x) {
+        marks.push_back({static_cast<std::uint16_t>(glyph.index), glyph.code, x, 0, 0});
+      },
+      [&](double from, double until) {
+        marks.push_back({0, 0, from, until - from, box_height * size});
+      });
+  return marks;
+}
+
+std::string_view Font::file() const {
+  return {reinterpret_cast<const char*>(mha_font_begin),
+          static_cast<std::size_t>(mha_font_end - mha_font_begin)};
+}
+
 TextPixels Font::draw(std::string_view text, double size) const {
   TextPixels pixels;
   const double baseline = ascent(size);
@@ -167,9 +189,10 @@ TextPixels Font::draw(std::string_view text, double size) const {
   pixels.height = static_cast<std::size_t>(baseline + descent(size));
   pixels.coverage.assign(pixels.width * pixels.height, 0);
   lay_out(
-      text, size, [&](int glyph, double x) { draw_glyph(pixels, glyph, x, baseline, size); },
+      text, size,
+      [&](const Glyph& glyph, double x) { draw_glyph(pixels, glyph.index, x, baseline, size); },
       [&](double from, double until) {
-        draw_box(pixels, from, until, baseline - 0.73 * size, baseline);
+        draw_box(pixels, from, until, baseline - box_height * size, baseline);
       });
   return pixels;
 }

@@ -14,6 +14,14 @@ struct TextPixels {
   std::vector<std::uint8_t> coverage;
 };
 
+/// A glyph of a text that is drawn, or a box (glyph 0) of so many pixels on the baseline.
+struct GlyphMark {
+  std::uint16_t glyph = 0;
+  char32_t code = 0; ///< what it stands for, of a text from right to left its joined form
+  double x = 0;      ///< pixels from the start of the text
+  double width = 0, height = 0; ///< of a box
+};
+
 /// The font at sizes in pixels of the em square. Characters that it lacks are boxes, all of one
 /// width; Hebrew and Arabic run from right to left.
 class Font {
@@ -26,6 +34,10 @@ public:
   double descent(double size) const;
   /// One line of UTF-8 text, without control characters (see visible()).
   TextPixels draw(std::string_view text, double size) const;
+  /// What draw() draws, from left to right.
+  std::vector<GlyphMark> glyphs(std::string_view text, double size) const;
+  /// The font's own file: TrueType.
+  std::string_view file() const;
 
 private:
   Font();

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t column_gap = 2, narrowest = 8;
 }
 
-std::string Grid::text(const Look& look, std::size_t indent) const {
+std::string Grid::text(const TextStyle& look, std::size_t indent) const {
   std::vector<std::size_t> widths;
   bool titled = false;
   for (std::size_t c = 0; c < columns_.size(); ++c) {

@@ -19,7 +19,7 @@ public:
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
   /// Lines as wide as `look` has room for, as far as columns that shrink allow; titles are bold.
-  std::string text(const Look& look, std::size_t indent = 0) const;
+  std::string text(const TextStyle& look, std::size_t indent = 0) const;
 
 private:
   std::vector<Column> columns_;

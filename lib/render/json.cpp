@@ -3,6 +3,8 @@
 #include <mha/render/json_text.hpp>
 #include <mha/render/renderers.hpp>
 
+#include <algorithm>
+
 namespace mha::render {
 
 namespace {
@@ -30,7 +32,9 @@ public:
     const Shape& shape = value.numbers.shape();
     json_.key(value.name(options_.several_layers)).object([&] {
       json_.key("shape").list(shape);
-      json_.member("dtype", mha::name_of(value.numbers.dtype())).key("data");
+      json_.member("dtype", mha::name_of(value.numbers.dtype()));
+      tokens("row_tokens", value.row), tokens("col_tokens", value.col);
+      json_.key("data");
       std::size_t next = 0;
       if (value.numbers.dtype() == DType::f64)
         nest(json_, sink_, value.numbers.as<double>(), shape, 0, next);
@@ -46,6 +50,16 @@ public:
   }
 
 private:
+  /// The tokens of a side, of each batch item where they differ.
+  void tokens(std::string_view name, const Side& side) {
+    const auto put = [&](const std::vector<std::string>& list) { json_.list(list); };
+    const bool none = std::ranges::all_of(side.of_items, &std::vector<std::string>::empty);
+    if (!side.of_items.empty() && !none)
+      json_.key(name).list(side.of_items, put);
+    else if (!side.labels.empty())
+      json_.key(name), put(side.labels);
+  }
+
   Options options_;
   Sink sink_;
   JsonText json_;
@@ -73,14 +87,14 @@ private:
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < lines; ++r) {
           json_.object([&] {
-            if (!value.layer.empty()) json_.member("layer", value.layer);
+            json_.key("layer").layer(value.layer);
             json_.member("stage", mha::name_of(value.stage));
             put("batch", value.batch, b);
             put("head", value.head, h);
             if (with_columns) {
               put("row", value.row, r);
               if (const Side row = value.row.of_item(b); !row.labels.empty())
-                json_.member("row_label", row.labels[r]);
+                json_.member("row_token", row.labels[r]);
             }
             if (inside.dropped) put(with_columns ? "col" : "row", inside, 0);
             json_.key("values").list(std::span(number, inside.count()));

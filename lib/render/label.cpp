@@ -137,7 +137,9 @@ std::string readable(std::string_view label) {
   if (!all) return visible(text);
   Codes codes = *all;
   const bool only_blanks = std::all_of(codes.begin(), codes.end(), is_blank);
-  if (!only_blanks && codes.front() == ' ') codes.erase(codes.begin()); // the space before a word
+  // What stands for the space before a word goes; a space of the text itself is seen.
+  const bool marked = !label.empty() && label.front() != ' ';
+  if (!only_blanks && marked && codes.front() == ' ') codes.erase(codes.begin());
   // Format characters and marks have no width, or need a letter before them.
   const bool no_width = !codes.empty() && std::all_of(codes.begin(), codes.end(), [](auto code) {
     return !is_blank(code) &&

@@ -9,8 +9,8 @@ namespace mha::render {
 /// A label as its reader wants to see it, one line of UTF-8 without control characters. Maps,
 /// pictures, pages and tables all show this; JSON, CSV and TSV keep the label as it is.
 ///
-/// - What tokenizers put for the space before a word (`Ġ` of byte-level BPE, `▁` of SentencePiece,
-///   a plain space) goes, as do `##` before and `</w>` after a piece.
+/// - What tokenizers put for the space before a word (`Ġ` of byte-level BPE, `▁` of SentencePiece)
+///   goes, as do `##` before and `</w>` after a piece.
 /// - Characters that stand for bytes are the text they spell: `ä½ł` is 你, `<0x0A>` a line break.
 /// - Other blanks at the ends, and tokens of blanks alone, are seen: ␣ for spaces, ⏎ for line
 ///   breaks, ⇥ for tabs. What has no width of its own is its code, \u200b.

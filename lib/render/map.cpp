@@ -52,7 +52,8 @@ std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_i
       axes.rows.labels = value.row.of_item(b).labels,
       axes.cols.labels = value.col.of_item(b).labels;
     }
-    panels.push_back({layer_id, columns ? transposed(map) : std::move(map), axes.rows, axes.cols});
+    panels.push_back(
+        {layer_id, columns ? transposed(map) : std::move(map), axes.rows, axes.cols, {}});
   }
   return panels;
 }
@@ -90,7 +91,25 @@ bool is_signed(Stage stage) {
   return stage != Stage::weights && stage != Stage::exp && stage != Stage::shifted;
 }
 
+Pooling default_pooling(Stage stage) {
+  return stage == Stage::weights || stage == Stage::exp ? Pooling::max : Pooling::mean;
+}
+
 namespace {
+
+/// The scale that was asked for, or the one that tells the numbers apart: log for long maps of
+/// weights, where nothing speaks against it.
+ColorScale scale_of(Stage stage, const MapColors& colors, const CellRange& range) {
+  if (colors.scale) return *colors.scale;
+  const bool positive = stage == Stage::weights || stage == Stage::exp;
+  const bool ends = colors.low.value_or(1) > 0 && colors.high.value_or(1) > 0;
+  const bool fits = range.any && range.low >= 0 && range.least_positive > 0 && ends &&
+                    (colors.map.empty() || !color_map_named(colors.map).diverging);
+  return colors.is_long && positive && fits ? ColorScale::log : ColorScale::linear;
+}
+
+/// Weights reach down to 1e-38; what is told apart are four decades below the largest.
+constexpr double log_share = 1e-4;
 
 MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range, MapStyle style) {
   if (style.colors->diverging)
@@ -112,8 +131,9 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
   }
   style.high =
       colors.high.value_or(colors.low ? std::max(range.high, *colors.low * 10) : range.high);
-  // Weights reach down to 1e-38; what is told apart are six decades below the largest.
-  style.low = colors.low.value_or(std::max(range.least_positive, style.high * 1e-6));
+  // By default all four are there, as on a page: else the smallest weight would look like none.
+  const double least = colors.scale ? range.least_positive : 0;
+  style.low = colors.low.value_or(std::max(least, style.high * log_share));
   if (style.low >= style.high && !colors.low) style.low = style.high / 10;
   return style;
 }
@@ -122,11 +142,11 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
 
 MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range) {
   MapStyle style;
-  const bool log = colors.scale == ColorScale::log;
+  style.scale = scale_of(stage, colors, range);
+  const bool log = style.scale == ColorScale::log;
   style.colors = &color_map_named(!colors.map.empty()        ? std::string_view(colors.map)
                                   : is_signed(stage) && !log ? "diverging"
                                                              : "viridis");
-  style.scale = colors.scale;
   if (colors.low && colors.high && *colors.low >= *colors.high)
     fail("--vmin {} is not below --vmax {}", rounded(*colors.low), rounded(*colors.high));
   if (log) return log_style(stage, colors, range, style);
@@ -166,6 +186,12 @@ bool MapPicture::has_nan() const {
   });
 }
 
+std::size_t MapPicture::cells() const {
+  std::size_t count = 0;
+  for (const MapPanel& panel : panels) count += panel.map.rows * panel.map.cols;
+  return count;
+}
+
 std::size_t grid_columns(std::size_t panels, std::size_t heads) {
   if (panels > heads && heads > 1) return heads;
   if (panels <= 3) return std::max<std::size_t>(panels, 1);
@@ -177,6 +203,7 @@ std::size_t grid_columns(std::size_t panels, std::size_t heads) {
 }
 
 std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
+  if (!panel.title.empty()) return panel.title;
   std::string title;
   if (picture.several_layers && !panel.layer.empty())
     title += fmt::format("layer {} ", panel.layer);
@@ -185,6 +212,7 @@ std::string panel_title(const MapPicture& picture, const MapPanel& panel) {
 }
 
 std::string short_title(const MapPicture& picture, const MapPanel& panel) {
+  if (!panel.title.empty()) return panel.title;
   std::string title;
   if (picture.several_layers && !panel.layer.empty()) title += fmt::format("L{} ", panel.layer);
   if (picture.several_batches) title += fmt::format("B{} ", panel.map.batch);

@@ -5,6 +5,7 @@
 #include <mha/render/colormap.hpp>
 #include <mha/render/text.hpp>
 
+#include <algorithm>
 #include <optional>
 
 namespace mha::render {
@@ -15,6 +16,8 @@ struct MapAxis {
   std::vector<std::size_t> positions; ///< of the tokens, in the picture's order
   std::vector<std::string> labels;    ///< of the positions, or empty
   std::size_t factor = 1;             ///< tokens that a cell covers
+  /// Where numbers would say nothing: what begins at a place, "layer 3" at its first head.
+  std::vector<std::pair<std::size_t, std::string>> marks = {};
 
   std::size_t cells() const { return (positions.size() + factor - 1) / factor; }
   bool operator==(const MapAxis&) const = default;
@@ -25,6 +28,7 @@ struct MapPanel {
   std::string layer; ///< "" where the layer has no number
   PooledMap map;     ///< rows and columns as they are drawn: keys × queries in `columns`
   MapAxis rows, cols;
+  std::string title = {}; ///< ""; or what stands above it in the place of its layer and head
 };
 
 /// The axes of a layer's map as they are drawn, a token a cell: keys × queries in `columns`.
@@ -53,10 +57,21 @@ struct MapStyle {
 
 /// What the command line says about colours; what is not said follows from the numbers.
 struct MapColors {
-  std::string map; ///< "" = viridis, or diverging for stages with signs
-  ColorScale scale = ColorScale::linear;
+  std::string map;                 ///< "" = viridis, or diverging for stages with signs
+  std::optional<ColorScale> scale; ///< none: as `is_long` says, where the numbers allow it
   std::optional<double> low, high;
+  bool is_long = false; ///< the maps are; see is_long_map()
 };
+/// Beyond this many queries or keys most weights are small: a linear scale of them is nearly black.
+inline constexpr std::size_t longest_linear_map = 128;
+/// Whether `weights` and `exp` of so many queries and keys are drawn on a log scale by default, as
+/// a page draws them.
+inline bool is_long_map(std::size_t queries, std::size_t keys) {
+  return std::max(queries, keys) > longest_linear_map;
+}
+/// How cells of several numbers are made by default: the largest of weights, so that thin lines
+/// stay visible; the mean of what has signs.
+Pooling default_pooling(Stage stage);
 
 /// Smallest and largest number among cells, not counting masked ones and what is not finite.
 struct CellRange {
@@ -71,9 +86,16 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
 /// Whether a stage is drawn around zero by default: scores, scaled, capped, biased, masked.
 bool is_signed(Stage stage);
 
+/// How large a figure is, and what stands on it.
+struct FigureStyle {
+  double zoom = 1;                  ///< of everything: twice as many pixels, or as large a page
+  std::optional<std::size_t> width; ///< pixels before `zoom`: panels as large as fit into them
+  bool annotate = false;            ///< every cell has its number on it
+};
+
 /// A picture: panels in rows, and how they are coloured.
 struct MapPicture {
-  std::string title; ///< "weights · data/induction layer 1"
+  std::string title; ///< "weights · data/induction layer 1"; "": the picture has none
   Stage stage = Stage::weights;
   Pooling pooling = Pooling::mean;
   std::vector<MapPanel> panels;
@@ -81,10 +103,13 @@ struct MapPicture {
   std::size_t columns = 1;      ///< panels beside each other
   bool several_layers = false, several_batches = false;
   bool batched = false;
+  FigureStyle figure;            ///< of PNG, SVG and PDF
+  std::string masked = "masked"; ///< what a cell without a number is
 
   const MapStyle& style(std::size_t panel) const { return styles[styles.size() == 1 ? 0 : panel]; }
   bool has_masked() const;
   bool has_nan() const;
+  std::size_t cells() const; ///< of all panels
 };
 
 /// How many panels stand beside each other: the heads of a layer in a row where there are several
@@ -111,12 +136,16 @@ std::size_t round_step(std::size_t least);
 inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0xc4},
     nan_color{0xff, 0x00, 0xff};
 
-/// As PNG: bytes of the file. Throws Error for pictures above 100 million pixels.
+/// As PNG: bytes of the file. Throws Error for pictures above 100 million pixels, and for a zoom
+/// that leaves cells less than a pixel.
 std::string map_png(const MapPicture& picture);
-/// As SVG: cells are rectangles; panels above 128 × 128 cells are embedded pictures.
+/// As SVG: cells are rectangles; in a picture of more than most_vector_cells panels are embedded
+/// pictures of a pixel a cell.
 std::string map_svg(const MapPicture& picture);
+/// As PDF of one page, 3/4 of a point a pixel: cells as in an SVG, text with its font.
+std::string map_pdf(const MapPicture& picture);
 
-/// The most cells that are rectangles of an SVG.
+/// The most cells of a picture, all panels together, that are rectangles of an SVG or a PDF.
 inline constexpr std::size_t most_vector_cells = std::size_t{128} * 128;
 
 } // namespace mha::render

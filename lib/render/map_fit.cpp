@@ -20,14 +20,15 @@ std::size_t quotient_up(std::size_t a, std::size_t b) {
 
 class Fit {
 public:
-  Fit(const MapTextNeeds& needs, const Look& look)
+  Fit(const MapTextNeeds& needs, const TextStyle& look)
       : needs_(needs),
         look_(look),
         rows_(std::max<std::size_t>(needs.rows.positions.size(), 1)),
         cols_(std::max<std::size_t>(needs.cols.positions.size(), 1)),
         colors_(look.depth != Depth::none),
         border_(colors_ ? 0 : 2),
-        stack_(stack_height(needs.cols)) {
+        narrow_stack_(stack_height(needs.cols, false)),
+        wide_stack_(stack_height(needs.cols, true)) {
     // Headline, a panel's title, positions of keys, the prompt, the legend.
     around_ = 4 + (look.width < 76 ? 4 : 2);
     height_ =
@@ -51,8 +52,12 @@ private:
     return std::clamp<std::size_t>((columns + map_gap) / (panel + map_gap), 1, needs_.columns);
   }
   MapText with_stack(MapText text, std::size_t lines) const {
-    text.stacked = stack_ > 0 && text.cols == cols_ && lines + stack_ - 1 <= height_;
+    const std::size_t stack = stack_of(text);
+    text.stacked = stack > 0 && text.cols == cols_ && lines + stack - 1 <= height_;
     return text;
+  }
+  std::size_t stack_of(const MapText& text) const {
+    return text.wide ? wide_stack_ : narrow_stack_;
   }
   std::size_t lines_of(const MapText& text) const {
     return text.halves ? quotient_up(text.rows, 2) : text.rows;
@@ -62,7 +67,7 @@ private:
   }
   /// Of the whole picture: each strip has a title and what stands below it.
   std::size_t lines_of_all(const MapText& text) const {
-    const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_ : text.positions);
+    const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_of(text) : text.positions);
     return strips(text.across) * strip + around_ - 2;
   }
   MapText most_detailed() const;
@@ -71,10 +76,10 @@ private:
   MapText smaller(const MapText& text) const;
 
   const MapTextNeeds& needs_;
-  const Look& look_;
+  const TextStyle& look_;
   std::size_t rows_, cols_; ///< tokens
   bool colors_;
-  std::size_t border_, stack_, around_ = 0, height_ = 0;
+  std::size_t border_, narrow_stack_, wide_stack_, around_ = 0, height_ = 0;
 };
 
 MapText Fit::narrow(std::size_t columns, std::size_t lines) const {
@@ -131,7 +136,7 @@ MapText Fit::smaller(const MapText& text) const {
 
 } // namespace
 
-MapText fit_text(const MapTextNeeds& needs, const Look& look) {
+MapText fit_text(const MapTextNeeds& needs, const TextStyle& look) {
   return Fit(needs, look).run();
 }
 

@@ -30,7 +30,7 @@ std::string line_label(const MapAxis& axis, std::size_t line, std::size_t tokens
 
 } // namespace
 
-std::vector<std::string> letters_of(const std::string& label) {
+std::vector<std::string> letters_of(const std::string& label, bool wide) {
   const std::string text = readable(label);
   std::vector<std::string> letters;
   for (std::size_t i = 0; i < text.size();) {
@@ -38,24 +38,25 @@ std::vector<std::string> letters_of(const std::string& label) {
         std::max<int>(utf8proc_utf8class[static_cast<unsigned char>(text[i])], 1));
     const std::string letter = text.substr(i, length);
     i += length;
-    if (const std::size_t width = display_width(letter); width == 0 && !letters.empty())
+    const std::size_t width = display_width(letter);
+    if (width == 0 && !letters.empty())
       letters.back() += letter;
-    else if (width == 1)
-      letters.push_back(letter);
     else
-      return {};
+      letters.push_back(width <= (wide ? 2u : 1u) ? letter
+                                                  : "…"); // no room for a Chinese character
   }
-  return letters.size() <= most_letters ? letters : std::vector<std::string>{};
+  if (letters.size() > most_letters) letters.resize(most_letters - 1), letters.emplace_back("…");
+  return letters;
 }
 
-std::size_t stack_height(const MapAxis& axis) {
-  std::size_t height = 0;
+std::size_t stack_height(const MapAxis& axis, bool wide) {
+  std::size_t height = 0, cut = 0;
   for (const std::string& label : axis.labels) {
-    const std::size_t letters = letters_of(label).size();
-    if (letters == 0 && !label.empty()) return 0;
-    height = std::max(height, letters);
+    const std::vector<std::string> letters = letters_of(label, wide);
+    height = std::max(height, letters.size());
+    cut += std::find(letters.begin(), letters.end(), "…") != letters.end();
   }
-  return height;
+  return 4 * cut > axis.labels.size() ? 0 : height;
 }
 
 std::vector<std::string> line_labels(const MapAxis& axis, std::size_t tokens_a_line) {

@@ -1,7 +1,9 @@
 #include <mha/render/map_layout.hpp>
 
 #include <mha/render/font.hpp>
-#include <mha/render/label.hpp>
+#include <mha/render/map_cells.hpp>
+#include <mha/render/map_numbers.hpp>
+#include <mha/render/map_ticks.hpp>
 #include <mha/render/map_titles.hpp>
 #include <mha/system/error.hpp>
 
@@ -14,100 +16,46 @@ namespace mha::render {
 
 namespace {
 
-constexpr double title_size = 15, name_size = 12, tick_size = 10;
-constexpr double smallest_label = 8.5, largest_label = 11;
+constexpr double title_size = 15, name_size = 12;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
 constexpr std::size_t picture_width = 1120; ///< what the panels share
 constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
+constexpr std::size_t small_panel = 320;    ///< what a map of few cells grows to
+constexpr std::size_t largest_cell = 160;
 constexpr std::size_t thinnest_panel = 24;
-constexpr std::size_t longest_label = 14; ///< columns of a token
 constexpr double title_line = 1.3; ///< of the letters' size: from one line of a title to the next
 constexpr double most_pixels = 1e8;
-
-double text_width(std::string_view text, double size) {
-  return Font::instance().width(text, size);
-}
-
-std::size_t whole(double pixels) {
-  return static_cast<std::size_t>(std::ceil(std::max(pixels, 0.0)));
-}
-
-/// A label of an axis and the middle of what it stands for, in cells.
-struct Tick {
-  double cell = 0;
-  std::string text;
-};
-
-/// The labels of one side of a panel.
-struct Ticks {
-  std::vector<Tick> list;
-  double size = tick_size;
-  bool tokens = false; ///< every cell has its token; else numbers stand at round positions
-  double longest = 0;  ///< pixels
-
-  void measure() {
-    for (const Tick& tick : list) longest = std::max(longest, text_width(tick.text, size));
-  }
-};
-
-Ticks token_ticks(const MapAxis& axis, double cell) {
-  Ticks ticks;
-  ticks.tokens = true;
-  ticks.size = std::clamp(cell - 1, smallest_label, largest_label);
-  for (std::size_t i = 0; i < axis.labels.size(); ++i)
-    ticks.list.push_back(
-        {static_cast<double>(i) + 0.5, shortened(readable(axis.labels[i]), longest_label)});
-  ticks.measure();
-  return ticks;
-}
-
-/// `room`: pixels that a number takes along the axis.
-Ticks number_ticks(const MapAxis& axis, double cell, double room) {
-  Ticks ticks;
-  const auto& positions = axis.positions;
-  const auto factor = static_cast<double>(axis.factor);
-  const std::size_t step = round_step(whole(std::max(1.0, room / cell * factor)));
-  bool run = true;
-  for (std::size_t i = 1; i < positions.size(); ++i)
-    run = run && positions[i] == positions[i - 1] + 1;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    const bool shown = run ? positions[i] % step == 0 : i % step == 0;
-    if (!shown) continue;
-    const double place = (static_cast<double>(i) + 0.5) / factor;
-    ticks.list.push_back({place, std::to_string(positions[i])});
-  }
-  ticks.measure();
-  return ticks;
-}
-
-Ticks ticks_of(const MapAxis& axis, double cell, bool rows) {
-  if (!axis.labels.empty() && axis.factor == 1 && cell >= smallest_label + 0.5)
-    return token_ticks(axis, cell);
-  const std::string last = axis.positions.empty() ? "0" : std::to_string(axis.positions.back());
-  return number_ticks(axis, cell, rows ? tick_size * 2.4 : text_width(last, tick_size) + 12);
-}
+constexpr std::size_t most_annotated = 64; ///< cells along a side
 
 class Layout {
 public:
-  explicit Layout(const MapPicture& picture) : p_(picture) {}
+  /// `cell`: pixels of a cell's side; none: as the picture has room for.
+  /// `gap`: pixels more between panels.
+  explicit Layout(const MapPicture& picture, std::optional<std::size_t> cell = {},
+                  std::size_t gap = 0)
+      : p_(picture), cell_(cell), gap_(panel_gap + gap) {}
 
   MapLayout run() {
     measure();
     place_panels();
     place_names();
     place_bar();
+    if (p_.figure.annotate) place_numbers();
     finish();
     return std::move(out_);
   }
 
 private:
   void measure();
+  void find_room(double longest_row, double longest_col);
+  std::size_t cell_size(bool labelled) const;
   void place_panels();
   void place_rows(const PanelMark& mark, const MapPanel& panel);
   void place_cols(const PanelMark& mark, const MapPanel& panel);
   void frame(std::size_t x, std::size_t y, std::size_t width, std::size_t height);
   void place_names();
   void place_bar();
+  void place_numbers();
   void finish();
   void text(double x, double y, std::string text, double size, Anchor anchor = Anchor::start,
             bool vertical = false, Rgb color = ink) {
@@ -115,6 +63,8 @@ private:
   }
 
   const MapPicture& p_;
+  std::optional<std::size_t> cell_;
+  std::size_t gap_;
   MapLayout out_;
   MapTitles titles_;
   std::size_t rows_ = 0, cols_ = 0; ///< the most cells of a panel
@@ -126,6 +76,21 @@ private:
   std::size_t right_ = 0, bottom_ = 0; ///< of the panels
 };
 
+/// The side of a cell, where nothing says how wide the picture is.
+std::size_t Layout::cell_size(bool labelled) const {
+  const std::size_t longest = std::max<std::size_t>({rows_, cols_, 1});
+  const bool single = p_.panels.size() == 1;
+  const std::size_t room =
+      std::min(picture_width / p_.columns, single ? widest_panel * 3 / 2 : widest_panel);
+  // Few cells are large, so that the picture of a small layer is no stamp.
+  const std::size_t most = std::clamp<std::size_t>(small_panel / longest, 26, largest_cell);
+  std::size_t cell = std::clamp<std::size_t>(room / longest, 1, most);
+  // A single map with tokens may be larger, so that each of them can be read.
+  if (labelled && single && longest <= 128) cell = std::max<std::size_t>(cell, 11);
+  if (p_.figure.annotate) cell = std::max(cell, CellNumbers(p_).side());
+  return cell;
+}
+
 void Layout::measure() {
   bool labelled = false;
   for (const MapPanel& panel : p_.panels) {
@@ -134,13 +99,7 @@ void Layout::measure() {
                (!panel.cols.labels.empty() && panel.cols.factor == 1);
     shared_ = shared_ && panel.rows == p_.panels[0].rows && panel.cols == p_.panels[0].cols;
   }
-  const std::size_t longest = std::max<std::size_t>({rows_, cols_, 1});
-  const bool single = p_.panels.size() == 1;
-  const std::size_t room =
-      std::min(picture_width / p_.columns, single ? widest_panel * 3 / 2 : widest_panel);
-  std::size_t cell = std::clamp<std::size_t>(room / longest, 1, longest <= 8 ? 40 : 26);
-  // A single map with tokens may be larger, so that each of them can be read.
-  if (labelled && single && longest <= 128) cell = std::max<std::size_t>(cell, 11);
+  const std::size_t cell = cell_.value_or(cell_size(labelled));
   const auto visible_cell = [&](std::size_t cells) {
     return std::max(cell, thinnest_panel / std::max<std::size_t>(cells, 1));
   };
@@ -158,6 +117,11 @@ void Layout::measure() {
     level_keys_ = level_keys_ && (!cols.tokens || cols.longest + 4 <= width);
     if (shared_) break;
   }
+  find_room(longest_row, longest_col);
+}
+
+/// Where the panels stand, beside their labels.
+void Layout::find_room(double longest_row, double longest_col) {
   row_labels_ = whole(longest_row) + tick_length + 4;
   col_labels_ = (level_keys_ ? whole(Font::instance().ascent(tick_size)) : whole(longest_col)) +
                 tick_length + 4;
@@ -167,10 +131,10 @@ void Layout::measure() {
   const std::size_t slot = std::max(width, whole(titles_.widest)), lines = titles_.lines[0].size();
   const std::size_t heading =
       whole(titles_.size * 1.6) + (lines - 1) * whole(titles_.size * title_line);
-  step_x_ = slot + panel_gap + (shared_ ? 0 : row_labels_);
+  step_x_ = slot + gap_ + (shared_ ? 0 : row_labels_);
   step_y_ = height + heading + (shared_ ? panel_gap / 2 : col_labels_ + panel_gap / 2);
   left_ = margin + whole(name_size * 1.5) + row_labels_;
-  top_ = margin + whole(title_size * 1.9) + heading;
+  top_ = margin + (p_.title.empty() ? 0 : whole(title_size * 1.9)) + heading;
   right_ = left_ + (p_.columns - 1) * step_x_ + slot;
   bottom_ = top_ + (grid_rows_ - 1) * step_y_ + height;
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels)
@@ -279,7 +243,7 @@ void Layout::place_bar() {
     for (std::size_t i = 0; i < list.size(); ++i) tick(place(list[i]), labels[i]);
   }
   std::size_t y = top_ + height + 14;
-  const auto swatch = [&](const char* label) {
+  const auto swatch = [&](const std::string& label) {
     const BoxMark box{x, y, bar_width, 12};
     frame(box.x, box.y, box.width, box.height);
     text(text_x, static_cast<double>(y) + 10, label, tick_size);
@@ -287,10 +251,28 @@ void Layout::place_bar() {
     y += swatch_step;
     return box;
   };
-  if (p_.has_masked()) out_.masked = swatch("masked");
+  if (p_.has_masked()) out_.masked = swatch(p_.masked);
   if (p_.has_nan()) out_.nan = swatch("NaN");
   out_.width = whole(text_x + widest) + margin;
   out_.height = std::max(y, bottom_ + col_labels_ + whole(name_size * 2));
+}
+
+void Layout::place_numbers() {
+  const CellNumbers numbers(p_);
+  for (const PanelMark& mark : out_.panels) {
+    const MapPanel& panel = p_.panels[mark.panel];
+    for (std::size_t row = 0; row < panel.map.rows; ++row)
+      for (std::size_t col = 0; col < panel.map.cols; ++col) {
+        if (panel.map.is_masked(row, col)) continue;
+        const double x = static_cast<double>(mark.x) +
+                         (static_cast<double>(col) + 0.5) * static_cast<double>(mark.cell_width),
+                     y = static_cast<double>(mark.y) +
+                         (static_cast<double>(row) + 0.5) * static_cast<double>(mark.cell_height);
+        text(x, std::floor(y) + tick_size * 0.37, numbers.text(panel.map.value(row, col)),
+             tick_size, Anchor::middle, false,
+             ink_on(cell_color(panel, p_.style(mark.panel), row, col)));
+      }
+  }
 }
 
 void Layout::finish() {
@@ -307,9 +289,11 @@ void Layout::finish() {
     out_.width = std::max(out_.width, whole(text_width(caption, tick_size)) + 2 * margin);
   }
   out_.height += margin / 2;
+  if (p_.title.empty()) return;
   // A long title widens a small picture, up to a limit.
   std::string title = visible(p_.title);
-  const std::size_t room = std::max<std::size_t>(out_.width, 560) - 2 * margin;
+  const std::size_t most = p_.figure.width.value_or(std::max<std::size_t>(out_.width, 560)),
+                    room = most > 3 * margin ? most - 2 * margin : margin;
   for (std::size_t columns = display_width(title);
        columns > 8 && text_width(title, title_size) > static_cast<double>(room);)
     title = shortened(title, --columns);
@@ -317,14 +301,63 @@ void Layout::finish() {
   text(margin, margin + title_size, title, title_size);
 }
 
+std::size_t most_cells_across(const MapPicture& picture) {
+  std::size_t most = 1;
+  for (const MapPanel& panel : picture.panels) most = std::max(most, panel.map.cols);
+  return most;
+}
+
+/// The largest cells whose picture is not wider than asked for.
+MapLayout fitted(const MapPicture& picture, std::size_t width) {
+  const std::size_t least = picture.figure.annotate ? CellNumbers(picture).side() : 1;
+  std::optional<MapLayout> best;
+  std::size_t low = least, high = std::max(width, least);
+  MapLayout narrowest = Layout(picture, least).run();
+  if (narrowest.width > width)
+    fail("--width {}: {} panel{} beside each other with cells of {} pixel{} need {}; give more, "
+         "choose heads, or fewer --cells",
+         width, picture.columns, picture.columns == 1 ? "" : "s", least, least == 1 ? "" : "s",
+         narrowest.width);
+  best = std::move(narrowest);
+  while (low + 1 < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    // What is far too large is not laid out: a picture has a limit.
+    MapLayout tried;
+    const bool fits = middle * most_cells_across(picture) <= width &&
+                      (tried = Layout(picture, middle).run()).width <= width;
+    (fits ? low : high) = middle;
+    if (fits) best = std::move(tried);
+  }
+  // What is left parts the panels.
+  if (picture.columns > 1) {
+    MapLayout parted = Layout(picture, low, (width - best->width) / (picture.columns - 1)).run();
+    if (parted.width <= width) best = std::move(parted);
+  }
+  best->width = width;
+  return std::move(*best);
+}
+
 } // namespace
 
 MapLayout lay_out(const MapPicture& picture) {
   if (picture.panels.empty()) fail("a picture without a map");
+  if (picture.figure.annotate)
+    for (const MapPanel& panel : picture.panels)
+      if (panel.map.rows > most_annotated || panel.map.cols > most_annotated)
+        fail("--annotate: {} × {} cells, at most {} × {} have numbers that can be read; choose "
+             "with --query and --key",
+             panel.map.rows, panel.map.cols, most_annotated, most_annotated);
+  if (picture.figure.width) return fitted(picture, *picture.figure.width);
   return Layout(picture).run();
 }
 
-std::size_t default_cells(std::size_t columns) {
+std::size_t default_cells(std::size_t columns, std::optional<std::size_t> width) {
+  if (width) { // a cell has a pixel at least, beside labels and the colour bar
+    constexpr std::size_t around = 220;
+    const std::size_t room = *width > around ? *width - around : 0;
+    return std::clamp<std::size_t>(room / columns > panel_gap ? room / columns - panel_gap : 0, 16,
+                                   1024);
+  }
   if (columns <= 1) return 1024;
   return std::clamp<std::size_t>(picture_width / columns, 64, widest_panel);
 }

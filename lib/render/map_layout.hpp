@@ -1,5 +1,5 @@
 #pragma once
-// Where everything of a picture stands, in pixels: shared by PNG and SVG.
+// Where everything of a picture stands, in pixels: shared by PNG, SVG and PDF.
 
 #include <mha/render/canvas.hpp>
 #include <mha/render/map.hpp>
@@ -46,7 +46,8 @@ inline constexpr Rgb ink{0x22, 0x22, 0x22}, faint_ink{0x66, 0x66, 0x66};
 /// Throws Error for a picture that would be too large.
 MapLayout lay_out(const MapPicture& picture);
 
-/// Cells a side that a panel has at most, by default: by how many panels stand beside each other.
-std::size_t default_cells(std::size_t columns);
+/// Cells a side that a panel has at most, by default: by how many panels stand beside each other,
+/// and how wide the picture is to be.
+std::size_t default_cells(std::size_t columns, std::optional<std::size_t> width = {});
 
 } // namespace mha::render

@@ -1,5 +1,9 @@
+#include <mha/render/map_cells.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/png.hpp>
+#include <mha/system/error.hpp>
+
+#include <algorithm>
 
 #include <cmath>
 
@@ -7,43 +11,90 @@ namespace mha::render {
 
 namespace {
 
-void draw_cells(Canvas& canvas, const MapPanel& panel, const MapStyle& style,
-                const PanelMark& mark) {
-  for (std::size_t row = 0; row < panel.map.rows; ++row)
-    for (std::size_t col = 0; col < panel.map.cols; ++col) {
-      const std::size_t x = mark.x + col * mark.cell_width, y = mark.y + row * mark.cell_height;
-      const double value = panel.map.value(row, col);
-      if (panel.map.is_masked(row, col))
-        canvas.hatch(x, y, mark.cell_width, mark.cell_height);
-      else
-        canvas.fill(x, y, mark.cell_width, mark.cell_height,
-                    std::isnan(value) ? nan_color : style.color(value));
-    }
-}
+constexpr double most_zoomed_pixels = 1e8;
 
-void draw_bar(Canvas& canvas, const BoxMark& bar, const MapStyle& style) {
-  for (std::size_t i = 0; i < bar.height; ++i) {
-    const double place = 1 - (static_cast<double>(i) + 0.5) / static_cast<double>(bar.height);
-    canvas.fill(bar.x, bar.y + i, bar.width, 1, style.color(style.value_at(place)));
+/// A layout's pixels on a canvas that is `zoom` times as large: edges are rounded, so that what
+/// touches there touches here.
+class Zoomed {
+public:
+  Zoomed(const MapLayout& layout, double zoom)
+      : zoom_(zoom), canvas_(at(layout.width), at(layout.height)) {}
+
+  void cells(const MapPanel& panel, const MapStyle& style, const PanelMark& mark) {
+    for (std::size_t row = 0; row < panel.map.rows; ++row)
+      for (std::size_t col = 0; col < panel.map.cols; ++col) {
+        const BoxMark box{mark.x + col * mark.cell_width, mark.y + row * mark.cell_height,
+                          mark.cell_width, mark.cell_height};
+        if (panel.map.is_masked(row, col))
+          hatch(box);
+        else
+          fill(box, cell_color(panel, style, row, col));
+      }
   }
+  void fill(const BoxMark& box, Rgb color) {
+    canvas_.fill(at(box.x), at(box.y), at(box.x + box.width) - at(box.x),
+                 at(box.y + box.height) - at(box.y), color);
+  }
+  void hatch(const BoxMark& box) {
+    canvas_.hatch(at(box.x), at(box.y), at(box.x + box.width) - at(box.x),
+                  at(box.y + box.height) - at(box.y), zoom_);
+  }
+  void bar(const BoxMark& bar, const MapStyle& style) {
+    const std::size_t top = at(bar.y), height = at(bar.y + bar.height) - top;
+    for (std::size_t i = 0; i < height; ++i) {
+      const double place = 1 - (static_cast<double>(i) + 0.5) / static_cast<double>(height);
+      canvas_.fill(at(bar.x), top + i, at(bar.x + bar.width) - at(bar.x), 1,
+                   style.color(style.value_at(place)));
+    }
+  }
+  void line(const LineMark& line) {
+    const std::size_t thick = std::max<std::size_t>(at(1), 1);
+    const std::size_t x = at(line.x), y = at(line.y);
+    canvas_.fill(x, y, line.vertical ? thick : at(line.x + line.length) - x,
+                 line.vertical ? at(line.y + line.length) - y : thick, faint_ink);
+  }
+  void text(const TextMark& text) {
+    canvas_.text(text.x * zoom_, text.y * zoom_, text.text, text.size * zoom_, text.color,
+                 text.anchor, text.vertical);
+  }
+  const Canvas& canvas() const { return canvas_; }
+
+private:
+  std::size_t at(std::size_t pixels) const {
+    return static_cast<std::size_t>(std::lround(static_cast<double>(pixels) * zoom_));
+  }
+  double zoom_;
+  Canvas canvas_;
+};
+
+void require_visible_cells(const MapLayout& layout, double zoom) {
+  for (const PanelMark& mark : layout.panels)
+    if (static_cast<double>(std::min(mark.cell_width, mark.cell_height)) * zoom < 1)
+      fail("--zoom {}: cells of {} × {} pixels would be less than one; give fewer --cells, or "
+           "--width",
+           zoom, mark.cell_width, mark.cell_height);
+  const double pixels = static_cast<double>(layout.width) * static_cast<double>(layout.height);
+  if (pixels * zoom * zoom > most_zoomed_pixels)
+    fail("--zoom {}: a picture of {} × {} pixels would have {:.0f} million; at most {:.0f} "
+         "expected",
+         zoom, layout.width, layout.height, pixels * zoom * zoom / 1e6, most_zoomed_pixels / 1e6);
 }
 
 } // namespace
 
 std::string map_png(const MapPicture& picture) {
   const MapLayout layout = lay_out(picture);
-  Canvas canvas(layout.width, layout.height);
+  require_visible_cells(layout, picture.figure.zoom);
+  Zoomed canvas(layout, picture.figure.zoom);
   for (const PanelMark& mark : layout.panels)
-    draw_cells(canvas, picture.panels[mark.panel], picture.style(mark.panel), mark);
-  draw_bar(canvas, layout.bar, picture.styles[0]);
-  if (const auto& box = layout.masked) canvas.hatch(box->x, box->y, box->width, box->height);
-  if (const auto& box = layout.nan) canvas.fill(box->x, box->y, box->width, box->height, nan_color);
-  for (const LineMark& line : layout.lines)
-    canvas.fill(line.x, line.y, line.vertical ? 1 : line.length, line.vertical ? line.length : 1,
-                faint_ink);
-  for (const TextMark& text : layout.texts)
-    canvas.text(text.x, text.y, text.text, text.size, text.color, text.anchor, text.vertical);
-  return png_bytes(canvas.pixels(), canvas.width(), canvas.height(), 3);
+    canvas.cells(picture.panels[mark.panel], picture.style(mark.panel), mark);
+  canvas.bar(layout.bar, picture.styles[0]);
+  if (layout.masked) canvas.hatch(*layout.masked);
+  if (layout.nan) canvas.fill(*layout.nan, nan_color);
+  for (const LineMark& line : layout.lines) canvas.line(line);
+  for (const TextMark& text : layout.texts) canvas.text(text);
+  const Canvas& drawn = canvas.canvas();
+  return png_bytes(drawn.pixels(), drawn.width(), drawn.height(), 3);
 }
 
 } // namespace mha::render

@@ -1,4 +1,5 @@
 #include <mha/render/base64.hpp>
+#include <mha/render/map_cells.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/png.hpp>
 
@@ -39,13 +40,16 @@ std::string pixels(double value) {
 
 class Svg {
 public:
-  Svg(const MapPicture& picture, const MapLayout& layout) : p_(picture), layout_(layout) {}
+  Svg(const MapPicture& picture, const MapLayout& layout)
+      : p_(picture), layout_(layout), vectors_(picture.cells() <= most_vector_cells) {}
 
   std::string run() {
-    add(R"svg(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )svg"
+    const double zoom = p_.figure.zoom;
+    add(R"svg(<svg xmlns="http://www.w3.org/2000/svg" width="{2}" height="{3}" viewBox="0 0 {0} {1}" )svg"
         R"svg(font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif">)svg",
-        layout_.width, layout_.height);
-    add("<title>{}</title>", escaped(visible(p_.title)));
+        layout_.width, layout_.height, pixels(static_cast<double>(layout_.width) * zoom),
+        pixels(static_cast<double>(layout_.height) * zoom));
+    if (!p_.title.empty()) add("<title>{}</title>", escaped(visible(p_.title)));
     definitions();
     add(R"svg(<rect width="{}" height="{}" fill="#ffffff"/>)svg", layout_.width, layout_.height);
     for (const PanelMark& mark : layout_.panels) panel(mark);
@@ -70,6 +74,7 @@ private:
 
   const MapPicture& p_;
   const MapLayout& layout_;
+  bool vectors_; ///< cells are rectangles: by all of them, so that the file stays small
   std::string out_;
 };
 
@@ -91,38 +96,30 @@ void Svg::definitions() {
 
 /// One rectangle a run of cells of one colour; masked ones show the pattern below.
 void Svg::rectangles(const MapPanel& panel, const MapStyle& style) {
-  for (std::size_t row = 0; row < panel.map.rows; ++row)
-    for (std::size_t col = 0; col < panel.map.cols;) {
-      if (panel.map.is_masked(row, col)) {
-        ++col;
-        continue;
-      }
-      const auto color = [&](std::size_t at) {
-        const double value = panel.map.value(row, at);
-        return std::isnan(value) ? nan_color : style.color(value);
-      };
-      std::size_t end = col + 1;
-      while (end < panel.map.cols && !panel.map.is_masked(row, end) && color(end) == color(col))
-        ++end;
-      add(R"svg(<rect x="{}" y="{}" width="{}" height="1" fill="{}"/>)svg", col, row, end - col,
-          hex(color(col)));
-      col = end;
-    }
+  for_each_run(panel, style, [&](const SameColor& run) {
+    add(R"svg(<rect x="{}" y="{}" width="{}" height="1" fill="{}"/>)svg", run.col, run.row,
+        run.end - run.col, hex(run.color));
+  });
 }
 
 void Svg::embedded(const MapPanel& panel, const MapStyle& style) {
-  std::vector<std::uint8_t> pixels;
-  pixels.reserve(panel.map.values.size() * 4);
-  for (std::size_t i = 0; i < panel.map.values.size(); ++i) {
-    const double value = panel.map.values[i];
-    const bool masked = panel.map.masked[i] != 0;
-    const Rgb color = masked ? Rgb{0, 0, 0} : std::isnan(value) ? nan_color : style.color(value);
-    pixels.insert(pixels.end(), {color.red, color.green, color.blue,
+  const std::size_t side = pixels_a_cell(p_), width = panel.map.cols * side;
+  std::vector<std::uint8_t> pixels, line;
+  pixels.reserve(width * panel.map.rows * side * 4);
+  for (std::size_t row = 0; row < panel.map.rows; ++row) {
+    line.clear();
+    for (std::size_t col = 0; col < panel.map.cols; ++col) {
+      const bool masked = panel.map.is_masked(row, col);
+      const Rgb color = masked ? Rgb{} : cell_color(panel, style, row, col);
+      for (std::size_t i = 0; i < side; ++i)
+        line.insert(line.end(), {color.red, color.green, color.blue,
                                  static_cast<std::uint8_t>(masked ? 0 : 255)});
+    }
+    for (std::size_t i = 0; i < side; ++i) pixels.insert(pixels.end(), line.begin(), line.end());
   }
   add(R"svg(<image width="{}" height="{}" preserveAspectRatio="none" image-rendering="optimizeSpeed" )svg"
       R"svg(style="image-rendering:pixelated" href="data:image/png;base64,{}"/>)svg",
-      panel.map.cols, panel.map.rows, base64(png_bytes(pixels, panel.map.cols, panel.map.rows, 4)));
+      panel.map.cols, panel.map.rows, base64(png_bytes(pixels, width, panel.map.rows * side, 4)));
 }
 
 void Svg::panel(const PanelMark& mark) {
@@ -132,7 +129,7 @@ void Svg::panel(const PanelMark& mark) {
         panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height);
   add(R"svg(<g class="cells" transform="translate({} {}) scale({} {})" shape-rendering="crispEdges">)svg",
       mark.x, mark.y, mark.cell_width, mark.cell_height);
-  if (panel.map.rows * panel.map.cols <= most_vector_cells)
+  if (vectors_)
     rectangles(panel, p_.style(mark.panel));
   else
     embedded(panel, p_.style(mark.panel));

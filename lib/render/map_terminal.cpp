@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> shades{" ", "░", "▒", "▓", "█"};
 
-bool has_colors(const Look& look) {
+bool has_colors(const TextStyle& look) {
   return look.depth != Depth::none;
 }
 
@@ -63,11 +63,11 @@ private:
 
 class TextMaps {
 public:
-  TextMaps(const MapPicture& picture, const MapText& text, const Look& look)
+  TextMaps(const MapPicture& picture, const MapText& text, const TextStyle& look)
       : p_(picture), text_(text), look_(look) {}
 
   std::string run() {
-    out_ = look_.bold(shortened(visible(p_.title), look_.width)) + "\n";
+    if (!p_.title.empty()) out_ = look_.bold(shortened(visible(p_.title), look_.width)) + "\n";
     // Panels of one row of the grid stay together, `across` of them beside each other.
     for (std::size_t row = 0; row < p_.panels.size(); row += p_.columns) {
       const std::size_t end = std::min(row + p_.columns, p_.panels.size());
@@ -86,6 +86,7 @@ private:
   void titles(std::size_t first, std::size_t last, std::size_t indent);
   std::string bar() const;
   void legend();
+  Rgb shown(const MapStyle& style, double value) const;
   std::optional<Rgb> color(const MapPanel& panel, const MapStyle& style, std::size_t row,
                            std::size_t col) const;
   std::size_t lines_of(const MapPanel& panel) const {
@@ -100,15 +101,21 @@ private:
 
   const MapPicture& p_;
   const MapText& text_;
-  const Look& look_;
+  const TextStyle& look_;
   std::string out_;
 };
+
+/// In 256 colours the map's own list: a nearest colour would not be ordered in lightness.
+Rgb TextMaps::shown(const MapStyle& style, double value) const {
+  if (look_.depth != Depth::palette) return style.color(value);
+  return terminal_rgb(style.colors->terminal_at(style.place(value)));
+}
 
 std::optional<Rgb> TextMaps::color(const MapPanel& panel, const MapStyle& style, std::size_t row,
                                    std::size_t col) const {
   if (row >= panel.map.rows || panel.map.is_masked(row, col)) return std::nullopt;
   const double value = panel.map.value(row, col);
-  return std::isnan(value) ? nan_color : style.color(value);
+  return std::isnan(value) ? nan_color : shown(style, value);
 }
 
 void TextMaps::colored(const MapPanel& panel, const MapStyle& style, std::size_t line) {
@@ -165,13 +172,11 @@ std::vector<std::string> TextMaps::key_lines(const MapAxis& axis) const {
   const std::size_t cell = text_.wide ? 2 : 1, cells = axis.cells();
   const std::string indent(border(), ' ');
   if (text_.stacked && axis.factor == 1 && !axis.labels.empty()) {
-    std::vector<std::string> lines(stack_height(axis), indent);
+    std::vector<std::string> lines(stack_height(axis, text_.wide), indent);
     for (const std::string& label : axis.labels) {
-      const std::vector<std::string> letters = letters_of(label);
-      for (std::size_t i = 0; i < lines.size(); ++i) {
-        lines[i] += i < letters.size() ? letters[i] : " ";
-        lines[i].append(cell - 1, ' ');
-      }
+      const std::vector<std::string> letters = letters_of(label, text_.wide);
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        lines[i] += pad_right(i < letters.size() ? letters[i] : "", cell);
     }
     return lines;
   }
@@ -272,7 +277,7 @@ std::string TextMaps::bar() const {
         std::min<std::size_t>(24, look_.width > words + 5 ? look_.width - words : 5);
     for (std::size_t i = 0; i < width; ++i) {
       const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(width);
-      pen.use(std::nullopt, style.color(style.value_at(share)));
+      pen.use(std::nullopt, shown(style, style.value_at(share)));
       cells += ' ';
     }
   } else {
@@ -288,7 +293,7 @@ std::string TextMaps::bar() const {
 void TextMaps::legend() {
   std::vector<std::string> parts{bar()};
   if (p_.styles[0].scale == ColorScale::log) parts.emplace_back("log scale");
-  if (p_.has_masked()) parts.emplace_back("· masked");
+  if (p_.has_masked()) parts.push_back("· " + p_.masked);
   if (p_.has_nan() && !has_colors(look_)) parts.emplace_back("? NaN");
   const MapPanel& panel = p_.panels[0];
   parts.push_back(fmt::format("down: {}, across: {}", panel.rows.name, panel.cols.name));
@@ -312,7 +317,7 @@ void TextMaps::legend() {
 
 } // namespace
 
-std::string map_text(const MapPicture& picture, const MapText& text, const Look& look) {
+std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& look) {
   return TextMaps(picture, text, look).run();
 }
 

@@ -50,7 +50,7 @@ std::string json_words(std::string_view words) {
 
 } // namespace
 
-std::string names_table(const Look& look) {
+std::string names_table(const TextStyle& look) {
   Grid tensors({{"tensor"}, {"shape"}, {"meaning", false, true, false, true}});
   Grid settings({{"setting"}, {"values"}, {"meaning", false, true, false, true}});
   Grid aliases({{""}, {"", false, true, false, true}});

@@ -55,6 +55,13 @@ template <class T> void NumberWriter::append_as(std::string& out, T value) const
 template void NumberWriter::append_as(std::string&, float) const;
 template void NumberWriter::append_as(std::string&, double) const;
 
+std::string exact(const std::optional<double>& number, Dialect dialect) {
+  if (!number) return dialect == Dialect::json ? "null" : "";
+  std::string text;
+  NumberWriter(dialect, std::nullopt).append(text, *number);
+  return text;
+}
+
 std::string rounded(double value, std::size_t digits) {
   if (!std::isfinite(value)) return std::string(word_for(value, Dialect::csv));
   if (value == 0) return "0";

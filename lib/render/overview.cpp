@@ -83,7 +83,7 @@ std::string overview_json(const std::vector<OverviewRow>& rows, const Options& o
                    ? fmt::format("layers.{}.{}", row.layer, stage)
                    : std::string(stage));
     json.object([&] {
-      if (lines && !row.layer.empty()) json.member("layer", row.layer);
+      if (lines) json.key("layer").layer(row.layer);
       if (lines) json.member("stage", stage);
       json.key("shape").list(row.shape);
       json.member("dtype", mha::name_of(row.dtype));

@@ -49,7 +49,7 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 
 /// A line a position.
 std::string table_of_all(const std::vector<Prediction>& predictions, const PredictView& view,
-                         const TokenNames& names, const Look& look) {
+                         const TokenNames& names, const TextStyle& look) {
   std::vector<Grid::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
@@ -88,7 +88,7 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
 } // namespace
 
 std::string predict_table(const std::vector<Prediction>& predictions, const PredictView& view,
-                          const TokenNames& names, const Look& look) {
+                          const TokenNames& names, const TextStyle& look) {
   if (view.all) return table_of_all(predictions, view, names, look);
   std::string out;
   for (const Prediction& one : predictions) {
@@ -113,11 +113,14 @@ std::string predict_csv(const std::vector<Prediction>& predictions, const Predic
     numbers.append(text, value);
     return text;
   };
-  std::vector<std::string> titles{"batch", "position", "layer",       "rank",
-                                  "id",    "token",    "probability", "logit"};
+  std::vector<std::string> titles{"batch", "position", "layer",       "rank", "id",
+                                  "token", "piece",    "probability", "logit"};
   if (view.all)
-    titles = {"batch",   "position",    "layer", "token", "came",
-              "came_id", "probability", "rank",  "loss"};
+    titles = {"batch",        "position",  "layer",
+              "id",           "token",     "piece",
+              "predicted_id", "predicted", "predicted_probability",
+              "came_id",      "came",      "came_probability",
+              "came_rank",    "loss"};
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     for (std::size_t i = 0; i < cells.size(); ++i)
@@ -130,9 +133,17 @@ std::string predict_csv(const std::vector<Prediction>& predictions, const Predic
                                       one.layer ? fmt::format("{}", *one.layer) : ""};
     if (view.all) {
       std::vector<std::string> cells = at;
-      cells.push_back(names.text((*view.ids)[one.batch][one.position]));
+      const int id = (*view.ids)[one.batch][one.position];
+      cells.insert(cells.end(), {fmt::format("{}", id), names.text(id), names.piece(id)});
+      if (!one.candidates.empty()) {
+        const Candidate& predicted = one.candidates[0];
+        cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
+                                   number(predicted.probability)});
+      } else {
+        cells.insert(cells.end(), 3, "");
+      }
       if (one.came)
-        cells.insert(cells.end(), {names.text(one.came->id), fmt::format("{}", one.came->id),
+        cells.insert(cells.end(), {fmt::format("{}", one.came->id), names.text(one.came->id),
                                    number(one.came->probability), fmt::format("{}", one.came->rank),
                                    number(one.came->surprise)});
       else
@@ -145,7 +156,7 @@ std::string predict_csv(const std::vector<Prediction>& predictions, const Predic
       std::vector<std::string> cells = at;
       cells.insert(cells.end(),
                    {fmt::format("{}", i + 1), fmt::format("{}", next.id), names.text(next.id),
-                    number(next.probability), number(next.logit)});
+                    names.piece(next.id), number(next.probability), number(next.logit)});
       line(cells);
     }
   }
@@ -160,37 +171,35 @@ std::string predict_json(const std::vector<Prediction>& predictions, const Predi
     numbers.append(text, value);
     return text;
   };
+  const auto token = [&](int id) {
+    const std::string piece = names.piece(id);
+    return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_quoted(names.text(id)),
+                       piece.empty() ? "null" : json_quoted(piece));
+  };
   std::string list;
   for (const Prediction& one : predictions) {
-    list += list.empty() ? "\n" : ",\n";
-    list += view.all ? "    {" : "  {";
+    list += list.empty() ? "\n    {" : ",\n    {";
     if (view.batched) list += fmt::format("\"batch\": {}, ", one.batch);
     list += fmt::format("\"position\": {}, ", one.position);
     if (one.layer) list += fmt::format("\"layer\": {}, ", *one.layer);
-    list += fmt::format("\"token\": {}, ",
-                        json_quoted(names.text((*view.ids)[one.batch][one.position])));
+    list += token((*view.ids)[one.batch][one.position]) + ", ";
     if (one.came)
-      list +=
-          fmt::format("\"came\": {{\"id\": {}, \"token\": {}, \"probability\": {}, \"rank\": "
-                      "{}, \"loss\": {}}}, ",
-                      one.came->id, json_quoted(names.text(one.came->id)),
-                      number(one.came->probability), one.came->rank, number(one.came->surprise));
+      list += fmt::format("\"came\": {{{}, \"probability\": {}, \"rank\": {}, \"loss\": {}}}, ",
+                          token(one.came->id), number(one.came->probability), one.came->rank,
+                          number(one.came->surprise));
     list += "\"next\": [";
     for (std::size_t i = 0; i < one.candidates.size(); ++i) {
       const Candidate& next = one.candidates[i];
-      list += fmt::format("{}{{\"id\": {}, \"token\": {}, \"probability\": {}, \"logit\": {}}}",
-                          i == 0 ? "" : ", ", next.id, json_quoted(names.text(next.id)),
-                          number(next.probability), number(next.logit));
+      list += fmt::format("{}{{{}, \"probability\": {}, \"logit\": {}}}", i == 0 ? "" : ", ",
+                          token(next.id), number(next.probability), number(next.logit));
     }
     list += "]}";
   }
-  if (!view.all) return "[" + list + "\n]\n";
   const Loss loss = loss_of(predictions);
-  return "{\n  \"predictions\": [" + list + "\n  ]" +
-         (loss.tokens > 0 ? fmt::format(",\n  \"loss\": {},\n  \"perplexity\": {}",
-                                        number(loss.mean), number(loss.perplexity()))
-                          : "") +
-         "\n}\n";
+  const bool known = loss.tokens > 0;
+  return fmt::format(
+      "{{\n  \"predictions\": [{}\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", list,
+      known ? number(loss.mean) : "null", known ? number(loss.perplexity()) : "null");
 }
 
 } // namespace mha::render

@@ -6,9 +6,10 @@
 
 namespace mha::render {
 
-/// How a token's number reads: for eyes ("␣sun"), and as text ("" + " sun").
+/// How a token's number reads: for eyes ("␣sun"), as text (" sun"), and as the vocabulary has it
+/// ("Ġsun"; "" where there is none).
 struct TokenNames {
-  std::function<std::string(int)> label, text;
+  std::function<std::string(int)> label, text, piece;
 };
 
 struct PredictView {
@@ -20,7 +21,7 @@ struct PredictView {
 };
 
 std::string predict_table(const std::vector<Prediction>& predictions, const PredictView& view,
-                          const TokenNames& names, const Look& look);
+                          const TokenNames& names, const TextStyle& look);
 std::string predict_csv(const std::vector<Prediction>& predictions, const PredictView& view,
                         const TokenNames& names, char separator);
 std::string predict_json(const std::vector<Prediction>& predictions, const PredictView& view,

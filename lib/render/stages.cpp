@@ -16,7 +16,7 @@ bool hides(const Layer* layer, Stage stage) {
 
 std::string letters_text(const StageInfo& info, std::string_view separator) {
   std::string text;
-  for (Letter letter : info.letters)
+  for (Dim letter : info.letters)
     text +=
         fmt::format("{}{}", text.empty() ? std::string_view() : separator, mha::name_of(letter));
   return text;
@@ -116,7 +116,7 @@ std::string result_rows() {
 
 } // namespace
 
-std::string stages_table(const Layer* layer, const Look& look) {
+std::string stages_table(const Layer* layer, const TextStyle& look) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   std::vector<Grid::Column> columns{{"stage"}, {"shape"}};
   if (layer) columns.push_back({"here"});

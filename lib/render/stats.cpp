@@ -12,18 +12,16 @@ namespace {
 
 /// The columns of a table that nobody chose: the most telling first.
 constexpr std::string_view telling[] = {
-    "previous",       "first",        "self",       "induction", "distance", "entropy_share",
-    "result_share",   "one_key_rows", "uniformity", "duplicate", "diagonal", "max",
-    "effective_keys", "masked_rows",  "cond_q",     "cond_k",    "cond_v",   "cond_o",
-    "stiefel_q",      "stiefel_k",    "stiefel_v",  "stiefel_o"};
+    "rows",           "previous",     "first",      "self",      "induction",
+    "next",           "last",         "separator",  "distance",  "entropy_share",
+    "result_share",   "one_key_rows", "uniformity", "duplicate", "diagonal",
+    "effective_keys", "masked_rows",  "cond_q",     "cond_k",    "cond_v",
+    "cond_o",         "stiefel_q",    "stiefel_k",  "stiefel_v", "stiefel_o"};
+/// Scores of the few rows whose token was there before: the number of rows stands beside them.
+constexpr std::string_view of_few_rows[] = {"induction", "duplicate"};
 
 constexpr std::size_t digits = 3;
 constexpr std::string_view missing = "–";
-
-bool is_number(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 /// What a cell of a program's text holds; "" = nothing.
 std::string exact(const Measure& measure, const HeadMeasures& head, Dialect dialect,
@@ -105,7 +103,7 @@ std::vector<MeasureColumn> naming_columns(const std::vector<StatsRow>& rows) {
 }
 
 std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t rows,
-                      const Look& look) {
+                      const TextStyle& look) {
   std::vector<Grid::Column> headings;
   for (const MeasureColumn& column : columns) headings.push_back({column.title, column.right});
   Grid grid(std::move(headings));
@@ -119,7 +117,7 @@ std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t row
 
 /// Lines as columns: as many heads side by side as fit, the names on the left each time.
 std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t rows,
-                          const Look& look) {
+                          const TextStyle& look) {
   MeasureColumn names("", false);
   for (const MeasureColumn& column : columns) names.cells.push_back(column.title);
   std::string text;
@@ -158,8 +156,7 @@ std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& col
 void put_row(JsonText& json, const StatsRow& row, const StatsColumns& columns,
              std::optional<std::size_t> precision) {
   json.object([&] {
-    json.key("layer");
-    is_number(row.layer) ? json.as_it_is(row.layer) : json.words_or_null(row.layer);
+    json.key("layer").layer(row.layer);
     json.member("head", row.head.head).key("kind").words_or_null(row.head.kind);
     for (const Measure* measure : columns) {
       const std::string value = exact(*measure, row.head, Dialect::json, precision);
@@ -170,25 +167,37 @@ void put_row(JsonText& json, const StatsRow& row, const StatsColumns& columns,
 
 } // namespace
 
-std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
+std::string stats_table(const std::vector<StatsRow>& rows, bool above, const TextStyle& look) {
   std::vector<MeasureColumn> columns = naming_columns(rows);
   std::size_t width = width_of(columns), shown = 0;
   StatsColumns chosen;
   for (std::string_view name : telling) {
-    const Measure& measure = measure_named(name);
-    if (!some_have(rows, measure)) continue;
-    const MeasureColumn column = column_of(rows, measure);
-    if (width + column.width() > look.width) continue;
-    width += column.width();
-    chosen.push_back(&measure);
+    const Measure& plain = measure_named(name);
+    StatsColumns together{above ? &above_uniform(plain) : &plain};
+    if (std::ranges::find(of_few_rows, name) != std::end(of_few_rows))
+      together.push_back(rows_behind(plain));
+    if (!some_have(rows, *together[0])) continue;
+    std::size_t more = 0;
+    for (const Measure* measure : together) more += column_of(rows, *measure).width();
+    if (width + more > look.width) continue;
+    width += more;
+    chosen.insert(chosen.end(), together.begin(), together.end());
+  }
+  // In the order of the list, the rows behind a score after it.
+  StatsColumns order;
+  for (const Measure& measure : measures()) {
+    const bool stands_beside = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
+      return rows_behind(measure_named(few)) == &measure;
+    });
+    if (std::ranges::find(chosen, &measure) == chosen.end() || stands_beside) continue;
+    order.push_back(&measure);
+    for (std::string_view few : of_few_rows)
+      if (measure.name == few || measure.name == std::string(few) + "_above")
+        order.push_back(rows_behind(measure_named(few)));
   }
   std::size_t known = 0;
-  for (const Measure& measure : measures()) {
-    known += some_have(rows, measure);
-    if (std::find(chosen.begin(), chosen.end(), &measure) == chosen.end()) continue;
-    columns.push_back(column_of(rows, measure));
-    ++shown;
-  }
+  for (const Measure& measure : measures()) known += some_have(rows, measure);
+  for (const Measure* measure : order) columns.push_back(column_of(rows, *measure)), ++shown;
   std::string text = grid_text(columns, rows.size(), look);
   if (known > shown)
     text += look.dim(fmt::format("{} more measures: --all shows them", known - shown)) + "\n";
@@ -196,7 +205,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, const Look& look) {
 }
 
 std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& chosen,
-                        const Look& look) {
+                        const TextStyle& look) {
   std::vector<MeasureColumn> columns = naming_columns(rows);
   for (const Measure* measure : chosen) columns.push_back(column_of(rows, *measure));
   return width_of(columns) <= look.width ? grid_text(columns, rows.size(), look)

@@ -39,11 +39,11 @@ std::size_t escape_length(std::string_view text) {
 
 } // namespace
 
-std::string Look::bold(std::string_view text) const {
+std::string TextStyle::bold(std::string_view text) const {
   return color && !text.empty() ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
 
-std::string Look::dim(std::string_view text) const {
+std::string TextStyle::dim(std::string_view text) const {
   return color && !text.empty() ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
 }
 

@@ -16,7 +16,7 @@ using Sink = std::function<void(std::string_view)>;
 enum class Depth : std::uint8_t { none, palette /* 256 */, truecolor /* 24 bits */ };
 
 /// What text is rendered for.
-struct Look {
+struct TextStyle {
   bool color = false;      ///< escapes for bold and dim may be used
   std::size_t width = 100; ///< columns that a line should fit
   bool terminal = false;

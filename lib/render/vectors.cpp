@@ -25,17 +25,17 @@ std::size_t VectorGrid::add(std::string label, std::vector<double> numbers, bool
 }
 
 void VectorGrid::lay_out() {
-  std::vector<double> all;
   std::size_t longest = 0, norm_width = 0;
   for (const Line& line : lines_) {
-    all.insert(all.end(), line.numbers.begin(), line.numbers.end());
+    // A row of large numbers takes no decimals from another.
+    const Rounding rounding(line.numbers, digits_);
+    for (double number : line.numbers)
+      number_width_ = std::max(number_width_, rounding.text(number).size());
     longest = std::max(longest, line.numbers.size());
     label_width_ = std::max(label_width_, std::min(widest_label, display_width(line.label)));
     if (line.with_norm)
       norm_width = std::max(norm_width, rounded_alone(length_of(line.numbers), digits_).size());
   }
-  rounding_ = Rounding(all, digits_);
-  for (double number : all) number_width_ = std::max(number_width_, rounding_.text(number).size());
 
   const std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
   const std::size_t used = indent + label_width_ + norm, cell = number_gap + number_width_;
@@ -48,10 +48,11 @@ void VectorGrid::lay_out() {
 
 std::string VectorGrid::line(std::size_t index) const {
   const Line& line = lines_[index];
+  const Rounding rounding(line.numbers, digits_);
   std::string text(indent, ' ');
   text += pad_right(shortened(line.label, label_width_), label_width_);
   for (std::size_t i = 0; i < shown_; ++i)
-    text += pad_left(i < line.numbers.size() ? rounding_.text(line.numbers[i]) : "",
+    text += pad_left(i < line.numbers.size() ? rounding.text(line.numbers[i]) : "",
                      number_gap + number_width_);
   if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
   if (line.with_norm)

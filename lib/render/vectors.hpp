@@ -10,7 +10,7 @@ namespace mha::render {
 /// the text between them are written with `lines`.
 class VectorGrid {
 public:
-  VectorGrid(const Look& look, std::size_t digits) : look_(look), digits_(digits) {}
+  VectorGrid(const TextStyle& look, std::size_t digits) : look_(look), digits_(digits) {}
 
   /// Takes part in the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
   std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
@@ -28,10 +28,9 @@ private:
     std::vector<double> numbers;
     bool with_norm;
   };
-  Look look_;
+  TextStyle look_;
   std::size_t digits_;
   std::vector<Line> lines_;
-  Rounding rounding_{std::vector<double>{}};
   std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;
   bool cut_ = false; ///< some line has more numbers than fit
 };

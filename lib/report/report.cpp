@@ -1,6 +1,7 @@
 #include <mha/report/report.hpp>
 
 #include <mha/explain/explain.hpp>
+#include <mha/heads/measuring.hpp>
 #include <mha/layer/first_tokens.hpp>
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
@@ -20,14 +21,13 @@ namespace {
 class TokenRows : public Observer {
 public:
   TokenRows(const Layer& layer, Stage stage, std::size_t batch) : stage_(stage), batch_(batch) {
-    const std::vector<Letter>& letters = info_of(stage).letters;
+    const std::vector<Dim>& letters = info_of(stage).letters;
     const bool heads = letters.size() == 3;
     width_ = layer.dims.size_of(letters.back()) * (heads ? layer.dims.size_of(letters[0]) : 1);
-    // The whole batch, so that it can be given back to the layer.
     rows_ = Tensor(layer.dtype, {layer.dims.B, layer.dims.T, width_});
   }
   StageSet wants() const override { return set_of({stage_}); }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     if (block.batch != batch_) return;
     const Tensor values = copy_of(block.values);
     const bool heads = values.rank() == 3;
@@ -40,7 +40,6 @@ public:
                                            (block.head + h) * d) *
                                               element);
   }
-  const Tensor& tensor() const { return rows_; }
   /// Row t of the item, as doubles.
   double at(std::size_t t, std::size_t i) const {
     return value_at(rows_, (batch_ * rows_.shape()[1] + t) * width_ + i);
@@ -63,7 +62,7 @@ public:
     parts_.assign(heads_.size(), {unknown, output ? unknown : std::vector<float>()});
   }
   StageSet wants() const override { return set_of({Stage::head_result}); }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     const auto place = std::find(heads_.begin(), heads_.end(), block.head);
     if (block.batch != batch_ || place == heads_.end()) return;
     HeadContribution& part = parts_[static_cast<std::size_t>(place - heads_.begin())];
@@ -114,7 +113,7 @@ std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const Sta
 /// Bytes of a stage's rows of one item, unpacked.
 std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
   std::size_t bytes = element;
-  for (Letter letter : info_of(stage).letters) bytes *= layer.dims.size_of(letter);
+  for (Dim letter : info_of(stage).letters) bytes *= layer.dims.size_of(letter);
   return bytes;
 }
 
@@ -209,6 +208,17 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
   return kept;
 }
 
+/// Whether the weights fit, however badly they pack.
+bool fits_for_sure(const Layer& layer, const Kept& kept) {
+  return std::ranges::any_of(kept.targets, [&](const PackedRows::Target& target) {
+    const std::size_t number = target.form == RowForm::exact ? size_of(layer.dtype) : 2;
+    return target.stage == Stage::weights &&
+           bytes_of(layer, target.stage, number) +
+                   bytes_of(layer, Stage::row_max, sizeof(RowScale)) <=
+               kept.limit;
+  });
+}
+
 /// The largest weights of each row, more than will fit: place and weight pack to three bytes at
 /// best.
 RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
@@ -273,20 +283,18 @@ std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report
   return places;
 }
 
-/// What the heads add. head_result needs the output beside it, so this is a second pass; from
-/// head_out on, where that was kept.
+/// What the heads add. head_result needs the output beside it, so this is a second pass, which
+/// starts at what the first one kept; the measures look on.
 std::vector<HeadContribution> contributions_of(const Layer& layer, const LayerReport& report,
                                                const ReportRequest& request,
-                                               const Selection& selection,
-                                               const std::optional<TokenRows>& head_out,
+                                               HeadMeasuring& measuring,
                                                const std::optional<TokenRows>& output) {
   Contributions parts(layer, report.heads, request.batch, output ? &*output : nullptr);
-  Layer rest = layer;
-  if (head_out) {
-    rest.given[index_of(Stage::head_out)] = head_out->tensor();
-    rest.given_set.set(index_of(Stage::head_out));
-  }
-  compute(rest, make_plan(rest, parts.wants(), selection), parts, request.threads);
+  Several both;
+  both.add(parts);
+  both.add(*measuring.second());
+  const Plan plan = make_plan(measuring.rest(), both.wants(), measuring.selection());
+  compute(measuring.rest(), plan, both, request.threads);
   return parts.take();
 }
 
@@ -324,28 +332,32 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   all.add(rows);
   std::optional<RowPeaks> peaks;
-  if (!contains(rows.wants(), Stage::weights))
-    all.add(peaks.emplace(peaks_of(layer, asked, report.heads)));
+  if (!fits_for_sure(layer, kept)) all.add(peaks.emplace(peaks_of(layer, asked, report.heads)));
   std::optional<Pool> pool;
   if (is_long(dims))
     all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
                          Pooling::max));
   HiddenKeys hidden(layer, report.heads, request.batch, asked.limit);
   all.add(hidden);
-  std::optional<TokenRows> head_out, output;
-  const auto keep = [&](std::optional<TokenRows>& stage_rows, Stage stage) {
-    if (contains(available, stage)) all.add(stage_rows.emplace(layer, stage, request.batch));
-  };
+  std::optional<TokenRows> output;
   const bool results = contains(available, Stage::head_result);
-  if (results) keep(output, Stage::output);
-  if (results && !layer.has_given(Stage::head_result)) keep(head_out, Stage::head_out);
-  compute(layer, make_plan(layer, all.wants(), selection), all, request.threads);
+  if (results && contains(available, Stage::output))
+    all.add(output.emplace(layer, Stage::output, request.batch));
+  MeasureRequest measured;
+  measured.selection = selection, measured.threads = request.threads;
+  HeadMeasuring measuring(layer, measured);
+  all.add(measuring.first());
+  const Plan plan = make_plan(layer, all.wants(), measuring.selection());
+  compute(layer, plan, all, request.threads);
+  measuring.end_first(plan);
 
   for (const auto& [name, stage] : report.forms)
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
-  if (!peaks && !report.stages.count("weights")) { // they did not pack as well as one could hope
+  if (report.stages.count("weights")) {
+    peaks.reset();
+  } else if (!peaks) { // deflating made them longer
     peaks.emplace(peaks_of(layer, asked, report.heads));
     compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
   }
@@ -353,9 +365,11 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
   if (pool) report.stages.emplace("pooled", packed(*pool));
   if (peaks) report.stages.emplace("weights", largest_of(*peaks, report, asked.limit));
   report.kv_of = kv_places(layer, report, selection);
-  if (results)
-    report.contributions = contributions_of(layer, report, request, selection, head_out, output);
+  if (results) report.contributions = contributions_of(layer, report, request, measuring, output);
   if (output) report.output_norm = row_norms(*output, dims.T);
+  Ranks alone;
+  LayerMeasures measures = measuring.finish(alone);
+  report.measures = std::move(measures.heads), report.overflow = std::move(measures.overflow);
   return report;
 }
 

@@ -51,10 +51,11 @@ struct LayerReport {
   std::vector<HiddenKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
-  std::vector<HeadMeasures> measures;          ///< one a head, or none
+  std::vector<HeadMeasures> measures;          ///< one a head
+  std::string overflow; ///< where numbers left their type's range, in words, or ""
 };
 
-/// Computes a layer and keeps what a page shows of it; long maps are never held whole, only packed.
+/// Computes a layer once, and keeps and measures what a page shows of it; long maps are never held whole, only packed.
 /// Throws Error where it has no weights, or not even the largest of each row fit.
 LayerReport report(const Layer& layer, const ReportRequest& request);
 

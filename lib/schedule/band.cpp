@@ -4,9 +4,14 @@
 
 namespace mha {
 
-MapSteps::MapSteps(const Layer& layer, const Plan& plan)
-    : wanted(plan.wanted), computed(plan.computed), given(layer.given_set & plan.needed) {
+ScorePlan::ScorePlan(const Layer& layer, const Plan& plan)
+    : wanted(plan.wanted),
+      computed(plan.computed),
+      given(layer.given_set & plan.needed),
+      patched(layer.patches.stages & plan.needed) {
   using enum Stage;
+  // concat is head_out in another layout.
+  if (layer.patches.has(concat) && contains(plan.needed, head_out)) patched.set(index_of(concat));
   every_score = (wanted & set_of({scores, scaled, capped, biased})).any();
   may_skip = (layer.given_set & set_of({masked, shifted, exp, weights})).none() &&
              layer.settings.masked_rows == MaskedRows::zero;
@@ -14,22 +19,24 @@ MapSteps::MapSteps(const Layer& layer, const Plan& plan)
                  from_scores = unseen | set_of({exp});
   scales_in_exp = layer.scale() > 0 && layer.settings.softmax == Softmax::stable &&
                   layer.added.empty() && (computed & set_of({capped, biased})).none() &&
-                  (from_scores & ~computed).none() && (unseen & wanted).none();
+                  (from_scores & ~computed).none() && (unseen & (wanted | patched)).none();
 }
 
-template <class T> Band<T>::Band(const Layer& layer, const MapSteps& steps,
-                                 const TokenStages<T>& tokens, const HeadKeys<T>& keys,
-                                 BandMemory<T>& memory, Observer& observer, const Place& place)
+template <class T>
+Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& tokens,
+              const HeadKeys<T>& keys, BandMemory<T>& memory, PatchedResults<T>& results,
+              Observer& observer, const Place& place)
     : layer_(layer),
       steps_(steps),
       tokens_(tokens),
       keys_(keys),
       memory_(memory),
+      results_(results),
       observer_(observer),
       place_(place),
       all_keys_(layer.dims.S_all) {
   const Visible all{0, all_keys_};
-  visible_keys_ = steps.may_skip && keys.finite
+  visible_keys_ = steps.may_skip && keys.finite && !touches_maps()
                       ? visible_tiles(layer, place.batch, place.token, place.count,
                                       PackedMatrix<T>::column_step)
                       : all;
@@ -46,7 +53,7 @@ template <class T> void Band<T>::make_room() {
     if (info.kind == Kind::map && info.stage != Stage::weights) wanted.room_for(n * all_keys_);
     if (info.kind == Kind::row) wanted.room_for(n);
   }
-  if (contains(steps_.computed, Stage::head_result))
+  if (contains(steps_.computed | steps_.patched, Stage::head_result))
     memory_.head_result.room_for(n * layer_.dims.d_out);
 }
 
@@ -88,9 +95,49 @@ template <class T> void Band<T>::show_rows() const {
 template <class T> void Band<T>::show_head_result() const {
   constexpr Stage stage = Stage::head_result;
   Matrix<const T> values = (*this)[stage];
-  if (contains(steps_.given, stage))
+  if (contains(steps_.given, stage) && !contains(steps_.patched, stage))
     values.data = layer_.given[index_of(stage)].template as<T>().data() + given_at(0) * values.cols;
   show(observer_, layer_, stage, place_, values);
+}
+
+/// Whether a patch gives keys that the mask hides a weight: then the band sees every key.
+template <class T> bool Band<T>::touches_maps() const {
+  using enum Stage;
+  for (Stage stage : {masked, shifted, exp, weights})
+    if (contains(steps_.patched, stage))
+      for (std::size_t i = 0; i < place_.count; ++i)
+        if (layer_.patches.touches(stage, place_.batch, place_.head, place_.token + i)) return true;
+  return false;
+}
+
+/// concat is the same rows, the heads side by side.
+template <class T> void Band<T>::patch_head_out() const {
+  const Matrix<T> rows = (*this)[Stage::head_out];
+  patch_rows(layer_.patches, Stage::head_out, place_.batch, place_.token, place_.head, 1, rows.cols,
+             rows);
+  if (!contains(steps_.patched, Stage::concat)) return;
+  for (std::size_t t = 0; t < rows.rows; ++t)
+    layer_.patches.apply(Stage::concat, place_.batch, 0, place_.token + t, rows.row(t),
+                         place_.head * rows.cols, rows.cols);
+}
+
+template <class T> void Band<T>::patch_head_result() const {
+  const Matrix<T> rows = (*this)[Stage::head_result];
+  for (std::size_t t = 0; t < rows.rows; ++t) {
+    const std::size_t token = place_.token + t;
+    if (!layer_.patches.touches(Stage::head_result, place_.batch, place_.head, token)) continue;
+    layer_.patches.apply(Stage::head_result, place_.batch, place_.head, token, rows.row(t), 0,
+                         rows.cols);
+    results_.keep(place_.batch, place_.head, token, {rows.row(t), rows.row(t) + rows.cols});
+  }
+}
+
+template <class T> void Row<T>::patch(Stage stage) {
+  if (!contains(steps_.patched, stage)) return;
+  const RowPlace at = place();
+  const Keys<T> seen = keys(stage);
+  band_.layer_.patches.apply(stage, at.batch, at.head, at.query, seen.begin(), seen.first,
+                             seen.size());
 }
 
 template <class T> void Row<T>::load(Stage stage) {
@@ -113,7 +160,8 @@ template <class T> void Row<T>::keep(Stage stage, T hidden) {
 template <class T> T Row<T>::exp_sum(T shift) {
   using enum Stage;
   const T hidden = -std::numeric_limits<T>::infinity() - shift; // in a row of NaN, NaN
-  const bool one_pass = computes(shifted) && computes(exp) && !wants(shifted);
+  const bool one_pass =
+      computes(shifted) && computes(exp) && !wants(shifted) && !contains(steps_.patched, shifted);
   step(shifted, hidden, [&](Keys<T> keys) {
     if (!one_pass) row_subtract(keys.begin(), keys.size(), shift);
   });
@@ -121,7 +169,7 @@ template <class T> T Row<T>::exp_sum(T shift) {
   step(exp, std::exp(hidden), [&](Keys<T> keys) {
     sum = row_exp_sum(keys.begin(), keys.size(), one_pass ? shift : T(0), factor_);
   });
-  if (is_given(exp) && computes(Stage::row_sum))
+  if ((is_given(exp) || contains(steps_.patched, exp)) && computes(Stage::row_sum))
     sum = mha::row_sum(keys(exp).begin(), keys(exp).size());
   return sum;
 }

@@ -6,6 +6,7 @@
 #include <mha/kernels/packed.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/schedule/memory.hpp>
+#include <mha/schedule/patching.hpp>
 #include <mha/schedule/times.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/clock.hpp>
@@ -18,10 +19,11 @@
 namespace mha {
 
 /// How a layer's T × S stages come about under a plan.
-struct MapSteps {
-  MapSteps(const Layer& layer, const Plan& plan);
+struct ScorePlan {
+  ScorePlan(const Layer& layer, const Plan& plan);
 
   StageSet wanted, computed, given; ///< given: where the computation starts
+  StageSet patched;
   /// Scores of keys that nobody sees are computed too: somebody looks at them.
   bool every_score = false;
   /// Keys that no query sees may be left out: their weights are zeros made by the mask.
@@ -49,8 +51,9 @@ template <class T> class Row;
 
 template <class T> class Band {
 public:
-  Band(const Layer& layer, const MapSteps& steps, const TokenStages<T>& tokens,
-       const HeadKeys<T>& keys, BandMemory<T>& memory, Observer& observer, const Place& place);
+  Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& tokens,
+       const HeadKeys<T>& keys, BandMemory<T>& memory, PatchedResults<T>& results,
+       Observer& observer, const Place& place);
 
   /// The head's rows of a token stage; scores and weights, the map itself.
   Matrix<T> operator[](Stage stage) const;
@@ -64,8 +67,13 @@ public:
   /// Runs the formula where the stage is computed; shows what an observer wants of it.
   template <class F> void step(Stage stage, const F& formula) {
     if (contains(steps_.computed, stage))
-      memory_.seconds[index_of(stage)] += seconds_of([&] { formula((*this)[stage]); });
-    if (stage == Stage::head_result && contains(steps_.wanted, stage)) show_head_result();
+      memory_.seconds[index_of(stage)] += seconds_of([&] {
+        formula((*this)[stage]);
+        if (stage == Stage::head_out) patch_head_out();
+      });
+    if (stage != Stage::head_result) return;
+    if (contains(steps_.patched, stage)) patch_head_result();
+    if (contains(steps_.wanted, stage)) show_head_result();
   }
   /// Runs the softmax of every row, and shows the maps and row values that are wanted.
   template <class F> void each_row(const F& softmax) {
@@ -88,12 +96,16 @@ private:
   void make_room();
   void show_rows() const;
   void show_head_result() const;
+  bool touches_maps() const;
+  void patch_head_out() const;
+  void patch_head_result() const;
 
   const Layer& layer_;
-  const MapSteps& steps_;
+  const ScorePlan& steps_;
   const TokenStages<T>& tokens_;
   const HeadKeys<T>& keys_;
   BandMemory<T>& memory_;
+  PatchedResults<T>& results_;
   Observer& observer_;
   Place place_;
   std::size_t all_keys_;
@@ -130,6 +142,7 @@ public:
       load(stage);
     else if (computes(stage))
       formula(keys(stage));
+    patch(stage);
     if (wants(stage)) keep(stage, hidden);
   }
   /// scaled: as a step, or left to factor() where nobody looks before the exponential.
@@ -149,6 +162,10 @@ public:
       value = band_.layer_.given[index_of(stage)].template as<T>()[band_.given_at(i_)];
     else if (computes(stage))
       value = formula(keys(stage));
+    if (contains(steps_.patched, stage)) {
+      const RowPlace at = place();
+      band_.layer_.patches.apply(stage, at.batch, at.head, at.query, &value, 0, 1);
+    }
     if (wants(stage)) band_.memory_.wanted[index_of(stage)].data()[i_] = value;
     return value;
   }
@@ -164,10 +181,11 @@ private:
     return {row_, range.first, range.last};
   }
   void load(Stage stage);
+  void patch(Stage stage);
   void keep(Stage stage, T hidden);
 
   Band<T>& band_;
-  const MapSteps& steps_;
+  const ScorePlan& steps_;
   std::size_t i_;
   T* row_;
   T factor_ = 1;

@@ -1,26 +1,48 @@
 #pragma once
-// Projections: weights are packed just before the phase that reads them, and dropped after it.
+// y = x W + b: the one linear map of attention, feed-forward and head.
 
-#include <mha/kernels/packed.hpp>
 #include <mha/schedule/place.hpp>
 #include <mha/schedule/routines.hpp>
 #include <mha/schedule/tokens.hpp>
+#include <mha/schedule/weight.hpp>
 
 #include <array>
 
 namespace mha {
+
+/// A weight while the products of one phase read it: packed where the model keeps it so, or where
+/// several tasks share its columns; else each task reads its own columns as they are stored.
+template <class T> class WeightInUse {
+public:
+  /// Ready for `rows` rows in all; `shared`: several tasks read the same columns.
+  void prepare(Routine routine, const Tensor& W, KeptWeights* kept, std::size_t rows,
+               std::size_t threads, bool shared);
+  /// y = x W[all, first …], as many columns as y has; `first` is where a strip of
+  /// PackedMatrix::column_step begins.
+  void multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const;
+
+private:
+  Routine routine_ = Routine::fma;
+  const Tensor* W_ = nullptr;
+  std::shared_ptr<const PackedWeight<T>> packed_;
+};
 
 /// y = x W + b, clipped to ± `limit` where that is not 0; no W is the identity, no b is zero. W and
 /// b are the layer's, which lets them go after the phase.
 template <class T> class Linear : public RowOperator<T> {
 public:
   /// `X` replaces the stage that the step names, where it is not empty.
-  Linear(const Routines& routines, const Tensor& W, const Tensor& bias, const Tensor* X = nullptr,
-         double limit = 0)
-      : routines_(routines), W_(W), bias_(bias), X_(X), limit_(static_cast<T>(limit)) {}
+  Linear(const Routines& routines, const Layer& layer, const Tensor& W, const Tensor& bias,
+         const Tensor* X = nullptr, double limit = 0)
+      : routines_(routines),
+        layer_(layer),
+        W_(W),
+        bias_(bias),
+        X_(X),
+        limit_(static_cast<T>(limit)) {}
 
-  void prepare(std::size_t rows, std::size_t threads) override;
-  void release() override { packed_ = {}; }
+  void prepare(std::size_t rows, std::size_t threads, bool shared) override;
+  void release() override { in_use_ = {}; }
 
   /// The columns of the rows' heads, from where a strip begins to where one ends: a product writes
   /// whole strips of PackedMatrix::column_step.
@@ -30,11 +52,18 @@ public:
 
 private:
   const Routines& routines_;
+  const Layer& layer_;
   const Tensor& W_;
   const Tensor& bias_;
   const Tensor* X_;
   T limit_;
-  std::array<PackedMatrix<T>, 2> packed_; ///< for each routine that some item needs
+  std::array<WeightInUse<T>, 2> in_use_; ///< for each routine that some item needs
 };
+
+/// y = x W + b of all rows, cut into tasks of columns, or of rows where these are split for a
+/// routine: an element's bits depend on its row and column alone.
+template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
+                                        Matrix<T> y, std::size_t threads,
+                                        KeptWeights* kept = nullptr);
 
 } // namespace mha

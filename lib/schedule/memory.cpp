@@ -25,13 +25,14 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
 /// same, or new.
 template <class T> void TokenStages<T>::place(Stage stage) {
   const StageInfo& info = info_of(stage);
-  const std::vector<Letter>& letters = info.letters;
+  const std::vector<Dim>& letters = info.letters;
   Tensor& tensor = tensors_[index_of(stage)];
   const bool heads = letters.size() == 3;
   const Dims& dims = layer_.dims;
   const Shape shape{dims.B, dims.size_of(letters[heads ? 1 : 0]),
                     (heads ? dims.size_of(letters[0]) : 1) * dims.size_of(letters.back())};
-  const bool is_input = stage == Stage::x && layer_.settings.input_norm == InputNorm::none;
+  const bool is_input = stage == Stage::x && layer_.settings.input_norm == InputNorm::none &&
+                        !layer_.patches.has(stage);
   const bool is_step_before = stage == Stage::concat || !contains(plan_.computed, stage);
   if (layer_.has_given(stage))
     tensor = layer_.given[index_of(stage)].reshaped(shape);
@@ -41,6 +42,17 @@ template <class T> void TokenStages<T>::place(Stage stage) {
     tensor = Tensor::uninitialised(layer_.dtype, shape);
   else if (info.inputs.size() == 1)
     tensor = tensors_[index_of(info.inputs[0])];
+}
+
+Tensor own_copy(const Tensor& tensor) {
+  Tensor copy = Tensor::uninitialised(tensor.dtype(), tensor.shape());
+  std::copy_n(tensor.raw(), tensor.bytes(), copy.raw_mutable());
+  return copy;
+}
+
+template <class T> void TokenStages<T>::make_own(Stage stage) {
+  Tensor& tensor = tensors_[index_of(stage)];
+  tensor = own_copy(tensor);
 }
 
 template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size_t b) const {
@@ -64,7 +76,7 @@ void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) 
 
 template <class T> void show(Observer& observer, const Layer& layer, Stage stage,
                              const Place& place, Matrix<const T> values) {
-  Block block;
+  Slice block;
   block.stage = stage;
   block.batch = place.batch, block.head = place.head, block.token = place.token;
   const auto stride = static_cast<std::ptrdiff_t>(values.stride);

@@ -12,6 +12,9 @@ namespace mha {
 /// Item b of the first axis of a (B, rows, width) tensor, or a (rows, width) one.
 template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b = 0);
 
+/// A copy of a tensor that may be written into.
+Tensor own_copy(const Tensor& tensor);
+
 template <class T> class TokenStages {
 public:
   /// Room for the stages that are computed; given ones are where they are. A step that the layer
@@ -23,6 +26,9 @@ public:
   Matrix<const T> rows(Stage stage, std::size_t b) const { return matrix_of<T>(tensor(stage), b); }
   /// The same, for who computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b) const;
+
+  /// A stage in memory of its own, where it was given.
+  void make_own(Stage stage);
 
   /// Forgets a stage that nobody reads any more; its memory goes when no other step shares it.
   void release(Stage stage) { tensors_[index_of(stage)] = {}; }

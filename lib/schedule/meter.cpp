@@ -6,39 +6,79 @@
 
 namespace mha {
 
+namespace {
+
+double operations(std::size_t rows, std::size_t in, std::size_t out) {
+  return 2 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
+}
+
+/// What stands around attention: the products of the feed-forward, of the model's head.
+double work_around(const Layer& layer, const Plan& plan) {
+  double work = 0;
+  const auto add = [&](Stage stage, const LinearMap& linear, std::size_t rows) {
+    if (contains(plan.computed, stage) && linear.present())
+      work += operations(rows, linear.in(), linear.out());
+  };
+  for (const Tile& run : query_rows(layer, plan)) {
+    if (layer.block) {
+      const FeedForward& mlp = layer.block->mlp;
+      add(Stage::mlp_pre, mlp.in, run.count), add(Stage::mlp_up, mlp.up, run.count);
+      add(Stage::mlp_out, mlp.out, run.count);
+    }
+    if (layer.ends) {
+      const std::size_t rows = chosen_rows(plan, run, 1).count;
+      add(Stage::logits, layer.ends->head.dense, rows);
+      add(Stage::logits, layer.ends->head.decoder, rows);
+    }
+  }
+  return work;
+}
+
+} // namespace
+
 Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
-  Watcher* const told = watcher();
-  if (!told) return;
   const Dims& dims = layer.dims;
   const auto product = [](auto... sizes) { return (static_cast<double>(sizes) * ...); };
   per_row_ =
       2 * product(std::max<std::size_t>(dims.d_model, 1), dims.H, std::max(dims.d_k, dims.d_v));
   per_pair_ = 2 * product(dims.d_k + dims.d_v);
-
-  // As the schedule counts: rows of tiles, queries of blocks.
   if (!contains(plan.computed, Stage::scores) && !contains(plan.computed, Stage::head_out))
     per_pair_ = 0;
+}
+
+/// As the schedule counts: rows of tiles, queries of blocks.
+double Meter::work_of(const Plan& plan) const {
   double work = 0;
   const auto add = [&](std::initializer_list<Stage> stages, const std::vector<Tile>& runs) {
     const auto times = static_cast<double>((plan.computed & set_of(stages)).count());
     for (const Tile& run : runs) work += times * per_row_ * static_cast<double>(run.count);
   };
-  add({Stage::q, Stage::output}, query_rows(layer, plan));
-  add({Stage::k, Stage::v}, key_rows(layer, plan, dims.S));
-  for (const QueryBlock& block : plan.blocks) work += work_of(block);
-  told->begin(work);
+  add({Stage::q, Stage::output}, query_rows(layer_, plan));
+  add({Stage::k, Stage::v}, key_rows(layer_, plan, layer_.dims.S));
+  if (per_pair_ > 0)
+    for (const QueryBlock& block : plan.blocks) work += work_of(block);
+  return work;
 }
 
-Meter::~Meter() {
-  if (Watcher* const told = watcher()) told->end();
+void report_product(std::size_t rows, std::size_t in, std::size_t out) {
+  if (Watcher* const watching = watcher()) watching->advance(operations(rows, in, out));
+}
+
+Progress::Progress(const Layer& layer, const Plan& plan) {
+  if (Watcher* const watching = watcher())
+    watching->begin(Meter(layer, plan).work_of(plan) + work_around(layer, plan));
+}
+
+Progress::~Progress() {
+  if (Watcher* const watching = watcher()) watching->end();
 }
 
 void Meter::rows(std::size_t count) const {
-  if (Watcher* const told = watcher()) told->advance(per_row_ * static_cast<double>(count));
+  if (Watcher* const watching = watcher()) watching->advance(per_row_ * static_cast<double>(count));
 }
 
 void Meter::queries(const QueryBlock& block) const {
-  if (Watcher* const told = watcher()) told->advance(work_of(block));
+  if (Watcher* const watching = watcher()) watching->advance(work_of(block));
 }
 
 double Meter::work_of(const QueryBlock& block) const {

@@ -10,7 +10,7 @@ namespace mha {
 
 /// A piece of a stage as it appears: one batch, one head of a stage that has heads, and at most
 /// block_queries queries, or all keys of k and v.
-struct Block {
+struct Slice {
   Stage stage;
   std::size_t batch = 0;
   std::size_t head = 0;  ///< its head (key/value head for k and v)
@@ -31,7 +31,7 @@ public:
   virtual StageSet wants() const = 0;
   /// One piece. Called from several threads, in any order, each place once; the memory is valid
   /// during the call only.
-  virtual void observe(const Block& block) = 0;
+  virtual void observe(const Slice& block) = 0;
 };
 
 } // namespace mha

@@ -4,9 +4,9 @@
 
 namespace mha {
 
-void BlankPadding::observe(const Block& block) {
+void BlankPadding::observe(const Slice& block) {
   const StageInfo& info = info_of(block.stage);
-  Block own = block;
+  Slice own = block;
   own.length = lengths_[block.batch];
   const Shape& shape = block.values.shape;
   const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;

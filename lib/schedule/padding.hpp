@@ -16,7 +16,7 @@ public:
       : lengths_(layer.lengths), dims_(layer.dims), observer_(observer) {}
 
   StageSet wants() const override { return observer_.wants(); }
-  void observe(const Block& block) override;
+  void observe(const Slice& block) override;
 
 private:
   std::vector<std::size_t> lengths_;

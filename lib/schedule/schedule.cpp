@@ -28,7 +28,7 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       threads_(threads == 0 ? threads_for(layer_) : threads),
       meter_(layer_, plan),
       tokens_(layer_, plan),
-      map_steps_(layer_, plan),
+      score_plan_(layer_, plan),
       to_compute_(plan.computed),
       to_show_(plan.wanted) {
   // Which routine multiplies follows from the shapes of the layer and of the batch item alone,
@@ -42,7 +42,8 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), own(d.S_all), d.d_k); });
   weighing_ =
       Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), d.d_v, own(d.S_all)); });
-  if (layer_.settings.input_norm == InputNorm::none) to_compute_.reset(index_of(Stage::x));
+  if (layer_.settings.input_norm == InputNorm::none && !layer_.patches.has(Stage::x))
+    to_compute_.reset(index_of(Stage::x));
   release_inputs();
 }
 
@@ -56,43 +57,48 @@ template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
                                  : times_.output;
 }
 
-template <class T> void Schedule<T>::together(const std::vector<Tokens<T>>& phase) {
+template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
   // Small products fill the threads together. Large ones fill them alone, and then only one of
   // their weights at a time is in memory twice, as read and as packed.
   constexpr std::size_t together_up_to = 32 << 20; // bytes of tensors
   std::size_t bytes = 0;
-  for (const Tokens<T>& tokens : phase)
+  for (const TokenSteps<T>& tokens : phase)
     for (const TokenStep<T>& step : tokens.steps)
       for (Tensor Layer::*tensor : info_of(step.stage).reads) bytes += (layer_.*tensor).bytes();
   if (bytes <= together_up_to) return run_phase(phase);
-  for (const Tokens<T>& tokens : phase) run_phase({tokens});
+  for (const TokenSteps<T>& tokens : phase) run_phase({tokens});
 }
 
-template <class T> void Schedule<T>::run_phase(const std::vector<Tokens<T>>& phase) {
+template <class T> void Schedule<T>::run_phase(const std::vector<TokenSteps<T>>& phase) {
   std::vector<Stage> stages;
-  for (const Tokens<T>& tokens : phase)
+  for (const TokenSteps<T>& tokens : phase)
     for (const TokenStep<T>& step : tokens.steps) stages.push_back(step.stage);
   seconds_of_phase(stages.front()) += seconds_of([&] {
-    prepare(phase);
     std::vector<Task> tasks;
-    for (const Tokens<T>& tokens : phase)
-      for (const Task& task : tasks_of(tokens)) tasks.push_back(task);
+    for (const TokenSteps<T>& tokens : phase) {
+      const std::vector<Task> own = tasks_of(tokens);
+      prepare(tokens, own);
+      tasks.insert(tasks.end(), own.begin(), own.end());
+    }
     std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads_));
     parallel_for(tasks.size(), threads_,
                  [&](std::size_t i, std::size_t worker) { run(tasks[i], seconds[worker]); });
     for (const StageSeconds& worker : seconds) add_seconds(worker);
-    for (const Tokens<T>& tokens : phase)
+    for (const TokenSteps<T>& tokens : phase)
       for (const TokenStep<T>& step : tokens.steps) step.op.release();
     finish(stages);
   });
 }
 
-template <class T> void Schedule<T>::prepare(const std::vector<Tokens<T>>& phase) const {
-  for (const Tokens<T>& tokens : phase) {
-    const std::size_t rows = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
-    for (const TokenStep<T>& step : tokens.steps)
-      if (computes(step.stage)) step.op.prepare(rows * plan_.batches.size(), threads_);
-  }
+template <class T>
+void Schedule<T>::prepare(const TokenSteps<T>& tokens, const std::vector<Task>& tasks) const {
+  const std::size_t rows = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
+  const auto same_columns = [&](const Task& task) {
+    return task.tile.heads.first == tasks.front().tile.heads.first;
+  };
+  const bool shared = std::ranges::count_if(tasks, same_columns) > 1;
+  for (const TokenStep<T>& step : tokens.steps)
+    if (computes(step.stage)) step.op.prepare(rows * plan_.batches.size(), threads_, shared);
 }
 
 /// The rows of a batch item that its tokens need, and their heads.
@@ -109,7 +115,7 @@ template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) con
 /// instead; in bfloat16 × 3, where rows are few, so that no part of W is split twice. Not where a
 /// step needs the whole row.
 template <class T>
-std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& tokens) const {
+std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T>& tokens) const {
   std::vector<Task> tasks;
   const TokenStep<T>* first = nullptr;
   bool whole_rows = false;
@@ -119,7 +125,7 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const Tokens<T>& t
     whole_rows = whole_rows || step.op.needs() == Needs::row;
   }
   if (!first) return tasks;
-  const std::vector<Letter>& letters = info_of(first->stage).letters;
+  const std::vector<Dim>& letters = info_of(first->stage).letters;
   std::size_t heads = 1, width = layer_.dims.size_of(letters.back());
   constexpr std::size_t step = PackedMatrix<T>::column_step;
   if (letters.size() == 3)
@@ -145,9 +151,33 @@ template <class T> void Schedule<T>::run(const Task& task, StageSeconds& seconds
   const TokenRows<T> rows(tokens_, task.tile, task.head_width);
   for (const TokenStep<T>& step : task.tokens->steps)
     if (computes(step.stage))
-      seconds[index_of(step.stage)] +=
-          seconds_of([&] { step.op.apply(rows, step.from, step.stage); });
+      seconds[index_of(step.stage)] += seconds_of([&] {
+        step.op.apply(rows, step.from, step.stage);
+        patch(step.stage, task.tile, task.head_width);
+      });
   if (task.counts) meter_.rows(task.tile.count);
+}
+
+/// Changes what a tile of a stage holds where a patch says so.
+template <class T>
+void Schedule<T>::patch(Stage stage, const Tile& tile, std::size_t head_width) const {
+  const Patches& patches = layer_.patches;
+  const auto [first, last] = tile.heads;
+  const bool with_heads = info_of(stage).letters.size() == 3;
+  if (!patches.has(stage) && (stage != Stage::output || results_.empty())) return;
+  const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
+  const std::size_t left = with_heads ? first * width : first * head_width;
+  const std::size_t cols = std::min(with_heads ? last * width : last * head_width,
+                                    tokens_.rows(stage, tile.batch).cols) -
+                           left;
+  const Matrix<T> rows = tokens_.rows_mutable(stage, tile.batch)
+                             .rows_from(tile.first, tile.count)
+                             .cols_from(left, cols);
+  if (stage == Stage::output) results_.add_to(tile.batch, tile.first, left, rows);
+  if (with_heads)
+    return patch_rows(patches, stage, tile.batch, tile.first, first, last - first, width, rows);
+  for (std::size_t t = 0; t < rows.rows; ++t)
+    patches.apply(stage, tile.batch, 0, tile.first + t, rows.row(t), left, cols);
 }
 
 template <class T>
@@ -168,6 +198,8 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
         if (dims.extra > 0)
           std::copy_n(extra.as<T>().data() + left, width, to.row(dims.past + dims.S));
         if (dims.zero > 0) std::fill_n(to.row(dims.S_all - 1), width, T(0));
+        patch_rows(layer_.patches, all, item.batch, 0, item.heads.first,
+                   item.heads.last - item.heads.first, d, to);
       }
     finish({all});
   });
@@ -194,7 +226,16 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
     for (const StageInfo& info : stages())
       if (info.kind != Kind::token) done.push_back(info.stage);
     finish(done);
+    if (!results_.empty() && computes(Stage::output)) take_out_results();
   });
+}
+
+/// What patched heads add comes behind the product with W_o: there their parts are zeros.
+template <class T> void Schedule<T>::take_out_results() {
+  if (layer_.has_given(Stage::concat) || layer_.has_given(Stage::head_out))
+    tokens_.make_own(Stage::concat);
+  for (std::size_t batch : plan_.batches)
+    results_.take_out(batch, layer_.dims.d_v, tokens_.rows_mutable(Stage::concat, batch));
 }
 
 /// Packs the keys and values that the plan's heads read.
@@ -241,8 +282,8 @@ void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<
   const std::size_t end = rows.first + rows.count, most = band_queries();
   const std::size_t kv = layer_.dims.H_kv == 0 ? 0 : kv_head_of(layer_, block.head);
   for (std::size_t first = rows.first; first < end; first += most) {
-    Band<T> band(layer_, map_steps_, tokens_, keys[block.batch * layer_.dims.H_kv + kv],
-                 band_memory_[worker], observer_,
+    Band<T> band(layer_, score_plan_, tokens_, keys[block.batch * layer_.dims.H_kv + kv],
+                 band_memory_[worker], results_, observer_,
                  {block.batch, block.head, first, std::min(most, end - first)});
     formulas(band);
   }

@@ -5,6 +5,7 @@
 #include <mha/schedule/band.hpp>
 #include <mha/schedule/linear.hpp>
 #include <mha/schedule/meter.hpp>
+#include <mha/schedule/patching.hpp>
 #include <mha/schedule/times.hpp>
 #include <mha/schedule/tokens.hpp>
 
@@ -24,7 +25,7 @@ public:
   const Routines& projecting() const { return projecting_; }
 
   /// A phase: the steps of all these tokens, as one list of tasks where they are small.
-  void together(const std::vector<Tokens<T>>& phase);
+  void together(const std::vector<TokenSteps<T>>& phase);
   /// A step of its own: the keys or values attended to, past, current, learned extra and zero.
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
   /// Tokens meet: runs `formulas` on every band.
@@ -34,7 +35,7 @@ public:
 
 private:
   struct Task {
-    const Tokens<T>* tokens;
+    const TokenSteps<T>* tokens;
     Tile tile;
     std::size_t head_width;
     bool counts; ///< for the meter: it is the first of its rows
@@ -42,11 +43,13 @@ private:
 
   bool computes(Stage stage) const { return contains(to_compute_, stage); }
   double& seconds_of_phase(Stage first);
-  void run_phase(const std::vector<Tokens<T>>& phase);
-  void prepare(const std::vector<Tokens<T>>& phase) const;
-  std::vector<Task> tasks_of(const Tokens<T>& tokens) const;
+  void run_phase(const std::vector<TokenSteps<T>>& phase);
+  void prepare(const TokenSteps<T>& tokens, const std::vector<Task>& tasks) const;
+  std::vector<Task> tasks_of(const TokenSteps<T>& tokens) const;
   std::vector<Tile> rows_of(Sequence sequence) const;
   void run(const Task& task, StageSeconds& seconds) const;
+  void patch(Stage stage, const Tile& tile, std::size_t head_width) const;
+  void take_out_results();
   void add_seconds(const StageSeconds& seconds);
   std::vector<HeadKeys<T>> prepare_keys();
   std::size_t band_queries() const;
@@ -61,12 +64,13 @@ private:
   std::size_t threads_;
   Meter meter_;
   TokenStages<T> tokens_;
-  MapSteps map_steps_;
+  ScorePlan score_plan_;
   StageSet to_compute_; ///< what is still to be computed
   bool bands_done_ = false;
   StageSet to_show_; ///< token stages that are still to be shown
   Routines projecting_, scoring_, weighing_;
   std::vector<BandMemory<T>> band_memory_; ///< one a worker
+  PatchedResults<T> results_;
   PhaseTimes times_;
 };
 

@@ -1,10 +1,11 @@
 #include <mha/schedule/stream.hpp>
 
 #include <mha/kernels/bf16x3.hpp>
-#include <mha/kernels/packed.hpp>
-#include <mha/kernels/rows.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/schedule/linear.hpp>
 #include <mha/schedule/memory.hpp>
+#include <mha/schedule/meter.hpp>
+#include <mha/schedule/patching.hpp>
 #include <mha/schedule/routines.hpp>
 #include <mha/schedule/tiles.hpp>
 #include <mha/system/parallel.hpp>
@@ -15,24 +16,6 @@ namespace mha {
 
 namespace {
 
-/// Columns [first, first + n) of a linear map's weight in T: (in, n), or (n, in) if it is stored
-/// so. Where they lie, if that is T already; else converted into `memory`.
-template <class T> Matrix<const T> columns_of(const LinearMap& linear, std::size_t first,
-                                              std::size_t n, Buffer<T>& memory,
-                                              std::size_t threads = 1) {
-  const Tensor& W = linear.W;
-  const std::size_t width = W.shape()[1], element = size_of(W.dtype());
-  const std::size_t begin = linear.out_in ? first * width : first; // the first number
-  const std::size_t rows = linear.out_in ? n : linear.in(), cols = linear.out_in ? width : n;
-  if (W.dtype() == dtype_of<T>) return {W.as<T>().data() + begin, rows, cols, width};
-  T* const to = memory.room_for(rows * cols);
-  parallel_for(rows, threads, [&](std::size_t i) {
-    convert(W.raw() + (begin + i * width) * element, W.dtype(),
-            reinterpret_cast<std::byte*>(to + i * cols), dtype_of<T>, cols);
-  });
-  return {to, rows, cols, cols};
-}
-
 /// As many threads as pay: one, or all cores.
 std::size_t threads_around(const Layer& layer) {
   const Dims& d = layer.dims;
@@ -41,76 +24,12 @@ std::size_t threads_around(const Layer& layer) {
   return work < 4e6 ? 1 : core_count();
 }
 
-/// Columns of a weight that one task multiplies with: enough tasks for the threads, and few enough
-/// that each has more to multiply than to convert.
-std::size_t columns_together(std::size_t columns, std::size_t threads) {
-  constexpr std::size_t step = 64;
-  const std::size_t pieces = 4 * std::max<std::size_t>(threads, 1);
-  const std::size_t even = (columns / pieces + step - 1) / step * step;
-  return std::clamp<std::size_t>(even, step, 512);
-}
-
-/// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
-/// the weight that is fetched: no more than are split at once.
-std::size_t rows_together(std::size_t rows, std::size_t threads) {
-  constexpr std::size_t step = bf16x3_rows, most = bf16x3_block_rows;
-  const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
-  return std::clamp<std::size_t>(even * step, 2 * step, most);
-}
-
-template <class T> void add_bias(Matrix<T> y, const Tensor& b, std::size_t first) {
-  if (b.empty()) return;
-  for (std::size_t t = 0; t < y.rows; ++t) row_add(y.row(t), b.as<T>().data() + first, y.cols);
-}
-
-/// A task has some columns of W, which it converts and packs itself.
-template <class T> void multiply_by_columns(Routine routine, Matrix<const T> x,
-                                            const LinearMap& linear, const Tensor& b, Matrix<T> y,
-                                            std::size_t threads) {
-  const std::size_t out = linear.out(), together = columns_together(out, threads);
-  const std::size_t count = (out + together - 1) / together;
-  std::vector<Buffer<T>> memories(workers_for(count, threads)); // a worker's own
-  parallel_for(count, threads, [&](std::size_t i, std::size_t worker) {
-    const std::size_t first = i * together, n = std::min(together, out - first);
-    const Matrix<const T> W = columns_of<T>(linear, first, n, memories[worker]);
-    const Matrix<T> to = y.cols_from(first, n);
-    PackedMatrix<T>(routine, W, linear.out_in, x.rows).multiply(x, 0, 0, to);
-    add_bias(to, b, first);
-  });
-}
-
-/// A task has some rows of x, so that they are split once for all columns of W, which are packed
-/// ahead.
-template <class T> void multiply_by_rows(Routine routine, Matrix<const T> x,
-                                         const LinearMap& linear, const Tensor& b, Matrix<T> y,
-                                         std::size_t threads) {
-  Buffer<T> memory;
-  const Matrix<const T> all = columns_of<T>(linear, 0, linear.out(), memory, threads);
-  const PackedMatrix<T> W(routine, all, linear.out_in, x.rows, threads);
-  const std::size_t together = rows_together(x.rows, threads);
-  parallel_for((x.rows + together - 1) / together, threads, [&](std::size_t i) {
-    const std::size_t first = i * together, n = std::min(together, x.rows - first);
-    const Matrix<T> to = y.rows_from(first, n);
-    W.multiply(x.rows_from(first, n), 0, 0, to);
-    add_bias(to, b, 0);
-  });
-}
-
 template <class T> Matrix<T> mutable_matrix(Tensor& tensor) {
   const std::size_t cols = tensor.shape()[1];
   return {tensor.as_mutable<T>().data(), tensor.shape()[0], cols, cols};
 }
 
 } // namespace
-
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
-                                        Matrix<T> y, std::size_t threads) {
-  const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
-  if (routine == Routine::bf16x3 && x.rows > bf16x3_as_read)
-    multiply_by_rows(routine, x, linear, b, y, threads);
-  else
-    multiply_by_columns(routine, x, linear, b, y, threads);
-}
 
 template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Observer& observer,
                                      std::size_t threads, Tensor output)
@@ -173,6 +92,7 @@ template <class T> void Stream<T>::rows(Stage stage, const std::function<void(co
     tiles(run_.count, [&](std::size_t first, std::size_t count) {
       work(Rows{*this, first, count, to.rows_from(first, count)});
     });
+    patch(stage, to);
   }
   show(stage);
 }
@@ -189,19 +109,26 @@ template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
                                               const std::function<void(Matrix<T>)>& then) {
   if (computes(stage)) {
     const Matrix<T> to = room(stage);
-    multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_);
+    multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_, layer_.kept.get());
+    report_product(x.rows, linear.in(), linear.out());
     if (then)
       tiles(to.rows,
             [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
+    patch(stage, to);
   }
   show(stage);
+}
+
+template <class T> void Stream<T>::patch(Stage stage, Matrix<T> rows) const {
+  patch_rows(layer_.patches, stage, run_.batch, run_.first, 0, 1, rows.cols, rows);
 }
 
 template <class T>
 Matrix<T> Stream<T>::scratch_product(Matrix<const T> x, const LinearMap& linear) {
   scratch_.push_back(Tensor::uninitialised(layer_.dtype, {x.rows, linear.out()}));
   const Matrix<T> to = mutable_matrix<T>(scratch_.back());
-  multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_);
+  multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_, layer_.kept.get());
+  report_product(x.rows, linear.in(), linear.out());
   return to;
 }
 
@@ -232,9 +159,5 @@ template <class T> void Stream<T>::show(Stage stage) const {
 
 template class Stream<float>;
 template class Stream<double>;
-template void multiply_linear(Routine, Matrix<const float>, const LinearMap&, Matrix<float>,
-                              std::size_t);
-template void multiply_linear(Routine, Matrix<const double>, const LinearMap&, Matrix<double>,
-                              std::size_t);
 
 } // namespace mha

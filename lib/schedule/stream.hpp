@@ -56,6 +56,7 @@ public:
 
 private:
   Matrix<T> room(Stage stage);
+  void patch(Stage stage, Matrix<T> rows) const;
   Matrix<const T> run_rows(const Tensor& tensor) const;
   /// Which multiplies for a batch item.
   Routine routine_of(std::size_t batch) const;
@@ -69,10 +70,5 @@ private:
   std::array<Tensor, stage_count> computed_; ///< of this run: count, width
   std::vector<Tensor> scratch_;
 };
-
-/// y = x W + b. The weight is converted to T where it is multiplied with, piece by piece if rows
-/// are few or nothing is split; an element's bits depend on its row and column alone.
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
-                                        Matrix<T> y, std::size_t threads);
 
 } // namespace mha

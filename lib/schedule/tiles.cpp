@@ -110,7 +110,7 @@ std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, s
 }
 
 std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage) {
-  const std::vector<Letter>& letters = info_of(stage).letters;
+  const std::vector<Dim>& letters = info_of(stage).letters;
   const Axis axis = axis_of(letters[0]);
   const bool of_keys = axis == Axis::kv_head, of_heads = axis == Axis::head;
   const std::size_t first_head = plan.heads.empty() ? 0 : plan.heads.front();

@@ -50,8 +50,10 @@ public:
 
   virtual Needs needs() const { return Needs::head; }
   /// Ready for `rows` rows in all, made by up to `threads` threads; and dropped again. A phase
-  /// prepares before its tasks and drops after them.
-  virtual void prepare(std::size_t rows, std::size_t threads) { (void)rows, (void)threads; }
+  /// prepares before its tasks and drops after them. `shared`: several tasks have the same columns.
+  virtual void prepare(std::size_t rows, std::size_t threads, bool shared) {
+    (void)rows, (void)threads, (void)shared;
+  }
   virtual void release() {}
   /// rows[to] = this(rows[from]), of the rows' heads.
   virtual void apply(const TokenRows<T>& rows, Stage from, Stage to) const = 0;
@@ -68,7 +70,7 @@ template <class T> struct TokenStep {
 enum class Sequence : std::uint8_t { input, query, key };
 
 /// Steps of the same tokens, one after the other on each.
-template <class T> struct Tokens {
+template <class T> struct TokenSteps {
   Sequence sequence;
   std::vector<TokenStep<T>> steps;
 };

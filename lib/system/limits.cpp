@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
 
 namespace mha {
 
@@ -20,6 +21,19 @@ std::size_t memory_limit() {
   std::ifstream container("/sys/fs/cgroup/memory.max"); // a number, or "max"
   if (std::size_t bytes = 0; container >> bytes) limit(bytes);
   return size;
+}
+
+std::size_t free_memory() {
+  std::size_t free = 0;
+  std::ifstream system("/proc/meminfo");
+  for (std::string word; system >> word;)
+    if (std::size_t kilobytes = 0; word == "MemAvailable:" && system >> kilobytes)
+      free = kilobytes << 10;
+  std::size_t limit = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    free = std::min(free, limit - std::min(limit, used));
+  return std::min(free, memory_limit());
 }
 
 void require_memory(std::size_t bytes, std::string_view what, std::string_view cure) {

@@ -121,12 +121,11 @@ Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
     : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {}
 
 Tensor Tensor::reshaped(Shape shape) const {
+  if (shape == shape_) return *this;
   if (count_of(shape) != count_)
     fail("{} cannot be seen as {}: {} elements, not {}", to_string(shape_), to_string(shape),
          count_, count_of(shape));
-  Tensor result(*this);
-  result.shape_ = std::move(shape);
-  return result;
+  return {dtype_, std::move(shape), share()};
 }
 
 Tensor Tensor::at(std::size_t index) const {
@@ -134,7 +133,7 @@ Tensor Tensor::at(std::size_t index) const {
     fail("index {} is outside of shape {}", index, to_string(shape_));
   Shape rest(shape_.begin() + 1, shape_.end());
   const std::size_t step = count_ / shape_[0] * size_of(dtype_);
-  return {dtype_, std::move(rest), {data_, data_.get() + index * step}};
+  return {dtype_, std::move(rest), {share(), raw() + index * step}};
 }
 
 void Tensor::require_size(std::size_t element_size) const {

@@ -49,6 +49,8 @@ MHA_API std::size_t count_of(const Shape& shape);
 template <class T> inline constexpr DType dtype_of = DType::f32;
 template <> inline constexpr DType dtype_of<double> = DType::f64;
 
+struct StoredMatrix;
+
 /// A dense row-major array. Copies share the memory, which may be owned or a mapped file; only who
 /// made a tensor writes into it, before handing it on. Memory is aligned for its dtype.
 class MHA_API Tensor {
@@ -60,12 +62,15 @@ public:
   static Tensor uninitialised(DType dtype, Shape shape);
   /// Shares memory that somebody else keeps: `data` owns it (an aliasing pointer into a mapping).
   Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
+  /// A matrix of `cols` columns that lies in another form: its numbers are made, once for all
+  /// copies, when they are first read. Products read the stored form itself (stored()).
+  static Tensor of_stored(StoredMatrix stored, std::size_t cols, DType dtype);
   /// A copy of numbers, for tests and small results.
   template <class T> static Tensor of(const Shape& shape, std::span<const T> values);
 
   ///@{
   /// What it is: whether it is there at all, its element type, shape, axes, elements and bytes.
-  bool empty() const { return data_ == nullptr; }
+  bool empty() const { return data_ == nullptr && later_ == nullptr; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.size(); }
@@ -74,11 +79,13 @@ public:
 
   ///@}
   /// The first element's bytes; the last axis is contiguous.
-  const std::byte* raw() const { return data_.get(); }
+  const std::byte* raw() const { return share().get(); }
   /// The memory, for who keeps it longer than the tensor.
-  const std::shared_ptr<const std::byte>& share() const { return data_; }
+  const std::shared_ptr<const std::byte>& share() const { return later_ ? made() : data_; }
   /// For the maker of the tensor only.
-  std::byte* raw_mutable() { return const_cast<std::byte*>(data_.get()); }
+  std::byte* raw_mutable() { return const_cast<std::byte*>(raw()); }
+  /// The form in which a matrix is stored, where that is another one; else null.
+  const StoredMatrix* stored() const;
 
   /// The elements as T; T must be the C++ type of dtype() (float, double, std::uint8_t for bool …).
   template <class T> std::span<const T> as() const {
@@ -97,12 +104,23 @@ public:
   Tensor at(std::size_t index) const;
 
 private:
+  struct Later; ///< a stored matrix, and the memory that is made of it
   void require_size(std::size_t element_size) const;
+  const std::shared_ptr<const std::byte>& made() const;
 
   DType dtype_ = DType::f32;
   Shape shape_;
   std::size_t count_ = 0;
   std::shared_ptr<const std::byte> data_;
+  std::shared_ptr<const Later> later_;
+};
+
+/// Where the numbers of a matrix lie: columns [first, …) of `matrix`, or its rows where it is
+/// stored transposed; in its own floating type.
+struct StoredMatrix {
+  Tensor matrix;           ///< two axes
+  bool transposed = false; ///< element (i, j) is matrix[first + j][i]; else matrix[i][first + j]
+  std::size_t first = 0;   ///< the column, or row, that column 0 is
 };
 
 /// The same numbers in another dtype (rounded to nearest even; ints to floats and back; bool from
@@ -112,6 +130,14 @@ MHA_API Tensor convert(const Tensor& tensor, DType dtype);
 MHA_API Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
 /// The last two axes exchanged, made contiguous.
 MHA_API Tensor transposed(const Tensor& tensor);
+///@{
+/// The same of matrices whose memory does not change any more, such as weights in a mapped file:
+/// nothing is copied before the numbers are read. The transpose; columns [first, first + count);
+/// another floating type.
+MHA_API Tensor transposed_when_read(const Tensor& matrix);
+MHA_API Tensor columns_when_read(const Tensor& matrix, std::size_t first, std::size_t count);
+MHA_API Tensor converted_when_read(const Tensor& matrix, DType dtype);
+///@}
 /// One element as double (any dtype), by flat index.
 MHA_API double value_at(const Tensor& tensor, std::size_t index);
 

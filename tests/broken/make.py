@@ -243,12 +243,303 @@ write("json-dtype-half.json", '{"X": {"shape": [1], "dtype": "float16", "data": 
 write("json-dtype-bool.json", '{"X": {"shape": [1], "dtype": "bool", "data": [2]}}')
 write("json-utf16.json", '{"X": [1]}'.encode("utf-16"))
 
+# --- onnx --------------------------------------------------------------------------------------------
+
+
+def varint(number):
+    number &= 2 ** 64 - 1
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def onnx_field(number, value):
+    """A varint, or text, bytes or a message behind its length."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def onnx_tensor(*shape, kind=1, name=b"W", data=None, typed=None, field=4, beside=None):
+    out = b"".join(onnx_field(1, n) for n in shape) + onnx_field(2, kind) + onnx_field(8, name)
+    if data is not None:
+        out += onnx_field(9, data)
+    if typed is not None:
+        out += onnx_field(field, typed)
+    if beside is not None:
+        for key, value in beside.items():
+            out += onnx_field(13, onnx_field(1, key.encode()) + onnx_field(2, value.encode()))
+        out += onnx_field(14, 1)
+    return out
+
+
+def onnx(*tensors, nodes=(), more=b""):
+    graph = b"".join(onnx_field(1, n) for n in nodes) + b"".join(onnx_field(5, t) for t in tensors)
+    return onnx_field(1, 8) + onnx_field(7, graph + more) + onnx_field(8, onnx_field(2, 17))
+
+
+def onnx_nested(depth):
+    graph = b""
+    for _ in range(depth):
+        body = onnx_field(1, b"then_branch") + onnx_field(6, graph)
+        graph = onnx_field(1, onnx_field(4, b"If") + onnx_field(5, body))
+    return onnx_field(1, 8) + onnx_field(7, graph)
+
+
+def onnx_calls(depth):
+    """Each function calls the next one eight times."""
+    functions = b""
+    for i in range(depth):
+        call = onnx_field(7, onnx_field(4, b"f%d" % (i + 1)) + onnx_field(7, b"d"))
+        functions += onnx_field(25, onnx_field(1, b"f%d" % i) + 8 * call + onnx_field(10, b"d"))
+    call = onnx_field(1, onnx_field(4, b"f0") + onnx_field(7, b"d"))
+    return onnx_field(1, 8) + onnx_field(7, call) + functions
+
+
+TWO = struct.pack("<2f", 1, 2)
+write("onnx-no-graph.onnx", onnx_field(1, 8) + onnx_field(2, b"nothing"))
+write("onnx-two-graphs.onnx", onnx() + onnx_field(7, b""))
+write("onnx-is-json.onnx", '{"X": [1]}')
+write("onnx-cut.onnx", onnx(onnx_tensor(2, data=TWO))[:-9])
+write("onnx-varint.onnx", onnx_field(1, 8) + b"\x3a" + b"\xff" * 12)
+write("onnx-varint-cut.onnx", onnx_field(1, 8) + b"\x3a\xff")
+write("onnx-field-zero.onnx", onnx_field(1, 8) + b"\x02\x00")
+write("onnx-wire-type.onnx", onnx_field(1, 8) + b"\x3b")
+write("onnx-graph-number.onnx", onnx_field(1, 8) + onnx_field(7, 5))
+write("onnx-deep.onnx", onnx_nested(40))
+write("onnx-calls.onnx", onnx_calls(12))
+write("onnx-name-no-utf8.onnx", onnx(onnx_tensor(2, data=TWO, name=b"W\xff")))
+write("onnx-name-twice.onnx", onnx(onnx_tensor(2, data=TWO), onnx_tensor(2, data=TWO)))
+write("onnx-node-nothing.onnx", onnx(nodes=[onnx_field(3, b"n")]))
+write("onnx-attribute-nothing.onnx", onnx(nodes=[onnx_field(4, b"Add") + onnx_field(5, b"")]))
+write("onnx-type-none.onnx", onnx(onnx_tensor(2, kind=0, data=TWO)))
+write("onnx-type-unknown.onnx", onnx(onnx_tensor(2, kind=99, data=TWO)))
+write("onnx-shape-negative.onnx", onnx(onnx_tensor(-2, data=TWO)))
+write("onnx-shape-overflow.onnx", onnx(onnx_tensor(2 ** 40, 2 ** 40, data=TWO)))
+write("onnx-shape-endless.onnx", onnx(onnx_tensor(2 ** 40, data=TWO)))
+write("onnx-shape-nothing.onnx", onnx(onnx_tensor(2 ** 40, 0, data=b"")))
+write("onnx-axes.onnx", onnx(onnx_tensor(*[1] * 40, data=TWO[:4])))
+write("onnx-raw-short.onnx", onnx(onnx_tensor(3, data=TWO)))
+write("onnx-numbers-missing.onnx", onnx(onnx_tensor(2)))
+write("onnx-numbers-twice.onnx", onnx(onnx_tensor(2, data=TWO, typed=TWO)))
+write("onnx-typed-field.onnx", onnx(onnx_tensor(2, typed=b"\1\2", field=7)))
+write("onnx-typed-short.onnx", onnx(onnx_tensor(3, typed=TWO)))
+write("onnx-typed-odd.onnx", onnx(onnx_tensor(2, typed=TWO[:7])))
+write("onnx-typed-range.onnx", onnx(onnx_tensor(2, kind=3, typed=b"\1" + varint(300), field=5)))
+write("onnx-typed-bool.onnx", onnx(onnx_tensor(1, kind=9, typed=b"\2", field=5)))
+write("onnx-segment.onnx", onnx(onnx_tensor(2, typed=b"", field=3)))
+write("onnx-beside-missing.onnx", onnx(onnx_tensor(2, beside={"location": "onnx-nowhere.data"})))
+write("onnx-beside-outside.onnx", onnx(onnx_tensor(2, beside={"location": "../make.py"})))
+write("onnx-beside-absolute.onnx", onnx(onnx_tensor(2, beside={"location": "/etc/passwd"})))
+write("onnx-beside-nowhere.onnx", onnx(onnx_tensor(2, beside={"offset": "0"})))
+write("onnx-beside-short.onnx", onnx(onnx_tensor(2, beside={"location": "onnx-cut.onnx", "offset": "30"})))
+write("onnx-beside-length.onnx", onnx(onnx_tensor(2, beside={"location": "onnx-cut.onnx", "length": "4"})))
+write("onnx-beside-offset.onnx", onnx(onnx_tensor(2, beside={"location": "onnx-cut.onnx", "offset": "-1"})))
+write("onnx-beside-folder.onnx", onnx(onnx_tensor(2, beside={"location": "layers"})))
+for op in ("MatMulNBits", "QLinearMatMul", "QAttention"):
+    write(f"onnx-{op}.onnx", onnx(nodes=[onnx_field(3, b"/h.0/q") + onnx_field(4, op.encode())]))
+
+# --- gguf --------------------------------------------------------------------------------------------
+
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+def gguf_key(name, kind, data):
+    return gguf_text(name) + struct.pack("<I", kind) + data
+
+
+def gguf_u32(name, number):
+    return gguf_key(name, 4, struct.pack("<I", number))
+
+
+def gguf_tensor(name=b"a", shape=(2,), kind=0, place=0):
+    """shape as the file has it: the fastest axis first"""
+    return gguf_text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape) + \
+        struct.pack("<IQ", kind, place)
+
+
+def gguf(keys=(), tensors=(), data=b"", version=3, counts=None):
+    header = b"GGUF" + struct.pack("<I", version)
+    header += struct.pack("<QQ", *(counts or (len(tensors), len(keys)))) + b"".join(keys) + b"".join(tensors)
+    return header + b"\0" * (-len(header) % 32) + data
+
+
+LLAMA = gguf_key(b"general.architecture", 8, gguf_text(b"llama"))
+SHARDS = gguf_u32(b"split.count", 2)
+write("gguf-start-only.gguf", b"GGUF")
+write("gguf-is-json.gguf", '{"X": [1]}')
+write("gguf-version-1.gguf", gguf(version=1))
+write("gguf-version-9.gguf", gguf(version=9))
+write("gguf-big-endian.gguf", b"GGUF" + struct.pack(">IQQ", 3, 0, 0))
+write("gguf-counts.gguf", gguf(counts=(2 ** 40, 0)))
+write("gguf-keys-claimed.gguf", gguf(counts=(0, 2 ** 63)))
+write("gguf-key-beyond.gguf", gguf([struct.pack("<Q", 2 ** 60) + b"abcdefgh"]))
+write("gguf-key-no-utf8.gguf", gguf([gguf_u32(b"a\xff", 1)]))
+write("gguf-key-control.gguf", gguf([gguf_key(b"a\x1b[2J", 77, b"")]))
+write("gguf-key-twice.gguf", gguf([gguf_u32(b"a", 1), gguf_u32(b"a", 2)]))
+write("gguf-value-type.gguf", gguf([gguf_key(b"a", 13, b"\0" * 8)]))
+write("gguf-value-bool.gguf", gguf([gguf_key(b"a", 7, b"\2")]))
+write("gguf-value-beyond.gguf", gguf([gguf_key(b"a", 8, struct.pack("<Q", 2 ** 64 - 8))]))
+write("gguf-array-beyond.gguf", gguf([gguf_key(b"a", 9, struct.pack("<IQ", 6, 2 ** 62))]))
+write("gguf-array-of-text.gguf", gguf([gguf_key(b"a", 9, struct.pack("<IQ", 8, 2 ** 40))]))
+write("gguf-array-nested.gguf", gguf([gguf_key(b"a", 9, 20 * struct.pack("<IQ", 9, 1))]))
+write("gguf-alignment.gguf", gguf([gguf_u32(b"general.alignment", 12)], [gguf_tensor()], b"\0" * 8))
+write("gguf-alignment-text.gguf", gguf([gguf_key(b"general.alignment", 8, gguf_text(b"32"))]))
+write("gguf-name-no-utf8.gguf", gguf([], [gguf_tensor(b"\xff")], b"\0" * 8))
+write("gguf-name-twice.gguf", gguf([], [gguf_tensor(), gguf_tensor(place=32)], b"\0" * 64))
+write("gguf-axes.gguf", gguf([], [gguf_tensor(shape=(1, 1, 1, 1, 1))], b"\0" * 8))
+write("gguf-type-unknown.gguf", gguf([], [gguf_tensor(kind=99)], b"\0" * 8))
+write("gguf-type-iq4.gguf", gguf([], [gguf_tensor(b"blk.0.ffn_up.weight", (256, 1), 23)], b"\0" * 256))
+write("gguf-type-gone.gguf", gguf([], [gguf_tensor(kind=4, shape=(32,))], b"\0" * 64))
+write("gguf-rows.gguf", gguf([], [gguf_tensor(shape=(48, 2), kind=8)], b"\0" * 102))
+write("gguf-scalar-in-blocks.gguf", gguf([], [gguf_tensor(shape=(), kind=12)], b"\0" * 144))
+write("gguf-shape-overflow.gguf", gguf([], [gguf_tensor(shape=(2 ** 40, 2 ** 40))], b"\0" * 8))
+write("gguf-shape-nothing.gguf", gguf([], [gguf_tensor(shape=(0, 2 ** 60))]))
+write("gguf-cut.gguf", gguf([], [gguf_tensor(shape=(3,))], b"\0" * 8))
+write("gguf-offset.gguf", gguf([], [gguf_tensor(place=8)], b"\0" * 16))
+write("gguf-offset-beyond.gguf", gguf([], [gguf_tensor(place=2 ** 64 - 32)], b"\0" * 16))
+write("gguf-overlap.gguf", gguf([], [gguf_tensor(shape=(16,)), gguf_tensor(b"b", place=32)], b"\0" * 64))
+write("gguf-heads-missing.gguf", gguf([LLAMA], [gguf_tensor(b"blk.0.attn_q.weight", (4, 4))], b"\0" * 64))
+write("gguf-heads-odd.gguf", gguf([LLAMA, gguf_u32(b"llama.attention.head_count", 4)],
+                                  [gguf_tensor(b"blk.0.attn_q.weight", (4, 4))], b"\0" * 64))
+write("gguf-layers-endless.gguf",
+      gguf([LLAMA, gguf_key(b"llama.feed_forward_length", 9, struct.pack("<IQ", 0, 5000) + b"\1" * 5000)]))
+write("gguf-two-as-one.gguf", gguf([LLAMA], [gguf_tensor(b"token_embd.weight"),
+                                             gguf_tensor(b"model.embed_tokens.weight", place=32)], b"\0" * 64))
+write("gguf-shard-named-otherwise.gguf", gguf([SHARDS]))
+write("gguf-shard-00001-of-00002.gguf", gguf([SHARDS, gguf_key(b"split.no", 2, b"\0\0")]))
+write("gguf-shards-lie-00001-of-00002.gguf", gguf([SHARDS, gguf_key(b"split.no", 2, b"\0\0")]))
+write("gguf-shards-lie-00002-of-00002.gguf", gguf([SHARDS, gguf_key(b"split.no", 2, b"\0\0")]))
+write("gguf-shards-zero.gguf", gguf([gguf_u32(b"split.count", 0)]))
+
+# --- PyTorch, pickles ------------------------------------------------------------------------------
+
+
+def p_text(text):
+    return b"X" + struct.pack("<I", len(text.encode())) + text.encode()
+
+
+def p_int(value):
+    return b"\x8a\x08" + struct.pack("<q", value)
+
+
+def p_tuple(*values):
+    return b"(" + b"".join(values) + b"t"
+
+
+def p_ints(values):
+    return p_tuple(*map(p_int, values))
+
+
+def p_name(module, name):
+    return ("c%s\n%s\n" % (module, name)).encode()
+
+
+def p_call(module, name, *values):
+    return p_name(module, name) + p_tuple(*values) + b"R"
+
+
+def p_dict(**values):
+    return b"}(" + b"".join(p_text(key.replace("__", ".")) + value for key, value in values.items()) + b"u"
+
+
+def p_pickle(value):
+    return b"\x80\2" + value + b"."
+
+
+def storage(key="0", name="FloatStorage", count=6, old=False, view=b"N", module="torch"):
+    return p_tuple(p_text("storage"), p_name(module, name), p_text(key), p_text("cpu"), p_int(count),
+                   *([view] if old else [])) + b"Q"
+
+
+def torch_tensor(of, offset=0, size=(2, 3), stride=(3, 1), metadata=b""):
+    return p_call("torch._utils", "_rebuild_tensor_v2", of, p_int(offset), p_ints(size), p_ints(stride), b"\x89",
+                  p_call("collections", "OrderedDict"), *([metadata] if metadata else []))
+
+
+def torch_archive(value, data=b"\0" * 24, *more, top="model"):
+    return archive(member(top + "/data.pkl", p_pickle(value)), member(top + "/data/0", data), *more)
+
+
+def old_torch(value, keys=b"](" + p_text("0") + b"e", data=struct.pack("<q", 6) + b"\0" * 24,
+              mark=b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", protocol=1001):
+    return b"".join(map(p_pickle, (mark, p_int(protocol), b"}", value, keys))) + data
+
+
+ROW = storage()
+OLD = torch_tensor(storage(old=True))
+write("pt-no-storage.pt", torch_archive(p_dict(X=torch_tensor(storage("1")))))
+write("pt-storage-size.pt", torch_archive(p_dict(X=torch_tensor(storage(count=7)))))
+write("pt-storage-huge.pt", torch_archive(p_dict(X=torch_tensor(storage(count=1 << 62)))))
+write("pt-storage-negative.pt", torch_archive(p_dict(X=torch_tensor(storage(count=-6)))))
+write("pt-storage-types.pt", torch_archive(p_dict(X=torch_tensor(ROW), Y=torch_tensor(storage(name="IntStorage")))))
+write("pt-storage-unknown.pt", torch_archive(p_dict(X=torch_tensor(storage(name="Float8_e4m3fnStorage")))))
+write("pt-quantised.pt", torch_archive(p_dict(X=torch_tensor(storage(name="QInt8Storage")))))
+write("pt-view-beyond.pt", torch_archive(p_dict(X=torch_tensor(ROW, 1))))
+write("pt-offset-huge.pt", torch_archive(p_dict(X=torch_tensor(ROW, (1 << 63) - 1))))
+write("pt-offset-negative.pt", torch_archive(p_dict(X=torch_tensor(ROW, -1))))
+write("pt-stride-negative.pt", torch_archive(p_dict(X=torch_tensor(ROW, 5, stride=(-3, -1)))))
+write("pt-stride-huge.pt", torch_archive(p_dict(X=torch_tensor(ROW, 0, (3, 3), (1 << 62, 1 << 62)))))
+write("pt-strides-fewer.pt", torch_archive(p_dict(X=torch_tensor(ROW, stride=(1,)))))
+write("pt-expanded.pt", torch_archive(p_dict(X=torch_tensor(ROW, size=(1 << 20, 6), stride=(0, 1)))))
+write("pt-axes.pt", torch_archive(p_dict(X=torch_tensor(ROW, size=[1] * 40, stride=[1] * 40))))
+write("pt-shape-huge.pt", torch_archive(p_dict(X=torch_tensor(ROW, size=[1 << 40] * 3, stride=[0] * 3))))
+write("pt-negated.pt", torch_archive(p_dict(X=torch_tensor(ROW, metadata=p_dict(neg=b"\x88")))))
+write("pt-untyped.pt", torch_archive(p_dict(X=torch_tensor(storage(name="UntypedStorage", module="torch.storage", count=24)))))
+write("pt-name-twice.pt", torch_archive(p_dict(a=p_dict(b=torch_tensor(ROW)), a__b=torch_tensor(ROW))))
+write("pt-calls.pt", torch_archive(p_dict(X=p_call("os", "system", p_text("true")))))
+write("pt-no-arguments.pt", torch_archive(p_dict(X=p_call("torch._utils", "_rebuild_tensor_v2", ROW))))
+write("pt-persistent.pt", torch_archive(p_dict(X=p_tuple(p_text("file"), p_text("/etc/passwd")) + b"Q")))
+write("pt-byteorder.pt", torch_archive(p_dict(X=torch_tensor(ROW)), b"\0" * 24, member("model/byteorder", b"middle")))
+write("pt-two-models.pt", torch_archive(b"}", b"", member("other/data.pkl", b"N.")))
+write("pt-twice.pt", torch_archive(b"}", b"", member("model/data/0", b"")))
+write("pt-pickle-cut.pt", archive(member("model/data.pkl", b"\x80\2}X")))
+write("pt-is-npz.pt", WHOLE)
+write("pt-tar.pt", b"storages".ljust(257, b"\0") + b"ustar".ljust(300, b"\0"))
+write("old-protocol.pt", old_torch(p_dict(X=OLD), protocol=1002))
+write("old-cut.pt", old_torch(p_dict(X=OLD))[:-1])
+write("old-no-storage.pt", old_torch(p_dict(X=OLD), data=b""))
+write("old-count.pt", old_torch(p_dict(X=OLD), data=struct.pack("<q", 5) + b"\0" * 24))
+write("old-key-unknown.pt", old_torch(p_dict(X=OLD), keys=b"](" + p_text("7") + b"e"))
+write("old-key-missing.pt", old_torch(p_dict(X=OLD), keys=b"]", data=b""))
+write("old-key-twice.pt", old_torch(p_dict(X=OLD), keys=b"](" + p_text("0") * 2 + b"e"))
+write("old-after.pt", old_torch(p_dict(X=OLD)) + b"\0")
+write("old-said-twice.pt", old_torch(p_dict(X=OLD, Y=torch_tensor(storage(count=5, old=True)))))
+write("old-view.pt", old_torch(p_dict(X=torch_tensor(storage(old=True, view=p_tuple(p_text("1"), p_int(4), p_int(3)))))))
+
+
+def p_array(descr="f4", order="<", shape=(2, 3), data=b"C\x18" + b"\0" * 24, fields=b"N"):
+    made = p_call("numpy.core.multiarray", "_reconstruct", p_name("numpy", "ndarray"), p_ints([0]), b"U\1b")
+    dtype = p_call("numpy", "dtype", p_text(descr), b"\x89", b"\x88")
+    dtype += p_tuple(p_int(3), p_text(order), b"N", fields, b"N", p_int(-1), p_int(-1), p_int(0)) + b"b"
+    return made + p_tuple(p_int(1), p_ints(shape), dtype, b"\x89", data) + b"b"
+
+
+LATIN = p_name("_codecs", "encode") + p_tuple(p_text("\0\0\u20ac\0"), p_text("latin1")) + b"R"
+write("pkl-calls.pkl", p_pickle(p_dict(X=p_array(), y=p_call("builtins", "eval", p_text("1")))))
+write("pkl-array-size.pkl", p_pickle(p_dict(X=p_array(shape=(2, 4)))))
+write("pkl-array-shape.pkl", p_pickle(p_dict(X=p_array(shape=(2, -3)))))
+write("pkl-array-state.pkl", p_pickle(p_dict(X=p_array()[:-1] + b"0")))
+write("pkl-array-objects.pkl", p_pickle(p_dict(X=p_array("O8", "|", (1,), b"]Na"))))
+write("pkl-array-fields.pkl", p_pickle(p_dict(X=p_array("V8", "|", (3,), fields=p_tuple(p_text("a"))))))
+write("pkl-array-complex.pkl", p_pickle(p_dict(X=p_array("c8", "<", (3,)))))
+write("pkl-array-latin.pkl", p_pickle(p_dict(X=p_array(shape=(1,), data=LATIN))))
+write("pkl-storage.pkl", p_pickle(p_dict(X=torch_tensor(ROW))))
+write("pkl-load-from-bytes.pkl", p_pickle(p_dict(X=p_call("torch.storage", "_load_from_bytes", b"C\1."))))
+write("pkl-cut.pkl", p_pickle(p_dict(X=p_array()))[:-40])
+write("pkl-after.pkl", p_pickle(p_dict(X=p_array())) + b"N.")
+write("pkl-memo.pkl", b"\x80\2j\xff\xff\xff\xff.")
+write("pkl-protocol.pkl", b"\x80\7N.")
+write("pkl-text-protocol.pkl", b"(dp0\nS'a'\np1\ncos\nsystem\n(S'true'\ntRs.")
+write("pkl-is-json.pkl", '{"X": [1]}')
+
 # --- other formats, folders ------------------------------------------------------------------------
 
-write("other-torch.pt", archive(member("model/data.pkl", b"\x80\2}q\0.")))
-write("other-torch.bin", b"\x80\2}q\0.")
 write("other-raw.bin", b"\0" * 24)
-write("other-pickle.pkl", pickle.dumps({"a": 1}, 2))
 write("other-onnx.onnx", b"\x08\7\x12\4test")
 write("other-gguf.gguf", b"GGUF\3\0\0\0")
 write("other-hdf5.h5", b"\x89HDF\r\n\x1a\n")
@@ -277,4 +568,7 @@ write("folder-shard-name-long/model.safetensors.index.json",
 write("folder-shard-folder/model.safetensors.index.json", json.dumps({"weight_map": {"X": "."}}))
 write("folder-several/a.safetensors", safetensors({"X": tensor()}))
 write("folder-several/b.safetensors", safetensors({"X": tensor()}))
-write("folder-torch/pytorch_model.bin", b"\x80\2}q\0.")
+write("folder-several-torch/a.bin", b"\x80\2}.")
+write("folder-several-torch/b.bin", b"\x80\2}.")
+write("folder-shard-torch/pytorch_model.bin.index.json", json.dumps({"weight_map": {"X": "a.bin"}}))
+write("folder-shard-torch/a.bin", b"\x80\2}.")

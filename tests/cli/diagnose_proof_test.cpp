@@ -90,3 +90,36 @@ TEST_CASE("diagnose: a reference that is another layer's is told so") {
   CHECK(text.code == 1);
   CHECK_THAT(text.out, Contains("What the numbers show: the reference's q is that of layer 0"));
 }
+
+TEST_CASE("diagnose: every layer of a text is explained by itself, with batches and some layers") {
+  const struct {
+    const char *model, *layers;
+    std::vector<std::string> change;
+    const char* found;
+  } models[]{
+      {"data/bard-llama", "", {"--rope", "interleaved"}, "rope.style"},
+      {"data/bard-llama", "0-2", {"--rope", "interleaved"}, "rope.style"},
+      {"data/bard-gpt2", "", {"--scale", "0.5"}, "scale."},
+      {"data/bard-bert", "", {"--causal"}, "causal."},
+  };
+  for (const auto& [model, layers, change, found] : models)
+    for (const bool batch : {false, true}) {
+      const Folder folder;
+      const std::string ref = folder.path("ref.npz");
+      std::vector<std::string> text{model, "--text", "To be, or not to be"};
+      if (batch) text.insert(text.end(), {"--text", "That is"});
+      std::vector<std::string> dump{"dump"}, diagnose{"diagnose"};
+      dump.insert(dump.end(), text.begin(), text.end());
+      dump.insert(dump.end(), change.begin(), change.end());
+      dump.insert(dump.end(), {"-q", "-o", ref});
+      REQUIRE(run(dump).code == 0);
+      diagnose.insert(diagnose.end(), text.begin(), text.end());
+      if (*layers) diagnose.insert(diagnose.end(), {"--layer", layers});
+      diagnose.insert(diagnose.end(), {"-q", "--against", ref});
+      const Result result = run(diagnose);
+      INFO(model << " " << layers << "\n" << result.out << result.err);
+      // The model's end follows from the layer that was not asked for.
+      CHECK(result.code == (*layers ? 1 : 0));
+      CHECK_THAT(result.out, Contains(found) && Contains("layers 0–"));
+    }
+}

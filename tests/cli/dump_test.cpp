@@ -185,3 +185,68 @@ TEST_CASE("makes the folder that a path of many files names", "[cli]") {
   CHECK(result.code == 0);
   CHECK(std::filesystem::exists(layer.folder.path("maps/of 1/w.npy")));
 }
+
+TEST_CASE("dump: a text's numbers and tokens are in the file, and disturb no reader") {
+  Folder folder;
+  const std::vector<std::string> one{"--text", "To be, or not to"},
+      two{"--text", "To be", "--text", "O Romeo, Romeo!"};
+  const json known = json::parse(
+      run({"tokens", "data/bard-llama", "--text", "To be, or not to", "-f", "json"}).out);
+  for (const std::vector<std::string>& texts : {one, two})
+    for (const std::string name : {"t.npz", "t.safetensors", "t.json", "t"}) {
+      const std::string path = folder.path((texts.size() == 2 ? "one-" : "two-") + name);
+      std::vector<std::string> words{"dump", "data/bard-llama", "--layer", "1",
+                                     "-s",   "weights,output",  "-o",      path};
+      words.insert(words.end(), texts.begin(), texts.end());
+      INFO(path);
+      REQUIRE(run(words).code == 0);
+      // As a source: labels are there, and nothing is passed over.
+      const Result shown = run({"show", path, "-s", "weights", "-f", "csv"});
+      INFO(shown.err);
+      CHECK(shown.code == 0);
+      CHECK(shown.err.find("ids") == std::string::npos);
+      CHECK(shown.err.find("passed over") == std::string::npos);
+      CHECK_THAT(shown.out, Contains(texts.size() == 2 ? ", to" : " Rome"));
+      CHECK(run({"convert", path, "-o", folder.path("c.npz"), "--quiet"}).code == 0);
+      // As a reference.
+      std::vector<std::string> diff{"diff", "data/bard-llama", "--layer", "1", "--against", path};
+      diff.insert(diff.end(), texts.begin(), texts.end());
+      const Result compared = run(diff);
+      CHECK(compared.code == 0);
+      CHECK(compared.err.empty());
+      CHECK(compared.out.find("ids") == std::string::npos);
+    }
+  const json file = json::parse(folder.read("one-t.json"));
+  CHECK(file["ids"]["data"] == known["ids"]);
+  CHECK(file["tokens"] == known["tokens"]);
+  const json batch = json::parse(folder.read("two-t.json"));
+  CHECK(batch["ids"]["shape"] == json({2, 8}));
+  CHECK(batch["lengths"]["data"] == json({3, 8}));
+  CHECK(batch["tokens"][0][3] == "");
+}
+
+TEST_CASE("dump: labels of a selection stand at its rows and columns") {
+  Folder folder;
+  REQUIRE(run({"dump", "data/bard-llama", "--text", "To be, or not to", "--layer", "0", "-s",
+               "weights", "--query", "3-4", "--key", "0-2", "-o", folder.path("some.json")})
+              .code == 0);
+  const json some = json::parse(folder.read("some.json"));
+  CHECK(some["tokens"].size() == 2);
+  CHECK(some["key_tokens"].size() == 3);
+  CHECK(run({"show", folder.path("some.json")}).code == 0);
+}
+
+TEST_CASE("dump: more than a gigabyte that was not asked for is refused before it begins") {
+  Folder folder;
+  std::string rows;
+  for (int t = 0; t < 3400; ++t) rows += t ? ",[1,0]" : "[1,0]";
+  const std::string path = folder.write("long.json", "{\"num_heads\": 2, \"X\": [" + rows + "]}");
+  const Result refused = run({"dump", path, "-o", folder.path("all.npz")});
+  CHECK(refused.code == 2);
+  CHECK(one_line(refused.err));
+  CHECK_THAT(refused.err, Contains(" GB: name some with --stage"));
+  CHECK_THAT(refused.err, Contains("--all-stages"));
+  CHECK_FALSE(folder.has("all.npz"));
+  CHECK(run({"dump", path, "-s", "row_sum", "-o", folder.path("some.npz")}).code == 0);
+  CHECK(run({"dump", path, "--query", "0", "-o", folder.path("query.npz")}).code == 0);
+}

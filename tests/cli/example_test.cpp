@@ -47,6 +47,26 @@ TEST_CASE("example: patch and run again") {
   CHECK_THAT(result.out, Catch::StartsWith("the output moves by up to "));
 }
 
+TEST_CASE("example: a model run many times") {
+  const std::string words = " data/bard-gpt2 'To be, or not to be' ";
+  const Result ablate = example("ablate" + words + "3");
+  CHECK(ablate.code == 0);
+  CHECK(std::count(ablate.out.begin(), ablate.out.end(), '\n') == 6);
+  CHECK_THAT(ablate.out, Catch::StartsWith("0 +0.0940\n"));
+  CHECK_THAT(example("ablate" + words + "4").err, Contains("there is no layer '4'"));
+  const Result steer = example("steer" + words + "'The king is dead'");
+  CHECK(steer.code == 0);
+  const std::size_t end = steer.out.find('\n');
+  CHECK(steer.out.substr(0, end) != steer.out.substr(end + 1, end));
+  const Result probe = example("probe" + words + "'To be, or not to be'");
+  CHECK(probe.out == "0 1\n1 1\n2 1\n3 1\n4 1\n");
+  const Result serve = shell(
+      fmt::format("printf 'To be\\nThe king\\nTo be\\n' | '{}'/tests/example/serve data/bard-gpt2",
+                  build_folder()));
+  CHECK(serve.code == 0);
+  CHECK(serve.out == "a\n,\na\n");
+}
+
 TEST_CASE("example: misuse is one line that says what there is") {
   for (const char* name : {"stages", "entropy", "patch"}) {
     const Result none = example(name);

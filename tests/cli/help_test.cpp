@@ -3,8 +3,12 @@
 #include "support/places.hpp"
 #include "support/run.hpp"
 
+#include <mha/render/text.hpp>
+
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <map>
 #include <sstream>
 
 using namespace mha::test;
@@ -15,8 +19,12 @@ namespace {
 std::vector<std::string> examples_of(const std::string& help) {
   std::vector<std::string> lines;
   std::istringstream text(help.substr(std::min(help.find("\nExamples\n"), help.size())));
-  for (std::string line; std::getline(text, line);)
-    if (line.starts_with("  mha-inspect ")) lines.push_back(line.substr(2));
+  for (std::string line, more; std::getline(text, line);) {
+    if (!line.starts_with("  mha-inspect ")) continue;
+    while (line.ends_with("\\") && std::getline(text, more)) // as the shell reads it
+      line.pop_back(), line += more;
+    lines.push_back(line.substr(2));
+  }
   return lines;
 }
 
@@ -67,4 +75,87 @@ TEST_CASE("help: every example of every command works as it is printed") {
 
 TEST_CASE("help: the first lines to try work as they are printed") {
   try_examples(run({"--help"}).out);
+}
+
+TEST_CASE("help fits windows of 80 and 60 columns, without broken words") {
+  const std::string columns_of = GENERATE("80", "60");
+  const std::size_t columns = std::stoul(columns_of);
+  Setting setting;
+  setting.env["COLUMNS"] = columns_of;
+  std::vector<std::vector<std::string>> pages{{"--help"}};
+  for (const std::string& name : commands()) {
+    pages.push_back({name, "--help"});
+    pages.push_back({name, "--help", "all"});
+  }
+  const auto words = [](const std::string& text) {
+    std::vector<std::string> list;
+    std::istringstream from(text);
+    for (std::string word; from >> word;)
+      if (word != "\\" && word != "#") list.push_back(word);
+    return list;
+  };
+  setting.env["COLUMNS"] = "500";
+  std::map<std::vector<std::string>, std::vector<std::string>> whole;
+  for (const auto& page : pages) whole[page] = words(run(page, setting).out);
+  setting.env["COLUMNS"] = columns_of;
+  for (const auto& page : pages) {
+    const std::string text = run(page, setting).out;
+    INFO(page[0] << " in " << columns);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      // Only a single word may be longer: a path of an example, a pair of quotes.
+      const bool one = words(line).size() <= 1 || line.starts_with("      ");
+      if (!one || line.find(' ', line.find_first_not_of(' ')) != std::string::npos)
+        CHECK(mha::render::display_width(line) <= columns);
+    }
+    // What is broken is put together again: the same words in any window, but lists of choices.
+    const auto joined = [](const std::vector<std::string>& list) {
+      std::string all;
+      for (const std::string& word : list) all += word;
+      return all;
+    };
+    CHECK(joined(words(text)) == joined(whole[page]));
+  }
+}
+
+TEST_CASE("help all lists the settings of a layer, help says that it does") {
+  for (const std::string& name : {std::string("show"), std::string("map"), std::string("stats")}) {
+    const std::string some = run({name, "--help"}).out, all = run({name, "--help", "all"}).out;
+    CHECK(all.find("--rope-base") != std::string::npos);
+    CHECK(some.find("--rope-base") == std::string::npos);
+    CHECK(some.find("`mha-inspect " + name + " --help all` lists them") != std::string::npos);
+    CHECK(all.find("--help all`") == std::string::npos);
+    CHECK(std::count(all.begin(), all.end(), '\n') >
+          std::count(some.begin(), some.end(), '\n') + 40);
+    CHECK(run({"help", name, "all"}).out == all);
+    CHECK(run({"help", name}).out == some);
+  }
+}
+
+TEST_CASE("header lines fit their window, and hold what they hold in a wide one") {
+  const std::vector<std::string> layer{
+      "data/bard-llama", "--text", "My kingdom for a horse", "--layer", "0", "--rope-base", "5000"};
+  for (const char* command : {"show", "stats", "info"}) {
+    const auto header = [&](const char* columns) {
+      Setting setting;
+      setting.env["COLUMNS"] = columns;
+      std::vector<std::string> line{command};
+      line.insert(line.end(), layer.begin(), layer.end());
+      const std::string text = run(line, setting).out;
+      const std::size_t at = text.find("data/bard-llama layer 0");
+      std::string found;
+      std::istringstream lines(text.substr(std::min(at, text.size())));
+      for (std::string one; std::getline(lines, one);) {
+        if (!found.empty() && !one.starts_with("  · ")) break;
+        CHECK(mha::render::display_width(one) <= std::stoul(columns));
+        found += found.empty() ? one : one.substr(1);
+      }
+      return found;
+    };
+    INFO(command);
+    CHECK(header("60") == header("400"));
+    CHECK(header("60").find(" · causal") != std::string::npos);
+    CHECK(header("60").find("data/bard-llama layer 0") == 0);
+  }
 }

@@ -49,7 +49,7 @@ TEST_CASE("info: the chosen layer, as JSON") {
                              "X=data/induction/hidden.npz:layers.1", "-f", "json"});
   REQUIRE(result.code == 0);
   const json parsed = json::parse(result.out);
-  CHECK(parsed["layer"]["id"] == "1");
+  CHECK(parsed["layer"]["id"] == 1);
   bool causal = false, X = false;
   for (const json& setting : parsed["settings"])
     causal |= setting["name"] == "causal" && setting["value"] == "true";

@@ -182,13 +182,16 @@ TEST_CASE("inputs: a layer's name from a file is one part of a path") {
   const std::vector<std::string> commands{
       "dump evil.safetensors --layer all X=x.json --same-x --num-heads 1 -s weights -o "
       "'{layer}.weights.json'",
-      "convert evil.safetensors --layer all X=x.json --same-x --num-heads 1 -o '{layer}.weights.json'",
+      "convert evil.safetensors --layer all X=x.json --same-x --num-heads 1 -o "
+      "'{layer}.weights.json'",
       "show evil.safetensors --layer all X=x.json --same-x --num-heads 1 -s q -f json "
       "-o '{layer}.weights.json'",
-      "stats evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f json -o '{layer}.weights.json'",
+      "stats evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f json -o "
+      "'{layer}.weights.json'",
       "explain evil.safetensors --layer all X=x.json --same-x --num-heads 1 --query 0 -f json "
       "-o '{layer}.weights.json'",
-      "map evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f svg -o '{layer}.weights.json'"};
+      "map evil.safetensors --layer all X=x.json --same-x --num-heads 1 -f svg -o "
+      "'{layer}.weights.json'"};
   for (const std::vector<std::string>& prefixes : {std::vector<std::string>{"../victim", "a"},
                                                    {"..", "/tmp/victim"},
                                                    {".hidden", "a/../../b"},
@@ -296,7 +299,7 @@ TEST_CASE("inputs: shapes of no numbers and many places are refused in every for
       CHECK_THAT(result.err, Contains("an axis is 0, so no number stands behind its"));
     }
   }
-  // Without tokens, or without earlier keys, is a layer as any other.
+  // A batch without an item is a layer as any other.
   folder.write("X.npy", empty_npy("(0, 5, 4)"));
   CHECK(run({"show", "X.npy", "--num-heads", "1"}, {.folder = folder.path()}).code == 0);
 }

@@ -97,8 +97,8 @@ TEST_CASE("layers without tokens, keys or width are nothing to show, in every fo
   CHECK(run({"show", no_tokens, "-s", "weights,row_sum,output", "-f", "csv"}).out ==
         "layer,stage,batch,head,row,col,value\n");
   CHECK(run({"show", no_keys, "-s", "weights", "-f", "ndjson"}).out ==
-        "{\"stage\": \"weights\", \"head\": 0, \"row\": 0, \"values\": []}\n"
-        "{\"stage\": \"weights\", \"head\": 0, \"row\": 1, \"values\": []}\n");
+        "{\"layer\": null, \"stage\": \"weights\", \"head\": 0, \"row\": 0, \"values\": []}\n"
+        "{\"layer\": null, \"stage\": \"weights\", \"head\": 0, \"row\": 1, \"values\": []}\n");
   // Nobody to attend to: the weighted sum over nothing is zero, and so is a row's sum.
   CHECK(run({"show", no_keys, "-s", "output", "-f", "csv", "--matrix"}).out == "0,0\n0,0\n");
   CHECK(run({"explain", no_keys, "--query", "0", "--head", "0"}).code == 0);

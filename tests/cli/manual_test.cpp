@@ -60,7 +60,7 @@ TEST_CASE("man: a page for the program and one for every command, without a warn
     CHECK(says(page, "mha-inspect " + name));
     CHECK(says(page, "EXIT STATUS"));
     // Every option and example of --help stands in the page.
-    std::istringstream help(run({name, "--help"}, {.env = {{"COLUMNS", "400"}}}).out);
+    std::istringstream help(run({name, "--help", "all"}, {.env = {{"COLUMNS", "400"}}}).out);
     while (std::getline(help, line)) {
       INFO(name << ": " << line);
       if (line.starts_with("  mha-inspect ")) CHECK(says(page, line));

@@ -184,12 +184,15 @@ TEST_CASE("map: labels read as text in every picture, and stay as they are in JS
 
 TEST_CASE("map: long maps are pooled, and say so") {
   const std::vector<std::string> head{"--head", "0"};
-  const Result pooled = narrow(induction + head + std::vector<std::string>{"--cells", "11"}, "80");
-  CHECK_THAT(pooled.out, Contains("each cell: the mean of 3 queries × 3 keys"));
-  const Result most =
-      narrow(induction + head + std::vector<std::string>{"--cells", "11", "--pool", "max"}, "80");
-  CHECK_THAT(most.out, Contains("each cell: the largest of 3 queries × 3 keys"));
-  CHECK(most.out != pooled.out);
+  const std::vector<std::string> few{"--cells", "11"};
+  const Result pooled = narrow(induction + head + few, "80");
+  CHECK_THAT(pooled.out, Contains("each cell: the largest of 3 queries × 3 keys"));
+  const Result mean =
+      narrow(induction + head + few + std::vector<std::string>{"--pool", "mean"}, "80");
+  CHECK_THAT(mean.out, Contains("each cell: the mean of 3 queries × 3 keys"));
+  CHECK(mean.out != pooled.out);
+  CHECK_THAT(narrow(induction + head + few + std::vector<std::string>{"-s", "scores"}, "80").out,
+             Contains("each cell: the mean of 3 queries × 3 keys"));
 }
 
 TEST_CASE("map: says what is wrong, and how to cure it") {
@@ -198,13 +201,21 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
       {{"-s", "q"}, "q is no map of queries × keys: choose scores"},
       {{"-s", "row_sum"}, "row_sum is no map"},
       {{"-s", "scores,weights"}, "map draws one stage"},
-      {{"-o", folder.path("a.jpg")}, "pictures are .png, .svg or .txt"},
+      {{"-o", folder.path("a.jpg")}, "pictures are .png, .svg, .pdf or .txt"},
       {{"--vmin", "1", "--vmax", "1"}, "--vmin 1 is not below --vmax 1"},
       {{"-s", "scores", "--color-scale", "log"}, "scores has negative numbers"},
       {{"--color-scale", "log", "--colormap", "diverging"}, "choose viridis, magma or greys"},
       {{"--color-scale", "log", "--vmin", "0"}, "--vmin is 0: a number above 0 expected"},
       {{"--colormap", "jet"}, "viridis"},
       {{"--cells", "0"}, "--cells is 0"},
+      {{"--annotate"},
+       "--annotate is for pictures: write to FILE.png, FILE.svg or FILE.pdf; `show`"},
+      {{"--zoom", "2"}, "--zoom is for pictures"},
+      {{"--width", "300", "-o", folder.path("a.txt")}, "--width is for pictures"},
+      {{"--zoom", "0", "-o", folder.path("a.png")}, "--zoom is 0: more than 0 expected"},
+      {{"--width", "0", "-o", folder.path("a.png")}, "--width is 0: at least 1 expected"},
+      {{"--width", "60", "-o", folder.path("a.png")}, "--width 60"},
+      {{"--title", "a", "--no-title"}, "--title and --no-title"},
       {{"--head", "9"}, "--head 9: there are 4 heads (0 to 3)"},
       {{"-o", folder.path("b{batch}.png")}, "the input is not batched"},
       {{"-o", folder.path("none/h.png")}, "there is no folder"},

@@ -62,6 +62,7 @@ TEST_CASE(
     CHECK(value_at(lengths, 0) == static_cast<double>(T));
     REQUIRE(length < T);
     for (const io::Entry& entry : one.tensors) {
+      if (entry.name == "ids") continue; // no stage
       INFO(name << " " << entry.name);
       const Tensor mine = tensor_in(batch, entry.name).at(1), want = entry.read();
       const std::size_t at = entry.name.rfind('.');
@@ -162,7 +163,7 @@ TEST_CASE("padding: each text has its own labels, and none behind its end") {
       json::parse(out_of(both({"explain", "data/bard-llama", "--layer", "0", "--batch", "1",
                                "--head", "0", "--query", "1", "-f", "json"})));
   CHECK(object.dump().find("Rome") != std::string::npos);
-  CHECK(object.dump().find("␣not") == std::string::npos);
+  CHECK(object.dump().find(" not") == std::string::npos);
   const Result beyond = run(both({"explain", "data/bard-llama", "--layer", "0", "--batch", "1",
                                   "--head", "0", "--query", "7"}));
   CHECK(beyond.code == 2);

@@ -68,12 +68,13 @@ TEST_CASE_METHOD(NamedTensors, "dump --part: the joined parts are the whole, byt
 }
 
 TEST_CASE_METHOD(NamedTensors, "dump --part: I/N is two numbers, I from 1 to N") {
-  for (const std::string text : {"", "2", "1/", "/2", "a/b", "1/2/3", "-1/2", "1.5/2", "1 /2"}) {
+  for (const std::string text : {"2", "1/", "/2", "a/b", "1/2/3", "-1/2", "1.5/2", "1 /2"}) {
     const Result result = part(text, "p.npz");
     INFO(text);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains("--part is '" + text + "': I/N expected"));
   }
+  CHECK_THAT(part("", "p.npz").err, Contains("--part is '': a value expected"));
   CHECK_THAT(part("0/2", "p.npz").err, Contains("parts count from 1"));
   CHECK_THAT(part("1/0", "p.npz").err, Contains("parts count from 1"));
   CHECK_THAT(part("4/3", "p.npz").err, Contains("there are only 3 parts, 1/3 to 3/3"));
@@ -120,6 +121,48 @@ TEST_CASE_METHOD(NamedTensors, "convert: says what is wrong with parts") {
   CHECK_THAT(join({"p1.npz", "X=p2.npz"}), Contains("these are joined alone"));
   CHECK_THAT(run({"show", folder.path("p2.npz")}).err,
              Contains("p2.npz: this is part 2/4 of a dump, which only `convert` reads"));
+}
+
+TEST_CASE_METHOD(NamedTensors,
+                 "dump --part: parts of a text's run join if all that decides it is the same") {
+  using Words = std::vector<std::string>;
+  const Words run_of_all{"dump", "data/bard-gpt2"};
+  const Words text{"--ids", "1,5,9,2,7"};
+  const auto part = [&](const Words& more, const std::string& number, const std::string& name) {
+    Words line = run_of_all;
+    line.insert(line.end(), more.begin(), more.end());
+    line.insert(line.end(), {"--part", number, "-o", folder.path(name), "--quiet"});
+    const Result result = run(line);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  const auto join = [&] {
+    return run({"convert", folder.path("1.npz"), folder.path("2.npz"), "-o", folder.path("j.npz")});
+  };
+  // A stage of layer 0 as it is, to bind in its place.
+  REQUIRE(run({"dump", "data/bard-gpt2", "--ids", "1,5,9,2,8", "--layer", "0", "-s", "mlp_out",
+               "-o", folder.path("mlp.npy"), "--quiet"})
+              .code == 0);
+  const std::string bound = "layers.0.mlp_out=" + folder.path("mlp.npy");
+  for (const Words& of : {Words{"-s", "weights,mlp_out"}, Words{"-s", "weights", "--layer", "2"},
+                          Words{"-s", "resid_post", "--layer", "1,3"}, Words{"-s", "logits"}}) {
+    Words first = of;
+    first.insert(first.end(), text.begin(), text.end());
+    part(first, "1/2", "1.npz");
+    part(first, "2/2", "2.npz");
+    CHECK(join().code == 0);
+    for (const Words& other :
+         {Words{"--ids", "1,5,9,2,8"}, Words{"--ids", "1,5,9,2,7", "--scale", "0.3"},
+          Words{"--ids", "1,5,9,2,7", "--dtype", "f64"}, Words{"--ids", "1,5,9,2,7", bound}}) {
+      Words second = of;
+      second.insert(second.end(), other.begin(), other.end());
+      part(second, "2/2", "2.npz");
+      const Result result = join();
+      INFO(of.back() << ", " << other.back());
+      CHECK(result.code == 2);
+      CHECK_THAT(result.err, Contains("parts of different runs"));
+    }
+  }
 }
 
 TEST_CASE_METHOD(NamedTensors, "convert: refuses parts whose header lies") {

@@ -20,11 +20,14 @@ json predicted(std::vector<std::string> arguments) {
   REQUIRE(result.code == 0);
   return json::parse(result.out);
 }
+json list_of(std::vector<std::string> arguments) {
+  return predicted(std::move(arguments))["predictions"];
+}
 
 } // namespace
 
 TEST_CASE("the last position's most probable tokens, with probability and logit") {
-  const json list = predicted({"data/bard-llama", "--text", "To be, or not to", "--top", "3"});
+  const json list = list_of({"data/bard-llama", "--text", "To be, or not to", "--top", "3"});
   REQUIRE(list.size() == 1);
   const json& next = list[0]["next"];
   REQUIRE(next.size() == 3);
@@ -50,7 +53,7 @@ TEST_CASE("all positions: rank and probability of what came, mean loss and perpl
 }
 
 TEST_CASE("a hidden word of a masked model") {
-  const json list = predicted({"data/bard-bert", "--text", "to be, or not to [MASK]."});
+  const json list = list_of({"data/bard-bert", "--text", "to be, or not to [MASK]."});
   REQUIRE(list.size() == 1);
   CHECK(list[0]["token"] == "[MASK]");
   CHECK(list[0]["next"].size() == 10);
@@ -60,8 +63,8 @@ TEST_CASE("a hidden word of a masked model") {
 }
 
 TEST_CASE("the stream of each layer predicts, and the last one's is the model's end") {
-  const json lens = predicted({"data/bard-gpt2", "--text", "To be", "--each-layer"});
-  const json end = predicted({"data/bard-gpt2", "--text", "To be", "--top", "3"});
+  const json lens = list_of({"data/bard-gpt2", "--text", "To be", "--each-layer"});
+  const json end = list_of({"data/bard-gpt2", "--text", "To be", "--top", "3"});
   REQUIRE(lens.size() == 4);
   CHECK(lens[3]["layer"] == 3);
   CHECK(lens[3]["next"] == end[0]["next"]);
@@ -70,12 +73,11 @@ TEST_CASE("the stream of each layer predicts, and the last one's is the model's 
 
 TEST_CASE("several texts, each with its own last position") {
   const json list =
-      predicted({"data/bard-gpt2", "--text", "To be", "--text", "O Romeo, Romeo!", "--top", "2"});
+      list_of({"data/bard-gpt2", "--text", "To be", "--text", "O Romeo, Romeo!", "--top", "2"});
   REQUIRE(list.size() == 2);
   CHECK(list[0]["batch"] == 0);
   CHECK(list[1]["batch"] == 1);
-  CHECK(list[0]["next"] ==
-        predicted({"data/bard-gpt2", "--text", "To be", "--top", "2"})[0]["next"]);
+  CHECK(list[0]["next"] == list_of({"data/bard-gpt2", "--text", "To be", "--top", "2"})[0]["next"]);
 }
 
 TEST_CASE("what cannot be predicted is said") {

@@ -227,7 +227,8 @@ TEST_CASE("timings are one line of JSON on standard error") {
   CHECK(result.code == 0);
   CHECK(std::regex_match(
       result.err,
-      std::regex("\\{\"read_s\": [\\d.]+, \"compute_s\": [\\d.]+, \"write_s\": [\\d.]+\\}\n")));
+      std::regex("\\{\"read_s\": [\\d.]+, \"pack_s\": [\\d.]+, \"compute_s\": [\\d.]+, "
+                 "\"write_s\": [\\d.]+, \"layers_made\": 1, \"layers_computed\": 1\\}\n")));
 }
 
 TEST_CASE("program: MHA_CPU says which instructions are used at most") {
@@ -258,4 +259,17 @@ TEST_CASE("program: MHA_CPU says which instructions are used at most") {
   CHECK(refused.code == 2);
   CHECK(refused.err == "mha-inspect: MHA_CPU=avx1024: expected portable, avx2, avx512 or amx\n");
   CHECK_FALSE(folder.has("none.npy"));
+}
+
+TEST_CASE("a small stack is enough") {
+  for (const char* words :
+       {"info data/bard-llama", "stats data/bard-llama --text Hello", "stages",
+        "predict data/bard-gpt2 --text Hello --threads 2", "show data/quickstart.json",
+        "map data/bard-bert --text Hello --layer 0", "tokens data/bard-bert --text Hello"}) {
+    const Result wide = shell(std::string("\"$MHA\" ") + words);
+    const Result narrow = shell(std::string("ulimit -s 64; \"$MHA\" ") + words);
+    INFO(words << "\n" << narrow.err);
+    CHECK(narrow.code == 0);
+    CHECK(narrow.out == wide.out);
+  }
 }

@@ -69,7 +69,7 @@ TEST_CASE_METHOD(Layer, "show: the overview as csv and json") {
 TEST_CASE_METHOD(Layer, "show: csv has one number a line, with labels where there are tokens") {
   const std::vector<std::string> lines = lines_of(show({"-s", "weights", "-f", "csv"}).out);
   REQUIRE(lines.size() == 1 + 2 * 3 * 3);
-  CHECK(lines[0] == "layer,stage,batch,head,row,col,value,row_label,col_label");
+  CHECK(lines[0] == "layer,stage,batch,head,row,col,value,row_token,col_token");
   CHECK(lines[1] == ",weights,,0,0,0,1,the,the");
   CHECK(lines[2] == ",weights,,0,0,1,0,the,cat");
   CHECK_THAT(lines[4], Catch::StartsWith(",weights,,0,1,0,0."));
@@ -125,7 +125,7 @@ TEST_CASE_METHOD(Layer, "show: ndjson is one object a row") {
   CHECK(row["stage"] == "weights");
   CHECK(row["head"] == 1);
   CHECK(row["row"] == 2);
-  CHECK(row["row_label"] == "sat");
+  CHECK(row["row_token"] == "sat");
   CHECK(row["values"].size() == 3);
   CHECK(json::parse(lines[7])["values"].size() == 3);
 }
@@ -134,7 +134,7 @@ TEST_CASE_METHOD(Layer, "show: numbers read back to the same value") {
   const json exact = shown({"-s", "q,weights"});
   const std::vector<std::string> csv = lines_of(show({"-s", "weights", "-f", "csv"}).out);
   const auto value =
-      [](std::string line) { // layer,stage,batch,head,row,col,value,row_label,col_label
+      [](std::string line) { // layer,stage,batch,head,row,col,value,row_token,col_token
         for (int i = 0; i < 6; ++i) line.erase(0, line.find(',') + 1);
         return line.substr(0, line.find(','));
       };

@@ -103,6 +103,27 @@ TEST_CASE("silent: what a file of ids says beside the ids") {
   CHECK_THAT(ids(R"("position_ids": [9, 8, 7, 6, 5])").err, Contains("position_ids has 9"));
   CHECK_THAT(ids(R"("attention_masks": [1, 1, 1, 0, 0])").err,
              Contains("did you mean 'attention_mask'"));
+  CHECK(ids(R"("attention_mask": [1, 1, 1, 0, 0])").code == 0);
+  CHECK_THAT(ids(R"("attention_mask": [[1], [1], [1], [0], [0]])").err, Contains("(5, 1), but"));
+  for (const std::string value : {"0.3", "-1", "NaN", "2"})
+    CHECK_THAT(ids(R"("attention_mask": [1, 1, 1, 1, )" + value + "]").err,
+               Contains("1 for a token and 0 for padding expected"));
+  for (const std::string name : {"mask", "padding_mask", "key_padding_mask", "attn_mask"})
+    CHECK_THAT(ids("\"" + name + R"(": [1, 1, 1, 0, 0])").err,
+               Contains("'" + name + "' is not read beside ids"));
+}
+
+TEST_CASE("silent: a pad_token_id that is no token is none") {
+  const Folder folder;
+  std::size_t n = 0;
+  for (const std::string pad : {"-1", "99999"}) {
+    const std::string path =
+        edited(folder, fmt::format("pad{}", n++), "bard-llama", "pad_token_id=" + pad);
+    const Result result = run({"predict", path, "--ids", "5,6,7", "--ids", "5,6"});
+    INFO(result.err);
+    CHECK(result.code == 0);
+    CHECK(result.out == run({"predict", "data/bard-llama", "--ids", "5,6,7", "--ids", "5,6"}).out);
+  }
 }
 
 TEST_CASE("silent: a tensor that the other layers have, or that the config says there is") {

@@ -92,7 +92,7 @@ TEST_CASE("stats: --all is every measure, a line each") {
   const std::string all = clean(run({"stats", "data/quickstart.json", "--all"}));
   for (const mha::Measure& measure : mha::measures())
     CHECK_THAT(all, Contains(fmt::format("\n{} ", measure.name)));
-  CHECK_THAT(all, Contains("overflow_f32                no     no") && Contains("induction"));
+  CHECK_THAT(all, Contains("overflow_f32            no         no") && Contains("induction"));
 }
 
 TEST_CASE("stats: csv and tsv have every column, empty where there is nothing") {
@@ -111,7 +111,7 @@ TEST_CASE("stats: csv and tsv have every column, empty where there is nothing") 
     return std::count(line.begin(), line.end(), between);
   };
   for (const std::string& line : csv) CHECK(fields(line, ',') == fields(csv[0], ','));
-  CHECK_THAT(csv[1], Catch::StartsWith(",0,previous-token,") && Contains(",,,")); // no tokens
+  CHECK_THAT(csv[1], Catch::StartsWith(",0,too short,") && Contains(",,,")); // no tokens
 
   const std::vector<std::string> tsv =
       lines_of(clean(run({"stats", "data/quickstart.json", "-f", "tsv"})));
@@ -186,7 +186,7 @@ TEST_CASE("stats: --measures chooses the columns, in its order") {
   CHECK(lines_of(clean(run({"stats", "data/quickstart.json", "-f", "csv", "--measures",
                             "first,entropy"})))[0] == "layer,head,kind,first,entropy");
   CHECK_THAT(clean(run({"stats", "data/quickstart.json", "--measures", "first,entropy"})),
-             Contains("head  kind            first  entropy\n"));
+             Contains("head  kind       first  entropy\n"));
 }
 
 TEST_CASE("stats: --head, --query and --batch say what is measured") {
@@ -223,11 +223,12 @@ TEST_CASE("stats: saved maps of all layers, with five axes or one file a layer")
                                            "all", "--tokens", tokens, "-f", "json"})));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0]["layer"] == 0);
-  CHECK(rows[0]["kind"] == "previous-token");
+  CHECK(rows[0]["kind"] == "too short"); // two rows choose
   CHECK(rows[0]["induction"] == 1);
-  CHECK(rows[1]["kind"] == "first-token");
+  CHECK(rows[0]["induction_rows"] == 1);
+  CHECK(rows[1]["kind"] == "too short");
   CHECK(rows[2]["layer"] == 1);
-  CHECK(rows[2]["kind"] == "mixed");
+  CHECK(rows[2]["kind"] == "too short");
   CHECK(rows[3]["result_norm"].is_null());
   CHECK(rows[3]["rank_q"].is_null());
   CHECK(rows[3]["max_batch"] == 0);
@@ -268,6 +269,21 @@ TEST_CASE("stats: writes files, whose extension decides the format, one a layer 
   CHECK_FALSE(folder.has("stats.xls"));
 }
 
+TEST_CASE("stats: layers × heads as a picture, coloured by a measure") {
+  const std::vector<std::string> model{"stats",       "data/induction-model",
+                                       "--text-file", "data/induction-model/expected/repeat.txt",
+                                       "--layer",     "all",
+                                       "--grid",      "induction"};
+  const std::string text = clean(run(model));
+  CHECK_THAT(text, Contains("induction\n0 │        │\n1 │████████│\n   0   2\n") &&
+                       Contains("down: layer, across: head"));
+  const Folder folder;
+  std::vector<std::string> picture = model;
+  picture.insert(picture.end(), {"-o", folder.path("grid.svg"), "--above-uniform"});
+  clean(run(picture));
+  CHECK_THAT(folder.read("grid.svg"), Contains(">induction_above<"));
+}
+
 TEST_CASE("stats: fails for what it does not know, before anything is read") {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"--sort", "entropi"}, "did you mean 'entropy'?"},
@@ -277,7 +293,10 @@ TEST_CASE("stats: fails for what it does not know, before anything is read") {
       {{"--measures", "entropy", "--all"}, "--all and --measures: give one of them"},
       {{"--top", "0"}, "--top is 0: at least 1 expected"},
       {{"--window", "-1"}, "a whole number expected"},
-      {{"--format", "png"}, "table, csv, tsv, json, ndjson"},
+      {{"--format", "pdf"}, "table, csv, tsv, json, ndjson, text, png, svg"},
+      {{"--format", "png"}, "a picture of heads is of one measure: --grid entropy"},
+      {{"--grid", "entropy", "--format", "csv"}, "--grid is a picture"},
+      {{"--grid", "entropi"}, "did you mean 'entropy'?"},
   };
   for (const auto& [options, message] : cases) {
     std::vector<std::string> arguments{"stats", "no-such-file.json"};
@@ -314,4 +333,59 @@ TEST_CASE("stats: docs/stats.md explains every measure, and lists the kinds as t
   }
   for (const mha::HeadKind& kind : mha::head_kinds())
     CHECK_THAT(page, Contains(fmt::format("| `{}` | {} |\n", kind.name, kind.text)));
+}
+
+TEST_CASE(
+    "stats: --above-uniform shows scores above equal weights, by the same names with an end") {
+  const std::string measures = "previous,induction,entropy";
+  const auto table = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--measures", measures, "-f", "csv"};
+    words.insert(words.end(), more.begin(), more.end());
+    return lines_of(clean(stats_of_induction(words)));
+  };
+  CHECK(table({})[0] == "layer,head,kind,previous,induction,entropy");
+  CHECK(table({"--above-uniform"})[0] == "layer,head,kind,previous_above,induction_above,entropy");
+  const json rows = json::parse(clean(stats_of_induction({"-f", "json"})));
+  double uniform = 0; // of causal rows: 1 / 2, 1 / 3 … 1 / 33
+  for (int n = 2; n <= 33; ++n) uniform += 1.0 / n / 32;
+  for (const json& row : rows)
+    CHECK(row["previous_above"].get<double>() ==
+          Approx(row["previous"].get<double>() - uniform).epsilon(1e-12));
+  CHECK_THAT(clean(stats_of_induction({"--above-uniform"})), Contains("previous_above"));
+}
+
+TEST_CASE("stats: a table says how many rows are behind a score of few, and no max of one key") {
+  Setting wide;
+  wide.env["COLUMNS"] = "200";
+  const std::string table = run(induction, wide).out;
+  CHECK_THAT(table, Contains("rows") && Contains("induction  induction_rows"));
+  CHECK(table.find(" max") == std::string::npos);
+}
+
+TEST_CASE("stats: the kinds of short texts are too short, and --kind finds them") {
+  const Result result =
+      run({"stats", "data/bard-gpt2", "--text", "O Romeo", "-f", "ndjson", "--kind", "too short"});
+  CHECK(lines_of(result.out).size() == 24);
+}
+
+TEST_CASE("stats: --separators names the tokens that separate") {
+  Folder folder;
+  std::string map, tokens;
+  for (int t = 0; t < 12; ++t) {
+    map += t ? ",[" : "[";
+    for (int j = 0; j < 12; ++j)
+      map += (j ? "," : "") + std::string(j == 3 || j == 7 ? "0.45" : "0.01");
+    map += "]";
+    tokens += (t ? " " : "") + (t == 3 || t == 7 ? std::string("SEP") : "w" + std::to_string(t));
+  }
+  const std::string path = folder.write("map.json", "{\"weights\": [[" + map + "]]}");
+  const auto row = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"stats", path, "--tokens", tokens, "-f", "json"});
+    return json::parse(clean(run(more)))[0];
+  };
+  CHECK(row({})["separator"].is_null());
+  const json named = row({"--separators", "SEP"});
+  CHECK(named["separator"].get<double>() == Approx(0.9));
+  CHECK(named["separator_above"].get<double>() == Approx(0.9 - 2.0 / 12));
+  CHECK(named["kind"] == "separator");
 }

@@ -37,7 +37,7 @@ void compute() {
   pass->text.ids = {"1,0,2", "1"};
   pass->threads = 1;
   request.inputs = pass;
-  const Model model(request);
+  const Sources model(request);
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = model.load(id);
     for (const std::string& note : loaded.notes) fuzz::require(!note.empty(), "a note");

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect_error_or_success([&] {
     Request request;
     request.sources = {path};
-    const Model model(std::move(request));
+    const Sources model(std::move(request));
     for (const std::string& id : model.chosen()) {
       const LoadedLayer loaded = model.load(id);
       for (const std::string& note : loaded.notes) fuzz::require(!note.empty(), "a note");

@@ -624,6 +624,56 @@ ROBERTA = Family("roberta", {
     "vocab_size": 71}, 11, with_roberta_head, roberta_model)
 
 
+# ALBERT --------------------------------------------------------------------------------------
+
+def albert_tensors(c):
+    d, E, ff, V = c["hidden_size"], c["embedding_size"], c["intermediate_size"], c["vocab_size"]
+    at = "albert.embeddings."
+    names = {at + "word_embeddings.weight": Tensor((V, E), "embedding"),
+             at + "position_embeddings.weight": Tensor((c["max_position_embeddings"], E), "position"),
+             at + "token_type_embeddings.weight": Tensor((c["type_vocab_size"], E), "position")}
+    names |= layer_norm(E, at + "LayerNorm") | linear(d, E, True, "albert.encoder.embedding_hidden_mapping_in")
+    for g in range(c["num_hidden_groups"]):
+        for i in range(c["inner_group_num"]):
+            at = f"albert.encoder.albert_layer_groups.{g}.albert_layers.{i}."
+            for x in ("query", "key", "value", "dense"):
+                names |= linear(d, d, True, f"{at}attention.{x}")
+            names |= layer_norm(d, at + "attention.LayerNorm") | layer_norm(d, at + "full_layer_layer_norm")
+            names |= linear(ff, d, True, at + "ffn") | linear(d, ff, True, at + "ffn_output")
+    return names | {"predictions.bias": Tensor((V,), "bias")} | linear(E, d, True, "predictions.dense") | \
+        layer_norm(E, "predictions.LayerNorm")
+
+
+def albert_model(c, w):
+    """Layer n of num_hidden_layers runs all layers of group floor(n / (layers / groups)), one after the other."""
+    b, eps, act = w.under("albert."), c["layer_norm_eps"], ACTIVATIONS[c["hidden_act"]]
+    d, H = c["hidden_size"], c["num_attention_heads"]
+
+    def block(g, i):
+        l = b.under(f"encoder.albert_layer_groups.{g}.albert_layers.{i}.")
+        q, k, v, o = (l.linear(f"attention.{x}") for x in ("query", "key", "value", "dense"))
+        return Block("post", Attention(q, k, v, o, H, H, (d / H) ** -0.5, causal=False),
+                     FeedForward(l.linear("ffn"), l.linear("ffn_output"), act),
+                     n1=l.layer_norm("attention.LayerNorm", eps), n2=l.layer_norm("full_layer_layer_norm", eps))
+
+    per_group = c["num_hidden_layers"] / c["num_hidden_groups"]
+    blocks = [block(int(n / per_group), i) for n in range(c["num_hidden_layers"]) for i in range(c["inner_group_num"])]
+    embed, widen = bert_embed(b, eps, from_zero), b.linear("encoder.embedding_hidden_mapping_in")
+    head = mlm_head(w, "predictions.dense", "predictions.LayerNorm", b["embeddings.word_embeddings.weight"],
+                    "predictions.bias", act, eps)
+    return Model(lambda ids: widen(embed(ids)), blocks, None, head, causal=False)
+
+
+ALBERT = Family("albert", {
+    "model_type": "albert", "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0, "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "embedding_size": 20, "eos_token_id": 3, "gap_size": 0,
+    "hidden_act": "gelu_new", "hidden_dropout_prob": 0, "hidden_size": 48, "initializer_range": 0.02,
+    "inner_group_num": 1, "intermediate_size": 56, "layer_norm_eps": 1e-12, "max_position_embeddings": 22,
+    "net_structure_type": 0, "num_attention_heads": 4, "num_hidden_groups": 1, "num_hidden_layers": 5,
+    "num_memory_blocks": 0, "pad_token_id": 0, "type_vocab_size": 2, "vocab_size": 63},
+    12, albert_tensors, albert_model)
+
+
 def distilbert_tensors(c):
     d, ff, V = c["dim"], c["hidden_dim"], c["vocab_size"]
     at = "distilbert.embeddings."
@@ -762,7 +812,7 @@ TRANSFORMER_LENS = Family("transformer_lens", {
 
 
 FAMILIES = [GPT2, NANOGPT, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA2, GEMMA3, GEMMA3_NESTED, NEOX, BERT,
-            ROBERTA, DISTILBERT, TRANSFORMER_LENS]
+            ROBERTA, ALBERT, DISTILBERT, TRANSFORMER_LENS]
 
 
 def family_of(config):

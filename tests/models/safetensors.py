@@ -4,6 +4,7 @@ A tensor in memory is a pair (dtype, array): dtype as in the file, array float64
 booleans as they are).
 """
 import json
+import os
 import struct
 
 import numpy as np
@@ -54,3 +55,14 @@ def read(path):
         data = file.read()
     return {name: (entry["dtype"], decode(entry["dtype"], data[slice(*entry["data_offsets"])], entry["shape"]))
             for name, entry in header.items() if name != "__metadata__"}
+
+
+def read_folder(folder):
+    """The config and the tensors of a checkpoint's folder."""
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    tensors = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            tensors |= read(os.path.join(folder, name))
+    return config, tensors

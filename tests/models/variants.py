@@ -4,7 +4,7 @@ from typing import Callable
 
 import numpy as np
 
-from families import (BERT, DISTILBERT, GEMMA, GEMMA2, GEMMA3, GEMMA3_NESTED, GPT2, LLAMA, MISTRAL, NANOGPT, NEOX,
+from families import (ALBERT, BERT, DISTILBERT, GEMMA, GEMMA2, GEMMA3, GEMMA3_NESTED, GPT2, LLAMA, MISTRAL, NANOGPT, NEOX,
                       PHI3, QWEN2, QWEN3, ROBERTA, TRANSFORMER_LENS as TL, Family)
 
 LEFT_OUT = object()  # of the config
@@ -106,6 +106,17 @@ def vision_tower(c, tensors):
     return names
 
 
+def albert_published(c, tensors):
+    rng, d = np.random.default_rng(11), c["hidden_size"]
+    return {"albert.pooler.weight": ("F32", rng.standard_normal((d, d))),
+            "albert.pooler.bias": ("F32", rng.standard_normal(d)),
+            "albert.embeddings.position_ids": ("I64", np.arange(c["max_position_embeddings"])[None, :]),
+            "predictions.decoder.weight": tensors["albert.embeddings.word_embeddings.weight"],
+            "predictions.decoder.bias": tensors["predictions.bias"],
+            "sop_classifier.classifier.weight": ("F32", rng.standard_normal((2, d))),
+            "sop_classifier.classifier.bias": ("F32", rng.standard_normal(2))}
+
+
 def old_layer_norm(name):
     return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
@@ -186,6 +197,8 @@ VARIANTS = [
                               "truncate": False, "original_max_position_embeddings": 4096,
                               "attention_factor": 1.1}, "max_position_embeddings": 131072}),
     Variant("qwen3", QWEN3, "q_norm, k_norm per head, before rope; head_dim · heads ≠ d_model; tied", dtype="BF16"),
+    Variant("qwen3-one-head", QWEN3, "one head: q_norm is as wide as the projection, only model_type tells",
+            {"num_attention_heads": 1, "num_key_value_heads": 1}),
     Variant("qwen3-untied", QWEN3, "untied; attention_bias; epsilon 0.05; a batch with padding",
             {"tie_word_embeddings": False, "attention_bias": True, "rms_norm_eps": 0.05}, lengths=(13, 6)),
     # Phi-3
@@ -245,6 +258,13 @@ VARIANTS = [
             {"position_embedding_type": "relative_key"}),
     Variant("bert-relative-key-query", BERT, "relative_key_query; a batch with padding",
             {"position_embedding_type": "relative_key_query"}, "F16", lengths=(11, 4, 7)),
+    # ALBERT
+    Variant("albert", ALBERT, "one layer's weights five times; tables narrower than the stream; tied head of their width",
+            extra=albert_published),
+    Variant("albert-groups", ALBERT, "two groups of two layers for five: 0 1 0 1 0 1 2 3 2 3; a batch with padding",
+            {"num_hidden_groups": 2, "inner_group_num": 2, "hidden_act": "gelu"}, "F16", lengths=(5, 12)),
+    Variant("albert-base", ALBERT, "base model saved alone: no prefix, no head",
+            {"architectures": ["AlbertModel"], "num_hidden_groups": 5}, rename=without("albert.")),
     # RoBERTa
     Variant("roberta", ROBERTA, "positions from pad_id + 1 = 2; one token type"),
     Variant("roberta-padded", ROBERTA, "a batch with padding: padding has position pad_id; decoder copies in the file",

@@ -40,10 +40,5 @@ def write_folder(folder, config, tensors, shards=1):
 
 def load(folder):
     """The model of a folder."""
-    with open(os.path.join(folder, "config.json")) as file:
-        config = json.load(file)
-    tensors = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".safetensors"):
-            tensors |= safetensors.read(os.path.join(folder, name))
+    config, tensors = safetensors.read_folder(folder)
     return family_of(config).model(config, Weights(tensors))

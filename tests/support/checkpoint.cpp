@@ -167,7 +167,7 @@ LoadedLayer Checkpoint::load(const CanonicalLayer& layer, Request more) {
       write_file(file, "npy", {{name, layer[name]}});
       more.sources.push_back(fmt::format("{}={}", name, file));
     }
-  const Model model(std::move(more));
+  const Sources model(std::move(more));
   return model.load(model.chosen().at(0));
 }
 
@@ -182,7 +182,7 @@ std::vector<LayerListing> Checkpoint::layers() {
   Request request;
   request.sources = {path_};
   request.layer = "all";
-  return Model(std::move(request)).layers();
+  return Sources(std::move(request)).layers();
 }
 
 Request with(const std::string& setting, const std::string& value) {

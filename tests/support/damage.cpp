@@ -119,7 +119,7 @@ std::string damaged(std::string bytes, std::mt19937& random) {
 }
 
 void compute_every_layer(Request request) {
-  const Model model(std::move(request));
+  const Sources model(std::move(request));
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = model.load(id);
     for (const std::string& note : loaded.notes) require_line(note);

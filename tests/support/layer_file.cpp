@@ -28,7 +28,7 @@ void bind(mha::Request& request, const mha::io::test::Folder& folder, const Laye
 }
 
 mha::LoadedLayer load(mha::Request request) {
-  const mha::Model model(std::move(request));
+  const mha::Sources model(std::move(request));
   return model.load(model.chosen().at(0));
 }
 

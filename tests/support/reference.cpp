@@ -364,7 +364,9 @@ std::map<std::string, Array> compute(const Layer& layer) {
     for (std::size_t t = 0; t < output.shape[1]; ++t)
       for (std::size_t o = 0; o < output.shape[2]; ++o) {
         double total = layer.b_o.empty() ? 0 : layer.b_o(o);
-        if (layer.W_o.empty())
+        if (layer.given.count("head_result") > 0) // what the heads add, as it is given
+          for (std::size_t h = 0; h < head_result.shape[1]; ++h) total += head_result(b, h, t, o);
+        else if (layer.W_o.empty())
           total += concat(b, t, o);
         else
           for (std::size_t i = 0; i < concat.shape[2]; ++i)

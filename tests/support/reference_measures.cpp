@@ -79,8 +79,12 @@ public:
       if (contains(available, stage)) stages.push_back(stage);
     const mha::Trace trace = mha::trace(layer, stages);
     for (Stage stage : stages) kept.emplace(stage, Kept(trace, layer, stage));
-    for (std::size_t i = 0; i < d.B * d.H * d.T; ++i)
-      masked.push_back(finds_masked(i / d.T / d.H, i / d.T % d.H, i % d.T));
+    for (std::size_t i = 0; i < d.B * d.H * d.T; ++i) {
+      const std::size_t b = i / d.T / d.H, h = i / d.T % d.H, t = i % d.T;
+      masked.push_back(finds_masked(b, h, t));
+      seen.push_back(0);
+      for (std::size_t j = 0; j < d.S_all; ++j) seen.back() += sees(b, h, t, j);
+    }
   }
 
   std::vector<Measures> all() {
@@ -121,7 +125,14 @@ private:
                       std::map<std::string, Mean>& means) const;
   void measure_results(std::size_t h, Measures& m) const;
   void measure_overflow(std::size_t h, Measures& m) const;
-  double correlation(std::size_t h) const;
+  double correlation(std::size_t h, bool uniform) const;
+  std::optional<std::size_t> last_key(std::size_t b, std::size_t h) const;
+  double count_seen(std::size_t b, std::size_t h, std::size_t t) const {
+    return seen[(b * d.H + h) * d.T + t];
+  }
+  bool chooses(std::size_t b, std::size_t h, std::size_t t) const {
+    return !is_masked(b, h, t) && count_seen(b, h, t) > 1;
+  }
   std::vector<double> pooled(std::size_t h) const;
   void measure_projection(const mha::Tensor& W, std::size_t part, std::size_t parts, bool rows,
                           const std::string& letter, Measures& m) const;
@@ -131,16 +142,20 @@ private:
   MeasuredPart wanted;
   std::map<Stage, Kept> kept;
   std::vector<bool> masked; ///< B, H, T
+  std::vector<double> seen; ///< likewise: how many keys
 };
 
 void Measuring::measure_row(std::size_t b, std::size_t h, std::size_t t, Measures& m,
                             std::map<std::string, Mean>& means) const {
-  double entropy = 0, sum = 0, largest = -1, visible = 0;
+  double entropy = 0, sum = 0, largest = -1;
+  const double visible = count_seen(b, h, t);
+  for (std::size_t j = 0; j < d.S_all; ++j) sum += weight(b, h, t, j);
+  m["row_sum_error"] = std::max(m["row_sum_error"], std::fabs(sum - 1));
+  m["rows"] += visible > 1;
+  if (visible <= 1) return; // there is no choice
   for (std::size_t j = 0; j < d.S_all; ++j) {
     const double a = weight(b, h, t, j);
     if (a > 0) entropy -= a * std::log(a);
-    sum += a;
-    visible += sees(b, h, t, j);
     largest = std::max(largest, a);
     if (!m.count("max") || a > m["max"]) {
       m["max"] = a;
@@ -150,53 +165,90 @@ void Measuring::measure_row(std::size_t b, std::size_t h, std::size_t t, Measure
   }
   means["entropy"].add(entropy);
   means["effective_keys"].add(std::exp(entropy));
-  means["first"].add(weight(b, h, t, 0));
   means["one_key_rows"].add(largest > 0.9);
-  m["row_sum_error"] = std::max(m["row_sum_error"], std::fabs(sum - 1));
-  if (visible > 1) {
-    means["entropy_share"].add(entropy / std::log(visible));
-    double common = 0; // with equal weights: 1 − total variation distance
-    for (std::size_t j = 0; j < d.S_all; ++j)
-      if (sees(b, h, t, j)) common += std::min(weight(b, h, t, j), 1 / visible);
-    means["uniformity"].add(common);
-  }
-  if (has_positions(layer)) measure_places(b, h, t, means);
+  means["confidence"].add(largest);
+  double left = 1; // what learned sinks took
+  for (std::size_t j = 0; j < d.S_all; ++j) left -= weight(b, h, t, j);
+  means["sink_share"].add(weight(b, h, t, 0) + (layer.sinks.empty() ? 0 : left));
+  means["entropy_share"].add(entropy / std::log(visible));
+  double common = 0; // with equal weights: 1 − total variation distance
+  for (std::size_t j = 0; j < d.S_all; ++j)
+    if (sees(b, h, t, j)) common += std::min(weight(b, h, t, j), 1 / visible);
+  means["uniformity"].add(common);
+  measure_places(b, h, t, means);
 }
 
 void Measuring::measure_places(std::size_t b, std::size_t h, std::size_t t,
                                std::map<std::string, Mean>& means) const {
-  const double p = position_of(layer, b, t);
-  double distance = 0, window = 0, seen = 0, seen_near = 0, duplicate = 0, induction = 0;
-  bool repeats = false, follows = false;
-  for (std::size_t j = 0; j < d.S_all; ++j) {
-    seen += sees(b, h, t, j);
-    if (j >= d.past + d.S) continue; // learned and zero keys stand nowhere
-    const double a = weight(b, h, t, j), away = static_cast<double>(j) - p;
-    distance += a * std::fabs(away);
-    if (std::fabs(away) <= static_cast<double>(wanted.window)) {
-      window += a;
-      seen_near += sees(b, h, t, j);
-    }
-    if (away == 0) means["self"].add(a);
-    if (away == -1) means["previous"].add(a);
-    if (layer.tokens.empty() || layer.key_tokens.empty()) continue;
-    if (away < 0 && layer.key_tokens[j] == layer.tokens[t]) duplicate += a, repeats = true;
-    if (away < 0 && j > 0 && layer.key_tokens[j - 1] == layer.tokens[t])
-      induction += a, follows = true;
-  }
+  const double p = has_positions(layer) ? position_of(layer, b, t) : -1e9;
+  const double equal = 1 / count_seen(b, h, t);
+  const std::size_t placed = d.past + d.S; // learned and zero keys stand nowhere
+  // The weight on some keys beside what equal weights would put there.
+  const auto score = [&](const std::string& name, const auto& counts) {
+    double value = 0, uniform = 0;
+    for (std::size_t j = 0; j < placed; ++j)
+      if (counts(j)) value += weight(b, h, t, j), uniform += sees(b, h, t, j) ? equal : 0;
+    means[name].add(value), means[name + " if uniform"].add(uniform);
+  };
+  const auto any = [&](const auto& counts) {
+    bool some = false;
+    for (std::size_t j = 0; j < placed; ++j) some |= counts(j);
+    return some;
+  };
+  const auto away = [&](std::size_t j) { return static_cast<double>(j) - p; };
+  const auto at = [&](double distance) {
+    return [&, distance](std::size_t j) { return away(j) == distance; };
+  };
+  const auto visible = [&](const auto& counts) {
+    return [&](std::size_t j) { return counts(j) && sees(b, h, t, j); };
+  };
+  const bool labelled = !layer.tokens.empty() && !layer.key_tokens.empty();
+  const auto separates = [&](std::size_t j) { return j > 0 && layer.key_tokens[j] == "."; };
+  const auto same = [&](std::size_t j) {
+    return j > 0 && away(j) < 0 && layer.key_tokens[j] == layer.tokens[t];
+  };
+  const auto follows = [&](std::size_t j) {
+    return away(j) < 0 && j > 0 && layer.key_tokens[j - 1] == layer.tokens[t];
+  };
+  const std::optional<std::size_t> end = last_key(b, h);
+  const auto is_end = [&](std::size_t j) { return j == end && away(j) != 0; };
+
+  // Key 0 may be a learned one, where there are no others.
+  double first = 0, uniform_first = 0;
+  first = weight(b, h, t, 0), uniform_first = sees(b, h, t, 0) ? equal : 0;
+  means["first"].add(first), means["first if uniform"].add(uniform_first);
+  if (any(visible(is_end))) score("last", is_end);
+  if (labelled && any(visible(separates))) score("separator", visible(separates));
+  if (!has_positions(layer)) return;
+  double distance = 0;
+  for (std::size_t j = 0; j < placed; ++j) distance += weight(b, h, t, j) * std::fabs(away(j));
   means["distance"].add(distance);
-  means["window"].add(window);
-  if (seen > 0) means["window_keys"].add(seen_near / seen);
-  if (repeats) means["duplicate"].add(duplicate);
-  if (follows) means["induction"].add(induction);
+  score("window",
+        [&](std::size_t j) { return std::fabs(away(j)) <= static_cast<double>(wanted.window); });
+  if (any(at(0))) score("self", at(0));
+  if (any(at(-1))) score("previous", at(-1));
+  if (any(visible(at(1)))) score("next", at(1));
+  if (labelled && any(same)) score("duplicate", same);
+  if (labelled && any(follows)) score("induction", follows);
 }
 
-double Measuring::correlation(std::size_t h) const {
+/// Of the first and the last query, which sees further.
+std::optional<std::size_t> Measuring::last_key(std::size_t b, std::size_t h) const {
+  std::optional<std::size_t> last;
+  for (std::size_t j = 0; j < d.past + d.S; ++j)
+    if (sees(b, h, 0, j) || sees(b, h, d.T - 1, j)) last = j;
+  return last;
+}
+
+double Measuring::correlation(std::size_t h, bool uniform) const {
   const auto each = [&](const auto& use) {
     for (std::size_t b : wanted.batches)
       for (std::size_t t : wanted.queries)
-        for (std::size_t j = 0; j < d.past + d.S && !is_masked(b, h, t); ++j)
-          use(weight(b, h, t, j), static_cast<double>(t), static_cast<double>(j));
+        for (std::size_t j = 0; j < d.past + d.S && chooses(b, h, t); ++j)
+          use(!uniform           ? weight(b, h, t, j)
+              : sees(b, h, t, j) ? 1 / count_seen(b, h, t)
+                                 : 0,
+              static_cast<double>(t), static_cast<double>(j));
   };
   double w = 0, mean_t = 0, mean_j = 0, tt = 0, jj = 0, tj = 0;
   each([&](double a, double t, double j) { w += a, mean_t += a * t, mean_j += a * j; });
@@ -216,7 +268,7 @@ std::vector<double> Measuring::pooled(std::size_t h) const {
   std::vector<double> cells(d.B * rows * cols, 0);
   for (std::size_t b : wanted.batches)
     for (std::size_t t : wanted.queries)
-      for (std::size_t j = 0; j < d.S_all && !is_masked(b, h, t); ++j) {
+      for (std::size_t j = 0; j < d.S_all && chooses(b, h, t); ++j) {
         const std::size_t height = std::min(down, d.T - t / down * down),
                           width = std::min(across, d.S_all - j / across * across);
         cells[(b * rows + t / down) * cols + j / across] +=
@@ -307,10 +359,21 @@ Measures Measuring::measured(std::size_t h) const {
       else
         measure_row(b, h, t, m, means);
     }
-  for (const auto& [name, mean] : means)
-    if (mean.rows > 0) m[name] = mean.sum / mean.rows;
+  for (const auto& [name, mean] : means) {
+    if (mean.rows == 0 || name.ends_with(" if uniform")) continue;
+    m[name] = mean.sum / mean.rows;
+    const auto uniform = means.find(name + " if uniform");
+    if (uniform == means.end()) continue;
+    m[name + "_above"] = m[name] - uniform->second.sum / mean.rows;
+    if (name == "window") m["window_keys"] = uniform->second.sum / mean.rows;
+    if (name != "window" && name != "first") m[name + "_rows"] = mean.rows;
+  }
   if (m.count("entropy"))
-    if (const double r = correlation(h); r < infinity) m["diagonal"] = r;
+    if (const double r = correlation(h, false); r < infinity) {
+      m["diagonal"] = r;
+      if (const double equal = correlation(h, true); equal < infinity)
+        m["diagonal_above"] = r - equal;
+    }
   if (kept.count(Stage::head_result)) measure_results(h, m);
   if (kept.count(Stage::masked)) measure_overflow(h, m);
   const std::vector<double> own = pooled(h);

@@ -2,8 +2,8 @@
 // [--no-special]. Each line of standard input is a text as a JSON string; for each a line of JSON
 // is printed: {"ids": […], "begin": […], "end": […], "pieces": […]}, or {"error": "…"}.
 
-#include <mha/load/tokenizers/tokenizer.hpp>
 #include <mha/system/error.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 #include <iostream>
 #include <string>
@@ -22,7 +22,7 @@ json answer(const mha::tokenizers::Tokenizer& tokenizer, const std::string& text
       ids.push_back(token.id);
       begin.push_back(token.begin);
       end.push_back(token.end);
-      pieces.push_back(token.piece);
+      pieces.push_back(tokenizer.piece_of(token.id).value_or(""));
     }
   } catch (const mha::Error& error) {
     return {{"error", error.what()}};

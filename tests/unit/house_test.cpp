@@ -121,10 +121,10 @@ std::optional<std::string> folder_included(const std::string& name) {
 /// What the files of each folder of lib/ may include, besides the folder's own: what, when and how
 /// stay apart, and nothing points back (docs/design.md).
 const std::map<std::string, std::vector<std::string>> may_include{
-    {"", {"system", "layer", "schedule"}}, // <mha/mha.hpp> and <mha/xtensor.hpp>
+    {"", {"system", "tensor", "layer", "schedule"}}, // <mha/mha.hpp> and <mha/xtensor.hpp>
     {"api",
      {"", "system", "layer", "schedule", "forward", "files", "load", "load/families", "model",
-      "observe"}},
+      "observe", "heads"}},
     {"system", {}},
     {"tensor", {"system"}},
     {"layer", {"system", "tensor"}},
@@ -135,15 +135,18 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"files", {"system", "tensor"}},
     {"formats", {"system", "tensor", "files"}},
     {"load", {"system", "tensor", "layer", "files", "formats", "load/families"}},
-    {"load/tokenizers", {"system", "files", "formats"}},
+    {"tokenizers", {"system", "files", "formats"}},
     {"load/families", {"system", "tensor", "layer", "files", "load"}},
     {"model",
      {"system", "tensor", "layer", "schedule", "forward", "files", "formats", "load",
-      "load/families", "load/tokenizers", "observe"}},
+      "load/families", "tokenizers", "observe"}},
     {"observe", {"system", "tensor", "layer", "schedule", "forward", "kernels", "files"}},
     {"ranks", {"system", "layer", "schedule", "forward", "files", "formats", "observe"}},
     {"bench", {"system", "tensor", "layer", "schedule", "forward", "kernels", "observe", "ranks"}},
     {"heads", {"system", "tensor", "layer", "schedule", "forward", "kernels", "observe", "ranks"}},
+    {"circuits", {"system", "tensor", "layer", "forward", "kernels"}},
+    {"flow",
+     {"system", "tensor", "layer", "schedule", "forward", "kernels", "observe", "circuits"}},
     {"compare",
      {"system", "tensor", "layer", "schedule", "forward", "files", "formats", "load",
       "load/families", "observe"}},
@@ -156,7 +159,7 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"report", {"system", "tensor", "layer", "observe", "heads", "explain"}},
     {"render",
      {"system", "tensor", "layer", "schedule", "observe", "bench", "heads", "compare", "diagnose",
-      "diagnose/hypotheses", "explain", "lint", "report", "model"}},
+      "diagnose/hypotheses", "explain", "lint", "report", "model", "circuits"}},
 };
 
 } // namespace
@@ -276,6 +279,9 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
   const std::regex subdivision(
       R"(\w*(Unit|Piece|Part|Strip|Cell|Chunk|Segment|Stretch|Span|Run|Slice|Panel|Portion|Section|Fragment|Slab|Stripe)s?)");
   const std::map<std::string, std::string> reasons{{"MapPanel", "a picture's panel, as in figures"},
+                                                   {"Run", "a model's pass over texts"},
+                                                   {"GridPanel", "the same"},
+                                                   {"Slice", "what an observer is shown"},
                                                    {"WordPiece", "a tokenizer's name"}};
   std::size_t types = 0;
   for (const Source& source : sources_in("lib")) {

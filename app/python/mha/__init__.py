@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -22,17 +20,29 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arrays import array, dtype_name, is_scalar, is_words, rows_of_ids, text_of
 from ._core import Error, __version__
+from ._errors import StageError, Warning, stage_named, warn_of
+from .model import Model, Patch, Prediction, Run, Tokens
 
-__all__ = ["Cache", "Error", "Stage", "Warning", "__version__", "layers", "run", "stages"]
-
-Error.__module__ = __name__
+__all__ = [
+    "Cache",
+    "Error",
+    "Model",
+    "Patch",
+    "Prediction",
+    "Run",
+    "Stage",
+    "StageError",
+    "Tokens",
+    "Warning",
+    "__version__",
+    "layers",
+    "run",
+    "stages",
+]
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
-
-
-class Warning(UserWarning):
-    """A doubt about the numbers: something may not be what was meant."""
 
 
 class Stage(NamedTuple):
@@ -81,17 +91,17 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         number = re.search(r"(?:^|\.)(\d+)\.", name)
         if id is None and number:
             id = number[1]
-        stage = _core.stage_named(name.rsplit(".", 1)[-1])
+        stage = stage_named(name)
         if id is not None and id not in self._layers:
-            raise Error(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
+            raise StageError(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
         if id is None and stage in self._arrays:
             return stage
         if id is None and len(self._layers) > 1:
-            raise Error(f"{name}: of which layer? Say layers.{self.layers[0]}.{stage}")
+            raise StageError(f"{name}: of which layer? Say layers.{self.layers[0]}.{stage}")
         key = f"layers.{id}.{stage}" if len(self._layers) > 1 else stage
         if key not in self._arrays:
             there = self._layers[id] if id is not None else self._arrays
-            raise Error(f"{name}: {stage} was not asked for, or this layer has none (there: {', '.join(there)})")
+            raise StageError(f"{name}: {stage} was not asked for, or this layer has none (there: {', '.join(there)})")
         return key
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -117,41 +127,6 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         return f"<mha.Cache of {self.title}{of}: {len(self)} stages>"
 
 
-def _array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
-    """The value as the library reads it, and its element type; nothing is copied that fits."""
-    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
-        value = value.detach().cpu().contiguous()
-        return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
-    array = np.asarray(value)
-    if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
-        return array.astype(np.float64), "weak"
-    dtype = array.dtype.name
-    if dtype == "bfloat16":  # of ml_dtypes
-        array = array.view(np.uint16)
-    elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise Error(f"{name} is an array of {dtype}; float64, float32, float16, whole numbers and bool are understood")
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return np.require(array, requirements=["C", "A"]), array.dtype.name if dtype != "bfloat16" else dtype
-
-
-def _is_words(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(word, str) for word in value)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, (str, bool, int, float, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
-
-
-def _text(value: Any) -> str:
-    """A setting as a file would have it."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.item()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
-
-
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested names joined by dots; None is as if it were not there."""
     flat: dict[str, Any] = {}
@@ -168,18 +143,18 @@ def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, 
     memory.name = name
     tensors, scalars, labels = [], [], []
     for key, value in _flat(values).items():
-        if _is_words(value):
+        if is_words(value):
             labels.append((key, list(value)))
-        elif _is_scalar(value):
-            scalars.append((key, _text(value)))
+        elif is_scalar(value):
+            scalars.append((key, text_of(value)))
         else:
-            tensors.append((key, _array(key, value)))
+            tensors.append((key, array(key, value)))
     memory.tensors, memory.scalars, memory.labels = tensors, scalars, labels
     if config is not None:
-        memory.config = {key: _text(value) for key, value in _flat(config).items() if _is_scalar(value)}
+        memory.config = {key: text_of(value) for key, value in _flat(config).items() if is_scalar(value)}
         for key, value in _flat(config).items():
             if isinstance(value, (list, tuple)):
-                memory.config |= {f"{key}.{i}": _text(one) for i, one in enumerate(value) if _is_scalar(one)}
+                memory.config |= {f"{key}.{i}": text_of(one) for i, one in enumerate(value) if is_scalar(one)}
     return memory
 
 
@@ -231,15 +206,15 @@ def run(
         if value is None:
             continue
         if _core.is_setting(name):
-            settings.append((name, _text(value)))
+            settings.append((name, text_of(value)))
         elif isinstance(value, (str, os.PathLike)):
             files.append(f"{name}={os.fspath(value)}")
-        elif _is_scalar(value):
+        elif is_scalar(value):
             raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
         else:
-            bound.append((name, _array(name, value)))
+            bound.append((name, array(name, value)))
     labels = {"tokens": tokens, "key_tokens": key_tokens}
-    if words := {key: list(value) for key, value in labels.items() if _is_words(value)}:
+    if words := {key: list(value) for key, value in labels.items() if is_words(value)}:
         memory.append(_memory("argument", words, None))
     request.tokens = tokens if isinstance(tokens, str) else ""
     request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
@@ -247,18 +222,15 @@ def run(
     request.layer = "" if layer is None else str(layer)
     request.texts = [text] if isinstance(text, str) else list(text or [])
     if ids is not None:
-        rows = np.asarray(ids)
-        if rows.ndim not in (1, 2) or rows.dtype.kind not in "iu":
-            raise Error(f"ids: {rows.dtype.name} of {rows.ndim} axes; token numbers, T or B × T, are expected")
-        request.ids = [",".join(map(str, row)) for row in rows.reshape(-1, rows.shape[-1]).tolist()]
+        rows, request.batch = rows_of_ids(ids)
+        request.ids = [",".join(map(str, row)) for row in rows]
     request.stages = [stages] if isinstance(stages, str) else list(stages or [])
-    request.dtype = "" if dtype is None else dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    request.dtype = dtype_name(dtype)
     request.naming, request.prefix, request.same_x = naming, prefix, same_x
     request.config = os.fspath(config) if isinstance(config, (str, os.PathLike)) else ""
     request.bos, request.special, request.threads = bos, special, threads
     title, computed = _core.run(request)
-    for doubt in dict.fromkeys(text for *_, notes in computed for is_doubt, text in notes if is_doubt):
-        warnings.warn(doubt, Warning, stacklevel=2)
+    warn_of((note for *_, notes in computed for note in notes), 3)
     return Cache(title, computed)
 
 

@@ -70,11 +70,22 @@ private:
 /// The first stage that a change touches.
 Stage stage_of(const Change& change);
 
+/// The whole model that a layer, or the model's ends, are of. Outlives the changes.
+struct ModelAround {
+  const Embedding* embedding = nullptr;
+  std::vector<std::vector<int>> ids;  ///< the texts' tokens, padded at the end
+  std::vector<std::size_t> lengths;   ///< those of each that are no padding; empty: all
+  std::size_t number = 0, layers = 0; ///< which layer this is, of how many
+  /// Another layer, whose weights may have been taken; null where it cannot be had.
+  std::function<std::shared_ptr<const Layer>(std::size_t)> layer;
+};
+
 /// What is known where changes are proposed.
 struct Subject {
   const Layer& layer;
-  StageSet reference; ///< the stages that the reference has
-  bool fused = false; ///< the layer's projections came as one W_qkv
+  StageSet reference;                 ///< the stages that the reference has
+  bool fused = false;                 ///< the layer's projections came as one W_qkv
+  const ModelAround* model = nullptr; ///< null: a lone layer
 };
 
 /// Changes about one thing: a file of this folder and a line in themes.cpp.

@@ -24,7 +24,7 @@ bool has_heads_and_tokens(Stage stage) {
 
 Shape given_shape(const Layer& layer, Stage stage) {
   Shape shape{layer.dims.B};
-  for (Letter letter : info_of(stage).letters) shape.push_back(layer.dims.size_of(letter));
+  for (Dim letter : info_of(stage).letters) shape.push_back(layer.dims.size_of(letter));
   if (has_heads_and_tokens(stage)) shape = {shape[0], shape[2], shape[1] * shape[3]};
   return shape;
 }
@@ -40,7 +40,7 @@ Tensor packed(const Layer& layer, Stage stage, const Tensor& value) {
 namespace {
 
 bool has_kv_heads(Stage stage) {
-  const std::vector<Letter>& letters = info_of(stage).letters;
+  const std::vector<Dim>& letters = info_of(stage).letters;
   return !letters.empty() && axis_of(letters[0]) == Axis::kv_head;
 }
 

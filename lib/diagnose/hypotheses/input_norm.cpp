@@ -1,53 +1,12 @@
 // The norm before the projections: whether, which, how often, for whom.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-
-#include <cmath>
 
 namespace mha {
 
 namespace {
-
-/// The parts of a norm that others have otherwise.
-struct NormForm {
-  bool centres = true; ///< subtracts the mean
-  bool adds_bias = true;
-  bool unbiased = false;    ///< variance over n − 1
-  bool eps_outside = false; ///< x / (σ + ε)
-  bool one_plus = false;    ///< times 1 + w
-  double weight_offset = 0; ///< times w + this
-};
-
-Tensor normalised(const Layer& layer, const Tensor& X, const NormForm& form) {
-  const std::size_t n = X.shape().back(), rows = X.count() / n;
-  const double eps = layer.settings.input_norm_eps;
-  Tensor result = Tensor::uninitialised(X.dtype(), X.shape());
-  with_number(X.dtype(), [&]<class T>(T) {
-    const T* from = X.as<T>().data();
-    T* to = result.as_mutable<T>().data();
-    const auto part = [](const Tensor& tensor, std::size_t i, double otherwise) {
-      return tensor.empty() ? otherwise : static_cast<double>(tensor.as<T>()[i]);
-    };
-    for (std::size_t row = 0; row < rows; ++row, from += n, to += n) {
-      double mean = 0, square = 0;
-      for (std::size_t i = 0; i < n; ++i) mean += static_cast<double>(from[i]);
-      mean = form.centres ? mean / static_cast<double>(n) : 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        const double a = static_cast<double>(from[i]) - mean;
-        square += a * a;
-      }
-      const double variance = square / static_cast<double>(form.unbiased ? n - 1 : n);
-      const double size = form.eps_outside ? std::sqrt(variance) + eps : std::sqrt(variance + eps);
-      for (std::size_t i = 0; i < n; ++i) {
-        const double w = part(layer.norm_weight, i, 1) + form.weight_offset;
-        const double b = form.adds_bias ? part(layer.norm_bias, i, 0) : 0;
-        to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / size * w + b);
-      }
-    }
-  });
-  return result;
-}
 
 StageSet input() {
   return set_of({Stage::x});
@@ -96,8 +55,9 @@ void add_forms(const Layer& layer, ChangeList& list) {
   const bool rms = layer.settings.input_norm == InputNorm::rms;
   const auto add = [&](const char* id, std::string did, std::string cure, NormForm form) {
     form.centres = form.centres && !rms, form.adds_bias = form.adds_bias && !rms;
-    list.add(id, input(), std::move(did), std::move(cure),
-             [form](Layer& edited) { give(edited, Stage::x, normalised(edited, edited.X, form)); });
+    list.add(id, input(), std::move(did), std::move(cure), [form](Layer& edited) {
+      give(edited, Stage::x, normed(attention_norm(edited), edited.X, form));
+    });
   };
   NormForm form;
   if (!layer.norm_weight.empty()) {
@@ -133,9 +93,10 @@ void add_forms(const Layer& layer, ChangeList& list) {
 std::vector<Change> input_norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Settings& s = layer.settings;
-  if (layer.X.empty() || layer.has_given(Stage::x) || layer.block) return {};
+  if (layer.X.empty() || layer.has_given(Stage::x)) return {};
   ChangeList list;
   if (s.input_norm == InputNorm::none) {
+    if (layer.block) return {}; // where its norms are is a matter of the block
     add_norms(layer, list);
     list.all_rare();
     return list.take();

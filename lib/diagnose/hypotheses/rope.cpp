@@ -102,7 +102,9 @@ private:
       const std::int64_t by = offset - now;
       add("rope.offset",
           fmt::format("counts positions from {}", layer_.positions.empty() ? offset : by),
-          fmt::format("let the first token have position {}", now),
+          fmt::format("let the first token have position {}; as long as q and k are counted alike, "
+                      "no weight and no output depends on it",
+                      now),
           layer_.positions.empty() ? fmt::format("--rope-offset {}", offset) : "",
           [by](Layer& edited) { shift(edited, by); });
     }

@@ -370,6 +370,8 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
                                   : "k alone",
                            std::abs(by), by > 0 ? "high" : "low");
   change.cure = "rotate q and k by the positions of their tokens, counted from the same place";
+  if (q && k)
+    change.cure += "; as long as both are off alike, no weight and no output depends on it";
   if (q && k && layer.positions.empty())
     change.option = fmt::format(
         "--rope-offset {}",

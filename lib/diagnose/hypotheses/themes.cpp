@@ -20,8 +20,11 @@ std::span<const Theme* const> themes() {
 
 std::vector<Change> changes_for(const Subject& subject) {
   std::vector<Change> all;
-  for (const Theme* theme : themes())
+  for (const Theme* theme : themes()) {
+    const bool of_ends = theme == &embedding_theme || theme == &model_end_theme;
+    if (of_ends != (subject.layer.ends != nullptr)) continue;
     for (Change& change : theme->changes(subject)) all.push_back(std::move(change));
+  }
   return all;
 }
 

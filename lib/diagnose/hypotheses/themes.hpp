@@ -33,6 +33,11 @@
   theme(position_bias)    \
   theme(mask_form)        \
   theme(softmax_form)     \
+  theme(block_norm)       \
+  theme(feed_forward)     \
+  theme(block_form)       \
+  theme(embedding)        \
+  theme(model_end)        \
   theme(precision)
 // clang-format on
 

@@ -27,10 +27,10 @@ void take_bart(Translation& to) {
   const Group& group = to.group();
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
   const bool decoder = group.within({"decoder."}), cross = group.within({"encoder_attn"});
-  if (decoder)
-    to.set_from_config("num_heads", {"decoder_attention_heads", "num_attention_heads"});
-  else
-    to.set_from_config("num_heads", {"encoder_attention_heads", "num_attention_heads"});
+  // num_attention_heads is another name of the encoder's alone, or of a decoder without one.
+  if (!to.set_from_config("num_heads",
+                          {decoder ? "decoder_attention_heads" : "encoder_attention_heads"}))
+    to.set_from_config("num_heads", {"num_attention_heads"});
   if (decoder && !cross) to.set("causal", "true");
   if (cross) to.note("cross-attention: X_kv is the encoder's output");
 }

@@ -56,6 +56,11 @@ void settle_bert(const Group& group, ModelRecord& record) {
 constexpr ModelRecord bert_record{
     .models = "bert roberta xlm-roberta camembert",
     .layers = "encoder.layer",
+    .always = "attention.self.query.bias attention.self.key.bias attention.self.value.bias "
+              "attention.output.dense.bias attention.output.LayerNorm.bias|"
+              "attention.output.LayerNorm.beta output.LayerNorm.bias|output.LayerNorm.beta",
+    .beside = "pooler embeddings.position_ids embeddings.token_type_ids cls.seq_relationship "
+              "classifier qa_outputs lm_head.decoder.bias cls.predictions.decoder.bias",
     .tokens = "embeddings.word_embeddings",
     .positions = "embeddings.position_embeddings",
     .types = "embeddings.token_type_embeddings",
@@ -63,10 +68,12 @@ constexpr ModelRecord bert_record{
     .shape = BlockShape::post,
     .eps_keys = "layer_norm_eps",
     .eps = 1e-12,
-    .before_mlp = "attention.output.LayerNorm",
-    .behind_block = "output.LayerNorm",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "attention.output.LayerNorm",
+    .post_block_norm = "output.LayerNorm",
     .mlp_in = "intermediate.dense",
     .mlp_out = "output.dense",
+    .mlp_bias = Bias::always,
     .activation_keys = "hidden_act",
     .activation = "gelu",
     .head = "cls.predictions.decoder",

@@ -2,10 +2,45 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace mha::naming {
 
+namespace {
+
+/// The sections of config.json that hold the settings of a group, in their order.
+std::vector<std::string_view> sections_of(const Group& group) {
+  const Config& config = *group.config;
+  const auto vision = config.lower_bound("vision_config.");
+  const bool has_vision = vision != config.end() && vision->first.starts_with("vision_config.");
+  if (has_vision && group.within({"vision", "visual"})) return {"vision_config."};
+  std::vector<std::string_view> sections(std::begin(text_sections), std::end(text_sections));
+  sections.emplace_back("");
+  if (group.within({"decoder."}))
+    sections.emplace_back("decoder.");
+  else if (group.within({"encoder."}))
+    sections.emplace_back("encoder.");
+  return sections;
+}
+
+bool same_value(const std::string& a, const std::string& b) {
+  double x = 0, y = 0;
+  const auto number = [](const std::string& text, double& value) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    return error == std::errc{} && end == last;
+  };
+  return a == b || (number(a, x) && number(b, y) && x == y);
+}
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+} // namespace
+
 const io::Entry* Group::find(std::string_view name) const {
+  if (reads) reads->ask_tensor(prefix + std::string(name));
   const auto at = tensors.find(name);
   return at == tensors.end() ? nullptr : at->second;
 }
@@ -35,26 +70,71 @@ std::optional<std::size_t> Group::number() const {
 }
 
 bool Group::within(std::initializer_list<std::string_view> parts) const {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return prefix.find(part) != std::string::npos; });
+  const auto has = [&](std::string_view part) {
+    for (std::size_t at = 0; (at = prefix.find(part, at)) != std::string::npos; ++at) {
+      const std::size_t end = at + part.size();
+      const bool begins = at == 0 || !is_letter(prefix[at - 1]);
+      if (begins && (end == prefix.size() || !is_letter(part.back()) || !is_letter(prefix[end])))
+        return true;
+    }
+    return false;
+  };
+  return std::any_of(parts.begin(), parts.end(), has);
+}
+
+const io::Entry* Group::elsewhere(std::string_view whole_name) const {
+  if (reads) reads->ask_tensor(whole_name);
+  return contents->find(whole_name);
+}
+
+void Group::use(const io::Entry& entry) const {
+  if (reads) reads->use(entry.name);
+}
+
+Tensor Group::read(const io::Entry& entry) const {
+  constexpr std::size_t small = 1 << 16;
+  use(entry);
+  return outline && count_of(entry.shape) > small ? Tensor::uninitialised(entry.dtype, entry.shape)
+                                                  : entry.read();
+}
+
+Tensor Group::read_transposed(const io::Entry& entry) const {
+  return transposed_when_read(read(entry));
 }
 
 std::optional<std::string> Group::configured(std::initializer_list<std::string_view> keys) const {
-  std::vector<std::string_view> sections{"", "text_config.", "language_config.", "llm_config."};
-  const auto vision = config->lower_bound("vision_config.");
-  const bool has_vision = vision != config->end() && vision->first.starts_with("vision_config.");
-  if (has_vision && within({"vision", "visual"}))
-    sections = {"vision_config."};
-  else if (within({"decoder."}))
-    sections.emplace_back("decoder.");
-  else if (within({"encoder."}))
-    sections.emplace_back("encoder.");
-  for (std::string_view section : sections)
-    for (std::string_view key : keys)
-      if (const auto at = config->find(std::string(section) + std::string(key));
-          at != config->end() && at->second != "null")
-        return at->second;
+  if (reads)
+    for (std::string_view key : keys) reads->ask_setting(key);
+  for (std::string_view section : sections_of(*this)) {
+    const std::pair<const std::string, std::string>* first = nullptr;
+    for (std::string_view key : keys) {
+      const auto at = config->find(std::string(section) + std::string(key));
+      if (at == config->end() || at->second == "null") continue;
+      if (first && !same_value(first->second, at->second))
+        fail(
+            "config.json: {} is {}, and {} is {}: the two mean the same here; one of them is to go",
+            first->first, first->second, at->first, at->second);
+      if (!first) first = &*at;
+    }
+    if (first) return first->second;
+  }
   return std::nullopt;
+}
+
+bool Group::says(std::string_view key) const {
+  if (reads) reads->ask_setting(key);
+  const std::vector<std::string_view> sections = sections_of(*this);
+  return std::ranges::any_of(sections, [&](std::string_view section) {
+    return config->contains(std::string(section) + std::string(key));
+  });
+}
+
+std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = configured(keys);
+  if (!text) return std::nullopt;
+  if (*text == "true" || *text == "1") return true;
+  if (*text == "false" || *text == "0") return false;
+  fail("config.json: {} is '{}': true or false expected", *keys.begin(), *text);
 }
 
 std::optional<double> Group::configured_number(std::initializer_list<std::string_view> keys) const {
@@ -63,12 +143,13 @@ std::optional<double> Group::configured_number(std::initializer_list<std::string
   double value = 0;
   const char* last = text->data() + text->size();
   const auto [end, error] = std::from_chars(text->data(), last, value);
-  if (error != std::errc{} || end != last)
+  if (error != std::errc{} || end != last || !std::isfinite(value))
     fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
   return value;
 }
 
 bool Group::is_model(std::initializer_list<std::string_view> types) const {
+  if (reads) reads->ask_setting("model_type");
   const auto top = config->find("model_type");
   const std::optional<std::string> part = configured("model_type");
   const auto text = config->find("text_config.model_type");
@@ -80,8 +161,12 @@ bool Group::is_model(std::initializer_list<std::string_view> types) const {
 
 std::string Translation::source_of(std::string_view name) const {
   const io::Entry* entry = group_.find(name);
+  const bool presented = entry && !entry->own_name.empty() &&
+                         (group_.description || family_.present); // the file's names
   return fmt::format("{}: {}", group_.contents->name,
-                     entry ? entry->name : group_.prefix + std::string(name));
+                     presented ? entry->own_name
+                     : entry   ? entry->name
+                               : group_.prefix + std::string(name));
 }
 
 void Translation::take(std::string_view canonical, std::string_view name) {
@@ -93,7 +178,7 @@ void Translation::take_linear(std::string_view canonical, std::string_view name)
   if (!entry) return;
   if (entry->shape.size() != 2)
     fail("{} is {}: a matrix expected, (out, in)", source_of(name), to_string(entry->shape));
-  put(canonical, transposed(entry->read()), name);
+  put(canonical, group_.read_transposed(*entry), name);
 }
 
 void Translation::take_projections(std::string_view q, std::string_view k, std::string_view v,
@@ -129,12 +214,12 @@ void Translation::put(std::string_view canonical, Tensor tensor, std::string_vie
 Tensor Translation::read(std::string_view name) const {
   const io::Entry* entry = group_.find(name);
   if (!entry) fail("{} is missing", source_of(name));
-  return entry->read();
+  return group_.read(*entry);
 }
 
 void Translation::take_elsewhere(std::string_view canonical, std::string_view whole_name) {
   if (const io::Entry* entry = group_.elsewhere(whole_name))
-    parts[std::string(canonical)] = {entry->read(),
+    parts[std::string(canonical)] = {group_.read(*entry),
                                      fmt::format("{}: {}", group_.contents->name, whole_name)};
 }
 
@@ -147,13 +232,14 @@ void Translation::set(std::string_view setting, std::string_view value, std::str
 bool Translation::set_from_config(std::string_view setting,
                                   std::initializer_list<std::string_view> keys) {
   const std::optional<std::string> value = group_.configured(keys);
-  if (value) set(setting, *value, "config.json");
-  return value.has_value();
-}
-
-bool Translation::is_true(std::initializer_list<std::string_view> keys, bool otherwise) const {
-  const std::optional<std::string> text = group_.configured(keys);
-  return text ? *text == "true" || *text == "1" : otherwise;
+  if (!value) return false;
+  set(setting, *value, "config.json");
+  for (std::string_view key : keys)
+    if (group_.configured(key)) {
+      settings.back().key = key;
+      break;
+    }
+  return true;
 }
 
 std::optional<std::string> Translation::option(std::string_view setting) const {
@@ -192,6 +278,8 @@ void Translation::normalises(NormKind kind, std::initializer_list<std::string> m
     if (const io::Entry* weight = group_.elsewhere(module + ".weight"); weight && !norm.weight) {
       norm.module = module, norm.weight = weight;
       norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + ".bias");
+      for (const io::Entry* entry : {norm.weight, norm.bias})
+        if (entry) group_.use(*entry);
     }
   if (!set_from_config("input_norm_eps", eps_keys)) set("input_norm_eps", fmt::format("{}", eps));
 }
@@ -212,7 +300,17 @@ void Translation::refuse(std::initializer_list<std::string_view> names,
 
 void Translation::pass_over(std::initializer_list<std::string_view> names, std::string_view what) {
   for (std::string_view name : names)
-    if (group_.has(name)) note(fmt::format("{} is {}: passed over", source_of(name), what));
+    if (const io::Entry* entry = group_.find(name)) {
+      group_.use(*entry);
+      note(fmt::format("{} is {}: passed over", source_of(name), what));
+    }
+}
+
+void Translation::pass_over_with_warning(std::string_view name, std::string_view why) {
+  const io::Entry* entry = group_.find(name);
+  if (!entry) return;
+  group_.use(*entry);
+  warn(fmt::format("{}: passed over, as in Transformers: {}", source_of(name), why));
 }
 
 void Translation::note_square(std::string_view canonical, std::string_view name,

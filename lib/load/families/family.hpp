@@ -4,8 +4,10 @@
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/load/families/model.hpp>
+#include <mha/load/families/reads.hpp>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +16,13 @@
 namespace mha::naming {
 
 using Config = std::map<std::string, std::string>;
+/// Where a model of several parts says what its text model is, the first that has a key.
+inline constexpr std::string_view text_sections[]{"text_config.", "language_config.",
+                                                  "llm_config."};
 /// The settings that the user chose, by name: they win, and a family may need one (the heads).
 using Options = std::map<std::string, std::string, std::less<>>;
+
+struct Description;
 
 /// The tensors of one attention layer, as a family names them: everything that begins with
 /// `prefix`.
@@ -23,20 +30,30 @@ struct Group {
   std::string prefix; ///< "model.layers.0.self_attn."
   const io::Contents* contents = nullptr;
   const Config* config = nullptr; ///< config.json, flattened; never null
+  /// What was asked for; one of all layers of a file, or null.
+  std::shared_ptr<Reads> reads = nullptr;
+  /// Of a model by description (description.hpp), which lives as long as this; else null.
+  std::shared_ptr<const Description> description = nullptr;
+  /// Large tensors are not read: only names, shapes and settings count.
+  bool outline = false;
   /// By the name after the prefix, with dots between its parts: "query.kernel" for
   /// "…/query/kernel:0".
   std::map<std::string, const io::Entry*, std::less<>> tensors;
 
-  bool has(std::string_view name) const { return tensors.find(name) != tensors.end(); }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   const io::Entry* find(std::string_view name) const;
   /// Whether it is one of these tensors.
   bool holds(const io::Entry& entry) const;
   /// The shape of a tensor; () if it is not there.
   Shape shape(std::string_view name) const;
   /// A tensor elsewhere in the file, by its whole name, or nullptr.
-  const io::Entry* elsewhere(std::string_view whole_name) const {
-    return contents->find(whole_name);
-  }
+  const io::Entry* elsewhere(std::string_view whole_name) const;
+  /// The numbers of a tensor of the file; as an outline those of a large one are any.
+  Tensor read(const io::Entry& entry) const;
+  /// The same, transposed.
+  Tensor read_transposed(const io::Entry& entry) const;
+  /// A tensor that is known, and whose numbers are not needed.
+  void use(const io::Entry& entry) const;
   /// Whether a tensor with this name after parent(levels) is in the file.
   bool beside(std::string_view name, std::size_t levels = 1) const {
     return elsewhere(parent(levels) + std::string(name)) != nullptr;
@@ -45,21 +62,30 @@ struct Group {
   std::string parent(std::size_t levels = 1) const;
   /// The layer's number in the prefix.
   std::optional<std::size_t> number() const;
-  /// Whether one of these is part of the prefix.
+  /// Whether one of these words is part of the prefix: "vision" of "vision_tower.", not of
+  /// "television.".
   bool within(std::initializer_list<std::string_view> parts) const;
   /// A value of config.json: the first of `keys` that is there. In a model of several parts, the
-  /// values of the part that the prefix names (vision_config), else those of text_config too.
+  /// values of the part that the prefix names (vision_config), else those of text_config before
+  /// the others. Throws Error where two of `keys` say different things.
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
   std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
   /// A number of config.json; throws Error if it is none.
   std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const;
+  /// A truth value of config.json; throws Error if it is none.
+  std::optional<bool> flag(std::initializer_list<std::string_view> keys) const;
+  bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
+    return flag(keys).value_or(otherwise);
+  }
+  /// Whether config.json has the key, if only to say null.
+  bool says(std::string_view key) const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
 };
 
 struct Family;
 
-enum class NormKind : std::uint8_t { unknown, none, layer, rms };
+enum class NormKind : std::uint8_t { unknown, none, layer, rms, affine };
 
 /// The normalisation before attention, for input_norm = checkpoint.
 struct InputNormalisation {
@@ -104,7 +130,9 @@ public:
   std::optional<double> number(std::initializer_list<std::string_view> keys) const {
     return group_.configured_number(keys);
   }
-  bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const;
+  bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
+    return group_.is_true(keys, otherwise);
+  }
   /// A setting that the user chose.
   std::optional<std::string> option(std::string_view setting) const;
   /// num_heads or num_kv_heads, as the user or the family has set it.
@@ -127,6 +155,8 @@ public:
   void refuse(std::initializer_list<std::string_view> names, std::string_view what) const;
   /// A note where a tensor is a buffer that looks like something else.
   void pass_over(std::initializer_list<std::string_view> names, std::string_view what);
+  /// A warning that a tensor of the group is not taken, and why.
+  void pass_over_with_warning(std::string_view name, std::string_view why);
   /// A warning about a square matrix, of which nothing but its names tells how it lies.
   void note_square(std::string_view canonical, std::string_view name, std::string_view taken,
                    std::string_view otherwise, std::string_view choose);
@@ -136,6 +166,7 @@ public:
 
   struct FamilySetting {
     std::string name, value, origin;
+    std::string key = {}; ///< of config.json, where it is its value as it stands there
   };
   NamedTensors parts;
   std::vector<FamilySetting> settings;
@@ -164,6 +195,9 @@ struct Family {
   void (*translate)(const Group& group, Translation& translation);
   /// What stands around attention in a whole model; nullptr: not known here yet.
   const ModelRecord* model = nullptr;
+  /// Presents the layers of a file under other names before they are looked for, where layers share
+  /// their weights; nullptr: as they are. Whether it changed anything.
+  bool (*present)(io::Contents& file, const Config& config) = nullptr;
 };
 
 /// All families, the more particular before the more general.

@@ -89,6 +89,7 @@ std::map<std::string, Group> groups_of(const Family& family, const io::Contents&
   for (std::string_view needed : split(family.needs, ' '))
     for (std::string_view name : split(needed, '|')) list.push_back(name);
   const Endings endings(list);
+  const auto reads = std::make_shared<Reads>();
   std::map<std::string, Group> groups;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const io::Entry& entry = contents.tensors[i];
@@ -96,7 +97,7 @@ std::map<std::string, Group> groups_of(const Family& family, const io::Contents&
     endings.each_in(name, [&](std::size_t length) {
       Group& group = groups[entry.name.substr(0, length)];
       group.prefix = entry.name.substr(0, length);
-      group.contents = &contents, group.config = &config;
+      group.contents = &contents, group.config = &config, group.reads = reads;
       group.tensors.emplace(name.substr(length), &entry);
     });
   }
@@ -181,6 +182,8 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
   for (const io::Entry& entry : contents.tensors) names.push_back(dotted(entry.name));
   for (const Family* family : families()) {
     if (!only.empty() && family->name != only) continue;
+    // What a graph computes is said by the graph: names beside it say the same layers again.
+    if (only.empty() && contents.format == "onnx" && !layers.empty()) break;
     for (auto& [prefix, group] : groups_of(*family, contents, names, config)) {
       if (taken.count(prefix) || !is_complete(*family, group)) continue;
       if (only.empty() && family->recognises && !family->recognises(group)) continue;

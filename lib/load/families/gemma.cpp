@@ -35,16 +35,26 @@ void set_gemma_scale(Translation& to) {
          scalar ? "config.json: query_pre_attn_scalar" : "");
 }
 
-void translate1(const Group&, Translation& to) {
+/// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
+void know_hidden_act(const Group& group) {
+  const auto at = group.config->find("hidden_act");
+  if (at != group.config->end() && at->second.starts_with("gelu")) group.says("hidden_act");
+}
+
+void translate1(const Group& group, Translation& to) {
+  know_hidden_act(group);
   take_llama(to);
   to.norm.one_plus = true;
   set_rotary(to, {.style = "half"});
 }
 
-void translate2(const Group&, Translation& to) {
-  translate1(to.group(), to);
+void translate2(const Group& group, Translation& to) {
+  translate1(group, to);
   set_gemma_scale(to);
-  if (!to.set_from_config("softcap", {"attn_logit_softcapping"})) to.set("softcap", "50");
+  // null is no cap; only a config without the key means 50.
+  if (!to.set_from_config("softcap", {"attn_logit_softcapping"}) &&
+      !group.says("attn_logit_softcapping"))
+    to.set("softcap", "50");
   set_window(to, even_layers, 4096);
 }
 
@@ -55,11 +65,17 @@ bool slides3(const Group& group, std::size_t layer) {
 }
 
 void translate3(const Group& group, Translation& to) {
+  know_hidden_act(group);
   take_llama(to);
   to.norm.one_plus = true;
   to.set("qk_norm_one_plus", "true");
   set_gemma_scale(to);
-  to.set_from_config("softcap", {"attn_logit_softcapping"});
+  // Transformers' Gemma 3 does not pass attn_logit_softcapping on: a cap would be another model.
+  if (const auto cap = to.number({"attn_logit_softcapping"}))
+    to.warn(fmt::format("config.json says attn_logit_softcapping {}: not computed, as in "
+                        "Transformers' Gemma 3; --softcap {} computes it",
+                        *cap, *cap));
+  for (const char* key : {"rope_theta", "rope_local_base_freq"}) group.says(key);
   // Layers with a window rotate by a base of their own, without the scaling for long contexts.
   const bool sliding = is_sliding(group, slides3).value_or(false);
   if (sliding)
@@ -72,13 +88,11 @@ void translate3(const Group& group, Translation& to) {
   set_window(to, slides3, 4096);
 }
 
-/// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
 constexpr ModelRecord one_plus_norms(std::string_view models) {
   ModelRecord record = llama_model(models);
   record.times_root_d = record.one_plus = record.tied = true;
   record.activation_keys = "hidden_activation";
   record.activation = "gelu_pytorch_tanh";
-  record.softcap_key = "final_logit_softcapping";
   return record;
 }
 constexpr ModelRecord model1 = one_plus_norms("gemma");
@@ -87,12 +101,22 @@ constexpr ModelRecord model1 = one_plus_norms("gemma");
 constexpr ModelRecord four_norms(std::string_view models) {
   ModelRecord record = one_plus_norms(models);
   record.shape = BlockShape::sandwich;
-  record.behind_attention = "post_attention_layernorm";
-  record.before_mlp = "pre_feedforward_layernorm";
-  record.behind_mlp = "post_feedforward_layernorm";
+  record.softcap_key = "final_logit_softcapping";
+  record.post_attention_norm = "post_attention_layernorm";
+  record.pre_mlp_norm = "pre_feedforward_layernorm";
+  record.post_mlp_norm = "post_feedforward_layernorm";
   return record;
 }
-constexpr ModelRecord model2 = four_norms("gemma2"), model3 = four_norms("gemma3 gemma3_text");
+/// As the scores' cap: null is none, and only a config without the key means 30.
+void settle_gemma2(const Group& group, ModelRecord& record) {
+  if (!group.says("final_logit_softcapping")) record.softcap = 30;
+}
+constexpr ModelRecord of_gemma2() {
+  ModelRecord record = four_norms("gemma2");
+  record.settle = settle_gemma2;
+  return record;
+}
+constexpr ModelRecord model2 = of_gemma2(), model3 = four_norms("gemma3 gemma3_text");
 
 } // namespace
 

@@ -44,6 +44,8 @@ void translate_gpt2(const Group& group, Translation& to) {
 constexpr ModelRecord of_conv1d() {
   ModelRecord record = gpt2_model("gpt2");
   record.in_out = true;
+  record.always = "attn.c_attn.bias attn.c_proj.bias ln_1.bias ln_2.bias";
+  record.mlp_bias = record.norm_bias = Bias::always;
   record.activation_keys = "activation_function";
   record.activation = "gelu_new";
   return record;

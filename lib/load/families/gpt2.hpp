@@ -16,10 +16,11 @@ constexpr ModelRecord gpt2_model(std::string_view models) {
   return {
       .models = models,
       .layers = "h",
+      .beside = "score classifier multiple_choice_head v_head",
       .tokens = "wte",
       .positions = "wpe",
       .eps_keys = "layer_norm_epsilon",
-      .before_mlp = "ln_2",
+      .pre_mlp_norm = "ln_2",
       .mlp_in = "mlp.c_fc",
       .mlp_out = "mlp.c_proj",
       .last_norm = "ln_f",

@@ -15,7 +15,17 @@ bool is_gpt_neox(const Group& group) {
 
 void translate_gpt_neox(const Group& group, Translation& to) {
   to.expect_models({"gpt_neox"});
-  to.take_fused("query_key_value", "per_group"), to.take_output("dense");
+  const bool biased = to.is_true({"attention_bias"}, true),
+             known = group.configured("model_type").has_value();
+  for (const char* name : {"query_key_value.bias", "dense.bias"}) {
+    if (biased && known && !group.has(name))
+      fail("{}: {}{} is missing, though config.json does not say attention_bias false",
+           group.contents->name, group.prefix, name);
+    if (!biased) to.pass_over_with_warning(name, "config.json says attention_bias false");
+  }
+  to.take_linear("W_qkv", "query_key_value.weight"), to.take_linear("W_o", "dense.weight");
+  to.set("qkv_order", "per_group");
+  if (biased) to.take("b_qkv", "query_key_value.bias"), to.take("b_o", "dense.bias");
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
   to.set_from_config("num_heads", {"num_attention_heads"});
@@ -26,19 +36,22 @@ void translate_gpt_neox(const Group& group, Translation& to) {
 
 /// use_parallel_residual false: one after the other.
 void settle_gpt_neox(const Group& group, ModelRecord& record) {
-  if (group.configured("use_parallel_residual").value_or("true") == "false")
-    record.shape = BlockShape::pre;
+  if (!group.is_true({"use_parallel_residual"}, true)) record.shape = BlockShape::pre;
 }
 
 constexpr ModelRecord gpt_neox_record{
     .models = "gpt_neox",
     .layers = "layers",
+    .always = "mlp.dense_h_to_4h.bias mlp.dense_4h_to_h.bias input_layernorm.bias "
+              "post_attention_layernorm.bias",
     .tokens = "embed_in",
     .shape = BlockShape::parallel,
     .eps_keys = "layer_norm_eps",
-    .before_mlp = "post_attention_layernorm",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "post_attention_layernorm",
     .mlp_in = "mlp.dense_h_to_4h",
     .mlp_out = "mlp.dense_4h_to_h",
+    .mlp_bias = Bias::always,
     .activation_keys = "hidden_act",
     .activation = "gelu",
     .last_norm = "final_layer_norm",

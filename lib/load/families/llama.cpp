@@ -7,17 +7,32 @@ namespace mha::naming {
 
 namespace {
 
-void translate_llama(const Group&, Translation& to) {
+void translate_llama(const Group& group, Translation& to) {
   // "attention-only": this project's own example layers.
   to.expect_models({"llama", "mistral", "mixtral", "granite", "granitemoe", "ministral", "stablelm",
                     "starcoder2", "attention-only"});
   take_llama(to);
   // Hugging Face's layout pairs dimension i with i + d/2.
   set_rotary(to, {.style = "half"});
-  set_window(to, every_layer);
+  // LLaMA and Granite have no window, whatever their configs say.
+  if (!group.is_model({"llama", "granite", "granitemoe", "stablelm"})) set_window(to, every_layer);
 }
 
-constexpr ModelRecord llama_record = llama_model("llama mistral ministral");
+/// LLaMA's mlp_bias; Mistral's feed-forward has none.
+void settle_llama(const Group& group, ModelRecord& record) {
+  if (group.contents->format == "gguf") return; // which does not say it
+  if (!group.configured("model_type") && !group.configured("mlp_bias")) return;
+  const bool biased = group.is_model({"llama"}) && group.is_true({"mlp_bias"});
+  record.mlp_bias = biased ? Bias::always : Bias::never;
+}
+
+constexpr ModelRecord of_llama() {
+  ModelRecord record = llama_model("llama mistral ministral");
+  record.mlp_bias = Bias::if_there;
+  record.settle = settle_llama;
+  return record;
+}
+constexpr ModelRecord llama_record = of_llama();
 
 } // namespace
 

@@ -32,7 +32,7 @@ void take_stacked_norms(Translation& to, const std::string& canonical, const std
   std::vector<Tensor> norms;
   while (const io::Entry* entry = group.elsewhere(
              fmt::format("{}{}.norms.{}.weight", group.prefix, module, norms.size()))) {
-    norms.push_back(entry->read());
+    norms.push_back(group.read(*entry));
     if (norms.back().shape() != norms[0].shape() || norms.back().dtype() != norms[0].dtype())
       fail("{}: {} is {} of {}, the head before it {} of {}", group.contents->name, entry->name,
            to_string(norms.back().shape()), name_of(norms.back().dtype()),
@@ -44,6 +44,75 @@ void take_stacked_norms(Translation& to, const std::string& canonical, const std
                 stacked.raw_mutable() + head * norms[head].bytes());
   const std::string first = module + ".norms.0.weight";
   to.put(canonical, std::move(stacked), first);
+}
+
+/// Which projections of a model have biases, as Transformers makes them: of queries, keys and
+/// values, and of the output. `known` is false where config.json does not say which model it is.
+struct BiasRule {
+  bool qkv = false, o = false, known = true;
+  std::string_view why = {}; ///< the key of config.json, or "" where it is the model's own
+};
+
+BiasRule bias_rule(const Group& group) {
+  const auto by = [&](std::string_view key, bool otherwise, bool o) {
+    const bool biased = group.is_true({key}, otherwise);
+    return BiasRule{biased, biased && o, true, key};
+  };
+  if (group.contents->format == "gguf") return {.known = false}; // it says none of these keys
+  if (!group.configured("model_type") && !group.configured("attention_bias"))
+    return {.known = false};
+  if (group.is_model({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})) return {.qkv = true};
+  if (group.is_model({"mistral", "mixtral", "ministral", "exaone4"})) return {};
+  if (group.is_model({"starcoder2"})) return by("use_bias", true, true);
+  if (group.is_model({"stablelm"})) return by("use_qkv_bias", false, false);
+  if (group.is_model({"ernie4_5", "ernie4_5_moe"})) return by("use_bias", false, true);
+  if (group.is_model({"glm"})) return by("attention_bias", true, false);
+  if (group.is_model({"glm4", "glm4_moe"})) return by("attention_bias", false, false);
+  if (group.is_model({"gpt_oss"})) return by("attention_bias", true, true);
+  if (group.is_model({"llama", "granite", "granitemoe", "qwen3", "qwen3_moe", "qwen3_vl",
+                      "qwen3_vl_moe", "gemma", "gemma2", "gemma3", "gemma3_text", "cohere",
+                      "cohere2", "olmo", "olmo2", "olmo3", "olmoe", "smollm3"}))
+    return by("attention_bias", false, true);
+  // Of a model that is not known here, the key does not say whether W_o has one.
+  if (group.configured("attention_bias"))
+    return by("attention_bias", false, group.has("o_proj.bias"));
+  return {.known = false};
+}
+
+void take_biases(Translation& to) {
+  const Group& group = to.group();
+  const BiasRule rule = bias_rule(group);
+  for (const std::string letter : {"q", "k", "v", "o"}) {
+    const std::string name = letter + "_proj.bias";
+    const bool wanted = letter == "o" ? rule.o : rule.qkv, there = group.has(name);
+    if (rule.known && wanted && !there)
+      fail("{}: {}{} is missing, {}", group.contents->name, group.prefix, name,
+           rule.why.empty() ? std::string("which models of this kind have")
+                            : fmt::format("though config.json says {}",
+                                          group.configured(rule.why) ? rule.why : "no other"));
+    if (rule.known && !wanted && there)
+      to.pass_over_with_warning(
+          name,
+          rule.why.empty()
+              ? std::string("models of this kind have none")
+              : fmt::format("config.json {} {}",
+                            group.configured(rule.why) ? "denies" : "does not say", rule.why));
+    else
+      to.take("b_" + letter, name);
+  }
+}
+
+/// LLaMA's kin have RMS norms, StarCoder 2 and StableLM layer norms; of others the bias tells.
+bool has_layer_norms(const Group& group, const std::string& norm) {
+  if (group.is_model({"starcoder2", "stablelm"})) return true;
+  if (group.is_model({"llama",      "mistral",   "mixtral",     "ministral",    "granite",
+                      "granitemoe", "qwen2",     "qwen2_moe",   "qwen2_vl",     "qwen2_5_vl",
+                      "qwen3",      "qwen3_moe", "qwen3_vl",    "qwen3_vl_moe", "gemma",
+                      "gemma2",     "gemma3",    "gemma3_text", "gpt_oss",      "glm",
+                      "glm4",       "glm4_moe",  "ernie4_5",    "ernie4_5_moe", "olmo2",
+                      "olmo3",      "olmoe",     "smollm3",     "exaone4"}))
+    return false;
+  return group.elsewhere(norm + ".bias") != nullptr;
 }
 
 } // namespace
@@ -80,18 +149,22 @@ bool norms_heads(const Group& group) {
 
 void take_llama(Translation& to) {
   const Group& group = to.group();
-  to.take_projections("q_proj", "k_proj", "v_proj", "o_proj");
-  if (to.is_true({"attention_bias"}) && !group.has("q_proj.bias"))
-    fail("{}: {}q_proj.bias is missing, though config.json says attention_bias",
-         group.contents->name, group.prefix);
+  for (const char* letter : {"q", "k", "v", "o"})
+    to.take_linear(fmt::format("W_{}", letter), fmt::format("{}_proj.weight", letter));
+  take_biases(to);
   set_heads(to);
   to.set("causal", "true");
-  to.set_from_config("scale", {"attention_multiplier"});
-  to.set_from_config("clip_qkv", {"clip_qkv"});
+  const bool any = !group.configured("model_type").has_value();
+  if (any || group.is_model({"granite", "granitemoe"}))
+    to.set_from_config("scale", {"attention_multiplier"});
+  if (any || group.is_model({"olmo", "olmoe", "olmo2"}))
+    to.set_from_config("clip_qkv", {"clip_qkv"});
   take_qk_norm(to);
   const std::string norm = group.parent() + "input_layernorm";
-  to.normalises(group.elsewhere(norm + ".bias") ? NormKind::layer : NormKind::rms, {norm},
-                {"rms_norm_eps", "layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"}, 1e-6);
+  if (has_layer_norms(group, norm))
+    to.normalises(NormKind::layer, {norm}, {"layer_norm_eps", "norm_epsilon"}, 1e-5);
+  else
+    to.normalises(NormKind::rms, {norm}, {"rms_norm_eps"}, 1e-6);
 }
 
 } // namespace mha::naming

@@ -7,6 +7,8 @@
 // recognises a group has it: the more particular stand before the more general.
 // clang-format off
 #define MHA_FAMILIES(family)              \
+  /* layers that a graph holds */         \
+  family(onnx)                            \
   /* q_proj, k_proj, v_proj, o_proj */    \
   family(gemma3)                          \
   family(gemma2)                          \
@@ -46,6 +48,7 @@
   family(mpt)                             \
   /* encoders, and both */                \
   family(bert)                            \
+  family(albert)                          \
   family(distilbert)                      \
   family(vit)                             \
   family(timm)                            \

@@ -9,7 +9,13 @@ namespace {
 
 void translate_phi3(const Group& group, Translation& to) {
   to.expect_models({"phi3"});
-  to.take_fused("qkv_proj", "qkv"), to.take_output("o_proj");
+  // Phi-3's projections have no biases, whatever attention_bias says.
+  if (to.is_true({"attention_bias"}))
+    to.warn("config.json says attention_bias: not read, as in Transformers' Phi-3");
+  for (const char* name : {"qkv_proj.bias", "o_proj.bias"})
+    to.pass_over_with_warning(name, "models of this kind have none");
+  to.take_linear("W_qkv", "qkv_proj.weight"), to.take_linear("W_o", "o_proj.weight");
+  to.set("qkv_order", "qkv");
   to.set_from_config("num_heads", {"num_attention_heads"});
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
   to.set("causal", "true");
@@ -25,9 +31,10 @@ constexpr ModelRecord phi3_record{
     .norm = InputNorm::rms,
     .eps_keys = "rms_norm_eps",
     .eps = 1e-5,
-    .before_mlp = "post_attention_layernorm",
+    .pre_mlp_norm = "post_attention_layernorm",
     .mlp_gate_up = "mlp.gate_up_proj",
     .mlp_out = "mlp.down_proj",
+    .mlp_bias = Bias::never,
     .activation_keys = "hidden_act",
     .activation = "silu",
     .last_norm = "norm",

@@ -1,7 +1,6 @@
 #include <mha/load/families/positions.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -16,20 +15,35 @@ public:
       : to_(to), layer_type_(layer_type) {}
 
   std::optional<std::string> text(std::string_view key) const {
+    std::optional<std::string> first;
     for (const std::string& name : names(key))
-      if (std::optional<std::string> value = to_.group().configured(name)) return value;
-    return std::nullopt;
+      if (std::optional<std::string> value = to_.group().configured(name); !first) first = value;
+    return first;
   }
   std::optional<double> number(std::string_view key) const {
+    std::optional<double> first;
     for (const std::string& name : names(key))
-      if (const std::optional<double> value = to_.number({name})) return value;
-    return std::nullopt;
+      if (const std::optional<double> value = to_.number({name}); !first) first = value;
+    return first;
+  }
+  /// Another layer of the model has what this one does not: known all the same.
+  void know_all() const {
+    for (const auto& [key, value] : *to_.group().config) {
+      std::string_view name = key;
+      for (std::string_view section : text_sections)
+        if (name.starts_with(section)) name.remove_prefix(section.size());
+      if (name.starts_with("rope_scaling.") || name.starts_with("rope_parameters."))
+        to_.group().says(name);
+    }
   }
 
 private:
-  std::array<std::string, 3> names(std::string_view key) const {
-    return {fmt::format("rope_parameters.{}.{}", layer_type_, key),
-            fmt::format("rope_parameters.{}", key), fmt::format("rope_scaling.{}", key)};
+  std::vector<std::string> names(std::string_view key) const {
+    std::vector<std::string> list{fmt::format("rope_parameters.{}", key),
+                                  fmt::format("rope_scaling.{}", key)};
+    if (!layer_type_.empty())
+      list.insert(list.begin(), fmt::format("rope_parameters.{}.{}", layer_type_, key));
+    return list;
   }
   const Translation& to_;
   std::string_view layer_type_;
@@ -73,7 +87,11 @@ void set_lengths(Translation& to, const RopeConfig& config, std::string_view kin
   if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor)))
     factor = *longest / *original;
   if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
-  if (factor) to.set("rope_factor", fmt::format("{}", *factor), "config.json");
+  if (!factor)
+    fail("{}: config.json's rope_scaling is {} and has no factor; --rope-scaling says what is "
+         "meant, none without it",
+         to.group().contents->name, kind);
+  to.set("rope_factor", fmt::format("{}", *factor), "config.json");
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
 
@@ -82,7 +100,8 @@ void set_scaling(Translation& to, const RopeConfig& config) {
     if (const std::optional<std::string> value = config.text(setting))
       to.set(setting, *value, "config.json");
   std::optional<std::string> type = config.text("rope_type");
-  if (!type) type = config.text("type");
+  const std::optional<std::string> old_type = config.text("type");
+  if (!type) type = old_type;
   if (to.option("rope_scaling")) return;
   const auto refuse = [&](std::string_view why) {
     fail("{}: config.json's rope_scaling {}; --rope-scaling says what is meant, none without it",
@@ -91,6 +110,13 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   if (!type && config.text("factor")) refuse("has a factor and no type");
   if (!type && to.number({"rope_scaling"})) refuse("is a number, not an object with a type");
   if (!type) return;
+  if (*type == "llama3")
+    for (const char* key :
+         {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
+      if (!config.text(key)) refuse(fmt::format("is llama3 and has no {}", key));
+  if (*type == "longrope" || *type == "su")
+    for (const char* key : {"short_factor", "long_factor"})
+      if (!config.text(key)) refuse(fmt::format("is {} and has no {}", *type, key));
   const auto* const kind = std::ranges::find(scaling_names, *type, &ScalingName::config);
   if (kind == std::end(scaling_names))
     fail("{}: rope_scaling '{}' is not supported: linear, llama3, dynamic, yarn and longrope are; "
@@ -120,6 +146,35 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   put_factors(to, config, "long_factor", "rope_long_factor");
 }
 
+/// rotary_emb.inv_freq of older files is a buffer: Transformers computes the frequencies of the
+/// config, so that another one is told.
+void check_frequencies(Translation& to) {
+  const Group& group = to.group();
+  const io::Entry* entry = group.find("rotary_emb.inv_freq");
+  if (!entry) return;
+  double base = 10000;
+  std::size_t dims = to.head_width().value_or(0);
+  for (const Translation::FamilySetting& setting : to.settings)
+    if (setting.name == "rope_base" || setting.name == "rope_dims") {
+      double value = 0;
+      std::from_chars(setting.value.data(), setting.value.data() + setting.value.size(), value);
+      if (setting.name == "rope_base")
+        base = value;
+      else
+        dims = static_cast<std::size_t>(value);
+    }
+  bool same = entry->shape == Shape{dims / 2} && is_floating(entry->dtype);
+  const Tensor there = group.read(*entry);
+  for (std::size_t i = 0; same && i < there.count(); ++i) {
+    const double want = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    same = std::abs(value_at(there, i) - want) <= 0.01 * want; // bfloat16 has 8 bits
+  }
+  if (!same)
+    to.warn(fmt::format("{} is not what rope_base {} gives for {} dimensions: passed over, as in "
+                        "Transformers, which computes the frequencies",
+                        to.source_of("rotary_emb.inv_freq"), base, dims));
+}
+
 } // namespace
 
 void set_rotary(Translation& to, const Rotary& rotary) {
@@ -131,10 +186,25 @@ void set_rotary(Translation& to, const Rotary& rotary) {
     to.set("rope_base", fmt::format("{}", rotary.base));
 
   // Rotated dimensions: their number, or their part of a head, cut off as Python's int() does.
-  if (!to.set_from_config("rope_dims", {"rotary_dim"})) {
+  if (const std::optional<double> dims = to.number({"rotary_dim"})) {
+    // Transformers rotates the first 0 dimensions: none.
+    if (*dims == 0)
+      to.set("rope", "none", "config.json: rotary_dim");
+    else
+      to.set_from_config("rope_dims", {"rotary_dim"});
+  } else {
     std::optional<double> part = config.number("partial_rotary_factor");
-    if (!part) part = to.number({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    const std::optional<double> other =
+        to.number({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    if (!part) part = other;
     const std::optional<std::size_t> width = to.head_width();
+    if (part && !(*part >= 0 && *part <= 1))
+      fail("{}: config.json says that {} of a head is rotated: 0 to 1 expected",
+           to.group().contents->name, *part);
+    if (width && std::floor(static_cast<double>(*width) * part.value_or(rotary.part)) == 0) {
+      to.set("rope", "none", "config.json: partial_rotary_factor");
+      return;
+    }
     if (width && part.value_or(rotary.part) != 1)
       to.set(
           "rope_dims",
@@ -145,7 +215,11 @@ void set_rotary(Translation& to, const Rotary& rotary) {
                           "usual; --rope-dims chooses",
                           rotary.part));
   }
-  if (rotary.scaled) set_scaling(to, config);
+  if (rotary.scaled)
+    set_scaling(to, config);
+  else if (!to.group().outline) // of a whole model, the other layers ask for them
+    config.know_all();
+  check_frequencies(to);
 }
 
 std::optional<std::string> element(const std::string& list, std::size_t index) {
@@ -161,19 +235,18 @@ std::optional<std::string> element(const std::string& list, std::size_t index) {
 std::optional<bool> is_sliding(const Group& group, Slides slides) {
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> types = group.configured("layer_types");
+  for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern"})
+    if (types) group.says(pattern); // layer_types wins
   if (!types && slides == every_layer) return true;
   if (!layer) return std::nullopt;
   if (types) {
     const std::optional<std::string> type = element(*types, *layer);
     if (!type)
       fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
-    constexpr std::string_view known[]{"sliding_attention", "full_attention", "chunked_attention",
-                                       "linear_attention",  "global",         "local"};
-    if (std::ranges::find(known, *type) == std::end(known))
-      fail(
-          "{}: config.json's layer_types say '{}' of layer {}: sliding_attention or full_attention "
-          "expected",
-          group.contents->name, *type, *layer);
+    if (*type != "sliding_attention" && *type != "full_attention")
+      fail("{}: config.json's layer_types say '{}' of layer {}, which is not computed here: "
+           "sliding_attention or full_attention expected",
+           group.contents->name, *type, *layer);
     return *type == "sliding_attention";
   }
   return slides(group, *layer);
@@ -181,8 +254,13 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 
 void set_window(Translation& to, Slides slides, std::size_t otherwise) {
   // Qwen: a window in the config, not in use unless it says so.
-  if (!to.is_true({"use_sliding_window"}, slides != upper_layers)) return;
+  const bool used = to.is_true({"use_sliding_window"}, slides != upper_layers);
   const std::optional<double> given = to.number({"sliding_window"});
+  if (slides == upper_layers) to.number({"max_window_layers"});
+  if (!used) {
+    to.group().says("layer_types");
+    return;
+  }
   const double window = given.value_or(static_cast<double>(otherwise));
   if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);

@@ -36,7 +36,8 @@ void translate_pytorch(const Group& group, Translation& to) {
     const std::string W = fmt::format("W_{}", letter), b = fmt::format("b_{}", letter);
     if (group.has("in_proj_weight"))
       to.put(W,
-             transposed(third(to.read("in_proj_weight"), 2, which, to.source_of("in_proj_weight"))),
+             transposed_when_read(
+                 third(to.read("in_proj_weight"), 2, which, to.source_of("in_proj_weight"))),
              "in_proj_weight");
     else
       to.take_linear(W, fmt::format("{}_proj_weight", letter));

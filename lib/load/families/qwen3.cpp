@@ -9,8 +9,10 @@ namespace mha::naming {
 namespace {
 
 bool is_qwen3(const Group& group) {
-  return norms_heads(group) && (!group.configured("model_type") ||
-                                group.is_model({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"}));
+  // Of one head, q_norm is as wide as the whole projection.
+  if (group.configured("model_type"))
+    return group.is_model({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"});
+  return norms_heads(group);
 }
 
 void translate_qwen3(const Group& group, Translation& to) {

@@ -68,12 +68,14 @@ void translate_transformer_lens(const Group& group, Translation& to) {
   const std::string norm = group.parent() + "ln1";
   const std::string type = group.configured("normalization_type").value_or("");
   to.norm.weight = group.elsewhere(norm + ".w"), to.norm.bias = group.elsewhere(norm + ".b");
+  for (const io::Entry* entry : {to.norm.weight, to.norm.bias})
+    if (entry) group.use(*entry);
   if (to.norm.bias || type.starts_with("LN"))
     to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
   // A config of HookedTransformer without the type has no norm.
-  if (type.empty() && !to.norm.weight && group.configured({"d_head", "n_ctx"}))
+  if (type.empty() && !to.norm.weight && (group.configured("d_head") || group.configured("n_ctx")))
     to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");
@@ -87,16 +89,16 @@ void settle_transformer_lens(const Group& group, ModelRecord& record) {
                 : type.starts_with("RMS") ? InputNorm::rms
                                           : InputNorm::none;
   record.norm_is_bare = type.ends_with("Pre");
-  if (record.norm == InputNorm::none) record.before_mlp = record.last_norm = "";
-  if (group.configured("parallel_attn_mlp") == "true") record.shape = BlockShape::parallel;
-  if (group.configured("gated_mlp") == "true") {
+  if (record.norm == InputNorm::none) record.pre_mlp_norm = record.last_norm = "";
+  if (group.is_true({"parallel_attn_mlp"})) record.shape = BlockShape::parallel;
+  if (group.is_true({"gated_mlp"})) {
     record.mlp_in = "mlp.W_gate", record.mlp_up = "mlp.W_in";
     record.bias_of_product = true;
   }
   if (group.configured("act_fn") == "solu_ln") record.mlp_norm = "mlp.ln";
-  if (group.configured("attn_only") == "true") {
+  if (group.is_true({"attn_only"})) {
     record.shape = BlockShape::attention_only;
-    record.before_mlp = record.mlp_in = record.mlp_out = record.mlp_norm = "";
+    record.pre_mlp_norm = record.mlp_in = record.mlp_out = record.mlp_norm = "";
   }
   record.causal = group.configured("attention_dir").value_or("causal") == "causal";
 }
@@ -106,7 +108,8 @@ constexpr ModelRecord transformer_lens_record{
     .tokens = "embed.W_E",
     .positions = "pos_embed.W_pos",
     .eps_keys = "eps",
-    .before_mlp = "ln2",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "ln2",
     .mlp_in = "mlp.W_in",
     .mlp_out = "mlp.W_out",
     .in_out = true,
@@ -114,18 +117,18 @@ constexpr ModelRecord transformer_lens_record{
     .activation = "gelu_new",
     .last_norm = "ln_final",
     .head = "unembed.W_U",
+    .head_has_bias = Bias::always,
+    .own_vocabulary = true,
     .softcap_key = "output_logits_soft_cap",
     .settle = settle_transformer_lens,
 };
 
 } // namespace
 
-const Family transformer_lens{"transformer_lens",
-                              "TransformerLens",
-                              "W_Q W_K|_W_K W_V|_W_V W_O",
-                              "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
-                              is_transformer_lens,
-                              translate_transformer_lens,
-                              &transformer_lens_record};
+const Family transformer_lens{
+    "transformer_lens",          "TransformerLens",
+    "W_Q W_K|_W_K W_V|_W_V W_O", "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
+    is_transformer_lens,         translate_transformer_lens,
+    &transformer_lens_record};
 
 } // namespace mha::naming

@@ -19,11 +19,41 @@ function sortedHeads() {
   });
 }
 
+/// The largest weight of all heads on the page, or null: where the common colours of small maps end.
+/// As in `stats`, queries that see one key do not count: they would make every causal page's 1.
+const commonHigh = layers.reduce((most, layer) => layer.heads.reduce((high, _, h) => {
+  const value = measureOf(layer, h, 'max');
+  return value === null ? high : Math.max(high ?? 0, value);
+}, most), null);
+const hasLoneKeys = layers.some((layer) => layer.stages.hidden
+  || (layer.visible && layer.visible.some((end, i) => i % 2 === 1 && end - layer.visible[i - 1] === 1)));
+const hasCommonRange = () => state.range === 'common' && commonHigh > 0;
+
+/// What the colours of the small maps mean: a bar between two numbers, and whose they are.
+function drawScale() {
+  const log = state.colors === 'log', common = hasCommonRange();
+  const paint = painter({ low: 0, high: 1, log });
+  const canvas = $('scale-bar'), context = canvas.getContext('2d');
+  canvas.width = 256;
+  canvas.height = 1;
+  for (let x = 0; x < 256; ++x) {
+    const at = 3 * x;
+    context.fillStyle = `rgb(${paint.table[at]} ${paint.table[at + 1]} ${paint.table[at + 2]})`;
+    context.fillRect(x, 0, 1, 1);
+  }
+  $('scale-low').textContent = !log ? '0' : common ? `≤ ${Number((commonHigh * 1e-4).toPrecision(2))}` : '≤ 0.0001 of it';
+  $('scale-high').textContent = !common ? 'its largest weight'
+    : `${hasLoneKeys && commonHigh < 0.9995 ? '≥ ' : ''}${rounded(commonHigh, 3)}`;
+  $('scale-note').textContent = common
+    ? `${log ? 'logarithmic, ' : ''}the same in every small map`
+    : `${log ? 'logarithmic, ' : ''}each small map by itself: colours of two heads do not compare`;
+}
+
 /// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
 function drawSmall(canvas, layer, rows, hidden, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
-  const { high } = rows.range();
+  const high = hasCommonRange() ? commonHigh : rows.range().high;
   const paint = painter({ low: 0, high, log });
   canvas.width = width;
   canvas.height = height;
@@ -60,8 +90,9 @@ const inView = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: '200px' });
 async function drawCard(card) {
-  if (card.dataset.drawn === state.colors || card.dataset.seen !== 'yes') return;
-  card.dataset.drawn = state.colors;
+  const look = `${state.colors} ${state.range}`;
+  if (card.dataset.drawn === look || card.dataset.seen !== 'yes') return;
+  card.dataset.drawn = look;
   const [l, h] = card.dataset.place.split(' ').map(Number);
   const layer = layers[l];
   const [weights, hidden] = await Promise.all(
@@ -94,6 +125,7 @@ function drawHeads() {
   const measure = page.measures.find((one) => one.name === state.sort);
   $('measure').textContent = measure ? measure.text : '';
   const several = state.scope === 'all' && layers.length > 1;
+  const rowed = several && state.sort === 'head', dense = rowed && list.length > 24;
   const shown = list.map(([l, h]) => {
     const card = cardOf(l, h), layer = layers[l];
     const chosen = l === state.layer && h === state.head;
@@ -101,6 +133,9 @@ function drawHeads() {
     const value = measure ? measureOf(layer, h, state.sort) : null;
     card.querySelector('.card-value').textContent =
       !measure ? '' : value === null ? '–' : measure.count ? String(value) : rounded(value, 3);
+    card.title = dense ? `${headName(layer, h)}${layer.measures[h] ? `, ${layer.measures[h].kind}` : ''}` : '';
+    if (dense) card.setAttribute('aria-label', card.title);
+    else card.removeAttribute('aria-label');
     card.setAttribute('aria-pressed', chosen);
     card.tabIndex = chosen ? 0 : -1;
     drawCard(card);
@@ -108,14 +143,51 @@ function drawHeads() {
   });
   const grid = $('heads');
   grid.classList.toggle('many', list.length > 24); // they scroll by themselves, beside what is chosen
-  if (shown.length !== grid.children.length || shown.some((card, i) => card !== grid.children[i])) {
+  grid.classList.toggle('by-layer', rowed);
+  grid.classList.toggle('dense', dense);
+  drawCount(list.length);
+  drawScale();
+  const children = rowed ? inRows(list, shown) : shown;
+  if (children.length !== grid.children.length || children.some((one, i) => one !== grid.children[i])) {
     const focused = document.activeElement;
-    grid.replaceChildren(...shown);
+    grid.replaceChildren(...children);
     if (grid.contains(focused)) focused.focus({ preventScroll: true });
   }
   const chosen = cards.get(`${state.layer} ${state.head}`);
   if (grid.contains(document.activeElement) && chosen) chosen.focus({ preventScroll: true });
   if (chosen && chosen !== revealed) revealCard(chosen);
+}
+
+/// How many heads there are, and in how many layers.
+function drawCount(count) {
+  const all = layers.reduce((total, layer) => total + layer.heads.length, 0);
+  const items = layers.some((layer) => layer.id !== layers[0].id) ? 'layers' : 'items';
+  $('heads-count').textContent = count < all ? `${count} of ${all}`
+    : layers.length > 1 ? `${all} in ${layers.length} ${items}` : String(all);
+}
+/// Cards with their layer before each row, and the heads' numbers above the columns.
+const rowNames = new Map();
+function rowName(key, text) {
+  if (!rowNames.has(key)) rowNames.set(key, el('span', { class: 'row-name' }));
+  const name = rowNames.get(key);
+  name.textContent = text;
+  return name;
+}
+function inRows(list, shown) {
+  const children = [], widest = Math.max(...layers.map((layer) => layer.heads.length));
+  $('heads').style.setProperty('--columns', widest);
+  let before = null, column = 0;
+  list.forEach(([l, h], i) => {
+    if (l !== before) {
+      column = 0;
+      before = l;
+      const layer = layers[l];
+      children.push(rowName(l, `${layer.id === '' ? '' : `L${layer.id}`}${layer.batch === undefined ? '' : ` B${layer.batch}`}`.trim()));
+    }
+    shown[i].style.setProperty('--column', ++column + 1);
+    children.push(shown[i]);
+  });
+  return children;
 }
 
 let revealed = null; // the card that was last brought into view

@@ -21,7 +21,7 @@ function setupControls() {
   const known = page.measures.filter((measure) =>
     layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
   fillSelect($('sort'), [['head', 'head']].concat(known.map(({ name }) => [name, name.replaceAll('_', ' ')])), state.sort);
-  for (const name of ['layer', 'scope', 'sort', 'colors', 'stage', 'zoom'])
+  for (const name of ['layer', 'scope', 'sort', 'colors', 'range', 'stage', 'zoom'])
     $(name).addEventListener('change', (event) => {
       const number = name === 'layer' || name === 'zoom';
       update({ [name]: number ? Number(event.target.value) : event.target.value });
@@ -40,10 +40,19 @@ function setupControls() {
   watchTouch();
 }
 
+/// The mean weight on key 0 where it is more than a third of a long map's, or null.
+function sinkOf(layer) {
+  const shares = layer.heads.map((_, h) => measureOf(layer, h, 'first')).filter((share) => share !== null);
+  const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length;
+  return shares.length > 0 && layer.T > 16 && mean > 1 / 3 ? mean : null;
+}
+
 function drawControls() {
   const layer = layers[state.layer];
-  $('headline').textContent = layer.headline;
-  for (const name of ['layer', 'scope', 'sort', 'colors', 'zoom']) $(name).value = state[name];
+  const sink = sinkOf(layer);
+  $('headline').textContent = sink === null ? layer.headline
+    : `${layer.headline} · key 0 has ${Math.round(100 * sink)} % of the weight: a sink`;
+  for (const name of ['layer', 'scope', 'sort', 'colors', 'range', 'zoom']) $(name).value = state[name];
   $('order').textContent = state.order === 'down' ? '↓' : '↑';
   $('order').setAttribute('aria-label', state.order === 'down' ? 'Largest first' : 'Smallest first');
   const maps = mapStages.filter((name) => layer.stages[name]);

@@ -8,6 +8,7 @@ const matrix = {
   place: null,   // { left, top, cell, width, height } in CSS pixels
 };
 const zooms = [0, 256, 64, 24];
+const longestLabel = 76; // pixels of a token beside the matrix, or above it
 
 function setupMatrix() {
   $('matrix').append(matrix.canvas, matrix.marks);
@@ -129,7 +130,7 @@ function drawMatrix() {
   const style = getComputedStyle(document.body);
   const measure = sized(matrix.canvas, 1, 1);
   measure.font = `11px ${style.fontFamily}`;
-  const widest = (list) => Math.min(76, Math.max(...(list || ['0000'])
+  const widest = (list) => Math.min(longestLabel, Math.max(...(list || ['0000'])
     .slice(0, 2000).map((label) => measure.measureText(label).width)));
 
   const fits = (margin) => (outer - margin - 8) / view.cols;
@@ -214,7 +215,12 @@ function drawAxes(context, view, labels, readable) {
   const every = cell >= 9 ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * cell >= 30);
   const text = (list, i) => (readable && list ? list[i] : String(i));
   const step = (list) => (readable && list ? 1 : Math.max(every, cell >= 9 && cell < 16 ? 5 : 1));
-  const cut = (word) => (context.measureText(word).width <= 76 ? word : `${[...word].slice(0, 9).join('')}…`);
+  const cut = (word) => {
+    const letters = [...word];
+    if (context.measureText(word).width <= longestLabel) return word;
+    while (letters.length > 1 && context.measureText(`${letters.join('')}…`).width > longestLabel) letters.pop();
+    return `${letters.join('')}…`;
+  };
   context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;
   context.textAlign = 'right';
   for (let r = 0; r < view.rows; ++r)

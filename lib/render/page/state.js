@@ -11,6 +11,7 @@ const state = {
   scope: 'layer', // or 'all'
   also: '',       // other heads whose lines are drawn, by their numbers: "1,3"
   colors: 'linear',
+  range: 'common', // of the small maps' colours, or 'own'
   stage: 'weights',
   zoom: 0,        // tokens that the matrix shows; 0: all
   theme: 'auto',
@@ -63,7 +64,7 @@ function alsoHeads() {
 
 const allowed = {
   pin: [null, 'query', 'key'], order: ['down', 'up'], scope: ['layer', 'all'],
-  colors: ['linear', 'log'], theme: ['auto', 'light', 'dark'],
+  colors: ['linear', 'log'], range: ['common', 'own'], theme: ['auto', 'light', 'dark'],
 };
 /// Layers and heads are named in the address, not counted: a link survives another selection.
 function readAddress() {

@@ -105,6 +105,8 @@ function keyColumns(keys) {
 function figureOf(one, name) {
   return name === 'weight' ? fixed(one.weight) : one[name] === undefined ? '' : rounded(one[name]);
 }
+/// α and its bar stay in view where the others do not fit.
+const figureClass = (name) => (name === 'weight' ? 'figure alpha' : 'figure');
 /// The texts of all rows, column by column: their points stand below each other.
 function figures(list, columns) {
   const texts = columns.map(([name]) => (name === 'key' ? [] : aligned(list.map((one) => figureOf(one, name)))));
@@ -114,7 +116,7 @@ function keyRow(one, columns, labels, figure) {
   const cell = ([name], column) => (name === 'key'
     ? el('td', { class: 'key' }, el('span', { class: 'number' }, String(one.key)),
       labels ? el('bdi', {}, labels[one.key]) : null)
-    : el('td', { class: 'figure' }, figure(column)));
+    : el('td', { class: figureClass(name) }, figure(column)));
   return el('tr', {
     class: one.key === state.key ? 'chosen' : one.hidden ? 'quiet' : '',
     onclick: () => update({ pin: 'query', key: state.key === one.key ? null : one.key }),
@@ -133,7 +135,7 @@ const keysOf = (count) => `${count} more key${count === 1 ? '' : 's'}`;
 function sumRow(columns, sum, ...words) {
   return el('tr', {},
     el('td', { class: 'key', colspan: columns.length - 1 }, ...words),
-    el('td', { class: 'figure' }, sum === null ? '' : fixed(sum)),
+    el('td', { class: figureClass('weight') }, sum === null ? '' : fixed(sum)),
     el('td', { class: 'bar-cell' }, sum === null ? null : barOf(sum)));
 }
 /// The keys whose weights are not in the page; with them the row adds up to 1, unless a sink takes
@@ -152,10 +154,10 @@ function keyTable(head, listed, order, hiddenKeys, absent, labels) {
     notes.push(`${hiddenKeys.length} key${hiddenKeys.length === 1 ? ' is' : 's are'} hidden by the mask.`);
   const product = state.key !== null && head.q && head.k ? dotText(head, state.query, state.key) : null;
   const all = listed.concat(allKeys ? hiddenKeys : []), texts = figures(all, columns);
-  const title = ([name, text]) => el('th', { class: name === 'key' ? 'key' : 'figure' }, text);
+  const title = ([name, text]) => el('th', { class: name === 'key' ? 'key' : figureClass(name) }, text);
   return el('div', {},
     el('div', { class: 'scroll' }, el('table', { class: 'keys' },
-      el('thead', {}, el('tr', {}, ...columns.map(title), el('th', {}))),
+      el('thead', {}, el('tr', {}, ...columns.map(title), el('th', { class: 'bar-cell' }))),
       el('tbody', {}, ...all.map((one, row) => keyRow(one, columns, labels, (column) => texts(row, column)))),
       el('tfoot', {}, keyFoot(head, rest, columns), absentRow(layers[state.layer], columns, order, absent)))),
     product ? el('p', { class: 'arithmetic' }, product) : null,

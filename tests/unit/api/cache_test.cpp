@@ -157,25 +157,3 @@ TEST_CASE("api: rows are handed out in order, one call at a time", "[api]") {
                   std::out_of_range);
   CHECK(calls == 1);
 }
-
-TEST_CASE("api: a text through a whole model", "[api]") {
-  const Checkpoint bard = model(data("bard-llama"));
-  const ModelCache cache = run(bard, "The king");
-  const std::size_t layers = bard.layers().size();
-  CHECK(cache.layers().size() == layers);
-  const std::size_t T = cache.tokens().size();
-  CHECK(cache.tensor("logits").shape()[0] == T);
-  for (std::size_t n = 0; n < layers; ++n) {
-    const std::string name = "layers." + std::to_string(n);
-    CHECK(same_bits(cache.tensor(name + ".pattern"), cache.layers()[n].tensor("weights")));
-    // As the layer by itself, with the input that the text gives it.
-    const Layer alone = bard.layer(bard.layers()[n], "The king");
-    CHECK(same_bits(run(alone).tensor("output"), cache.tensor(name + ".output")));
-  }
-  const ModelCache few = run(bard, "The king", {"layers.1.pattern", "logits"});
-  CHECK(same_bits(few.tensor("blocks.1.attn.hook_pattern"), cache.tensor("layers.1.pattern")));
-  CHECK(same_bits(few.tensor("logits"), cache.tensor("logits")));
-  CHECK(few.layers()[0].stages().empty());
-  const ModelCache by_ids = run(bard, std::vector<int>{1, 5, 9}, {"weights"});
-  CHECK(by_ids.tensor("layers.0.weights").shape().back() == 3);
-}

@@ -80,8 +80,9 @@ std::map<std::string, std::string> process_state() {
 std::map<std::string, std::function<void()>> public_calls() {
   const Layer large = large_layer();
   const Cache cache = run(large, {Stage::weights});
-  const Checkpoint bard = model(data("bard-gpt2"));
-  const ModelCache words = run(bard, "The king", {"weights"});
+  const Model bard(data("bard-gpt2"));
+  const Tokens king = bard.tokens("The king");
+  const Run words = bard.run(king, {.keep = {"weights"}});
   return {
       {"layer", [] { large_layer(); }},
       {"layer, wrong", [] { layer(small_tensors(), {.num_heads = 4}); }},
@@ -106,15 +107,21 @@ std::map<std::string, std::function<void()>> public_calls() {
       {"stream", [=] { stream(large, Stage::weights, [](Place, const Tensor&) {}); }},
       {"stream, thrown",
        [=] { stream(large, Stage::weights, [](Place, const Tensor&) { throw Error("enough"); }); }},
-      {"model", [] { model(data("bard-gpt2")); }},
-      {"model, wrong", [] { model("nowhere"); }},
-      {"run a text", [=] { run(bard, "The king"); }},
+      {"model", [] { Model opened(data("bard-gpt2")); }},
+      {"model, wrong", [] { Model opened("nowhere"); }},
+      {"tokens", [=] { bard.tokens("The king"); }},
+      {"run a text", [=] { bard.run(king, {.keep = {"*"}}); }},
       {"run ids",
        [=] {
-         run(bard, std::vector<int>{1, 2, 3}, {"weights"});
+         bard.run(bard.tokens({1, 2, 3}), {.keep = {"weights"}});
        }},
+      {"run, wrong", [=] { bard.run(king, {.keep = {"layers.9.q"}}); }},
+      {"patched", [=] { words.with({"layers.1.head_result[0] = zero"}).loss(); }},
+      {"patched, wrong", [=] { words.with({"layers.9.q = zero"}); }},
+      {"stream of a text",
+       [=] { bard.stream(king, {"weights"}, [](const At&, Place, const Tensor&) {}); }},
       {"tensor of a text", [=] { words.tensor("layers.0.weights"); }},
-      {"layer of a text", [=] { bard.layer("1", "The king"); }},
+      {"layer of a text", [=] { bard.layer(1, king); }},
   };
 }
 

@@ -73,7 +73,8 @@ TEST_CASE("api: streamed rows may be kept, a patched step goes on", "[api]") {
 }
 
 TEST_CASE("api: a whole model's stages by name", "[api]") {
-  const auto pattern = mha::run(mha::model(data("bard-llama")), "text")["layers.3.pattern"];
+  const mha::Model bard(data("bard-llama"));
+  const auto pattern = bard.run(bard.tokens("text"), {.keep = {"pattern"}})["layers.3.pattern"];
   CHECK(pattern.dimension() == 3);
   CHECK((xt::allclose(xt::sum(pattern, {2}), 1.F)));
 }

@@ -149,6 +149,12 @@ TEST_CASE("packed heads, row values with a last axis of one, repeated key/value 
     CHECK(mha::compare(layer, Stage::k, value, reference.stages[0].value, {}).same_bits);
     const Reference tokens_first = files.read(layer, "k", permuted(repeated, {1, 0, 2}));
     CHECK(mha::compare(layer, Stage::k, value, tokens_first.stages[0].value, {}).same_bits);
+    // Tiled: head h is key/value head h mod H_kv.
+    for (std::size_t h = 0; h < 4; ++h)
+      for (std::size_t i = 0; i < 30; ++i)
+        repeated.as_mutable<double>()[h * 30 + i] = value_at(value, h % 2 * 30 + i);
+    const Reference tiled = files.read(layer, "k", repeated);
+    CHECK(mha::compare(layer, Stage::k, value, tiled.stages[0].value, {}).same_bits);
     repeated.as_mutable<double>()[40] += 1;
     CHECK_THROWS_WITH(files.read(layer, "k", repeated), Contains("are not alike"));
   }

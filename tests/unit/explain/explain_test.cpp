@@ -18,7 +18,7 @@ namespace {
 Layer quickstart() {
   Request request;
   request.sources = {in_source("data/quickstart.json")};
-  return Model(request).load("").layer;
+  return Sources(request).load("").layer;
 }
 
 /// A lone head over tokens given as X, everything else at its default.
@@ -58,7 +58,7 @@ std::string difference(const RandomLayer& random, const Layer& layer, std::size_
   const auto at = [&](Stage stage,
                       std::size_t head) -> const std::pair<const reference::Array*, std::size_t> {
     const reference::Array& array = stages.at(std::string(name_of(stage)));
-    const bool with_heads = info_of(stage).letters.front() == Letter::H;
+    const bool with_heads = info_of(stage).letters.front() == Dim::H;
     const std::size_t row = with_heads ? (b * H + head) * T + t : b * T + t;
     return {&array, row * (info_of(stage).kind == Kind::row ? 1 : array.shape.back())};
   };

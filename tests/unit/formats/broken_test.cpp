@@ -51,7 +51,7 @@ TEST_CASE("every broken file gets its message", "[io]") {
     if (name == "make.py" || name == "messages.txt") continue;
     if (name == "layers" || name == "layers.txt") continue; // whole layers: cli/layers_test.cpp
     if (name == "models.txt") continue;                     // cli/model_errors_test.cpp
-    if (name.starts_with("tokenizers")) continue;           // load/tokenizers
+    if (name.starts_with("tokenizers")) continue;           // tokenizers
     found.insert(name);
     INFO(name);
     CHECK(expected.contains(name));
@@ -60,6 +60,29 @@ TEST_CASE("every broken file gets its message", "[io]") {
   CHECK(found.size() == expected.size());
   CHECK(found.size() >= 60);
   fs::current_path(before);
+}
+
+TEST_CASE("no GGUF file cut anywhere opens", "[io]") {
+  const std::string whole = io::test::contents_of(
+      (fs::path(mha::test::source_folder()) / "tests/data/fuzz/tiny.gguf").string());
+  REQUIRE_NOTHROW(read_all("gguf", whole));
+  for (std::size_t size = 0; size + 32 < whole.size(); ++size) { // but for what pads its end
+    INFO("cut to " << size);
+    REQUIRE_THROWS_AS(read_all("gguf", whole.substr(0, size)), Error);
+  }
+}
+
+TEST_CASE("no ONNX model cut anywhere opens", "[io]") {
+  const std::string whole = io::test::contents_of(
+      (fs::path(mha::test::source_folder()) / "tests/data/fuzz/onnx-ms-grouped.onnx").string());
+  REQUIRE_NOTHROW(read_all("onnx", whole));
+  // Behind the graph only opsets follow, each a whole message.
+  const std::size_t graph_end = whole.size() - 25;
+  for (std::size_t size = 0; size < graph_end;
+       size += size < 200 || size + 200 > graph_end ? 1 : 17) {
+    INFO("cut to " << size);
+    REQUIRE_THROWS_AS(read_all("onnx", whole.substr(0, size)), Error);
+  }
 }
 
 TEST_CASE("no file cut anywhere crashes, and none that is cut opens whole", "[io]") {

@@ -10,6 +10,7 @@
 #include "unit/formats/support.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/formats/shard_file.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -137,6 +138,21 @@ std::vector<Subject> formats_of_a_layer() {
   return list;
 }
 
+/// A layer in PyTorch's forms, and as pickles.
+std::vector<Subject> pickles() {
+  std::vector<Subject> list;
+  for (const char* name : {"layer-zip.pt", "layer-old.pt", "layer-0.pkl", "layer-2.pkl",
+                           "layer-5.pkl", "checkpoint-zip.pt", "module-old.pth", "script.pt"}) {
+    const std::string bytes = io::test::contents_of(in_source("tests/data/pytorch/") + name);
+    Subject subject{name, {{name, bytes}}, {}, nullptr};
+    subject.use = [name = std::string(name)](const io::test::Folder& folder, const Texts&) {
+      compute_every_layer(request_of(folder, {"@/" + name}));
+    };
+    list.push_back(std::move(subject));
+  }
+  return list;
+}
+
 Subject raw_bytes() {
   const auto bytes = [](DType dtype, std::size_t count) {
     const Tensor tensor = io::test::numbers(dtype, {count});
@@ -153,6 +169,54 @@ Subject raw_bytes() {
         folder, {"q=@/q.bin" + texts[0], "k=@/k.bin" + texts[1], "v=@/v.bin" + texts[2]}));
   };
   return raw;
+}
+
+/// A model of one layer with every type of blocks, a tokenizer and X beside it.
+Subject gguf() {
+  const io::test::Folder folder;
+  io::test::write(folder / "X.npy", "npy", {{"X", io::test::numbers(DType::f32, {3, 32})}});
+  Subject subject{"gguf",
+                  {{"model.gguf", io::test::contents_of(in_source("tests/data/fuzz/tiny.gguf"))},
+                   {"X.npy", io::test::contents_of(folder / "X.npy")}},
+                  {},
+                  nullptr};
+  subject.use = [](const io::test::Folder& all, const Texts&) {
+    for (const io::Entry& entry : io::open(all / "model.gguf").tensors) {
+      const Tensor tensor = entry.read();
+      CHECK(tensor.shape() == entry.shape);
+      CHECK(tensor.dtype() == entry.dtype);
+    }
+    if (tokenizers::has_tokenizer(all / "model.gguf"))
+      tokenizers::load_tokenizer(all / "model.gguf").encode("! \"#");
+    compute_every_layer(request_of(all, {"@/model.gguf", "X=@/X.npy"}));
+  };
+  return subject;
+}
+
+/// Graphs with a layer each: spelt out, as an operator, in a function, in the body of a Loop.
+std::vector<Subject> graphs() {
+  const io::test::Folder folder;
+  io::test::write(folder / "X.npy", "npy", {{"X", io::test::numbers(DType::f32, {3, 20})}});
+  std::vector<Subject> list;
+  for (const char* name : {"tiny", "onnx-ms-grouped", "onnx-fused-causal", "onnx-function",
+                           "onnx-loop", "onnx-turned-weights"}) {
+    Subject subject{name,
+                    {{"model.onnx", io::test::contents_of(
+                                        in_source(fmt::format("tests/data/fuzz/{}.onnx", name)))},
+                     {"X.npy", io::test::contents_of(folder / "X.npy")}},
+                    {},
+                    nullptr};
+    subject.use = [](const io::test::Folder& all, const Texts&) {
+      for (const io::Entry& entry : io::open(all / "model.onnx").tensors) {
+        const Tensor tensor = entry.read();
+        CHECK(tensor.shape() == entry.shape);
+        CHECK(tensor.dtype() == entry.dtype);
+      }
+      compute_every_layer(request_of(all, {"@/model.onnx", "X=@/X.npy"}));
+    };
+    list.push_back(std::move(subject));
+  }
+  return list;
 }
 
 /// Labels as lines, as JSON, and as a NumPy array of text.
@@ -281,6 +345,9 @@ std::vector<Subject> checkpoints() {
 std::vector<Subject> subjects() {
   std::vector<Subject> list = formats_of_a_layer();
   list.push_back(raw_bytes());
+  for (Subject& subject : pickles()) list.push_back(std::move(subject));
+  list.push_back(gguf());
+  for (Subject& subject : graphs()) list.push_back(std::move(subject));
   for (Subject& subject : labels()) list.push_back(std::move(subject));
   for (const char* format : {"npz", "safetensors"}) list.push_back(parts(format));
   for (Subject& subject : checkpoints()) list.push_back(std::move(subject));

@@ -21,7 +21,7 @@ mha::Tensor numbers(const mha::Shape& shape, std::vector<double> values) {
 TEST_CASE("the quick start's numbers are those on paper") {
   mha::Request request;
   request.sources = {in_source("data/quickstart.json")};
-  const mha::Model model(request);
+  const mha::Sources model(request);
   const mha::Layer layer = model.load(model.chosen()[0]).layer;
   CHECK(layer.tokens == std::vector<std::string>{"the", "cat", "sat"});
   CHECK(layer.dtype == mha::DType::f64);

@@ -97,8 +97,7 @@ void require_same_parts(const mha::Layer& layer, const std::vector<mha::Stage>& 
   const auto shown = [&](mha::Stage stage) {
     const mha::Tensor& whole = wide.value(stage);
     mha::Tensor first = layer.dims.batched ? whole.at(0) : whole;
-    return info_of(stage).letters[0] == mha::Letter::H ||
-                   info_of(stage).letters[0] == mha::Letter::H_kv
+    return info_of(stage).letters[0] == mha::Dim::H || info_of(stage).letters[0] == mha::Dim::H_kv
                ? first.at(0)
                : first;
   };

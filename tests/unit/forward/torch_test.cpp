@@ -21,7 +21,7 @@ mha::Layer load(const std::string& name, mha::DType dtype) {
   mha::Request request;
   request.sources = {in_source("tests/data/torch/" + name + ".npz")};
   request.dtype = dtype;
-  const mha::Model model(request);
+  const mha::Sources model(request);
   REQUIRE(model.chosen().size() == 1);
   return model.load(model.chosen()[0]).layer;
 }

@@ -16,7 +16,7 @@ void require_same(const std::string& folder, std::size_t layers) {
                        "X=" + in_source(folder + "/hidden.npz") + ":layers." + number};
     request.layer = number;
     request.settings = {{"causal", "true"}};
-    const mha::Model model(request);
+    const mha::Sources model(request);
     REQUIRE(model.chosen() == std::vector<std::string>{number});
     const mha::Layer layer = model.load(number).layer;
     const mha::io::Contents expected =

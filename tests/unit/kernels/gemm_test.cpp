@@ -118,7 +118,7 @@ template <class T> void check_products(Routine routine, double more = 0) {
 } // namespace
 
 TEMPLATE_TEST_CASE("a product agrees with the sums in long double", "", float, double) {
-  check_products<TestType>(Routine::ours);
+  check_products<TestType>(Routine::fma);
 }
 
 TEST_CASE("a product of split numbers agrees with the sums in long double") {
@@ -225,19 +225,19 @@ TEMPLATE_TEST_CASE("a product carries NaN and infinity to the elements they belo
 }
 
 TEST_CASE("the routine depends on the layer's sizes") {
-  const Routine large = mha::bf16x3_available() ? Routine::bf16x3 : Routine::ours;
-  CHECK(mha::routine_for<float>(4, 4, 4) == Routine::ours);
+  const Routine large = mha::bf16x3_available() ? Routine::bf16x3 : Routine::fma;
+  CHECK(mha::routine_for<float>(4, 4, 4) == Routine::fma);
   CHECK(mha::routine_for<float>(1u << 16, 1u << 12, 1u << 12) == large);
-  CHECK(mha::routine_for<float>(1, 1u << 12, 1u << 12) == Routine::ours);
-  CHECK(mha::routine_for<float>(1u << 20, 1, 1u << 16) == Routine::ours);
-  CHECK(mha::routine_for<double>(1u << 16, 1u << 12, 1u << 12) == Routine::ours);
+  CHECK(mha::routine_for<float>(1, 1u << 12, 1u << 12) == Routine::fma);
+  CHECK(mha::routine_for<float>(1u << 20, 1, 1u << 16) == Routine::fma);
+  CHECK(mha::routine_for<double>(1u << 16, 1u << 12, 1u << 12) == Routine::fma);
 }
 
 TEST_CASE("refuses matrices that do not fit together") {
   std::vector<double> data(100);
   const Matrix<const double> a = {data.data(), 2, 3, 3}, b = {data.data(), 4, 5, 5};
   const Matrix<double> c = {data.data() + 50, 2, 5, 5};
-  const PackedMatrix<double> plain(Routine::ours, b, false, 0), turned(Routine::ours, b, true, 0);
+  const PackedMatrix<double> plain(Routine::fma, b, false, 0), turned(Routine::fma, b, true, 0);
   CHECK_NOTHROW(plain.multiply(a, 1, 0, c));
   CHECK_THROWS_AS(plain.multiply(a, 2, 0, c), mha::Error); // rows 2 … 4 of 4
   CHECK_THROWS_AS(plain.multiply(a, 0, 64, c), mha::Error);

@@ -19,7 +19,7 @@ TEST_CASE("the table of stages is in the order of the computation") {
     CHECK_FALSE(info.part.empty());
     for (Stage input : info.inputs) CHECK(mha::index_of(input) < i);
     CHECK((info.kind == mha::Kind::row) ==
-          (info.letters.size() == 2 && info.letters[1] == mha::Letter::T));
+          (info.letters.size() == 2 && info.letters[1] == mha::Dim::T));
   }
 }
 

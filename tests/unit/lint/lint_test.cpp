@@ -24,7 +24,7 @@ Words findings(const Words& sources,
   request.sources = sources;
   request.settings = settings;
   request.layer = layer;
-  const Model model(request);
+  const Sources model(request);
   LintSubject subject;
   std::optional<LoadedLayer> loaded;
   try {
@@ -33,7 +33,7 @@ Words findings(const Words& sources,
   } catch (const Error&) {
     // what remains can be looked at
   }
-  for (Model::SourceTensor& part : model.parts(model.chosen()[0]))
+  for (Sources::SourceTensor& part : model.parts(model.chosen()[0]))
     subject.parts.push_back({part.name, part.source, part.tensor, summary_of(part.tensor)});
   Words list;
   for (const Finding& finding : lint(subject))
@@ -188,7 +188,7 @@ TEST_CASE("lint: scores beyond float32") {
     request.sources = {
         folder.write("l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
     request.dtype = dtype_named(precision);
-    const Model model(std::move(request));
+    const Sources model(std::move(request));
     return overflow_of(model.load(model.chosen()[0]).layer);
   };
   CHECK_THAT(of("1e20", "f32"), Contains("overflow: ") && Contains("scores"));

@@ -84,7 +84,9 @@ TEST_CASE("rotary scaling as families publish it") {
      "rope_base=20000 rope_scaling=yarn rope_factor=8 rope_original_length=16 rope_truncate=false"},
   }) {
     INFO(config);
-    CanonicalLayer layer = rotary();
+    // Qwen2 always has biases of q, k and v.
+    const bool biased = std::string_view(config).find("qwen2") != std::string_view::npos;
+    CanonicalLayer layer = rotary("half", biased ? "qkv" : "");
     set_all(layer, settings);
     CHECK(differs(fmt::format("{{{}, \"num_attention_heads\": 6}}", config), 0, layer) == "");
   }
@@ -206,9 +208,11 @@ TEST_CASE("GLM and ERNIE rotate neighbours, GLM half of a head") {
                 1, glm) == "");
   CanonicalLayer moe = rotary("half", "qkv").add("q_norm.weight", {8}).add("k_norm.weight", {8});
   set_all(moe, "rope_dims=4 rope_base=1000000 qk_norm_eps=1e-5");
-  CHECK(differs(R"({"model_type": "glm4_moe", "num_attention_heads": 6, "use_qk_norm": true,
+  CHECK(
+      differs(
+          R"({"model_type": "glm4_moe", "num_attention_heads": 6, "use_qk_norm": true, "attention_bias": true,
                     "rms_norm_eps": 1e-05, "partial_rotary_factor": 0.5, "rope_theta": 1000000})",
-                1, moe, {"q_norm.weight", "k_norm.weight"}) == "");
+          1, moe, {"q_norm.weight", "k_norm.weight"}) == "");
   CanonicalLayer ernie = rotary("interleaved");
   set_all(ernie, "rope_base=500000");
   CHECK(differs(R"({"model_type": "ernie4_5", "num_attention_heads": 6, "use_bias": false,

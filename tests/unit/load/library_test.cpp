@@ -130,7 +130,7 @@ TEST_CASE("parts of a layer of columns are columns, as its settings say") {
   file.write();
   Request request;
   request.sources = {file.path()};
-  const Model model(request);
-  for (const Model::SourceTensor& part : model.parts(""))
+  const Sources model(request);
+  for (const Sources::SourceTensor& part : model.parts(""))
     CHECK(part.tensor.shape() == Shape{3, 4, 12}); // (H, d_h, dim): applied from the left
 }

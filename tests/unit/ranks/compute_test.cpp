@@ -103,7 +103,7 @@ TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
                                  .set(index_of(Stage::weights))
                                  .set(index_of(Stage::row_max))
                                  .set(index_of(Stage::logsumexp));
-  const auto made = [&](std::size_t which) -> std::unique_ptr<Shareable> {
+  const auto made = [&](std::size_t which) -> std::unique_ptr<Mergeable> {
     if (which == 0) return std::make_unique<Trace>(layer, kept);
     if (which == 1) return std::make_unique<Summaries>(layer, available);
     if (which == 2)
@@ -112,7 +112,7 @@ TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
   };
   for (std::size_t which = 0; which < 4; ++which) {
     INFO("observer " << which);
-    const std::unique_ptr<Shareable> from = made(which), to = made(which);
+    const std::unique_ptr<Mergeable> from = made(which), to = made(which);
     const Plan part = shard_of(layer, make_plan(layer, from->wants()), {1, 2});
     compute(layer, part, *from, 1);
     const std::string bytes = from->packed(layer, part);

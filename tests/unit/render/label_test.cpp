@@ -71,7 +71,7 @@ TEST_CASE("labels: a tokenizer's marks read as the text they stand for") {
       {"</w>", "</w>"},
       {"</s>", "</s>"},
       // plain text
-      {" cat", "cat"},
+      {" cat", "␣cat"},
       {"cat ", "cat␣"},
       {" ", "␣"},
       {"\n", "⏎"},
@@ -129,9 +129,12 @@ TEST_CASE("fonts: what is lacking is a box of one width, a cluster of characters
 }
 
 TEST_CASE("labels below their columns: letters with their marks") {
-  CHECK(letters_of("Ġcat") == std::vector<std::string>{"c", "a", "t"});
-  CHECK(letters_of("e\u0301t") == std::vector<std::string>{"e\u0301", "t"});
-  CHECK(letters_of("\n") == std::vector<std::string>{"⏎"});
-  CHECK(letters_of("日本").empty());
-  CHECK(letters_of("longer-label").empty());
+  using Letters = std::vector<std::string>;
+  CHECK(letters_of("Ġcat", false) == Letters{"c", "a", "t"});
+  CHECK(letters_of("e\u0301t", false) == Letters{"e\u0301", "t"});
+  CHECK(letters_of("\n", false) == Letters{"⏎"});
+  CHECK(letters_of("日本", true) == Letters{"日", "本"});
+  CHECK(letters_of("日本", false) == Letters{"…", "…"});
+  CHECK(letters_of("longer-label", false) == Letters{"l", "o", "n", "g", "e", "…"});
+  CHECK(letters_of("sixsix", false).size() == 6);
 }

@@ -180,7 +180,7 @@ TEST_CASE("an SVG is XML whose rectangles have the colours of the numbers") {
   }
 }
 
-TEST_CASE("above 128 × 128 cells an SVG embeds a picture of a pixel a cell") {
+TEST_CASE("above 128 × 128 cells an SVG embeds a picture, whose cells are whole pixels") {
   const MapPicture picture = picture_of(1, 130, 131);
   const std::string svg = map_svg(picture);
   CHECK(test::xml_fault(svg) == "");
@@ -191,14 +191,18 @@ TEST_CASE("above 128 × 128 cells an SVG embeds a picture of a pixel a cell") {
   const test::Pixels pixels =
       test::decode_png(test::decode_base64(svg.substr(begin, svg.find('"', begin) - begin)));
   const PooledMap& map = picture.panels[0].map;
-  REQUIRE(pixels.width == map.cols);
-  REQUIRE(pixels.height == map.rows);
+  const std::size_t side = pixels.width / map.cols; // viewers smooth what they enlarge
+  CHECK(side == 8);
+  REQUIRE(pixels.width == map.cols * side);
+  REQUIRE(pixels.height == map.rows * side);
   bool same = true;
-  for (std::size_t row = 0; row < map.rows; ++row)
-    for (std::size_t col = 0; col < map.cols; ++col)
-      same = same &&
-             (map.is_masked(row, col) ? pixels.transparent(col, row)
-                                      : pixels.at(col, row) == expected(picture, map, row, col));
+  for (std::size_t y = 0; y < pixels.height; ++y)
+    for (std::size_t x = 0; x < pixels.width; ++x) {
+      const std::size_t row = y / side, col = x / side;
+      same =
+          same && (map.is_masked(row, col) ? pixels.transparent(x, y)
+                                           : pixels.at(x, y) == expected(picture, map, row, col));
+    }
   CHECK(same);
 }
 
@@ -275,7 +279,7 @@ TEST_CASE("text fits its window, with colours and without") {
     for (std::size_t width : {std::size_t{40}, std::size_t{80}, std::size_t{200}})
       for (std::size_t size : {std::size_t{3}, std::size_t{33}, std::size_t{500}})
         for (std::size_t panels : {std::size_t{1}, std::size_t{5}}) {
-          const Look look{depth != Depth::none, width, true, 24, depth};
+          const TextStyle look{depth != Depth::none, width, true, 24, depth};
           const MapText text =
               fit_text({panels, panels, axis("query", size), axis("key", size)}, look);
           // Pooled as asked for: factors from the room there is.
@@ -305,7 +309,7 @@ TEST_CASE("shades show small and large, masked keys are dots") {
   picture.panels[0].map.values = {0, 0.5, 1, 0.3, 0.7, 0.999};
   picture.panels[0].map.masked = {0, 0, 0, 0, 0, 1};
   picture.styles[0].low = 0, picture.styles[0].high = 1;
-  const Look look{false, 60};
+  const TextStyle look{false, 60};
   const std::string out = map_text(picture, {true, false, 1, 2, 3, false}, look);
   CHECK_THAT(out, Contains("│  ▒▒██│\n") && Contains("│░░▓▓· │\n"));
 }

@@ -97,7 +97,7 @@ TEST_CASE("many heads in text: all in the window where they can be, titles whole
         Window{40, 12, {1, 2, 500}, true}, Window{80, 24, {1, 1024, 20}, false}})
     for (Depth depth : {Depth::none, Depth::truecolor})
       for (const bool own : {false, true}) {
-        const Look look{depth != Depth::none, window.width, true, window.height, depth};
+        const TextStyle look{depth != Depth::none, window.width, true, window.height, depth};
         Grid grid = window.grid;
         grid.own_ranges = own;
         const std::size_t heads = grid.layers * grid.heads, size = grid.size;

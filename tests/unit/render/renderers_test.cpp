@@ -108,7 +108,7 @@ TEST_CASE("csv") {
   options.labelled = true;
   const std::string text = rendered("csv", {weights()}, options);
   CHECK(text.substr(0, text.find('\n')) ==
-        "layer,stage,batch,head,row,col,value,row_label,col_label");
+        "layer,stage,batch,head,row,col,value,row_token,col_token");
   CHECK(text.find("\n1,weights,,0,5,1,0.75,cat,日本語\n") != std::string::npos);
   options.matrix = true;
   CHECK(rendered("tsv", {row_max(), row_max()}, options) == "1.5\t-inf\n3\t4\n\n1.5\t-inf\n3\t4\n");
@@ -126,10 +126,10 @@ TEST_CASE("json") {
 
 TEST_CASE("ndjson") {
   CHECK(rendered("ndjson", {row_max()}) ==
-        "{\"stage\": \"row_max\", \"head\": 0, \"values\": [1.5, \"-Infinity\"]}\n"
-        "{\"stage\": \"row_max\", \"head\": 3, \"values\": [3, 4]}\n");
+        "{\"layer\": null, \"stage\": \"row_max\", \"head\": 0, \"values\": [1.5, \"-Infinity\"]}\n"
+        "{\"layer\": null, \"stage\": \"row_max\", \"head\": 3, \"values\": [3, 4]}\n");
   const std::string text = rendered("ndjson", {weights()});
   CHECK(
       text.substr(0, text.find('\n')) ==
-      R"({"layer": "1", "stage": "weights", "head": 0, "row": 4, "row_label": "the", "values": [1, 0, 0]})");
+      R"({"layer": 1, "stage": "weights", "head": 0, "row": 4, "row_token": "the", "values": [1, 0, 0]})");
 }

@@ -42,7 +42,7 @@ TEST_CASE("words are wrapped, lines of their own stay") {
 }
 
 TEST_CASE("bold and dim are escapes only with colour") {
-  Look look;
+  TextStyle look;
   CHECK(look.bold("x") == "x");
   look.color = true;
   CHECK(look.bold("x") == "\x1b[1mx\x1b[0m");
@@ -53,7 +53,7 @@ TEST_CASE("a grid aligns by width, and shrinks the columns that may") {
   Grid grid({{"name"}, {"n", true}, {"text", false, true}});
   grid.add({"√", "7", "short"});
   grid.add({"alpha", "123", "a text that is long"});
-  Look look;
+  TextStyle look;
   look.width = 30;
   CHECK(grid.text(look) == "name     n  text\n"
                            "√        7  short\n"

@@ -1,6 +1,6 @@
 #include "support/emulated_amx.hpp"
 #include <mha/kernels/bf16x3.hpp>
-#include <mha/schedule/stream.hpp>
+#include <mha/schedule/linear.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -42,14 +42,14 @@ TEST_CASE("linear maps: an element's bits are its row's and column's, however th
   const Tensor x = drawn(rng, {rows, in});
   for (const bool out_in : {false, true})
     for (const DType stored : {DType::f32, DType::bf16, DType::f16})
-      for (const Routine routine : {Routine::ours, Routine::bf16x3}) {
+      for (const Routine routine : {Routine::fma, Routine::bf16x3}) {
         LinearMap linear;
-        linear.out_in = out_in;
-        linear.W = convert(drawn(rng, out_in ? Shape{out, in} : Shape{in, out}), stored);
+        const Tensor matrix = convert(drawn(rng, out_in ? Shape{out, in} : Shape{in, out}), stored);
+        linear.W = out_in ? transposed_when_read(matrix) : matrix;
         linear.b = drawn(rng, {out});
         const std::vector<float> few = through(routine, x, 64, linear, 1);
         const std::vector<float> all = through(routine, x, rows, linear, 1);
-        CAPTURE(out_in, name_of(stored), routine == Routine::ours);
+        CAPTURE(out_in, name_of(stored), routine == Routine::fma);
         CHECK(std::memcmp(few.data(), all.data(), few.size() * sizeof(float)) == 0);
         for (const std::size_t threads : {2u, 5u})
           CHECK(through(routine, x, rows, linear, threads) == all);
@@ -60,8 +60,7 @@ TEST_CASE("linear maps: an element's bits are its row's and column's, however th
           for (std::size_t j = 0; j < out; ++j) {
             double sum = static_cast<double>(linear.b.as<float>()[j]);
             for (std::size_t k = 0; k < in; ++k)
-              sum += static_cast<double>(x.as<float>()[t * in + k]) *
-                     W.as<double>()[out_in ? j * in + k : k * out + j];
+              sum += static_cast<double>(x.as<float>()[t * in + k]) * W.as<double>()[k * out + j];
             worst = std::max(worst, std::abs(sum - static_cast<double>(all[t * out + j])));
           }
         CHECK(worst < 1e-4);

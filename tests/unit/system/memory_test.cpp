@@ -53,7 +53,7 @@ public:
     for (Stage stage : stages_) set.set(index_of(stage));
     return set;
   }
-  void observe(const Block& block) override {
+  void observe(const Slice& block) override {
     const std::lock_guard hold(lock_);
     seen.try_emplace(block.stage, held_.names());
   }

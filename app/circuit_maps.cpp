@@ -1,0 +1,89 @@
+#include "circuit_maps.hpp"
+
+#include "grid.hpp"
+#include "weights_only.hpp"
+#include <mha/circuits/vocabulary.hpp>
+
+#include <charconv>
+
+namespace mha::app {
+
+namespace {
+
+render::GridPanel panel_of(const std::string& title, const std::vector<std::string>& labels,
+                           DenseMatrix values, bool ov) {
+  render::GridPanel panel;
+  panel.title = title;
+  panel.rows = {ov ? "attended token" : "query", labels, true, {}};
+  panel.cols = {ov ? "token of the logit" : "key", labels, true, {}};
+  panel.values = std::move(values.numbers);
+  return panel;
+}
+
+} // namespace
+
+void draw_circuits(const Request& request, const CircuitMaps& maps, const std::string& form,
+                   Common& common) {
+  const char* const name = maps.ov ? "ov" : "qk";
+  for (const std::string_view placeholder : all_placeholders)
+    if (mentions(maps.output.path, placeholder))
+      throw UsageError(fmt::format("{}: -s {} is one picture of all heads; leave {} out",
+                                   maps.output.path, name, placeholder));
+  if (maps.words.empty())
+    throw UsageError(fmt::format("-s {} is between tokens: --vocab 'the, king, queen'", name));
+  const OpenedWeights opened(request, fmt::format("map -s {}", name), common);
+  if (!opened.model()) fail("-s {} needs an embedding: {}", name, opened.why_no_model());
+  std::vector<int> tokens;
+  std::vector<std::string> labels;
+  for (const std::string& word : maps.words) {
+    tokens.push_back(opened.token_of(word, "--vocab"));
+    labels.push_back(opened.label(tokens.back()));
+  }
+  const WholeModel& model = *opened.model();
+  const TokenCircuits circuits(model.embedding(), model.last_norm(), model.head(), tokens, maps.ov);
+  const std::vector<std::string>& ids = opened.sources().chosen();
+  std::string title = fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ",
+                                  render::visible(opened.sources().title()));
+  if (ids.size() == 1) title += " layer " + render::visible(ids[0]);
+  std::vector<render::GridPanel> panels;
+  std::size_t columns = 0;
+  bool is_rotary = false;
+  for (const std::string& id : ids) {
+    const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
+    const Stopwatch watch(common.compute_s);
+    const LayerProjections layer = projections_of(loaded.layer, id, maps.offset);
+    is_rotary = is_rotary || layer.is_rotary;
+    const std::vector<std::size_t> heads =
+        resolved(maps.selection.head, layer.heads, "heads").indices;
+    columns = std::max(columns, heads.size());
+    for (const std::size_t head : heads)
+      panels.push_back(panel_of(ids.size() == 1 ? fmt::format("head {}", head)
+                                                : fmt::format("L{} H{}", render::visible(id), head),
+                                labels, circuits.of(layer, head), maps.ov));
+  }
+  if (is_rotary && !maps.ov) title += fmt::format(" · offset {}", maps.offset);
+  const Stopwatch watch(common.write_s);
+  write_grid(
+      maps.output.path, form, title, panels,
+      {.none = "none",
+       .columns = ids.size() > 1 ? columns : render::grid_columns(panels.size(), panels.size()),
+       .colors = maps.colors},
+      common.color);
+}
+
+void add_offset(Cli& cli, std::optional<std::int64_t>& offset) {
+  Option option;
+  option.name = "--offset";
+  option.value_name = "N";
+  option.help =
+      "with rotary embedding: QK between a query and the key N tokens before it; default: 0";
+  option.set = [&offset](const std::string& text) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, offset.emplace());
+    if (error != std::errc() || end != last)
+      throw UsageError(fmt::format("--offset is '{}': a whole number expected", text));
+  };
+  cli.add(std::move(option));
+}
+
+} // namespace mha::app

@@ -1,0 +1,26 @@
+#pragma once
+// map -s qk|ov: circuits between tokens as maps, of the weights alone.
+
+#include "output.hpp"
+#include <mha/render/map.hpp>
+
+namespace mha::app {
+
+struct CircuitMaps {
+  bool ov = false;                ///< else QK
+  std::vector<std::string> words; ///< --vocab
+  std::int64_t offset = 0;        ///< --offset
+  Selection selection;            ///< --head
+  render::MapColors colors;
+  OutputOptions output;
+};
+
+/// Draws them: a panel a head, rows the query's token (of OV: the one that is attended to), columns
+/// the key's (of OV: the one whose logit it is). `form` is text, png or svg.
+void draw_circuits(const Request& request, const CircuitMaps& maps, const std::string& form,
+                   Common& common);
+
+/// --offset N, of commands that show QK.
+void add_offset(Cli& cli, std::optional<std::int64_t>& offset);
+
+} // namespace mha::app

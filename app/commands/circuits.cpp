@@ -1,0 +1,254 @@
+// circuits: what each head's weights do by themselves.
+
+#include "circuit_maps.hpp"
+#include "commands/commands.hpp"
+#include "grid.hpp"
+#include "output.hpp"
+#include "weights_only.hpp"
+#include <mha/circuits/vocabulary.hpp>
+#include <mha/render/circuits.hpp>
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+struct CircuitsCommand {
+  Request request;
+  Selection selection;
+  OutputOptions output;
+  std::vector<std::string> composition;
+  std::string grid, sort;
+  std::optional<std::int64_t> offset;
+  std::optional<std::size_t> top;
+  bool spectrum = false, beyond_random = false;
+  Common common;
+
+  int run();
+
+private:
+  void check() const;
+  void compute(const OpenedWeights& opened);
+  void write();
+  void write_numbers(const std::string& form) const;
+  std::string title(const OpenedWeights& opened, const LayerProjections& some);
+  void note_what_is_left_out(const LayerProjections& layer);
+
+  std::string title_, title_of_pictures_;
+  std::vector<HeadCircuits> heads_;
+  std::vector<Composition> pairs_;
+  std::vector<std::string> said_;
+};
+
+void CircuitsCommand::check() const {
+  if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
+  if (!sort.empty()) circuit_measure_named(sort);
+  if (!grid.empty()) circuit_measure_named(grid);
+  if (!composition.empty() && (spectrum || !sort.empty() || !grid.empty()))
+    throw UsageError("--composition is of pairs of heads; --spectrum, --sort and --grid are of "
+                     "heads: give one of them");
+  if (!composition.empty() && selection.head)
+    throw UsageError("--composition is of every pair of heads: --head chooses nothing");
+  if (beyond_random && composition.empty()) throw UsageError("--above-random is for --composition");
+}
+
+std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) {
+  std::vector<CompositionKind> kinds;
+  for (const CompositionKind kind : {CompositionKind::q, CompositionKind::k, CompositionKind::v})
+    if (std::ranges::find(names, name_of(kind)) != names.end()) kinds.push_back(kind);
+  for (const std::string& name : names)
+    if (name != "q" && name != "k" && name != "v")
+      throw UsageError(fmt::format("--composition {}: q, k or v expected", name));
+  return kinds;
+}
+
+std::string CircuitsCommand::title(const OpenedWeights& opened, const LayerProjections& some) {
+  std::string text = render::visible(opened.sources().title());
+  const std::vector<std::string>& ids = opened.sources().chosen();
+  if (ids.size() > 1)
+    text += fmt::format(" · {} layers", ids.size());
+  else if (!ids[0].empty())
+    text += " layer " + render::visible(ids[0]);
+  title_of_pictures_ = text;
+  if (some.is_rotary) title_of_pictures_ += fmt::format(" · offset {}", offset.value_or(0));
+  text += " · QK = W_q W_kᵀ";
+  if (some.is_rotary) text += fmt::format(" at offset {}", offset.value_or(0));
+  return text + ", OV = W_v W_o" + (some.folded ? ", norms' gains folded in" : "") + ", no biases";
+}
+
+/// Once for all layers.
+void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
+  const auto note = [&](const std::string& text) {
+    if (std::ranges::find(said_, text) != said_.end()) return;
+    said_.push_back(text);
+    report_notes({Note(text)}, common);
+  };
+  if (layer.has_qk_norm)
+    note("queries and keys are normalised: no matrix QK stands between two tokens, so it has no "
+         "measures");
+  if (layer.normalises_behind)
+    note("blocks normalise what attention writes, or the sum after it: these norms are left out");
+  if (layer.has_ov() && layer.width == 0)
+    note("what is read and what is written differ in width: OV has no eigenvalues");
+}
+
+void CircuitsCommand::compute(const OpenedWeights& opened) {
+  const std::vector<CompositionKind> kinds = kinds_named(composition);
+  VocabularyProduct vocabulary;
+  vocabulary.why = opened.why_no_model();
+  if (kinds.empty() && opened.model()) {
+    const Stopwatch watch(common.compute_s);
+    vocabulary = vocabulary_product(opened.model()->embedding(), opened.model()->last_norm(),
+                                    opened.model()->head(), common.threads);
+  }
+  if (kinds.empty() && vocabulary.W.empty())
+    report_notes({Note("no copying: " + vocabulary.why)}, common);
+  std::vector<ComposedLayer> layers;
+  for (const std::string& id : opened.sources().chosen()) {
+    const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
+    const Stopwatch watch(common.compute_s);
+    const LayerProjections layer = projections_of(loaded.layer, id, offset.value_or(0));
+    if (title_.empty()) title_ = title(opened, layer);
+    note_what_is_left_out(layer);
+    if (!kinds.empty()) {
+      layers.push_back(composed(layer, common.threads));
+      continue;
+    }
+    std::ranges::move(circuits_of(layer, resolved(selection.head, layer.heads, "heads").indices,
+                                  vocabulary, common.threads),
+                      std::back_inserter(heads_));
+  }
+  if (kinds.empty()) return;
+  if (layers.size() < 2)
+    fail("composition is between heads of different layers, and this is one; choose several with "
+         "--layer");
+  const Stopwatch watch(common.compute_s);
+  pairs_ = compositions(layers, kinds, common.threads);
+  if (pairs_.empty()) fail("no head of these layers is composed through {}", composition[0]);
+}
+
+void CircuitsCommand::write_numbers(const std::string& form) const {
+  TextFile file(output.path);
+  const render::TextStyle look = look_of(output, common.color);
+  const char separator = form == "tsv" ? '\t' : ',';
+  std::string text;
+  if (!composition.empty()) {
+    text = form == "json"    ? render::compositions_json(pairs_)
+           : form == "table" ? look.bold(title_) + "\n\n" + render::compositions_table(pairs_, look)
+                             : render::compositions_csv(pairs_, separator);
+  } else if (form == "json") {
+    text = render::circuits_json(heads_);
+  } else if (spectrum) {
+    text = render::spectra_csv(heads_, separator);
+  } else {
+    text = form == "table" ? look.bold(title_) + "\n\n" + render::circuits_table(heads_, look)
+                           : render::circuits_csv(heads_, separator);
+  }
+  file.sink()(text);
+  file.finish();
+}
+
+void CircuitsCommand::write() {
+  const Stopwatch watch(common.write_s);
+  const std::string picture = grid_form(output, !grid.empty());
+  if (picture.empty()) {
+    write_numbers(output.is_json() ? "json" : text_form(output));
+    return;
+  }
+  if (!composition.empty()) {
+    write_grid(output.path, picture, title_of_pictures_ + (beyond_random ? " · above random" : ""),
+               render::compositions_grid(pairs_, beyond_random),
+               {.none = "no pair", .columns = 0, .colors = {}}, common.color);
+    return;
+  }
+  // The last measure that some head has says the most: copying, else what OV keeps.
+  const CircuitMeasure* measure = grid.empty() ? nullptr : &circuit_measure_named(grid);
+  for (const CircuitMeasure& one : circuit_measures())
+    if (grid.empty() && std::ranges::any_of(heads_, [&](const HeadCircuits& head) {
+          return (head.*one.of).has_value();
+        }))
+      measure = &one;
+  if (measure == nullptr) fail("no head has a measure to draw");
+  std::vector<render::GridHead> cells;
+  for (const HeadCircuits& head : heads_)
+    cells.push_back({head.layer, head.head, head.*measure->of});
+  write_grid(output.path, picture, title_of_pictures_,
+             {render::grid_of(std::string(measure->name), cells)}, {}, common.color);
+}
+
+int CircuitsCommand::run() {
+  check();
+  if (grid_form(output, !grid.empty()).empty() && !output.is_json()) text_form(output);
+  const OpenedWeights opened(request, "circuits", common);
+  compute(opened);
+  if (!sort.empty()) {
+    const auto member = circuit_measure_named(sort).of;
+    std::ranges::stable_sort(heads_, [&](const HeadCircuits& a, const HeadCircuits& b) {
+      if ((a.*member).has_value() != (b.*member).has_value()) return (a.*member).has_value();
+      return (a.*member).value_or(0) > (b.*member).value_or(0);
+    });
+  }
+  const bool is_table = !composition.empty() && grid_form(output, false).empty() &&
+                        !output.is_json() && text_form(output) == "table";
+  if (top || is_table)
+    std::ranges::stable_sort(
+        pairs_, [](const Composition& a, const Composition& b) { return a.value > b.value; });
+  const std::size_t most = top.value_or(is_table ? 20 : std::max(heads_.size(), pairs_.size()));
+  const std::size_t all = pairs_.size();
+  if (heads_.size() > most) heads_.resize(most);
+  if (pairs_.size() > most) pairs_.resize(most);
+  write();
+  if (is_table && !top && all > most && !common.quiet)
+    print_note(fmt::format("the {} largest of {} pairs; --top shows more, -f csv all", most, all),
+               common.color);
+  report_timings(common);
+  return 0;
+}
+
+std::vector<std::string> names_of_measures() {
+  std::vector<std::string> names;
+  for (const CircuitMeasure& measure : circuit_measures()) names.emplace_back(measure.name);
+  return names;
+}
+
+} // namespace
+
+Run declare_circuits(Cli& cli) {
+  const auto circuits = std::make_shared<CircuitsCommand>();
+  cli.about(
+      "What each head's weights do by themselves, whatever the text: QK = W_q W_kᵀ decides which "
+      "token attends to which, OV = W_v W_o what is written. Effective ranks and largest singular "
+      "values of both, the share of OV's eigenvalues that is positive, and the same between the "
+      "embedding and the unembedding, which tells heads that copy; or how much of what an earlier "
+      "head writes a later one reads. docs/circuits.md has every formula.");
+  cli.group("Circuits");
+  add_offset(cli, circuits->offset);
+  cli.list("--composition", "KIND[,KIND]", circuits->composition,
+           "pairs of an earlier and a later head, through the later one's queries (q), keys (k) or "
+           "values (v), each beside what random matrices would have; -o FILE.png draws them")
+      .offers(std::vector<std::string>{"q", "k", "v"});
+  cli.flag("--above-random", circuits->beyond_random,
+           "in pictures of --composition: less what random matrices would have");
+  cli.flag("--spectrum", circuits->spectrum,
+           "CSV with a line for every singular value of QK and OV and eigenvalue of OV; JSON has "
+           "them always");
+  cli.choice("--sort", names_of_measures(), circuits->sort, "heads by a measure, largest first");
+  cli.value("--top", "N", circuits->top, "the first N lines; of pairs the N largest, default: 20");
+  add_grid(cli, circuits->grid, names_of_measures());
+  add_selection(cli, circuits->selection,
+                {.batch = false, .head = true, .query = false, .key = false});
+  add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg"},
+             "write to a file; .png and .svg are pictures, text is one in the terminal");
+  add_layer(cli, circuits->request);
+  add_common(cli, circuits->common);
+  cli.example("circuits data/induction-model", "every head of a model");
+  cli.example("circuits data/induction-model --composition k --top 5",
+              "which heads feed an induction head");
+  cli.example("circuits data/bard-gpt2 --grid copying", "layers × heads in the terminal");
+  cli.example("circuits data/bard-llama --offset 1 -f csv",
+              "with rotary embedding: between a token and the one before it");
+  return [circuits] { return circuits->run(); };
+}
+
+} // namespace mha::app

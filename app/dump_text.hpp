@@ -1,0 +1,27 @@
+#pragma once
+// What a dump says of a text beside its stages: token numbers, tokens, lengths.
+
+#include <mha/files/writer.hpp>
+#include <mha/layer/select.hpp>
+#include <mha/model/pass.hpp>
+
+namespace mha::app {
+
+/// An item of whole numbers.
+struct NumbersOfText {
+  io::Item item;
+  std::vector<std::int64_t> values;
+};
+
+/// `lengths` (B), where the texts of a batch are not equally long; `ids` (T or B × T) of a text.
+/// `pass`: the text, or null. A batch item that is chosen has the numbers of itself.
+std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* pass,
+                                           const Selection& selection);
+
+/// Adds `tokens`, those of the chosen queries, of each batch item where there are some; where some
+/// queries or keys are chosen `key_tokens`, too: labels stand at the rows and columns of the
+/// stages.
+void add_labels_of_text(const Layer& layer, const ModelPass* pass, const Selection& selection,
+                        io::Output& output);
+
+} // namespace mha::app

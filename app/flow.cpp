@@ -1,0 +1,345 @@
+#include "flow.hpp"
+
+#include "grid.hpp"
+#include <mha/formats/create.hpp>
+#include <mha/render/label.hpp>
+#include <mha/render/numbers.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace mha::app {
+
+namespace {
+
+/// One map: of a batch item, and where there are several of a head.
+struct FlowMatrix {
+  std::string layer;
+  std::optional<std::size_t> batch, head;
+  std::vector<std::size_t> rows, cols;             ///< positions that are shown
+  std::vector<std::string> row_labels, col_labels; ///< of all positions; empty: none
+  Tensor values;                                   ///< f64, rows × cols
+};
+
+/// Of one layer: what was selected, as an array and as maps.
+struct FlowOfLayer {
+  std::string layer;
+  Tensor value; ///< axes that a bare index chose are gone
+  std::vector<FlowMatrix> matrices;
+};
+
+struct Side {
+  Pick pick;
+  std::vector<std::string> labels;
+};
+
+Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
+             const Selection& selection) {
+  const Dims& dims = layer.dims;
+  if (axis == "head") return {resolved(selection.head, dims.H, "heads"), {}};
+  if (axis == "query") return {resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)};
+  return {resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+}
+
+void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& selection) {
+  const auto has = [&](std::string_view axis) { return kind.rows == axis || kind.cols == axis; };
+  const auto refuse = [&](const std::optional<IndexList>& list, std::string_view axis) {
+    if (list) fail("{} {}: {} has no {} axis", list->option(), list->text(), kind.name, axis);
+  };
+  if (!kind.of_heads && !has("head")) refuse(selection.head, "head");
+  if (!has("query")) refuse(selection.query, "query");
+  if (!has("key")) refuse(selection.key, "key");
+  if (!layer.dims.batched) refuse(selection.batch, "batch");
+}
+
+FlowOfLayer selected_of(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& all,
+                        const Selection& typed) {
+  const Layer& layer = loaded.layer;
+  const Dims& dims = layer.dims;
+  const Selection selection = typed.placed(layer);
+  require_axes_of(kind, layer, selection);
+  const Pick items = resolved(selection.batch, dims.B, "batch items");
+  const Pick heads = kind.of_heads ? resolved(selection.head, dims.H, "heads") : Pick{{0}, true};
+  FlowOfLayer to;
+  to.layer = loaded.id;
+  const std::size_t H = kind.of_heads ? dims.H : 1, cols = all.shape().back(),
+                    rows = all.shape()[all.rank() - 2];
+  Shape shape;
+  std::vector<double> numbers;
+  for (const std::size_t b : items.indices)
+    for (const std::size_t h : heads.indices) {
+      const Side down = side_of(kind.rows, layer, b, selection),
+                 across = side_of(kind.cols, layer, b, selection);
+      FlowMatrix matrix{loaded.id,     {}, {}, down.pick.indices, across.pick.indices, down.labels,
+                        across.labels, {}};
+      if (dims.batched) matrix.batch = b;
+      if (kind.of_heads) matrix.head = h;
+      matrix.values = Tensor(DType::f64, {matrix.rows.size(), matrix.cols.size()});
+      double* next = matrix.values.as_mutable<double>().data();
+      for (const std::size_t r : matrix.rows)
+        for (const std::size_t c : matrix.cols) {
+          *next = all.as<double>()[((b * H + h) * rows + r) * cols + c];
+          numbers.push_back(*next++);
+        }
+      if (to.matrices.empty()) {
+        if (dims.batched && !items.drops_axis) shape.push_back(items.indices.size());
+        if (!heads.drops_axis) shape.push_back(heads.indices.size());
+        if (!down.pick.drops_axis) shape.push_back(matrix.rows.size());
+        if (!across.pick.drops_axis) shape.push_back(matrix.cols.size());
+      }
+      to.matrices.push_back(std::move(matrix));
+    }
+  to.value = Tensor::of<double>(shape, std::span<const double>(numbers));
+  return to;
+}
+
+/// The layers that --layer chose, of which a rollout needs every one before.
+std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, Common& common,
+                                  std::string& title) {
+  const bool rolls = options.kind->kind == FlowKind::rollout;
+  const std::string chosen = request.layer;
+  if (rolls && request.has_text()) request.layer.clear();
+  const Sources model = open_sources(request, common);
+  title = fmt::format("{} · {}", options.kind->name, render::visible(model.title()));
+  const std::vector<std::string>& ids = model.chosen();
+  std::vector<bool> shown(ids.size(), true);
+  if (rolls && request.has_text() && !chosen.empty() && chosen != "all") {
+    shown.assign(ids.size(), false);
+    for (const std::size_t n : IndexList(chosen, "--layer").resolve(ids.size(), "layers").indices)
+      shown[n] = true;
+  }
+  if (rolls && !ids.empty() && !request.has_text() && ids.front() != "0" && !ids.front().empty())
+    fail("a rollout begins at layer 0: --layer 0-{}", ids.back());
+  Flow flow(options.kind->kind, common.threads);
+  std::vector<FlowOfLayer> list;
+  const std::size_t last = static_cast<std::size_t>(
+      std::ranges::find(shown.rbegin(), shown.rend(), true).base() - shown.begin());
+  for (std::size_t n = 0; n < last; ++n) {
+    const LoadedLayer loaded = load_layer(model, ids[n], common);
+    const Stopwatch watch(common.compute_s);
+    const Tensor all = flow.next(loaded.layer);
+    if (shown[n]) list.push_back(selected_of(*options.kind, loaded, all, options.selection));
+  }
+  if (list.size() == 1 && !list[0].layer.empty())
+    title += " layer " + render::visible(list[0].layer);
+  return list;
+}
+
+std::vector<std::string> labels_at(const std::vector<std::size_t>& positions,
+                                   const std::vector<std::string>& labels) {
+  std::vector<std::string> at;
+  for (const std::size_t position : positions)
+    at.push_back(labels.empty() ? std::to_string(position) : labels[position]);
+  return at;
+}
+
+std::string item_name(const FlowOfLayer& layer, const FlowInfo& kind, bool several) {
+  return several ? fmt::format("layers.{}.{}", layer.layer, kind.name) : std::string(kind.name);
+}
+
+/// One number a line, as `show` prints stages.
+std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind, char separator,
+                     const std::optional<std::size_t>& precision) {
+  const bool labelled = std::ranges::any_of(
+      layers, [](const FlowOfLayer& layer) { return !layer.matrices[0].col_labels.empty(); });
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) out += separator;
+      out += separator == '\t' ? render::tsv_field(cells[i]) : render::csv_field(cells[i]);
+    }
+    out += '\n';
+  };
+  std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
+  if (labelled) titles.insert(titles.end(), {"row_label", "col_label"});
+  line(titles);
+  const auto index = [](const std::optional<std::size_t>& number) {
+    return number ? std::to_string(*number) : std::string();
+  };
+  for (const FlowOfLayer& layer : layers)
+    for (const FlowMatrix& one : layer.matrices) {
+      const double* value = one.values.as<double>().data();
+      for (const std::size_t r : one.rows)
+        for (const std::size_t c : one.cols) {
+          std::string number;
+          render::NumberWriter(render::Dialect::csv, precision).append(number, *value++);
+          std::vector<std::string> cells{layer.layer,     std::string(kind.name), index(one.batch),
+                                         index(one.head), std::to_string(r),      std::to_string(c),
+                                         number};
+          if (labelled) {
+            cells.push_back(one.row_labels.empty() ? "" : one.row_labels[r]);
+            cells.push_back(one.col_labels.empty() ? "" : one.col_labels[c]);
+          }
+          line(cells);
+        }
+    }
+  return out;
+}
+
+/// Nested lists of a tensor's numbers.
+void append_json(const Tensor& value, std::size_t axis, std::size_t& next,
+                 const std::optional<std::size_t>& precision, std::string& out) {
+  if (axis == value.rank()) {
+    render::NumberWriter(render::Dialect::json, precision).append(out, value.as<double>()[next++]);
+    return;
+  }
+  out += '[';
+  for (std::size_t i = 0; i < value.shape()[axis]; ++i) {
+    if (i > 0) out += ", ";
+    append_json(value, axis + 1, next, precision, out);
+  }
+  out += ']';
+}
+
+std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
+                      const std::optional<std::size_t>& precision) {
+  std::string out = "{";
+  for (const FlowOfLayer& layer : layers) {
+    std::string shape;
+    for (const std::size_t size : layer.value.shape())
+      shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
+    out += fmt::format("{}\n  {}: {{\"shape\": [{}], \"dtype\": \"float64\", \"data\": ",
+                       &layer == &layers[0] ? "" : ",",
+                       render::json_quoted(item_name(layer, kind, layers.size() > 1)), shape);
+    std::size_t next = 0;
+    append_json(layer.value, 0, next, precision, out);
+    out += "}";
+  }
+  return out + "\n}\n";
+}
+
+std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
+                       const std::string& title, const render::TextStyle& look) {
+  std::string out = look.bold(title) + fmt::format(" · {}\n", kind.formula);
+  for (const FlowOfLayer& layer : layers)
+    for (const FlowMatrix& one : layer.matrices) {
+      std::string name;
+      if (layers.size() > 1) name += " layer " + render::visible(layer.layer);
+      if (one.batch) name += fmt::format(" batch {}", *one.batch);
+      if (one.head) name += fmt::format(" head {}", *one.head);
+      out += "\n" + (name.empty() ? "" : look.bold(name.substr(1)) + "\n");
+      const render::ColumnFormat format(one.values, 4);
+      std::vector<std::string> down, across;
+      for (const std::string& label : labels_at(one.rows, one.row_labels))
+        down.push_back(render::shortened(render::readable(label), 12));
+      for (const std::string& label : labels_at(one.cols, one.col_labels))
+        across.push_back(render::shortened(render::readable(label), 12));
+      std::size_t left = 0;
+      for (const std::string& label : down) left = std::max(left, render::display_width(label));
+      const double* value = one.values.as<double>().data();
+      std::string heading(left, ' ');
+      for (const std::string& label : across)
+        heading +=
+            "  " + render::pad_left(label, std::max(format.width(), render::display_width(label)));
+      out += heading + "\n";
+      for (const std::string& label : down) {
+        out += render::pad_left(label, left);
+        for (const std::string& column : across) {
+          out += "  ";
+          format.append(out, *value++, std::max(format.width(), render::display_width(column)));
+        }
+        out += "\n";
+      }
+    }
+  return out;
+}
+
+void write_flow_file(const std::vector<FlowOfLayer>& layers, const FlowOptions& options,
+                     const std::string& format) {
+  io::Output out;
+  for (const FlowOfLayer& layer : layers)
+    out.items.push_back(
+        {item_name(layer, *options.kind, layers.size() > 1), DType::f64, layer.value.shape()});
+  const std::string path = options.output.path.empty() ? "-" : options.output.path;
+  const std::unique_ptr<io::Writer> writer = io::create(path, format, out);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    writer->write(i, 0, layers[i].value.raw(), layers[i].value.count());
+  writer->finish();
+}
+
+void require_no_placeholder(const FlowOptions& options) {
+  for (const std::string_view placeholder : all_placeholders)
+    if (mentions(options.output.path, placeholder))
+      throw UsageError(fmt::format("{}: {} is written whole; leave {} out", options.output.path,
+                                   options.kind->name, placeholder));
+}
+
+} // namespace
+
+const FlowInfo* flow_among(const std::vector<std::string>& stages) {
+  const FlowInfo* found = nullptr;
+  for (const std::string& name : stages)
+    if (const FlowInfo* kind = find_flow(name)) found = kind;
+  if (found != nullptr && stages.size() > 1)
+    throw UsageError(
+        fmt::format("-s {} is made of several stages and shown alone; name it alone", found->name));
+  return found;
+}
+
+void draw_flow(Request request, const FlowOptions& options, Common& common) {
+  require_no_placeholder(options);
+  std::string title;
+  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
+  std::vector<render::GridPanel> panels;
+  for (const FlowOfLayer& layer : layers)
+    for (const FlowMatrix& one : layer.matrices) {
+      render::GridPanel panel;
+      if (layers.size() > 1) panel.title += fmt::format("L{} ", render::visible(layer.layer));
+      if (one.batch && layer.matrices.size() > 1) panel.title += fmt::format("B{} ", *one.batch);
+      if (one.head) panel.title += fmt::format("H{} ", *one.head);
+      panel.title = panel.title.empty() ? std::string(options.kind->name)
+                                        : panel.title.substr(0, panel.title.size() - 1);
+      panel.rows = {std::string(options.kind->rows),
+                    labels_at(one.rows, one.row_labels),
+                    !one.row_labels.empty(),
+                    {}};
+      panel.cols = {std::string(options.kind->cols),
+                    labels_at(one.cols, one.col_labels),
+                    !one.col_labels.empty(),
+                    {}};
+      panel.values.assign(one.values.as<double>().begin(), one.values.as<double>().end());
+      panels.push_back(std::move(panel));
+    }
+  const Stopwatch watch(common.write_s);
+  write_grid(options.output.path, options.form, title, panels,
+             {.none = "NaN",
+              .columns = render::grid_columns(panels.size(), layers[0].matrices.size()),
+              .colors = options.colors},
+             common.color);
+}
+
+void print_flow(Request request, const FlowOptions& options, Common& common) {
+  require_no_placeholder(options);
+  std::string title;
+  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
+  const Stopwatch watch(common.write_s);
+  if (options.form == "npy") {
+    if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
+    flush();
+    write_flow_file(layers, options, "npy");
+    return;
+  }
+  TextFile file(options.output.path);
+  const render::TextStyle look = look_of(options.output, common.color);
+  if (options.form == "json")
+    file.sink()(flow_json(layers, *options.kind, options.precision));
+  else if (options.form == "table")
+    file.sink()(flow_table(layers, *options.kind, title, look));
+  else if (options.form == "csv" || options.form == "tsv")
+    file.sink()(
+        flow_csv(layers, *options.kind, options.form == "tsv" ? '\t' : ',', options.precision));
+  else
+    throw UsageError(
+        fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
+  file.finish();
+}
+
+void dump_flow(Request request, const FlowOptions& options, Common& common) {
+  require_no_placeholder(options);
+  std::string title;
+  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
+  const Stopwatch watch(common.write_s);
+  write_flow_file(layers, options, options.form);
+}
+
+} // namespace mha::app

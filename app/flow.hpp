@@ -1,0 +1,30 @@
+#pragma once
+// -s weights_mean, value_norms, value_norms_sum, rollout, received, divergence of map, show and
+// dump: what is made of several stages or layers.
+
+#include "output.hpp"
+#include <mha/flow/flow.hpp>
+#include <mha/render/map.hpp>
+
+namespace mha::app {
+
+struct FlowOptions {
+  const FlowInfo* kind = nullptr;
+  Selection selection; ///< --batch, --head, --query, --key
+  OutputOptions output;
+  std::string form; ///< of text, or of a file: "csv", "json", "npy", "png" …; "" by the path
+  std::optional<std::size_t> precision;
+  render::MapColors colors;
+};
+
+/// The one that is named alone; null where none is. Throws UsageError where it stands beside
+/// others.
+const FlowInfo* flow_among(const std::vector<std::string>& stages);
+
+/// Computes it for the chosen layers and draws, prints or writes it, by `form`. Layers before the
+/// first chosen one are computed for a rollout.
+void draw_flow(Request request, const FlowOptions& options, Common& common);
+void print_flow(Request request, const FlowOptions& options, Common& common);
+void dump_flow(Request request, const FlowOptions& options, Common& common);
+
+} // namespace mha::app

@@ -1,0 +1,88 @@
+#pragma once
+// The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
+
+#include "against.hpp"
+#include "describe.hpp"
+#include "model_diagnosis.hpp"
+#include "other_layers.hpp"
+#include <mha/compare/streams.hpp>
+#include <mha/diagnose/captured.hpp>
+#include <mha/diagnose/through.hpp>
+#include <mha/diagnose/trials.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <fmt/format.h>
+
+namespace mha::app {
+
+/// Targets of a layer: what is computed in it; `embed`: what enters the first one.
+std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
+
+class ModelDiagnoser {
+public:
+  ModelDiagnoser(const Request& request, const Sources& model,
+                 const std::vector<std::string>& against, Common& common,
+                 const render::TextStyle& look)
+      : request_(request),
+        model_(model),
+        pass_(dynamic_cast<const ModelPass&>(*request.inputs)),
+        files_(against),
+        whole_(*whole_model_of(request, model)),
+        common_(common),
+        look_(look) {
+    require_same_text(request, files_, common);
+    around_.embedding = &pass_.model().embedding();
+    around_.ids = pass_.ids(), around_.lengths = pass_.lengths();
+    around_.layers = pass_.layers().size();
+    around_.layer = [this](std::size_t number) { return other_layer(number); };
+  }
+
+  ModelDiagnosis run();
+
+private:
+  void embedding(const LoadedLayer& first, const Reference& of_first);
+  void between(const LoadedLayer& loaded, const Reference& reference);
+  void layer(const LoadedLayer& loaded);
+  void drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
+                   std::vector<Reference>& readings);
+  bool was_saved_apart(const Tensor& next, double tolerance);
+  void end();
+  bool ends_agree_with_own();
+  void name_other_layer();
+  void from_logits();
+  void keep(const std::string& id, const std::string& headline, const Layer& layer,
+            Diagnosis diagnosis);
+  std::pair<Diagnosis, Reference> best(const Layer& layer, const std::vector<Reference>& readings,
+                                       bool fused);
+  Layer ends_from(const Tensor& stream) const;
+  LoadedLayer of_ends(const Layer& ends) const;
+  Tensor predicted();
+  std::shared_ptr<const Layer> other_layer(std::size_t number);
+
+  const Request& request_;
+  const Sources& model_;
+  const ModelPass& pass_;
+  ReferenceFiles files_;
+  WholeModelOfLayer whole_;
+  Common& common_;
+  const render::TextStyle& look_;
+  ModelAround around_;
+  ModelDiagnosis found_;
+  ReferenceStream stream_;
+  std::vector<OtherStep> captures_; ///< of the layer that is looked at
+  std::vector<Change> likely_;      ///< the causes of the layer before
+  std::optional<LoadedLayer> last_; ///< with what it was computed from
+  Changes last_changes_;
+  std::vector<Change> kept_changes_;
+  Tensor embed_;
+  /// The first layer that nothing explains, and its first stage that differs.
+  std::optional<std::pair<std::string, ReferenceStage>> open_;
+  Layer open_layer_;
+  bool lost_ = false;    ///< the stream behind the last layer is not known
+  bool streams_ = false; ///< the reference has some of it
+  std::map<std::size_t, std::shared_ptr<const Layer>> others_;
+};
+
+} // namespace mha::app

@@ -1,0 +1,266 @@
+#include "model_diagnoser.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+namespace {
+
+std::vector<Stage> stages_in(const Reference& reference) {
+  std::vector<Stage> list;
+  for (const ReferenceStage& stage : reference.stages) list.push_back(stage.stage);
+  return list;
+}
+
+/// Whether the end of a reference in a short type differs by what rounding a layer's steps does:
+/// the last layer's own are not there to be compared.
+bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& target) {
+  constexpr double steps = 3;
+  const bool half = target.stored == DType::f16 || target.stored == DType::bf16;
+  return half && diagnosis.changes.empty() &&
+         diagnosis.error_before <= steps * storing_error(target.stored);
+}
+
+} // namespace
+
+std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
+  std::vector<ReferenceStage> list;
+  for (const ReferenceStage& stage : reference.stages)
+    if ((stage.stage == Stage::embed) == embed && stage.stage != Stage::resid_pre)
+      list.push_back(stage);
+  return list;
+}
+
+/// Another layer's weights, of which some few are kept.
+std::shared_ptr<const Layer> ModelDiagnoser::other_layer(std::size_t number) {
+  if (number >= pass_.layers().size()) return nullptr;
+  std::shared_ptr<const Layer>& other = others_[number];
+  if (!other) other = std::make_shared<const Layer>(model_.outline(pass_.layers()[number]).layer);
+  return other;
+}
+
+/// The model's ends behind a stream.
+Layer ModelDiagnoser::ends_from(const Tensor& stream) const {
+  auto ends = std::make_shared<ModelEnds>();
+  ends->final = pass_.model().last_norm(), ends->head = pass_.model().head();
+  const Layer& like = last_->layer;
+  const Shape shape{like.dims.B, like.dims.T, like.dims.d_model};
+  ends->embed = embed_.reshaped(shape), ends->stream = convert(stream, like.dtype).reshaped(shape);
+  LayerInput input;
+  input.X = like.dims.batched ? ends->embed : ends->embed.at(0);
+  input.labels = like.tokens, input.item_labels = like.item_tokens, input.lengths = like.lengths;
+  return layer_of_ends(input, std::move(ends));
+}
+
+LoadedLayer ModelDiagnoser::of_ends(const Layer& ends) const {
+  LoadedLayer loaded;
+  loaded.naming = last_->naming, loaded.layer = ends;
+  return loaded;
+}
+
+/// What the last layer hands on, with what was found changed.
+Tensor ModelDiagnoser::predicted() {
+  const Layer layer = changed(last_->layer, last_changes_);
+  return trace(layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+}
+
+void ModelDiagnoser::keep(const std::string& id, const std::string& headline, const Layer& layer,
+                          Diagnosis diagnosis) {
+  for (Change& change : diagnosis.changes)
+    if (change.option.find("=FILE") != std::string::npos) change.option.clear();
+  // What enters a layer and the layer itself are one place.
+  if (!found_.places.empty() && found_.places.back().id == id) {
+    if (diagnosis.equal && diagnosis.captures.empty()) return;
+    Diagnosis& before = found_.places.back().diagnosis;
+    diagnosis.changes.insert(diagnosis.changes.begin(), before.changes.begin(),
+                             before.changes.end());
+    diagnosis.stages.insert(diagnosis.stages.begin(), before.stages.begin(), before.stages.end());
+    diagnosis.hints.insert(diagnosis.hints.begin(), before.hints.begin(), before.hints.end());
+    diagnosis.error_before = std::max(diagnosis.error_before, before.error_before);
+    if (!before.explained)
+      diagnosis.explained = diagnosis.equal = false, diagnosis.unexplained = before.unexplained,
+      diagnosis.at = before.at, diagnosis.ours = before.ours, diagnosis.theirs = before.theirs;
+    found_.places.pop_back();
+  }
+  PlaceDiagnosis place{id, std::move(diagnosis), {}};
+  place.text = headline + "\n" + render::diagnosis_text(layer, place.diagnosis, look_);
+  found_.places.push_back(std::move(place));
+}
+
+/// The reading that needs the fewest changes.
+std::pair<Diagnosis, Reference>
+ModelDiagnoser::best(const Layer& layer, const std::vector<Reference>& readings, bool fused) {
+  const DiagnoseContext context{fused, common_.threads, &around_, &likely_};
+  std::optional<std::pair<Diagnosis, Reference>> best;
+  for (const Reference& reading : readings) {
+    if (best && best->first.explained && best->first.changes.size() <= 1) break;
+    Diagnosis one = diagnose(layer, targets_in(reading, false), context);
+    if (!best || (one.explained &&
+                  (!best->first.explained || one.changes.size() < best->first.changes.size())))
+      best.emplace(std::move(one), reading);
+  }
+  return std::move(*best);
+}
+
+/// What enters the first layer, if the reference has it.
+void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_first) {
+  last_ = first, embed_ = first.layer.X;
+  const Layer ends = ends_from(first.layer.X);
+  const Reference reference = load_reference(of_ends(ends), files_, common_, false, &whole_, false);
+  std::vector<ReferenceStage> targets = targets_in(reference, true);
+  if (targets.empty())
+    if (const ReferenceStage* pre = of_first.find(Stage::resid_pre)) {
+      targets.push_back(*pre);
+      targets.back().stage = Stage::embed;
+    }
+  last_->layer.block = first.layer.block;
+  if (targets.empty()) return;
+  Diagnosis diagnosis = diagnose(ends, targets, {false, common_.threads, &around_, nullptr});
+  if (!of_first.find(Stage::resid_pre) && diagnosis.explained) {
+    Changes made;
+    for (const Change& change : diagnosis.changes) made.push_back(&change);
+    last_->layer.X = changed(ends, made).ends->embed;
+  }
+  keep("embed", headline(model_, first, look_), ends, std::move(diagnosis));
+}
+
+void ModelDiagnoser::layer(const LoadedLayer& loaded) {
+  std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
+  const bool first = !whole_.one_layer && !last_;
+  drop_normed(loaded, first ? std::optional(loaded.layer.X) : stream_.handed_on(), readings);
+  if (first)
+    embedding(loaded, readings.front());
+  else
+    between(loaded, readings.front());
+  std::optional<Tensor> stream = stream_.before(readings.front());
+  streams_ = streams_ || stream;
+  if (stream)
+    lost_ = false;
+  else if (first)
+    stream = last_->layer.X;
+  else if (last_ && !whole_.one_layer && !lost_)
+    stream = predicted();
+  const Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
+  around_.number = static_cast<std::size_t>(std::ranges::find(pass_.layers(), loaded.id) -
+                                            pass_.layers().begin());
+  report_reading(readings.front(), common_, false, false);
+  last_changes_.clear(), kept_changes_.clear();
+  const Reference* read = &readings.front();
+  std::optional<std::pair<Diagnosis, Reference>> result;
+  if (!targets_in(readings.front(), false).empty()) {
+    if (lost_) {
+      found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + loaded.id;
+    } else {
+      const bool fused = std::ranges::any_of(
+          loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
+      result = best(layer, readings, fused);
+      result->first.captures.insert(result->first.captures.begin(), captures_.begin(),
+                                    captures_.end());
+      read = &result->second;
+      kept_changes_ = likely_ = result->first.changes;
+    }
+  }
+  last_ = loaded;
+  last_->layer = layer;
+  for (const Change& change : kept_changes_) last_changes_.push_back(&change);
+  Reference compared = *read;
+  if (result)
+    for (const OtherStep& other : result->first.captures)
+      std::erase_if(compared.stages,
+                    [&](const ReferenceStage& one) { return one.stage == other.stage; });
+  found_.coverage.add(loaded.id, stages_in(compared), compared);
+  stream_.pass(loaded.layer, compared);
+  captures_.clear();
+  if (!result) return;
+  lost_ = lost_ || !result->first.explained;
+  if (!result->first.explained && !open_)
+    if (const ReferenceStage* open = compared.find(*result->first.unexplained))
+      open_.emplace(loaded.id, *open), open_layer_ = layer;
+  keep(loaded.id, headline(model_, loaded, look_), layer, std::move(result->first));
+}
+
+/// The last norm and the head.
+void ModelDiagnoser::end() {
+  std::optional<Tensor> theirs = stream_.before({});
+  if (theirs && ends_agree_with_own()) theirs = std::nullopt;
+  if (theirs) lost_ = false;
+  const Layer ends = ends_from(theirs ? *theirs : predicted());
+  const LoadedLayer loaded = of_ends(ends);
+  const std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
+  report_reading(readings.front(), common_, false, false);
+  found_.coverage.add("", stages_in(readings.front()), readings.front());
+  const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
+  if (targets.empty()) return;
+  if (lost_ && targets.front().stage != Stage::final) {
+    found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + std::string("the model's end");
+    return;
+  }
+  const DiagnoseContext context{false, common_.threads, &around_, &likely_};
+  Diagnosis diagnosis = diagnose(ends, targets, {false, common_.threads, &around_, nullptr});
+  // The last layer's result is seen through the norm alone, or the head.
+  const bool alone = !theirs && !lost_;
+  if (!diagnosis.explained && alone && streams_ && is_rounding_of_layer(diagnosis, targets.front()))
+    diagnosis.explained = diagnosis.equal = true, diagnosis.unexplained = {};
+  if (!diagnosis.explained && alone && streams_) {
+    const Layer& last = last_->layer;
+    around_.number = around_.layers - 1;
+    const auto open = std::ranges::find_if(
+        targets, [&](const ReferenceStage& one) { return one.stage == diagnosis.unexplained; });
+    if (auto through = explain_through(last, ends, *open, context)) {
+      const bool of_end = std::ranges::any_of(
+          through->changes, [](const Change& change) { return stage_of(change) >= Stage::final; });
+      keep(of_end ? "" : last_->id, headline(model_, of_end ? loaded : *last_, look_), ends,
+           std::move(*through));
+      return;
+    }
+  }
+  if (!diagnosis.explained && alone && !streams_ && found_.places.empty()) {
+    std::vector<Layer> layers;
+    for (const std::string& id : pass_.layers()) {
+      layers.push_back(model_.outline(id).layer);
+      layers.back().X = {};
+    }
+    if (auto everywhere = explain_everywhere(layers, ends, targets.front(), context))
+      diagnosis = std::move(*everywhere);
+    else
+      diagnosis.hints.emplace_back(
+          "from the model's end alone, one cause in all layers, and one layer left out, run twice "
+          "or exchanged are tried; save hidden_states to find a cause in one layer");
+  }
+  keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
+}
+
+ModelDiagnosis ModelDiagnoser::run() {
+  for (const std::string& id : model_.chosen())
+    if (!id.empty()) layer(load_layer(model_, id, common_));
+  if (!whole_.one_layer && last_) end();
+  if (found_.places.empty())
+    fail("--against {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "
+         "logits expected, of this text",
+         fmt::join(files_.texts(), " "), whole_.one_layer ? "this layer" : "this model",
+         what_is_left(found_.coverage));
+  name_other_layer();
+  // An option is every layer's: it reproduces what all of them do.
+  const std::string first = [&] {
+    for (const PlaceDiagnosis& place : found_.places)
+      if (!place.id.empty() && place.id != "embed" && !place.diagnosis.changes.empty())
+        return place.diagnosis.changes[0].did;
+    return std::string();
+  }();
+  const bool everywhere = std::ranges::all_of(found_.places, [&](const PlaceDiagnosis& place) {
+    return place.id.empty() || place.id == "embed" ||
+           (place.diagnosis.changes.size() == 1 && place.diagnosis.changes[0].did == first);
+  });
+  if (!everywhere)
+    for (PlaceDiagnosis& place : found_.places)
+      for (Change& change : place.diagnosis.changes) change.option.clear();
+  return std::move(found_);
+}
+
+ModelDiagnosis diagnose_model(const Request& request, const Sources& model,
+                              const std::vector<std::string>& against, Common& common,
+                              const render::TextStyle& look) {
+  return ModelDiagnoser(request, model, against, common, look).run();
+}
+
+} // namespace mha::app

@@ -1,0 +1,35 @@
+#pragma once
+// diagnose of a whole model: each layer is computed from the reference's own stream, so that each
+// has a verdict of its own.
+
+#include "options.hpp"
+#include <mha/compare/coverage.hpp>
+#include <mha/render/diagnose.hpp>
+
+namespace mha::app {
+
+/// The embedding ("embed"), a layer by its number, or the model's end ("").
+struct PlaceDiagnosis {
+  std::string id;
+  Diagnosis diagnosis;
+  std::string text; ///< below the verdicts: what was found, with the layer's headline
+};
+
+struct ModelDiagnosis {
+  std::vector<PlaceDiagnosis> places; ///< in the order of the computation
+  Coverage coverage;
+  /// Places that the reference has steps of and that could not be judged, and why; or "".
+  std::string not_judged;
+};
+
+/// Diagnoses every layer that the request chooses, of a model that a text is given for, and, where
+/// no layer is chosen, its embedding and its end. Throws Error where the reference has nothing of
+/// them.
+ModelDiagnosis diagnose_model(const Request& request, const Sources& model,
+                              const std::vector<std::string>& against, Common& common,
+                              const render::TextStyle& look);
+
+/// A line for each run of places with the same verdict, then what was found in each.
+std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& look);
+
+} // namespace mha::app

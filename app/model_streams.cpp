@@ -1,0 +1,138 @@
+// What stands between the layers of a reference: its stream, and what was saved for it.
+
+#include "model_diagnoser.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+/// What the layer before hands on must be what enters this one: else a layer runs unseen between
+/// the two, or the saved tensors are of different runs.
+void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& reference) {
+  const ReferenceStage* enters = reference.find(Stage::resid_pre);
+  if (!enters || !stream_.handed_on()) return;
+  constexpr double apart = 0.02;
+  const DType dtype = loaded.layer.dtype;
+  const Tensor theirs = convert(enters->value, dtype),
+               before = convert(*stream_.handed_on(), dtype);
+  Diagnosis diagnosis;
+  const Agreement handed = agreement_of(before, theirs, tolerance_of(enters->stored));
+  if (handed.agrees || handed.error < apart) return;
+  if (was_saved_apart(theirs, tolerance_of(enters->stored))) return;
+  const Layer again = with_stream(loaded.layer, before);
+  const Tensor twice =
+      trace(again, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  Agreement after = agreement_of(twice, theirs, tolerance_of(enters->stored));
+  diagnosis.error_before = handed.error;
+  if (after.error < apart) {
+    Change change;
+    change.id = "block.twice", change.touches.set(index_of(Stage::resid_pre));
+    change.did = fmt::format("runs layer {} twice, and saves its last run", loaded.id);
+    change.cure = fmt::format("run layer {} once", loaded.id);
+    after.agrees = true;
+    diagnosis.explained = true, diagnosis.changes = {change}, diagnosis.error_after = after.error;
+    diagnosis.stages.push_back({Stage::resid_pre, handed, after, {}});
+  } else {
+    diagnosis.unexplained = Stage::resid_pre, diagnosis.error_after = handed.error;
+    diagnosis.stages.push_back({Stage::resid_pre, handed, handed, {}});
+    diagnosis.ours = handed.ours, diagnosis.theirs = handed.theirs;
+    diagnosis.at.assign(loaded.layer.shape_of(Stage::resid_pre).size(), 0);
+    std::size_t rest = handed.worst;
+    const Shape shape = loaded.layer.shape_of(Stage::resid_pre);
+    for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
+      diagnosis.at[axis] = rest % shape[axis];
+    diagnosis.hints.push_back(
+        fmt::format("what enters layer {} is not what the layer before it hands on, in the "
+                    "reference itself: something runs between the two, or they were saved in "
+                    "different runs",
+                    loaded.id));
+  }
+  keep(loaded.id, headline(model_, loaded, look_), loaded.layer, std::move(diagnosis));
+}
+
+/// What was saved as resid_pre behind the norm: x. Then it is no stream.
+void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
+                                 std::vector<Reference>& readings) {
+  const ReferenceStage* enters = readings.front().find(Stage::resid_pre);
+  if (!enters || !before || !has_step(loaded.layer, Stage::x) ||
+      loaded.layer.settings.input_norm == InputNorm::none)
+    return;
+  const DType dtype = loaded.layer.dtype;
+  const Tensor theirs = convert(enters->value, dtype);
+  const double tolerance = tolerance_of(enters->stored);
+  if (agreement_of(convert(*before, dtype).reshaped(theirs.shape()), theirs, tolerance).agrees)
+    return;
+  const Tensor x =
+      trace(with_stream(loaded.layer, *before), {Stage::x}, {}, common_.threads).value(Stage::x);
+  if (!agreement_of(x, theirs, tolerance).agrees) return;
+  captures_.push_back({Stage::resid_pre, "x"});
+  for (Reference& reading : readings)
+    std::erase_if(reading.stages,
+                  [](const ReferenceStage& one) { return one.stage == Stage::resid_pre; });
+}
+
+/// The last layer's resid_post is told to be apart from the stream, which is right all the same:
+/// another step was saved, and nothing is wrong. `next` is the stream behind it.
+bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
+  if (!last_ || found_.places.empty() || found_.places.back().id != last_->id) return false;
+  Diagnosis& before = found_.places.back().diagnosis;
+  const bool apart =
+      !before.changes.empty() && std::ranges::all_of(before.changes, [](const Change& change) {
+        return change.touches == set_of({Stage::resid_post});
+      });
+  if (!apart || !stream_.handed_on()) return false;
+  const Tensor ours =
+      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  if (!agreement_of(ours, convert(next, ours.dtype()).reshaped(ours.shape()), tolerance).agrees)
+    return false;
+  Layer plain = last_->layer;
+  plain.settings.columns = false, plain.dims.batched = true;
+  const std::string other = other_step_of(
+      plain, Stage::resid_post,
+      with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
+          .given[index_of(Stage::resid_post)],
+      common_.threads);
+  before.captures.push_back({Stage::resid_post, other.empty() ? "no sum of the stream" : other});
+  before.changes.clear(), before.stages.clear();
+  before.runners_up.clear(), before.same_numbers.clear();
+  found_.coverage.remove(last_->id, Stage::resid_post);
+  before.equal = before.explained = true, before.unexplained = {};
+  found_.places.back().text =
+      found_.places.back().text.substr(0, found_.places.back().text.find('\n') + 1) + "\n" +
+      render::diagnosis_text(last_->layer, before, look_);
+  return true;
+}
+
+/// Whether the model's end shows that the last layer's resid_post was saved apart from the stream.
+bool ModelDiagnoser::ends_agree_with_own() {
+  const Tensor own =
+      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  const Layer ends = ends_from(own);
+  const Reference reference = load_readings(of_ends(ends), files_, common_, &whole_).front();
+  const std::vector<ReferenceStage> targets = targets_in(reference, false);
+  if (targets.empty()) return false;
+  const Tensor value = trace(ends, {targets[0].stage}, {}, common_.threads).value(targets[0].stage);
+  const double tolerance = tolerance_of(targets[0].stored);
+  if (!agreement_of(value, convert(targets[0].value, value.dtype()), tolerance).agrees)
+    return false;
+  if (!was_saved_apart(own, tolerance)) return false;
+  last_changes_.clear(), lost_ = false;
+  return true;
+}
+
+/// What nothing explains may be another layer's tensor.
+void ModelDiagnoser::name_other_layer() {
+  if (!open_) return;
+  const auto& [id, stage] = *open_;
+  const std::string other = other_layer_of_text(request_, id, stage, common_);
+  if (other.empty()) return;
+  const auto place = std::ranges::find_if(
+      found_.places, [&, &where = id](const PlaceDiagnosis& one) { return one.id == where; });
+  if (place == found_.places.end()) return;
+  place->diagnosis.hints = {
+      fmt::format("the reference's {} is that of layer {}", mha::name_of(stage.stage), other)};
+  place->text = place->text.substr(0, place->text.find('\n') + 1) + "\n" +
+                render::diagnosis_text(open_layer_, place->diagnosis, look_);
+}
+
+} // namespace mha::app

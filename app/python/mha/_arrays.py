@@ -1,0 +1,73 @@
+"""Values of Python as the library reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import Error
+
+
+def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
+    """The value as the library reads it, and its element type; nothing is copied that fits."""
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.is_masked(value):
+            raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
+        value = value.data
+    if type(value).__module__.partition(".")[0] == "torch":  # one that needs gradients or lies on a device
+        value = value.detach().cpu()
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
+        value = value.contiguous()
+        return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
+    array = np.asarray(value)
+    if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
+        return array.astype(np.float64), "weak"
+    dtype = array.dtype.name
+    if dtype == "bfloat16":  # of ml_dtypes
+        array = array.view(np.uint16)
+    elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise Error(f"{name} is an array of {dtype}; float64, float32, float16, whole numbers and bool are understood")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.require(array, requirements=["C", "A"]), array.dtype.name if dtype != "bfloat16" else dtype
+
+
+def is_words(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(word, str) for word in value)
+
+
+def is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, bool, int, float, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def text_of(value: Any) -> str:
+    """A setting as a file would have it."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype of NumPy or PyTorch, or a name as it is; "" for None."""
+    if dtype is None or isinstance(dtype, str):
+        return dtype or ""
+    name = str(dtype)
+    return name.removeprefix("torch.") if name.startswith("torch.") else np.dtype(dtype).name
+
+
+def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
+    """Token numbers of one text or of several, and whether they are several."""
+    numbers = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    several = len(numbers) > 0 and isinstance(numbers[0], (Sequence, np.ndarray))
+    rows = [list(row) for row in numbers] if several else [numbers]
+    for row in rows:
+        for number in row:
+            if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
+                raise Error(f"ids: {number!r} is no token number; whole numbers are expected, of one text or of several")
+    return [[int(number) for number in row] for row in rows], several

@@ -1,0 +1,356 @@
+"""A whole model: opened once, run many times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._arrays import array, dtype_name, is_scalar, rows_of_ids, text_of
+from ._core import Error
+from ._errors import StageError, stage_named, warn_of
+
+Text = Union[str, Sequence[str], Sequence[int], Sequence[Sequence[int]], npt.NDArray[Any], "Tokens"]
+Names = Union[str, Sequence[str]]
+
+
+class Prediction(NamedTuple):
+    """A token that a model predicts."""
+
+    id: int
+    piece: str
+    logit: float
+    probability: float
+
+
+class Patch:
+    """What a run changes while it is computed.
+
+    As written on the command line, ``Patch("layers.3.head_result[5] = zero")``, or an array in a
+    place, ``Patch("layers.2.weights", array)``, ``Patch("layers.2.q[0,-1] +=", array)``.
+    """
+
+    def __init__(self, place: str, value: Any = None):
+        self.place: str = place
+        if value is None or isinstance(value, str):  # "zero", "mean", "from 'another text'"
+            sign = " " if place.rstrip().endswith("=") else " = "
+            self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
+        else:
+            self._patch = _core.Patch.of(place, array(place, np.atleast_1d(value) if np.isscalar(value) else value))
+
+    @staticmethod
+    def _made(place: str, patch: _core.Patch) -> Patch:
+        made = Patch.__new__(Patch)
+        made.place, made._patch = place, patch
+        return made
+
+    @staticmethod
+    def zero(place: str) -> Patch:
+        """The numbers at a place become 0."""
+        return Patch(f"{place} = zero")
+
+    @staticmethod
+    def mean(place: str) -> Patch:
+        """They become their mean over all positions of the run's texts."""
+        return Patch(f"{place} = mean")
+
+    @staticmethod
+    def from_run(place: str, run: Run) -> Patch:
+        """They become what the same place holds in another run of the same model."""
+        return Patch._made(place, _core.Patch.from_run(place, run._run))
+
+    @staticmethod
+    def rows(place: str, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
+        """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
+
+        def as_array(at: tuple[int, int, int], row: npt.NDArray[Any]) -> tuple[Any, str]:
+            return array(place, function(at, row))
+
+        return Patch._made(place, _core.Patch.rows(place, as_array))
+
+    def __repr__(self) -> str:
+        return f"<mha.Patch {self.place}>"
+
+
+Patches = Union[str, Patch, Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
+
+
+def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
+    if patches is None:
+        return []
+    is_pair = isinstance(patches, tuple) and len(patches) == 2 and not isinstance(patches[1], (str, Patch, tuple))
+    if isinstance(patches, (str, Patch)) or is_pair:
+        patches = [patches]
+    given = list(patches.items()) if isinstance(patches, Mapping) else list(patches)
+    made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
+    return [one._patch for one in made]
+
+
+def _names(names: Names) -> list[str]:
+    given = [names] if isinstance(names, str) else list(names)
+    for name in given:
+        if not isinstance(name, str):
+            raise Error(f"{name!r} is no name of a stage: 'layers.3.weights', 'logits' or '*' expected")
+    return given
+
+
+class Tokens:
+    """One text, or a batch of texts each of its own length, as a model's token numbers."""
+
+    def __init__(self, tokens: _core.Tokens):
+        self._tokens = tokens
+
+    @property
+    def batched(self) -> bool:
+        """Whether they are a batch: arrays then have the batch axis."""
+        return self._tokens.batched()
+
+    @property
+    def ids(self) -> Union[list[int], list[list[int]]]:
+        """The numbers of a text; of each text of a batch."""
+        every = [self._tokens.ids(text) for text in range(self._tokens.count())]
+        return every if self.batched else every[0]
+
+    @property
+    def pieces(self) -> Union[list[str], list[list[str]]]:
+        """What each token stands for in the text."""
+        every = [self._tokens.pieces(text) for text in range(self._tokens.count())]
+        return every if self.batched else every[0]
+
+    def __len__(self) -> int:
+        """Of a text, its tokens; of a batch, its texts."""
+        return self._tokens.count() if self.batched else len(self._tokens.ids(0))
+
+    def __repr__(self) -> str:
+        return f"<mha.Tokens: {len(self)} {'texts' if self.batched else 'tokens'}>"
+
+
+class Run(Mapping[str, npt.NDArray[Any]]):
+    """A model's run over texts: what was kept, by name, as arrays that are only read.
+
+    ``run["layers.3.weights"]``, ``run["weights", 3]``, ``run["logits"]``; other tools' names are
+    understood. Arrays outlive the run.
+    """
+
+    def __init__(self, run: _core.Run, model: Model):
+        self._run = run
+        self.model: Model = model
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self._run.tokens())
+
+    @property
+    def ids(self) -> Union[list[int], list[list[int]]]:
+        return self.tokens.ids
+
+    @property
+    def pieces(self) -> Union[list[str], list[list[str]]]:
+        return self.tokens.pieces
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken silently, passed over or should be known."""
+        return tuple(text for _, text in self._run.notes())
+
+    @staticmethod
+    def _name(key: Union[str, tuple[str, int]]) -> str:
+        if isinstance(key, tuple):
+            stage, layer = key
+            return f"layers.{layer}.{stage}"
+        return key
+
+    def __getitem__(self, key: Union[str, tuple[str, int]]) -> npt.NDArray[Any]:
+        name = self._name(key)
+        stage_named(name)
+        try:
+            return self._run.tensor(name)
+        except Error as error:
+            raise StageError(str(error)) from None
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return isinstance(key, (str, tuple)) and self._run.has(self._name(key))
+        except Error:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run.kept())
+
+    def __len__(self) -> int:
+        return len(self._run.kept())
+
+    def resid(self, layer: int) -> npt.NDArray[Any]:
+        """The residual stream before a layer; behind the last one where it is their number."""
+        return self._run.resid(layer)
+
+    def logits(self) -> npt.NDArray[Any]:
+        """Computed at the first call where they were not kept."""
+        return self._run.logits()
+
+    def loss(self) -> float:
+        """The mean of -log p of the next tokens, in nats, over all positions that have one."""
+        return self._run.loss()
+
+    def losses(self) -> Union[npt.NDArray[Any], list[npt.NDArray[Any]]]:
+        """The loss at each position but the last; of each text of a batch."""
+        every = [np.array(text) for text in self._run.losses()]
+        return every if self._run.tokens().batched() else every[0]
+
+    def predictions(self, position: int = -1, top: int = 10, text: int = 0) -> list[Prediction]:
+        """The most probable tokens behind a position."""
+        return [Prediction(*one) for one in self._run.predictions(position, top, text)]
+
+    def heads(self, measure: str) -> npt.NDArray[np.float64]:
+        """A measure of each head ("entropy", "previous" …): layers × heads, NaN where nothing is known."""
+        return self._run.heads(measure)
+
+    def effects(
+        self, column: str = "kl", positions: Union[int, Sequence[int], None] = -1
+    ) -> npt.NDArray[np.float64]:
+        """What predictions lose without each head: "kl", "loss_change", "logit_change" or "direct", layers × heads.
+
+        ``positions``: behind which predictions are compared, negative from the end; None: all.
+        """
+        if isinstance(positions, (int, np.integer)):
+            positions = [int(positions)]
+        return self._run.effects(column, None if positions is None else [int(one) for one in positions])
+
+    def with_(
+        self, patches: Patches, *, keep: Names = (), streams: bool = True, threads: int = 0
+    ) -> Run:
+        """The same run with further patches; nothing before the first patched layer is computed again."""
+        return Run(self._run.with_(_patches(patches), _names(keep), streams, threads), self.model)
+
+    def __repr__(self) -> str:
+        return f"<mha.Run of {self.model.folder}, {self.tokens!r}: {len(self)} stages kept>"
+
+
+class Model:
+    """A checkpoint as a whole model: a folder with its config.json.
+
+    Opening reads headers; weights are read when they are first needed, and kept for later runs.
+    ``dtype``: float32 or float64. ``memory``: bytes that packed weights may take. Other arguments
+    are settings (``rope_base=5e5``). A model may be used from several threads.
+    """
+
+    def __init__(
+        self,
+        folder: Union[str, "os.PathLike[str]"],
+        *,
+        dtype: Any = None,
+        memory: Optional[int] = None,
+        **settings: Any,
+    ):
+        for name, value in settings.items():
+            if not _core.is_setting(name) or not is_scalar(value):
+                raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
+        said = [(name, text_of(value)) for name, value in settings.items()]
+        self.folder: str = os.fspath(folder)
+        self._opened: Optional[_core.Model] = _core.Model(self.folder, dtype_name(dtype), memory, said)
+        warn_of(self._model.notes(), 2)
+
+    @staticmethod
+    def _made(model: _core.Model) -> Model:
+        made = Model.__new__(Model)
+        made.folder, made._opened = model.folder(), model
+        return made
+
+    @property
+    def _model(self) -> _core.Model:
+        if self._opened is None:
+            raise Error("the model is closed")
+        return self._opened
+
+    def close(self) -> None:
+        """Lets go of the files and weights; runs keep what they need."""
+        self._opened = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        return self._model.layers()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self._model.dtype())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(text for _, text in self._model.notes())
+
+    def dims(self, layer: Union[int, str] = 0) -> dict[str, int]:
+        """The sizes of a layer: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary."""
+        return self._model.dims(str(layer))
+
+    def tokens(self, text: Text) -> Tokens:
+        """One text or its token numbers; a list of texts, or of lists of numbers, is a batch."""
+        if isinstance(text, Tokens):
+            return text
+        if isinstance(text, str):
+            return Tokens(self._model.tokens(text))
+        if not hasattr(text, "__len__"):
+            raise Error(f"{text!r} is neither a text nor token numbers")
+        if len(text) > 0 and all(isinstance(one, str) for one in text):
+            return Tokens(self._model.batch(list(text)))
+        rows, several = rows_of_ids(text)
+        return Tokens(self._model.batch(rows) if several else self._model.tokens(rows[0]))
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What token numbers stand for."""
+        return self._model.text(rows_of_ids(ids)[0][0])
+
+    def run(
+        self,
+        text: Text,
+        *,
+        keep: Names = (),
+        patches: Optional[Patches] = None,
+        streams: bool = True,
+        threads: int = 0,
+    ) -> Run:
+        """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all."""
+        tokens = self.tokens(text)
+        run = self._model.run(tokens._tokens, _names(keep), _patches(patches), streams, threads)
+        known = self._model.notes()
+        warn_of((note for note in run.notes() if note not in known), 2)
+        return Run(run, self)
+
+    def stream(
+        self,
+        text: Text,
+        stages: Names,
+        use: Callable[[str, tuple[int, int, int], npt.NDArray[Any]], Any],
+        *,
+        patches: Optional[Patches] = None,
+        threads: int = 0,
+    ) -> None:
+        """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
+        self._model.stream(self.tokens(text)._tokens, _names(stages), use, _patches(patches), threads)
+
+    def weight(self, name: str) -> npt.NDArray[Any]:
+        """A weight of a layer, ``"layers.3.W_q"``, (in, out)."""
+        return self._model.weight(name)
+
+    def with_(self, name: str, weight: Any) -> Model:
+        """The model with another weight in this one's place; this one stays."""
+        return Model._made(self._model.with_(name, array(name, weight)))
+
+    def __repr__(self) -> str:
+        return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"

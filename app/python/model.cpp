@@ -1,0 +1,199 @@
+// mha::Model, Tokens, Run and Patch for Python. What users see of them is in mha/model.py.
+
+#include "arrays.hpp"
+
+#include <mha/mha.hpp>
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mha::python {
+
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+/// Lets go of the interpreter's lock while a model is computed; between layers Python's signals are
+/// looked at, so that Ctrl-C ends a run.
+RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
+                      std::size_t threads) {
+  RunOptions options;
+  options.keep = std::move(keep), options.patches = std::move(patches);
+  options.streams = streams, options.threads = threads;
+  options.progress = [](double) {
+    const py::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  };
+  return options;
+}
+
+Model open(std::string folder, const std::string& dtype, std::optional<std::size_t> memory,
+           Settings settings) {
+  ModelOptions options;
+  options.settings = std::move(settings), options.memory = memory;
+  if (!dtype.empty()) options.dtype = dtype_named(dtype);
+  const py::gil_scoped_release unlocked;
+  return Model(std::move(folder), std::move(options));
+}
+
+Patch rows(const std::string& place, py::function function) {
+  // The function is let go by whichever thread lets go of the patch.
+  const auto kept =
+      std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* last) {
+        const py::gil_scoped_acquire lock;
+        delete last;
+      });
+  return Patch::rows(place, [kept](Place at, Tensor row) {
+    const py::gil_scoped_acquire lock;
+    const py::tuple where = py::make_tuple(at.batch, at.head, at.token);
+    return tensor_of((*kept)(where, array_of(row.at(0))).cast<Array>());
+  });
+}
+
+void stream(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
+            const py::function& use, std::vector<Patch> patches, std::size_t threads) {
+  const RunOptions options = options_of({}, std::move(patches), true, threads);
+  const py::gil_scoped_release unlocked;
+  model.stream(
+      tokens, stages,
+      [&](const At& at, Place place, Tensor rows) {
+        const py::gil_scoped_acquire lock;
+        const std::string& layer = at.layer.id();
+        const std::string name =
+            (layer.empty() ? "" : "layers." + layer + ".") + std::string(name_of(at.stage));
+        use(name, py::make_tuple(place.batch, place.head, place.token), array_of(rows));
+      },
+      options);
+}
+
+py::dict sizes_of(const Dims& dims) {
+  py::dict sizes;
+  for (const auto& [name, size] : {std::pair("H", dims.H),
+                                   {"H_kv", dims.H_kv},
+                                   {"d_model", dims.d_model},
+                                   {"d_k", dims.d_k},
+                                   {"d_v", dims.d_v},
+                                   {"d_ff", dims.d_ff},
+                                   {"vocabulary", dims.vocabulary}})
+    sizes[name] = size;
+  return sizes;
+}
+
+std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& notes) {
+  std::vector<std::pair<bool, std::string>> list;
+  for (const Note& note : notes) list.emplace_back(note.is_warning(), note.text);
+  return list;
+}
+
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+} // namespace
+
+void add_model(py::module_& module) {
+  py::class_<Patch>(module, "Patch")
+      .def(py::init<std::string>())
+      .def_static("of", [](const std::string& place,
+                           const Array& value) { return Patch(place, tensor_of(value)); })
+      .def_static("from_run",
+                  [](const std::string& place, const Run& run) { return Patch::from(place, run); })
+      .def_static("rows", &rows);
+  py::class_<Tokens>(module, "Tokens")
+      .def("count", &Tokens::count)
+      .def("batched", &Tokens::batched)
+      .def("ids", &Tokens::ids)
+      .def("pieces", &Tokens::pieces, unlocked())
+      .def("notes", [](const Tokens& tokens) { return notes_of(tokens.notes()); });
+  py::class_<Run>(module, "Run")
+      .def("tokens", &Run::tokens)
+      .def("kept", &Run::kept)
+      .def("has", [](const Run& run, const std::string& name) { return run.has(name); })
+      .def("tensor",
+           [](const Run& run, const std::string& name) { return array_of(run.tensor(name)); })
+      .def("resid", [](const Run& run, std::size_t layer) { return array_of(run.resid(layer)); })
+      .def("logits",
+           [](const Run& run) {
+             Tensor logits;
+             {
+               const py::gil_scoped_release free;
+               logits = run.logits();
+             }
+             return array_of(logits);
+           })
+      .def("losses", &Run::losses, unlocked())
+      .def("loss", &Run::loss, unlocked())
+      .def("predictions",
+           [](const Run& run, std::int64_t position, std::size_t top, std::size_t text) {
+             std::vector<Predicted> found;
+             {
+               const py::gil_scoped_release free;
+               found = run.predictions(position, top, text);
+             }
+             py::list list;
+             for (const Predicted& one : found)
+               list.append(py::make_tuple(one.id, one.piece, one.logit, one.probability));
+             return list;
+           })
+      .def("heads",
+           [](const Run& run, const std::string& measure) {
+             Tensor table;
+             {
+               const py::gil_scoped_release free;
+               table = run.heads(measure);
+             }
+             return array_of(table);
+           })
+      .def("effects",
+           [](const Run& run, const std::string& column,
+              const std::optional<std::vector<std::int64_t>>& positions) {
+             Tensor table;
+             {
+               const py::gil_scoped_release free;
+               table = run.effects(column, positions ? Indexes(*positions) : Indexes());
+             }
+             return array_of(table);
+           })
+      .def("with_",
+           [](const Run& run, std::vector<Patch> patches, std::vector<std::string> keep,
+              bool streams, std::size_t threads) {
+             const RunOptions options = options_of(std::move(keep), {}, streams, threads);
+             const py::gil_scoped_release free;
+             return run.with(std::move(patches), options);
+           })
+      .def("notes", [](const Run& run) { return notes_of(run.notes()); });
+  py::class_<Model>(module, "Model")
+      .def(py::init(&open))
+      .def("folder", &Model::folder)
+      .def("layers", &Model::layers)
+      .def("dims",
+           [](const Model& model, const std::string& layer) { return sizes_of(model.dims(layer)); })
+      .def("dtype", [](const Model& model) { return std::string(name_of(model.dtype())); })
+      .def("notes", [](const Model& model) { return notes_of(model.notes()); })
+      .def("tokens", py::overload_cast<std::string_view>(&Model::tokens, py::const_), unlocked())
+      .def("tokens", py::overload_cast<const std::vector<int>&>(&Model::tokens, py::const_))
+      .def("batch", py::overload_cast<const std::vector<std::string>&>(&Model::batch, py::const_),
+           unlocked())
+      .def("batch",
+           py::overload_cast<const std::vector<std::vector<int>>&>(&Model::batch, py::const_))
+      .def("text", &Model::text, unlocked())
+      .def("run",
+           [](const Model& model, const Tokens& tokens, std::vector<std::string> keep,
+              std::vector<Patch> patches, bool streams, std::size_t threads) {
+             const RunOptions options =
+                 options_of(std::move(keep), std::move(patches), streams, threads);
+             const py::gil_scoped_release free;
+             return model.run(tokens, options);
+           })
+      .def("stream", &stream)
+      .def("weight",
+           [](const Model& model, const std::string& name) { return array_of(model.weight(name)); })
+      .def("with_", [](const Model& model, const std::string& name, const Array& weight) {
+        return model.with(name, tensor_of(weight));
+      });
+}
+
+} // namespace mha::python

@@ -1,0 +1,33 @@
+#include "sink_note.hpp"
+
+#include <algorithm>
+
+namespace mha::app {
+
+std::optional<double> weight_on_first_key(const std::vector<HeadMeasures>& heads) {
+  constexpr double least_rows = 16;
+  double sum = 0, count = 0;
+  for (const HeadMeasures& head : heads)
+    if (head.first && head.counts.first.value_or(0) >= least_rows) sum += *head.first, ++count;
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+void SinkNote::add(const std::string& layer, const std::vector<HeadMeasures>& heads) {
+  ++layers_;
+  const std::optional<double> share = weight_on_first_key(heads);
+  if (share && *share > 1.0 / 3) sinks_.push_back({layer, *share});
+}
+
+void SinkNote::print(const Common& common) const {
+  if (sinks_.empty() || common.quiet) return;
+  const auto most = std::ranges::max_element(sinks_, {}, &OfLayer::share);
+  const std::string share = fmt::format("{:.0f} %", 100 * most->share);
+  const std::string where =
+      layers_ == 1 ? fmt::format("key 0 has {} of the weight: a sink", share)
+                   : fmt::format("key 0 has more than a third of the weight in {} of {} layers, up "
+                                 "to {} in layer {}: a sink",
+                                 sinks_.size(), layers_, share, most->layer);
+  print_note(where + "; `map --without-sink` draws the other keys", common.color);
+}
+
+} // namespace mha::app

@@ -1,0 +1,209 @@
+#include "sweep.hpp"
+
+#include "grid.hpp"
+
+#include <mha/formats/create.hpp>
+#include <mha/render/sweep.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace mha::app {
+
+namespace {
+
+constexpr std::array axes{SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key};
+
+/// The texts of a pass one by one, each without the padding that a batch would need.
+std::vector<std::shared_ptr<const TextLayers>>
+one_by_one(const Sources& model, const ModelPass& texts, const std::string& source) {
+  std::vector<std::shared_ptr<const TextLayers>> list;
+  for (std::size_t b = 0; b < texts.ids().size(); ++b) {
+    const std::vector<int>& ids = texts.ids()[b];
+    const std::vector<int> own(ids.begin(),
+                               ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[b]));
+    const auto pass =
+        std::make_shared<ModelPass>(texts.weights(), padded({own}, false, 0), source, true);
+    list.push_back(std::make_shared<const TextLayers>(model.for_text(pass), pass));
+  }
+  return list;
+}
+
+std::vector<SweepPair> pairs_of(const SweepOptions& options, const Sources& model,
+                                const ModelPass& text) {
+  Text other = options.other;
+  if (!options.path.empty()) other.files = {options.path};
+  other.each_line = !options.path.empty() && text.text.each_line;
+  other.special = text.text.special;
+  const ModelPass from(text, other);
+  const auto here = one_by_one(model, text, "--text"),
+             there = one_by_one(model, from, "--patch-from");
+  if (here.size() != there.size())
+    fail("{} and {} of --patch-from: texts are paired one to one", counted(here.size(), "texts"),
+         there.size());
+  std::vector<SweepPair> pairs;
+  for (std::size_t i = 0; i < here.size(); ++i) pairs.push_back({here[i], there[i]});
+  return pairs;
+}
+
+/// A panel a stage, its first axis downwards and the second, if there is one, across.
+std::vector<render::GridPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
+  if (view.over.size() > 2)
+    fail("a picture of a sweep has two axes: --over {},{}; CSV, JSON and .npy take all",
+         name_of(view.over[0]), name_of(view.over[1]));
+  std::vector<render::GridPanel> panels;
+  for (std::size_t s = 0; s < view.stages.size(); ++s) {
+    render::GridPanel& panel = panels.emplace_back();
+    panel.title = view.stages[s];
+    std::array<render::GridAxis*, 2> sides{&panel.rows, &panel.cols};
+    panel.cols.labels = {""};
+    for (std::size_t side = 0; side < view.over.size(); ++side) {
+      std::size_t length = 0;
+      for (const SweepPoint& point : sweep.points)
+        if (point.stage == s) length = std::max(length, *index_along(point, view.over[side]) + 1);
+      const bool of_tokens =
+          view.over[side] == SweepAxis::query || view.over[side] == SweepAxis::key;
+      sides[side]->name = name_of(view.over[side]);
+      sides[side]->tokens = of_tokens && view.tokens.size() >= length;
+      sides[side]->labels.clear();
+      for (std::size_t i = 0; i < length; ++i)
+        sides[side]->labels.push_back(sides[side]->tokens ? view.tokens[i] : std::to_string(i));
+    }
+    for (const SweepPoint& point : sweep.points)
+      if (point.stage == s) panel.values.push_back(point.value);
+  }
+  return panels;
+}
+
+/// The values as one array: stages (of several), then the axes in the order of --over.
+void write_npy(const SweepResult& sweep, const SweepRequest& request, const std::string& path) {
+  Shape shape;
+  if (request.stages.size() > 1) shape.push_back(request.stages.size());
+  std::size_t count = shape.empty() ? 1 : shape[0];
+  for (const SweepAxis axis : request.over) {
+    std::size_t length = 0;
+    for (const SweepPoint& point : sweep.points) {
+      length = std::max(length, *index_along(point, axis) + 1);
+    }
+    shape.push_back(length), count *= length;
+  }
+  if (count != sweep.points.size())
+    fail("{}: the stages have different sizes and make no array; write CSV or JSON, or one stage "
+         "at a time",
+         path);
+  std::vector<double> values;
+  for (const SweepPoint& point : sweep.points) values.push_back(point.value);
+  io::Output out;
+  out.items = {{"sweep", DType::f64, shape}};
+  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, "npy", out);
+  writer->write(0, 0, reinterpret_cast<const std::byte*>(values.data()), values.size());
+  writer->finish();
+}
+
+} // namespace
+
+bool SweepOptions::asked() const {
+  const bool from = other.given() || !path.empty();
+  if (stages.empty() && (from || !over.empty() || raw || !metric.empty()))
+    throw UsageError("--patch-from, --over, --metric and --raw are of a sweep: --sweep STAGES");
+  if (!stages.empty() && !from)
+    throw UsageError("--sweep takes values from another text: --patch-from \"…\"");
+  return !stages.empty();
+}
+
+void add_sweep(Cli& cli, SweepOptions& sweep) {
+  cli.group("Activation patching");
+  cli.list(
+      "--sweep", "STAGES", sweep.stages,
+      "each place of these stages in turn gets the other text's value: resid_pre,output,mlp_out");
+  const auto repeated = [&](const char* name, const char* value, const char* help,
+                            std::vector<std::string>& target) {
+    Option option;
+    option.name = name, option.value_name = value, option.help = help, option.repeats = true;
+    option.set = [&target](const std::string& word) { target.push_back(word); };
+    cli.add(std::move(option));
+  };
+  repeated("--patch-from", "TEXT",
+           "the text whose values are taken, as long in tokens; of several, one each --text",
+           sweep.other.texts);
+  repeated("--patch-from-ids", "N,N…", "the same by token numbers", sweep.other.ids);
+  cli.value("--patch-from-file", "FILE", sweep.path,
+            "the same from a file; with --each-line a text a line");
+  cli.list(
+      "--over", "AXES", sweep.over,
+      "along which places are tried one by one: layer, head, query, key; default: layer,query");
+  cli.choice("--metric", {"logit", "loss", "kl"}, sweep.metric,
+             "what is measured: the answer's logit less another's (the default), the loss of the "
+             "next token, or the divergence from this run");
+  cli.flag("--raw", sweep.raw, "the measure itself, not its share of the way to the other run");
+}
+
+void run_sweep(const SweepOptions& options, const Sources& model,
+               const std::shared_ptr<ModelPass>& text, SweepRequest request, const SweepOutput& to,
+               Common& common) {
+  const OutputOptions& output = to.output;
+  for (const std::string& stage : options.stages) {
+    request.stages.push_back(parse_patch(stage + " = zero"));
+    const PatchText& place = request.stages.back();
+    if (is_of_model(place.stage))
+      fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
+           stage);
+    if (place.names_layer() || !place.axes.empty())
+      fail("--sweep {}: a stage by itself expected; --over says which places are tried", stage);
+  }
+  for (const std::string& word : options.over) {
+    const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
+    if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
+    if (std::ranges::find(request.over, *axis) != request.over.end())
+      fail("--over: {} comes twice", word);
+    request.over.push_back(*axis);
+  }
+  if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};
+  // Places come in the order of the axes.
+  std::ranges::sort(request.over);
+  request.metric = options.metric == "loss" ? SweepMetric::loss
+                   : options.metric == "kl" ? SweepMetric::kl
+                                            : SweepMetric::logit;
+  request.raw = options.raw, request.threads = common.threads;
+  const std::vector<SweepPair> pairs = pairs_of(options, model, *text);
+  if (!common.quiet) {
+    const SweepCost cost = cost_of(pairs[0], request);
+    fmt::print(stderr, "mha-inspect: {} runs{}, {:.0f} whole passes\n", cost.runs,
+               pairs.size() > 1 ? fmt::format(" for each of {} pairs", pairs.size()) : "",
+               cost.passes);
+  }
+  SweepResult found;
+  {
+    const Stopwatch watch(common.compute_s);
+    found = sweep(pairs, request);
+  }
+  const Stopwatch watch(common.write_s);
+  const bool npy =
+      output.format == "npy" || (output.format.empty() && output.path.ends_with(".npy"));
+  if (npy) return write_npy(found, request, output.path);
+  render::SweepView view{options.stages,
+                         request.over,
+                         options.metric.empty() ? "logit" : options.metric,
+                         request.raw,
+                         {}};
+  const ModelPass& shown = pairs[0].here->texts();
+  if (pairs.size() == 1)
+    for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));
+  if (!to.picture.empty()) {
+    const std::string title = fmt::format("{} · {}", view.metric, render::visible(model.title()));
+    return write_grid(output.path, to.picture, title, panels_of(found, view), {}, common.color);
+  }
+  const std::string form = output.is_json() ? "json" : text_form(output);
+  TextFile file(output.path);
+  const render::TextStyle look = look_of(output, common.color);
+  if (form == "json")
+    file.sink()(render::sweep_json(found, view));
+  else if (form == "table")
+    file.sink()(render::sweep_table(found, view, look));
+  else
+    file.sink()(render::sweep_csv(found, view, form == "tsv" ? '\t' : ','));
+  file.finish();
+}
+
+} // namespace mha::app

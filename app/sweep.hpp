@@ -1,0 +1,34 @@
+#pragma once
+// effects --sweep: activation patching from other texts, place by place.
+
+#include "output.hpp"
+#include <mha/model/sweep.hpp>
+
+namespace mha::app {
+
+/// What --sweep and its companions say.
+struct SweepOptions {
+  Text other;       ///< --patch-from
+  std::string path; ///< --patch-from-file
+  std::vector<std::string> stages, over;
+  std::string metric;
+  bool raw = false;
+
+  /// Whether a sweep is asked for. Throws UsageError where one of its options is alone.
+  bool asked() const;
+};
+
+void add_sweep(Cli& cli, SweepOptions& sweep);
+
+/// Where a sweep goes, and whether as a picture: "text", "png", "svg", or "".
+struct SweepOutput {
+  const OutputOptions& output;
+  std::string picture;
+};
+
+/// Computes the sweep and writes it. `request`: answer, versus and places.
+void run_sweep(const SweepOptions& options, const Sources& model,
+               const std::shared_ptr<ModelPass>& text, SweepRequest request, const SweepOutput& to,
+               Common& common);
+
+} // namespace mha::app

@@ -1,0 +1,47 @@
+#include "weights_diff.hpp"
+
+#include "console.hpp"
+#include <mha/compare/weights.hpp>
+#include <mha/render/weights.hpp>
+
+namespace mha::app {
+
+namespace {
+
+/// What says something of a layer says nothing of two files' weights.
+void require_two_files(const Request& request, const std::vector<std::string>& against) {
+  if (!against.empty())
+    throw UsageError("--weights compares two sources, A and B: leave out --against");
+  if (request.sources.size() != 2)
+    throw UsageError(
+        fmt::format("--weights compares two sources, A and B, not {}", request.sources.size()));
+  for (const std::string& source : request.sources)
+    if (!io::parse_source(source).name.empty())
+      throw UsageError(fmt::format("{}: --weights compares two files or folders", source));
+  if (request.has_text() || !request.settings.empty() || !request.layer.empty() ||
+      !request.prefix.empty() || !request.patches.empty() || request.dtype)
+    throw UsageError("--weights compares all tensors of two files: a text, a layer, a patch or a "
+                     "setting changes nothing; leave them out");
+}
+
+} // namespace
+
+int diff_two_checkpoints(const Request& request, const std::vector<std::string>& against,
+                         const OutputOptions& output, const Common& common) {
+  require_two_files(request, against);
+  const WeightOptions options{request.naming, request.config, request.gguf_order};
+  const auto [a, b] = open_weights(request.sources[0], request.sources[1], options);
+  const WeightsDiff diff = diff_weights(a, b);
+  const render::TextStyle look =
+      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
+  const bool csv =
+      output.format == "csv" || (output.format.empty() && output.path.ends_with(".csv"));
+  TextFile file(output.path);
+  file.sink()(output.is_json() ? render::weights_json(diff)
+              : csv            ? render::weights_csv(diff)
+                               : render::weights_table(diff, look));
+  file.finish();
+  return diff.same() ? 0 : 1;
+}
+
+} // namespace mha::app

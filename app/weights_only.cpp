@@ -1,0 +1,69 @@
+#include "weights_only.hpp"
+
+namespace mha::app {
+
+namespace {
+
+/// The request in float64, with a pass of its own.
+Request of_weights(Request request, std::shared_ptr<ModelPass> pass) {
+  request.inputs = std::move(pass);
+  request.dtype = DType::f64;
+  request.same_x = true; // nothing is computed
+  return request;
+}
+
+/// A lone layer, or every layer of several.
+Sources layers_of(Request request) {
+  const std::string chosen = request.layer;
+  request.layer = "all";
+  try {
+    if (chosen.empty()) return Sources(request);
+  } catch (const Error&) {
+    // One layer without a number, or what the next line says better.
+  }
+  request.layer = chosen;
+  return Sources(request);
+}
+
+} // namespace
+
+OpenedWeights::OpenedWeights(const Request& request, std::string_view command, Common& common) {
+  if (request.has_text())
+    throw UsageError(
+        fmt::format("{} reads weights alone: the text changes nothing; leave it out", command));
+  if (!request.patches.empty())
+    throw UsageError(
+        fmt::format("{} reads weights alone: --patch changes nothing; leave it out", command));
+  if (request.dtype)
+    throw UsageError(fmt::format("{} computes in float64: --dtype changes nothing", command));
+  const Stopwatch watch(common.read_s);
+  const auto pass = std::make_shared<ModelPass>();
+  pass->text.ids = {"0"}; // a model is opened for a text; of this one nothing is computed
+  try {
+    Request model = of_weights(request, pass);
+    for (const std::string input : {"X=", "X_kv=", "X_k=", "X_v="}) // of no weight
+      std::erase_if(model.sources,
+                    [&](const std::string& source) { return source.starts_with(input); });
+    if (model.layer.empty()) model.layer = "all";
+    sources_.emplace(std::move(model));
+    pass_ = pass;
+    if (!common.quiet) report_notes(pass->model().notes(), common);
+  } catch (const Error& error) {
+    why_ = error.what();
+    sources_.emplace(layers_of(of_weights(request, std::make_shared<ModelPass>())));
+  }
+  common.counts = sources_->counts();
+}
+
+int OpenedWeights::token_of(const std::string& word, std::string_view option) const {
+  std::string pieces;
+  for (const std::string& tried : {word, " " + word}) {
+    const std::vector<int> ids = pass_->ids_of(tried);
+    if (ids.size() == 1) return ids[0];
+    for (const int one : pieces.empty() ? ids : std::vector<int>())
+      pieces += fmt::format("{}'{}' ({})", pieces.empty() ? "" : ", ", pass_->label(one), one);
+  }
+  fail("{} '{}' is no single token: {}; say one of them", option, word, pieces);
+}
+
+} // namespace mha::app

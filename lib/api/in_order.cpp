@@ -1,0 +1,59 @@
+#include <mha/api/in_order.hpp>
+
+#include <mha/schedule/plan.hpp>
+#include <mha/schedule/tiles.hpp>
+
+#include <algorithm>
+
+namespace mha::api {
+
+InOrder::InOrder(const Layer& layer, Stage stage, std::function<void(Place, Tensor)> use)
+    : stage_(stage),
+      places_(places_of(layer, make_plan(layer, wants()), stage)),
+      use_(std::move(use)) {
+  std::ranges::sort(places_, {}, [](const Place& place) { return key_of(place); });
+}
+
+StageSet InOrder::wants() const {
+  return StageSet{}.set(index_of(stage_));
+}
+
+void InOrder::observe(const Slice& block) {
+  ArrayView rows = block.values;
+  const Axis first = axis_of(info_of(stage_).letters[0]);
+  if (first == Axis::head || first == Axis::kv_head) { // one head: its rows
+    rows.shape.erase(rows.shape.begin());
+    rows.strides.erase(rows.strides.begin());
+  }
+  const Place place{block.batch, block.head, block.token, rows.shape[0]};
+  Tensor copy = copy_of(rows);
+  const std::lock_guard one_at_a_time(lock_);
+  early_.emplace(key_of(place), std::pair(place, std::move(copy)));
+  while (!stopped_ && !early_.empty() && early_.begin()->first == next()) {
+    auto [key, front] = *early_.begin();
+    early_.erase(early_.begin());
+    done_ += front.first.count;
+    while (at_ < places_.size() && done_ >= places_[at_].count) done_ -= places_[at_++].count;
+    hand_out(front.first, std::move(front.second));
+  }
+}
+
+void InOrder::finish() {
+  for (auto& [key, rows] : std::exchange(early_, {}))
+    if (!stopped_) hand_out(rows.first, std::move(rows.second));
+}
+
+void InOrder::hand_out(Place place, Tensor rows) {
+  stopped_ = true; // unless it comes back
+  use_(place, std::move(rows));
+  stopped_ = false;
+}
+
+InOrder::Key InOrder::next() const {
+  if (at_ == places_.size()) return {};
+  Place place = places_[at_];
+  place.token += done_;
+  return key_of(place);
+}
+
+} // namespace mha::api

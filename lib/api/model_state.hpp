@@ -1,0 +1,85 @@
+#pragma once
+// What stands behind a Model, its Tokens, Patches and Runs.
+
+#include <mha/api/cache.hpp>
+#include <mha/load/patch_text.hpp>
+#include <mha/model/unpatched_pass.hpp>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace mha {
+
+struct Tokens::State {
+  std::shared_ptr<const Weights> weights;
+  std::vector<std::vector<int>> ids; ///< each text's own
+  bool batched = false;
+  bool labelled = false; ///< whether layers get the tokens' texts
+  std::vector<Note> notes;
+};
+
+struct Patch::State {
+  PatchText text;
+  /// Where it was given as a place; its layer is known once the model is.
+  std::optional<At> at;
+  std::shared_ptr<const Run::State> other;                 ///< of from()
+  std::function<Tensor(Place place, Tensor row)> function; ///< of rows()
+};
+
+struct Model::State {
+  std::string folder;
+  std::optional<Sources> sources; ///< opened without a text
+  std::shared_ptr<ModelPass> opened;
+  std::vector<TextLayers::Edit> edits;
+  /// The layers for a single token: for sizes and weights, which no text changes.
+  std::shared_ptr<TextLayers> of_one_token;
+
+  void take_one_token();
+
+  const Weights& weights() const { return *opened->weights(); }
+  std::size_t layers() const { return opened->layers().size(); }
+  /// The layers for some texts.
+  std::shared_ptr<TextLayers> layers_for(const Tokens& tokens) const;
+  std::shared_ptr<TextLayers> layers_for(std::shared_ptr<ModelPass> texts) const;
+  /// A layer by its number or id. Throws Error where there is none.
+  std::size_t number_of(const LayerId& layer) const;
+};
+
+struct Run::State {
+  std::shared_ptr<const Model::State> model;
+  Tokens tokens{nullptr};
+  std::shared_ptr<const TextLayers> layers;
+  std::shared_ptr<UnpatchedPass> clean;
+  std::vector<Patch> patches;
+  std::size_t threads = 0;
+  std::vector<Tensor> streams; ///< before each layer, and behind the last; empty: not kept
+  std::vector<Cache> kept;     ///< of each layer, and of what stands behind the last
+  std::vector<Note> notes;
+
+  mutable std::mutex once; ///< of what follows, computed when it is first asked for
+  mutable std::optional<std::vector<std::vector<double>>> losses;
+  mutable Tensor logits;
+
+  /// What reads the last stream. Throws Error where no stream was kept.
+  Layer ends() const;
+};
+
+} // namespace mha
+
+namespace mha::api {
+
+/// Puts those patches of a run that are of a layer on it; `n` = layers: what stands behind the
+/// last. Adds to `put` what the layer got, and which patch it is of.
+struct PutPatch {
+  std::size_t patch;
+  std::shared_ptr<std::atomic<bool>> is_read;
+};
+void put_patches(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
+/// Throws Error for a patch, from `first_new` on, that no computation has read.
+void require_read(const Run::State& run, const std::vector<PutPatch>& put, std::size_t first_new);
+/// The first layer that patches change, or the number of layers where they are behind the last.
+/// Throws Error for a layer that there is not.
+std::size_t first_patched(const Model::State& model, const std::vector<Patch>& patches);
+
+} // namespace mha::api

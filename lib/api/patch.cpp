@@ -1,0 +1,272 @@
+// Patches of programs: made, and put on the layers of a run.
+
+#include <mha/api/model_state.hpp>
+#include <mha/api/visit.hpp>
+#include <mha/model/patcher.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+std::shared_ptr<const Patch::State> state_of(const At& at, PatchOp op, std::string value,
+                                             std::optional<Tensor> tensor = std::nullopt) {
+  auto state = std::make_shared<Patch::State>();
+  state->at = at;
+  PatchText& text = state->text;
+  text.place = name_of(at.stage);
+  if (!at.layer.id().empty()) text.place = fmt::format("layers.{}.{}", at.layer.id(), text.place);
+  text.stage = at.stage, text.op = op, text.value = std::move(value);
+  text.tensor = std::move(tensor);
+  for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns}) {
+    std::string list;
+    for (const std::int64_t index : axis->list())
+      list += fmt::format("{}{}", list.empty() ? "" : ",", index);
+    text.axes.push_back(axis->all() ? "*" : "[" + list + "]");
+    if (!axis->all() && axis->list().empty()) fail("{}: a list of no indexes", text.place);
+  }
+  while (!text.axes.empty() && text.axes.back() == "*") text.axes.pop_back();
+  const std::string_view sign = op == PatchOp::add ? "+=" : op == PatchOp::multiply ? "*=" : "=";
+  text.text =
+      fmt::format("{}{} {} {}", text.place,
+                  text.axes.empty() ? "" : fmt::format("[{}]", fmt::join(text.axes, ",")), sign,
+                  text.tensor ? "tensor " + to_string(text.tensor->shape()) : text.value);
+  return state;
+}
+
+std::string written(double number) {
+  return fmt::format("{}", number);
+}
+
+/// Of a written place, behind which "+=" or "*=" may stand, and a value.
+std::shared_ptr<const Patch::State> state_written(std::string place, std::string_view value) {
+  while (place.ends_with(' ')) place.pop_back();
+  if (!place.ends_with('=')) place += " =";
+  auto state = std::make_shared<Patch::State>();
+  state->text = parse_patch(fmt::format("{} {}", place, value));
+  return state;
+}
+
+void require_numbers(const std::string& place, const Tensor& value) {
+  if (value.empty()) fail("{}: the tensor is empty: it has neither numbers nor a shape", place);
+}
+
+} // namespace
+
+Patch::Patch(const char* text) : Patch(std::string(text)) {}
+
+Patch::Patch(std::string text) {
+  auto state = std::make_shared<State>();
+  api::visiting([&] { state->text = parse_patch(text); });
+  state_ = std::move(state);
+}
+
+Patch::Patch(std::string place, Tensor value) {
+  auto state = std::make_shared<State>();
+  api::visiting([&] {
+    require_numbers(place, value);
+    *state = *state_written(place, "zero");
+  });
+  PatchText& text = state->text;
+  text.text.replace(text.text.size() - text.value.size(), text.value.size(),
+                    "tensor " + to_string(value.shape()));
+  text.value.clear(), text.tensor = std::move(value);
+  state_ = std::move(state);
+}
+
+Patch Patch::set(const At& at, Tensor value) {
+  require_numbers("Patch::set", value);
+  return Patch(state_of(at, PatchOp::set, "", std::move(value)));
+}
+Patch Patch::set(const At& at, double value) {
+  return Patch(state_of(at, PatchOp::set, written(value)));
+}
+Patch Patch::add(const At& at, Tensor value) {
+  require_numbers("Patch::add", value);
+  return Patch(state_of(at, PatchOp::add, "", std::move(value)));
+}
+Patch Patch::add(const At& at, double value) {
+  return Patch(state_of(at, PatchOp::add, written(value)));
+}
+Patch Patch::multiply(const At& at, Tensor value) {
+  require_numbers("Patch::multiply", value);
+  return Patch(state_of(at, PatchOp::multiply, "", std::move(value)));
+}
+Patch Patch::multiply(const At& at, double value) {
+  return Patch(state_of(at, PatchOp::multiply, written(value)));
+}
+Patch Patch::zero(const At& at) {
+  return Patch(state_of(at, PatchOp::set, "zero"));
+}
+Patch Patch::mean(const At& at) {
+  return Patch(state_of(at, PatchOp::set, "mean"));
+}
+
+namespace {
+
+std::shared_ptr<const Patch::State> with_run(const Patch::State& place, const Run& run) {
+  auto state = std::make_shared<Patch::State>(place);
+  state->other = run.state();
+  return state;
+}
+
+std::shared_ptr<const Patch::State> with_function(const Patch::State& place,
+                                                  std::function<Tensor(Place, Tensor)> function) {
+  if (!function) fail("{}: there is no function", place.text.text);
+  auto state = std::make_shared<Patch::State>(place);
+  state->function = std::move(function);
+  return state;
+}
+
+constexpr const char *of_run = "from another run", *of_function = "from a function";
+
+} // namespace
+
+Patch Patch::from(const At& at, const Run& run) {
+  return Patch(with_run(*state_of(at, PatchOp::set, of_run), run));
+}
+Patch Patch::from(const std::string& place, const Run& run) {
+  return api::visiting([&] { return Patch(with_run(*state_written(place, of_run), run)); });
+}
+Patch Patch::rows(const At& at, std::function<Tensor(Place, Tensor)> function) {
+  return Patch(with_function(*state_of(at, PatchOp::set, of_function), std::move(function)));
+}
+Patch Patch::rows(const std::string& place, std::function<Tensor(Place, Tensor)> function) {
+  return api::visiting([&] {
+    return Patch(with_function(*state_written(place, of_function), std::move(function)));
+  });
+}
+
+namespace {
+
+/// The place with its layer's number.
+PatchText placed(const Patch::State& patch, const Model::State& model) {
+  PatchText text = patch.text;
+  if (patch.at && !patch.at->layer.id().empty() && !is_of_model(text.stage)) {
+    const std::size_t n = model.number_of(patch.at->layer);
+    text.layers = {n, n};
+  }
+  if (is_of_model(text.stage)) return text;
+  if (!text.names_layer()) {
+    if (model.layers() != 1)
+      fail("{}: of which layer? Say it: layers.N.{} (or layers.*.{})", text.text, text.place,
+           text.place);
+    text.every_layer = true;
+  }
+  if (text.layers && text.layers->second >= model.layers())
+    fail("{}: there is no layer {}: the model's layers are 0 to {}", text.text, text.layers->second,
+         model.layers() - 1);
+  return text;
+}
+
+/// A stage whose rows are what a function makes of them: batch, heads, rows, columns.
+Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& layer,
+                        const Tensor& whole) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const bool with_columns = info_of(stage).kind != Kind::row;
+  const bool with_heads = letters.size() == 3 || !with_columns;
+  const Shape& shape = whole.shape();
+  const std::size_t heads = with_heads ? shape[1] : 1, rows = shape[with_heads ? 2 : 1],
+                    width = with_columns ? shape.back() : 1, bytes = width * size_of(whole.dtype());
+  PatchText text = patch.text;
+  text.stage = stage;
+  const PatchRows chosen = rows_of_place(text, layer);
+  Tensor result = copy_of(view_of(whole));
+  for (std::size_t b = 0; b < shape[0]; ++b)
+    for (const std::size_t h : chosen.heads)
+      for (const std::size_t t : chosen.tokens[b]) {
+        std::byte* const row = result.raw_mutable() + ((b * heads + h) * rows + t) * bytes;
+        Tensor before = Tensor::uninitialised(whole.dtype(), {1, width});
+        std::memcpy(before.raw_mutable(), row, bytes);
+        const Tensor after = patch.function(Place{b, h, t, 1}, before);
+        if (after.count() != width)
+          fail("{}: the function made {} of a row of {}", text.text, to_string(after.shape()),
+               width);
+        std::memcpy(row, convert(after, whole.dtype()).raw(), bytes);
+      }
+  return result;
+}
+
+Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& layer, std::size_t n,
+                Stage stage, const std::string& value) {
+  if (patch.function)
+    return rows_of_function(patch, stage, layer, whole_stage(layer, stage, run.threads));
+  if (value == "mean") return run.clean->stage(n, stage);
+  if (patch.other) {
+    const Run::State& other = *patch.other;
+    if (other.streams.empty())
+      fail("{}: the other run kept no streams (RunOptions::streams)", patch.text.text);
+    if (other.model->layers() != run.model->layers())
+      fail("{}: the other run is of another model", patch.text.text);
+    std::vector<api::PutPatch> put;
+    Layer there = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
+                                          : other.layers->ends(other.streams.back());
+    api::put_patches(other, there, n, put);
+    return whole_stage(there, stage, run.threads);
+  }
+  PatchText named;
+  named.text = named.value = value;
+  Text text = texts_named(named, Text{});
+  const auto pass = std::make_shared<ModelPass>(*run.model->opened, std::move(text));
+  return UnpatchedPass(run.model->layers_for(pass)).stage(n, stage);
+}
+
+} // namespace
+
+void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
+                      std::vector<PutPatch>& put) {
+  const bool of_ends = n == run.model->layers();
+  for (std::size_t i = 0; i < run.patches.size(); ++i) {
+    const Patch::State& patch = *run.patches[i].state();
+    PatchText text = placed(patch, *run.model);
+    const bool of_model = is_of_model(text.stage);
+    // What enters the first block is the first layer's stream.
+    const bool of_stream = text.stage == Stage::embed && n == 0 && !of_ends;
+    if (of_model ? !of_ends && !of_stream : of_ends || !text.is_of(n)) continue;
+    if (of_stream) text.stage = Stage::resid_pre;
+    try {
+      StagePatch resolved =
+          resolve_patch(text, layer, n, [&](Stage stage, const std::string& value) {
+            return value_of(run, patch, layer, n, stage, value);
+          });
+      put.push_back({i, resolved.is_read});
+      layer.patches.add(std::move(resolved));
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).starts_with(text.text)) throw;
+      fail("{}: {}", text.text, error.what());
+    }
+  }
+}
+
+void api::require_read(const Run::State& run, const std::vector<PutPatch>& put,
+                       std::size_t first_new) {
+  for (std::size_t i = first_new; i < run.patches.size(); ++i) {
+    const PatchText& text = run.patches[i].state()->text;
+    if (is_of_model(text.stage) && text.stage != Stage::embed) continue; // read with the logits
+    const bool is_read = std::ranges::any_of(
+        put, [&](const PutPatch& one) { return one.patch == i && one.is_read->load(); });
+    if (!is_read)
+      fail("{}: nothing that a run computes reads {}; `mha-inspect stages` shows what is computed "
+           "from which",
+           text.text, name_of(text.stage));
+  }
+}
+
+std::size_t api::first_patched(const Model::State& model, const std::vector<Patch>& patches) {
+  std::size_t first = model.layers();
+  for (const Patch& patch : patches) {
+    const PatchText text = placed(*patch.state(), model);
+    if (text.stage == Stage::embed || text.every_layer)
+      first = 0;
+    else if (!is_of_model(text.stage))
+      first = std::min(first, text.layers->first);
+  }
+  return first;
+}
+
+} // namespace mha

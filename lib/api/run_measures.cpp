@@ -1,0 +1,101 @@
+// Numbers of every head of a run: measures of its maps, and effects of taking it out.
+
+#include <mha/api/model_state.hpp>
+#include <mha/api/visit.hpp>
+#include <mha/heads/measures.hpp>
+#include <mha/model/effects.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Layers × heads; NaN until a number is known.
+class HeadTable {
+public:
+  explicit HeadTable(std::size_t layers) : rows_(layers) {}
+  void set(std::size_t layer, std::size_t head, double value) {
+    std::vector<double>& row = rows_[layer];
+    if (row.size() <= head) row.resize(head + 1, std::numeric_limits<double>::quiet_NaN());
+    row[head] = value;
+  }
+  Tensor table() const {
+    std::size_t heads = 0;
+    for (const std::vector<double>& row : rows_) heads = std::max(heads, row.size());
+    Tensor table(DType::f64, {rows_.size(), heads});
+    const std::span<double> numbers = table.as_mutable<double>();
+    std::ranges::fill(numbers, std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t n = 0; n < rows_.size(); ++n)
+      std::ranges::copy(rows_[n], numbers.begin() + static_cast<std::ptrdiff_t>(n * heads));
+    return table;
+  }
+
+private:
+  std::vector<std::vector<double>> rows_;
+};
+
+std::optional<double> Effect::*column_named(std::string_view name) {
+  constexpr std::pair<std::string_view, std::optional<double> Effect::*> columns[]{
+      {"kl", &Effect::kl},
+      {"loss_change", &Effect::loss_change},
+      {"logit_change", &Effect::logit_change},
+      {"direct", &Effect::direct},
+      {"change", &Effect::change}};
+  for (const auto& [own, column] : columns)
+    if (own == name) return column;
+  fail("effects: '{}' is no column: kl, loss_change, logit_change, direct, or change of a model "
+       "without a head",
+       name);
+}
+
+} // namespace
+
+Tensor Run::heads(std::string_view measure) const {
+  return api::visiting([&] {
+    const Measure& asked = measure_named(measure);
+    HeadTable table(state_->model->layers());
+    for (std::size_t n = 0; n < state_->model->layers(); ++n) {
+      if (state_->streams.empty())
+        fail("the run kept no streams (RunOptions::streams), which heads are measured on");
+      Layer layer = state_->layers->layer(n, state_->streams[n]);
+      std::vector<api::PutPatch> put;
+      api::put_patches(*state_, layer, n, put);
+      MeasureRequest request;
+      request.threads = state_->threads;
+      for (const HeadMeasures& head : measure_heads(layer, request).heads)
+        if (const std::optional<double> value = asked.of(head)) table.set(n, head.head, *value);
+    }
+    return table.table();
+  });
+}
+
+Tensor Run::effects(std::string_view column, const Indexes& positions) const {
+  return api::visiting([&] {
+    const auto number = column_named(column);
+    if (!state_->patches.empty())
+      fail("effects: the run has patches; heads are taken out of a clean run");
+    EffectsRequest request;
+    request.threads = state_->threads;
+    for (std::size_t b = 0; b < state_->tokens.count(); ++b) {
+      const auto length = static_cast<std::int64_t>(state_->tokens.length(b));
+      std::vector<std::int64_t> list = positions.list();
+      for (std::int64_t t = 0; positions.all() && t < length; ++t) list.push_back(t);
+      for (const std::int64_t t : list) {
+        if (t >= length || t < -length)
+          fail("effects: text {} has {}, there is no position {}", b,
+               counted(static_cast<std::size_t>(length), "tokens"), t);
+        request.places.emplace_back(b, static_cast<std::size_t>(t < 0 ? t + length : t));
+      }
+    }
+    if (request.places.empty()) fail("effects: a list of no positions");
+    HeadTable table(state_->model->layers());
+    for (const Effect& one : mean_over_places(mha::effects(*state_->layers, request)))
+      if (one.part == Contributor::head && one.*number)
+        table.set(*one.layer, *one.head, *(one.*number));
+    return table.table();
+  });
+}
+
+} // namespace mha

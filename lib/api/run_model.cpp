@@ -1,0 +1,247 @@
+// Runs of a whole model: what is kept of a pass, and passes that begin where another was changed.
+
+#include <mha/api/model_state.hpp>
+#include <mha/api/visit.hpp>
+#include <mha/api/wishes.hpp>
+#include <mha/forward/attention.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/system/limits.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+using api::PutPatch;
+
+/// Refused before anything is computed: a run that would not fit, and stages that there are not.
+void require_room(const Run::State& run, const api::Wishes& wishes, bool streams) {
+  const std::size_t layers = run.model->layers();
+  const Tensor x = run.layers->embedded().x;
+  std::size_t bytes = streams ? (layers + 1) * x.bytes() : 0;
+  for (std::size_t n = 0; n <= layers; ++n)
+    if (wishes.any(n)) {
+      const Layer layer = n < layers ? run.layers->layer(n, x) : run.layers->ends(x);
+      bytes += api::bytes_of(layer, wishes.of(n, layer));
+    }
+  require_memory(
+      bytes, "the stages asked for, and the streams between layers,",
+      "name those that are needed, model.run(tokens, {.keep = {\"layers.0.weights\", …}}), "
+      "leave streams out, {.streams = false}, or stream stages: model.stream");
+}
+
+/// Computes a run from the first layer that its new patches change.
+class Runner {
+public:
+  Runner(std::shared_ptr<Run::State> run, const Run::State* before, const RunOptions& options)
+      : run_(std::move(run)),
+        before_(before && !before->streams.empty() ? before : nullptr),
+        options_(options),
+        wishes_(options.keep, run_->model->layers()) {}
+
+  void compute() {
+    const std::size_t layers = run_->model->layers();
+    require_room(*run_, wishes_, options_.streams);
+    const std::size_t inherited = before_ ? before_->patches.size() : 0;
+    std::size_t first = 0;
+    if (before_)
+      first = api::first_patched(
+          *run_->model,
+          {run_->patches.begin() + static_cast<std::ptrdiff_t>(inherited), run_->patches.end()});
+    else
+      (void)api::first_patched(*run_->model, run_->patches); // throws Error for no such layer
+    Residual at = before_ ? Residual{before_->streams[first], first} : run_->layers->embedded();
+    if (before_)
+      streams_.assign(before_->streams.begin(),
+                      before_->streams.begin() + static_cast<std::ptrdiff_t>(first));
+    keep_before(first);
+    streams_.push_back(at.x);
+    at = advance(*run_->layers, at, layers, on_the_way());
+    if (wishes_.any(layers)) {
+      Layer ends = run_->layers->ends(at.x);
+      put(ends, layers);
+      keep(ends, layers);
+    } else {
+      keep_nothing();
+    }
+    api::require_read(*run_, put_, inherited);
+    if (options_.streams) run_->streams = std::move(streams_);
+  }
+
+private:
+  /// What is asked for of layers that no new patch changes.
+  void keep_before(std::size_t first) {
+    for (std::size_t n = 0; n < first; ++n) {
+      if (!wishes_.any(n)) {
+        keep_nothing();
+        continue;
+      }
+      require_no_stop(options_.stop);
+      Layer layer = run_->layers->layer(n, streams_[n]);
+      put(layer, n);
+      keep(layer, n);
+    }
+  }
+
+  Advance on_the_way() {
+    Advance way;
+    way.threads = options_.threads, way.stop = options_.stop;
+    way.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
+    way.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
+      trace_.reset();
+      if (!wishes_.any(n)) {
+        keep_nothing();
+        return nullptr;
+      }
+      state_ = api::empty_cache(layer, wishes_.of(n, layer), name_of_layer(n));
+      trace_.emplace(layer, state_->order);
+      return &*trace_;
+    };
+    way.arrived = [this](const Residual& at) {
+      if (trace_) {
+        for (const Stage stage : state_->order) state_->kept.emplace(stage, trace_->value(stage));
+        run_->kept.emplace_back(std::exchange(state_, nullptr));
+      }
+      // Only the last stream is of use where they are not kept.
+      if (!options_.streams) streams_.clear();
+      streams_.push_back(at.x);
+      if (options_.progress)
+        options_.progress(static_cast<double>(at.layer) /
+                          static_cast<double>(run_->model->layers()));
+    };
+    return way;
+  }
+
+  void put(Layer& layer, std::size_t n) { api::put_patches(*run_, layer, n, put_); }
+  void keep(const Layer& layer, std::size_t n) {
+    run_->kept.push_back(
+        api::computed(layer, wishes_.of(n, layer), options_.threads, name_of_layer(n)));
+  }
+  void keep_nothing() { run_->kept.emplace_back(nullptr); }
+  std::string name_of_layer(std::size_t n) const {
+    return n < run_->model->layers() ? fmt::format("layers.{}", n) : "the model";
+  }
+
+  std::shared_ptr<Run::State> run_;
+  const Run::State* before_; ///< its streams are where this one begins; null: the embedding
+  const RunOptions& options_;
+  api::Wishes wishes_;
+  std::vector<Tensor> streams_;
+  std::vector<PutPatch> put_;
+  std::shared_ptr<Cache::State> state_; ///< of the layer that is computed
+  std::optional<Trace> trace_;
+};
+
+Run computed_run(std::shared_ptr<Run::State> run, const Run::State* before,
+                 const RunOptions& options) {
+  run->threads = options.threads;
+  Runner(run, before, options).compute();
+  std::vector<Note> notes = run->layers->notes();
+  for (const Note& note : run->tokens.notes()) notes.push_back(note);
+  run->notes = api::for_programs(std::move(notes));
+  return Run(std::move(run));
+}
+
+} // namespace
+
+Layer Run::State::ends() const {
+  if (streams.empty())
+    fail("the run kept no streams (RunOptions::streams): keep what is needed, {{.keep = "
+         "{{\"logits\"}}}}");
+  return layers->ends(streams.back());
+}
+
+Run Model::run(const Tokens& tokens, const RunOptions& options) const {
+  return api::visiting([&] {
+    auto run = std::make_shared<Run::State>();
+    run->model = state_, run->tokens = tokens;
+    run->layers = state_->layers_for(tokens);
+    run->clean = std::make_shared<UnpatchedPass>(run->layers);
+    run->patches = options.patches;
+    return computed_run(std::move(run), nullptr, options);
+  });
+}
+
+Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
+  return api::visiting([&] {
+    if (!options.patches.empty())
+      fail("Run::with: patches are its first argument; leave options.patches empty");
+    auto run = std::make_shared<State>();
+    run->model = state_->model, run->tokens = state_->tokens;
+    run->layers = state_->layers, run->clean = state_->clean;
+    run->patches = state_->patches;
+    std::ranges::move(patches, std::back_inserter(run->patches));
+    RunOptions same = options;
+    if (same.threads == 0) same.threads = state_->threads;
+    return computed_run(std::move(run), state_.get(), same);
+  });
+}
+
+Tokens Run::tokens() const {
+  return state_->tokens;
+}
+const std::vector<Note>& Run::notes() const {
+  return state_->notes;
+}
+
+std::vector<std::string> Run::kept() const {
+  std::vector<std::string> names;
+  for (std::size_t n = 0; n < state_->kept.size(); ++n) {
+    if (!api::is_kept(state_->kept[n])) continue;
+    const std::string prefix = n < state_->model->layers() ? fmt::format("layers.{}.", n) : "";
+    for (const Stage stage : state_->kept[n].stages())
+      names.push_back(prefix + std::string(name_of(stage)));
+  }
+  return names;
+}
+
+Tensor Run::tensor(const At& at) const {
+  return api::visiting([&] {
+    const std::string stage(name_of(at.stage));
+    if (!at.heads.all() || !at.tokens.all() || !at.columns.all())
+      fail("{}: a whole stage is kept; take heads, tokens and columns of it as an array", stage);
+    if (is_of_model(at.stage) || at.layer.id().empty()) return tensor(stage);
+    return tensor(fmt::format("layers.{}.{}", state_->model->number_of(at.layer), stage));
+  });
+}
+
+bool Run::has(std::string_view name) const {
+  return api::visiting(
+      [&] { return !api::places_named(name, state_->kept, state_->model->layers()).empty(); });
+}
+
+Tensor Run::tensor(std::string_view name) const {
+  return api::visiting([&] {
+    const Stage stage = stage_named(name);
+    const std::vector<std::size_t> places =
+        api::places_named(name, state_->kept, state_->model->layers());
+    if (places.size() == 1) return state_->kept[places[0]].tensor(stage);
+    if (places.size() > 1)
+      fail("{}: of which layer? layers.{}.{} to layers.{}.{}", name, places.front(), name_of(stage),
+           places.back(), name_of(stage));
+    const std::vector<std::string> kept = this->kept();
+    fail("{} was not kept; the run has {}: name it in RunOptions::keep", name,
+         kept.empty()      ? "nothing"
+         : kept.size() > 8 ? fmt::format("{} to {}", kept.front(), kept.back())
+                           : fmt::format("{}", fmt::join(kept, ", ")));
+  });
+}
+
+Tensor Run::resid(std::size_t layer) const {
+  return api::visiting([&] {
+    if (state_->streams.empty())
+      fail("the run kept no streams (RunOptions::streams): keep layers.{}.resid_pre", layer);
+    if (layer >= state_->streams.size())
+      fail("resid({}): the model has {}: 0 to {} are the streams before each, {} the one behind "
+           "the last",
+           layer, counted(state_->model->layers(), "layers"), state_->model->layers() - 1,
+           state_->model->layers());
+    const Tensor& stream = state_->streams[layer];
+    return state_->tokens.batched() ? stream : stream.at(0);
+  });
+}
+
+} // namespace mha

@@ -1,0 +1,101 @@
+#include <mha/circuits/vocabulary.hpp>
+
+#include <mha/system/error.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+constexpr std::size_t tokens_together = 2048;
+
+/// The gain of a norm as it multiplies.
+std::vector<double> gain_of(const Norm& norm) {
+  std::vector<double> gain(norm.weight.count());
+  for (std::size_t i = 0; i < gain.size(); ++i)
+    gain[i] = value_at(norm.weight, i) + (norm.one_plus ? 1 : 0);
+  return gain;
+}
+
+/// Rows [first, first + count) of the embedding.
+DenseMatrix rows_of_embedding(const Tensor& tokens, std::size_t first, std::size_t count) {
+  const std::size_t width = tokens.shape()[1];
+  DenseMatrix rows(count, width);
+  convert(tokens.raw() + first * width * size_of(tokens.dtype()), tokens.dtype(),
+          reinterpret_cast<std::byte*>(rows.numbers.data()), DType::f64, count * width);
+  return rows;
+}
+
+/// Columns [first, first + count) of the unembedding.
+DenseMatrix columns_of_head(const Tensor& W, std::size_t first, std::size_t count) {
+  const Tensor columns = convert(columns_when_read(W, first, count), DType::f64);
+  DenseMatrix matrix(W.shape()[0], count);
+  std::ranges::copy(columns.as<double>(), matrix.numbers.begin());
+  return matrix;
+}
+
+std::string why_not_between(const Embedding& embedding, const ModelHead& head) {
+  if (!head.present()) return "the model has no unembedding";
+  if (head.dense.present()) return "the head has a layer of its own before the logits";
+  if (head.decoder.in() != embedding.tokens.shape()[1])
+    return "the embedding and the unembedding are of different widths";
+  return "";
+}
+
+} // namespace
+
+VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& last,
+                                     const ModelHead& head, std::size_t threads) {
+  VocabularyProduct to;
+  to.why = why_not_between(embedding, head);
+  if (to.why.empty() && head.decoder.out() != embedding.tokens.shape()[0])
+    to.why = "the unembedding has other tokens than the embedding";
+  if (!to.why.empty()) return to;
+  const std::size_t d = embedding.tokens.shape()[1], V = embedding.tokens.shape()[0];
+  to.W = DenseMatrix(d, d);
+  for (std::size_t first = 0; first < V; first += tokens_together) {
+    const std::size_t count = std::min(tokens_together, V - first);
+    const DenseMatrix part =
+        product_together(columns_of_head(head.decoder.W, first, count).view(),
+                         rows_of_embedding(embedding.tokens, first, count).view(), threads);
+    for (std::size_t i = 0; i < part.numbers.size(); ++i) to.W.numbers[i] += part.numbers[i];
+  }
+  fold_norm(to.W, last.kind, gain_of(last));
+  return to;
+}
+
+TokenCircuits::TokenCircuits(const Embedding& embedding, const Norm& last, const ModelHead& head,
+                             const std::vector<int>& tokens, bool ov)
+    : ov_(ov), W_E(tokens.size(), embedding.tokens.shape()[1]) {
+  if (ov)
+    if (const std::string why = why_not_between(embedding, head); !why.empty())
+      fail("OV has no numbers between tokens: {}", why);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const DenseMatrix row =
+        rows_of_embedding(embedding.tokens, static_cast<std::size_t>(tokens[i]), 1);
+    for (std::size_t k = 0; k < row.cols; ++k) W_E.row(i)[k] = row.numbers[k] * embedding.scale;
+  }
+  if (!ov) return;
+  W_U = DenseMatrix(W_E.cols, tokens.size());
+  for (std::size_t j = 0; j < tokens.size(); ++j) {
+    const DenseMatrix column =
+        columns_of_head(head.decoder.W, static_cast<std::size_t>(tokens[j]), 1);
+    for (std::size_t k = 0; k < W_U.rows; ++k) W_U.row(k)[j] = column.numbers[k] * head.scale;
+  }
+  fold_norm(W_U, last.kind, gain_of(last));
+}
+
+DenseMatrix TokenCircuits::of(const LayerProjections& layer, std::size_t head) const {
+  if (ov_ ? !layer.has_ov() : !layer.has_qk())
+    fail("layer {} has no {} circuit{}", layer.layer, ov_ ? "OV" : "QK",
+         !ov_ && layer.has_qk_norm ? ": its queries and keys are normalised" : "");
+  if (!ov_)
+    return product_with_transpose(product(W_E.view(), layer.q(head)).view(),
+                                  product(W_E.view(), layer.k(head)).view());
+  const DenseMatrix written = product(product(W_E.view(), layer.v(head)).view(), layer.o(head));
+  return product(written.view(), W_U.view());
+}
+
+} // namespace mha

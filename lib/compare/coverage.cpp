@@ -1,0 +1,117 @@
+#include <mha/compare/coverage.hpp>
+
+#include <mha/layer/stage.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace mha {
+
+namespace {
+
+/// "layers.N.mlp" of "layers.3.mlp", "Qcur-N" of "Qcur-3": one line for what all layers have. Sizes
+/// and paths stay.
+std::string without_numbers(const std::string& text) {
+  const auto is_digit = [&](std::size_t i) {
+    return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+  };
+  const auto is_one_of = [&](std::size_t i, std::string_view these) {
+    return i < text.size() && these.find(text[i]) != std::string_view::npos;
+  };
+  std::string out;
+  bool path = false; // the word is one
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == 0 || text[i - 1] == ' ')
+      path = text.substr(i, text.find(' ', i) - i).find('/') != std::string::npos;
+    if (path || !is_digit(i) || i == 0 || !is_one_of(i - 1, ".-[")) {
+      out += text[i];
+      continue;
+    }
+    std::size_t last = i;
+    while (is_digit(last)) ++last;
+    const bool whole = last == text.size() || is_one_of(last, ".], ):");
+    out += whole ? "N" : text.substr(i, last - i);
+    i = last - 1;
+  }
+  return out;
+}
+
+} // namespace
+
+std::string ranges_of(const std::vector<std::string>& layers) {
+  std::string text;
+  const auto number = [&](std::size_t i) {
+    return layers[i].empty() || layers[i].find_first_not_of("0123456789") != std::string::npos
+               ? -1
+               : std::stol(layers[i]);
+  };
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t last = i;
+    while (last + 1 < layers.size() && number(last) >= 0 && number(last + 1) == number(last) + 1)
+      ++last;
+    text += text.empty() ? "" : ", ";
+    text += last == i       ? layers[i]
+            : last == i + 1 ? layers[i] + ", " + layers[last]
+                            : layers[i] + "–" + layers[last];
+    i = last + 1;
+  }
+  return text;
+}
+
+void Coverage::add(const std::string& id, const std::vector<Stage>& compared,
+                   const Reference& reference) {
+  for (Stage stage : compared) layers_[stage].push_back(id);
+  lacks_steps_ = lacks_steps_ || !reference.unread.empty() || !reference.misshapen.empty();
+  count(reference.passed_over, left_);
+  count(reference.notes, notes_);
+}
+
+void Coverage::remove(const std::string& id, Stage stage) {
+  const auto layers = layers_.find(stage);
+  if (layers == layers_.end()) return;
+  std::erase(layers->second, id);
+  if (layers->second.empty()) layers_.erase(layers);
+}
+
+void Coverage::count(const std::vector<std::string>& texts, Counts& counts) {
+  for (const std::string& one : texts) {
+    const std::string text = without_numbers(one);
+    const auto at =
+        std::ranges::find_if(counts, [&](const Counted& known) { return known.text == text; });
+    if (at == counts.end())
+      counts.push_back({text, one});
+    else
+      ++at->times;
+  }
+}
+
+std::vector<std::string> Coverage::counted(const Counts& counts) {
+  std::vector<std::string> list;
+  for (const Counted& one : counts)
+    list.push_back(one.times == 1 ? one.first : fmt::format("{} × {}", one.text, one.times));
+  return list;
+}
+
+std::string Coverage::compared() const {
+  std::vector<std::pair<std::vector<std::string>, std::string>> groups;
+  for (const auto& [stage, layers] : layers_) {
+    const auto at = std::ranges::find_if(
+        groups, [&, &ids = layers](const auto& group) { return group.first == ids; });
+    if (at == groups.end())
+      groups.emplace_back(layers, std::string(name_of(stage)));
+    else
+      at->second += fmt::format(", {}", name_of(stage));
+  }
+  std::string text;
+  for (const auto& [layers, stages] : groups) {
+    text += text.empty() ? "" : "; ";
+    text += stages;
+    if (!layers[0].empty())
+      text += fmt::format(" of layer{} {}", layers.size() == 1 ? "" : "s", ranges_of(layers));
+  }
+  return text;
+}
+
+} // namespace mha

@@ -1,0 +1,192 @@
+#include <mha/compare/parts.hpp>
+
+#include <mha/compare/hidden_states.hpp>
+#include <mha/compare/not_saved.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+/// Elements [first, first + count) of one axis.
+struct Cut {
+  std::size_t axis, first, count;
+};
+
+Tensor cut(const Tensor& tensor, const Cut& part) {
+  Shape shape = tensor.shape();
+  std::size_t outer = 1, inner = size_of(tensor.dtype());
+  for (std::size_t i = 0; i < part.axis; ++i) outer *= shape[i];
+  for (std::size_t i = part.axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  const std::size_t from = shape[part.axis] * inner, to = part.count * inner;
+  shape[part.axis] = part.count;
+  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
+  for (std::size_t i = 0; i < outer; ++i)
+    std::memcpy(result.raw_mutable() + i * to, tensor.raw() + i * from + part.first * inner, to);
+  return result;
+}
+
+io::Entry cut(const io::Entry& entry, const std::vector<Cut>& parts) {
+  if (parts.empty()) return entry;
+  io::Entry result = entry;
+  for (const Cut& part : parts) result.shape[part.axis] = part.count;
+  result.read = [read = entry.read, parts] {
+    Tensor tensor = read();
+    for (const Cut& part : parts) tensor = cut(tensor, part);
+    return tensor;
+  };
+  return result;
+}
+
+/// Whether a name is one tensor of all layers' states: its first axis counts them.
+bool is_stack(const io::Entry& entry) {
+  return holds_states(entry.name) &&
+         entry.name.find_first_of("0123456789", entry.name.find("s")) == std::string::npos;
+}
+
+/// A part's value in float64 among elements that were not saved. `place` says where a saved
+/// element lies.
+template <class F> Tensor among_not_saved(const Tensor& part, const Shape& shape, F place) {
+  Tensor whole = Tensor::uninitialised(part.dtype() == DType::f64 ? DType::f64 : DType::f32, shape);
+  const auto fill = [&](auto values) {
+    using T = typename decltype(values)::value_type;
+    for (T& value : values) value = static_cast<T>(not_saved());
+    for (std::size_t i = 0; i < part.count(); ++i)
+      values[place(i)] = static_cast<T>(value_at(part, i));
+  };
+  if (whole.dtype() == DType::f64)
+    fill(whole.as_mutable<double>());
+  else
+    fill(whole.as_mutable<float>());
+  return whole;
+}
+
+/// A shape without axes of one in front.
+Shape without_ones(Shape shape) {
+  while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
+  return shape;
+}
+
+/// The last token alone, of rows.
+std::optional<PartOfStage> last_token(const Layer& layer, Stage stage, const io::Entry& entry) {
+  const StageInfo& info = info_of(stage);
+  if (layer.dims.T < 2 || layer.settings.columns || layer.dims.batched ||
+      info.kind != Kind::token || info.letters.size() != 2 || stage < Stage::concat)
+    return std::nullopt;
+  const Shape shape = layer.shape_of(stage);
+  if (without_ones(entry.shape) != Shape{shape.back()}) return std::nullopt;
+  PartOfStage part{entry, "the last token alone"};
+  part.entry.shape = shape;
+  part.entry.read = [read = entry.read, shape] {
+    const std::size_t before = (shape[0] - 1) * shape[1];
+    return among_not_saved(read(), shape, [=](std::size_t i) { return before + i; });
+  };
+  return part;
+}
+
+/// The first columns of logits, of all tokens or of the last one.
+std::optional<PartOfStage> fewer_logits(const Layer& layer, Stage stage, const io::Entry& entry) {
+  if (stage != Stage::logits || layer.settings.columns || layer.dims.batched || entry.shape.empty())
+    return std::nullopt;
+  const Shape own = layer.shape_of(stage), theirs = without_ones(entry.shape);
+  const std::size_t columns = theirs.back(), all = own.back(), T = own[0];
+  const bool last = theirs.size() == 1 && T > 1;
+  // Half of a vocabulary may be a rank's; a word's few are no logits.
+  if (columns >= all || 4 * columns < all || (theirs.size() == 2 && theirs[0] != T) ||
+      theirs.size() > 2)
+    return std::nullopt;
+  PartOfStage part{entry, fmt::format("{} of the vocabulary's {} columns{}", columns, all,
+                                      last ? ", of the last token" : "")};
+  part.entry.shape = own;
+  part.entry.read = [read = entry.read, own, columns, all, last, T] {
+    return among_not_saved(read(), own, [=](std::size_t i) {
+      return (last ? T - 1 : i / columns) * all + i % columns;
+    });
+  };
+  return part;
+}
+
+/// How far an item of a batch is from what the layer computes.
+double distance_from(const Tensor& ours, const Tensor& theirs) {
+  if (ours.count() != theirs.count()) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (std::size_t i = 0; i < ours.count(); ++i) {
+    const double difference = value_at(ours, i) - value_at(theirs, i);
+    if (std::isfinite(difference)) sum += difference * difference;
+  }
+  return sum;
+}
+
+/// One item of a batch whose others are other texts.
+std::optional<PartOfStage> one_item(const Layer& layer, Stage stage, const io::Entry& entry) {
+  if (layer.dims.batched || entry.shape.size() < 3 || entry.shape[0] < 2 ||
+      !contains(available_stages(layer), stage))
+    return std::nullopt;
+  const Shape own = layer.shape_of(stage);
+  if (Shape(entry.shape.begin() + 1, entry.shape.end()) != own) return std::nullopt;
+  const Tensor ours = trace(layer, {stage}).value(stage), all = entry.read();
+  std::size_t best = 0;
+  double nearest = std::numeric_limits<double>::infinity();
+  for (std::size_t item = 0; item < entry.shape[0]; ++item)
+    if (const double apart = distance_from(ours, all.at(item)); apart < nearest)
+      nearest = apart, best = item;
+  PartOfStage part{cut(entry, {{0, best, 1}}),
+                   fmt::format("item {} of {}, the nearest to this text", best, entry.shape[0])};
+  return part;
+}
+
+} // namespace
+
+io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size_t T) {
+  std::vector<Cut> parts;
+  std::size_t axis = is_stack(entry) ? 1 : 0;
+  if (place.items > 1 && axis < entry.shape.size() && entry.shape[axis] == place.items &&
+      entry.shape.size() > axis + 1)
+    parts.push_back({axis++, place.item, 1});
+  if (place.rows != T && entry.shape.size() > 1) {
+    const std::size_t n = entry.shape.size();
+    for (; axis < n; ++axis)
+      if (entry.shape[axis] == place.rows) {
+        parts.push_back({axis, place.first, T});
+        const bool map = axis + 2 == n && entry.shape[axis + 1] == place.rows;
+        if (map) parts.push_back({axis + 1, place.first, T});
+        break;
+      }
+  }
+  return cut(entry, parts);
+}
+
+std::string what_it_may_be(const Layer& layer, Stage stage, const Shape& shape) {
+  const Shape own = layer.shape_of(stage), theirs = without_ones(shape);
+  if (own.empty() || theirs.empty()) return "";
+  if (layer.dims.T > 1 && info_of(stage).kind == Kind::token && own.size() == 2 &&
+      theirs == Shape{own.back()})
+    return ": it is one token's; save all tokens";
+  if (theirs.size() == own.size())
+    for (std::size_t axis = 0; axis < own.size(); ++axis) {
+      const std::size_t n = theirs[axis];
+      Shape rest = theirs;
+      rest[axis] = own[axis];
+      if (rest != own || n == 0 || own[axis] % n != 0 || own[axis] == n) continue;
+      const bool tokens = axis + 2 == own.size() && own.size() == 2;
+      return tokens ? ": it is of fewer tokens; save all"
+                    : fmt::format(": the share of one rank of {}? Join the ranks' along axis {}",
+                                  own[axis] / n, axis);
+    }
+  return "";
+}
+
+std::optional<PartOfStage> part_of_stage(const Layer& layer, Stage stage, const io::Entry& entry) {
+  if (std::optional<PartOfStage> part = last_token(layer, stage, entry)) return part;
+  if (std::optional<PartOfStage> part = fewer_logits(layer, stage, entry)) return part;
+  return one_item(layer, stage, entry);
+}
+
+} // namespace mha

@@ -1,0 +1,262 @@
+#include <mha/compare/reader.hpp>
+
+#include <mha/compare/captures.hpp>
+#include <mha/compare/names.hpp>
+#include <mha/compare/not_saved.hpp>
+#include <mha/compare/parts.hpp>
+#include <mha/compare/precision.hpp>
+#include <mha/files/text.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/layer/infer_axes.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/load/families/family.hpp>
+#include <mha/load/source.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+std::string_view last_part(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+/// A message about "ref.npz: layers.0.k", of the tensor alone.
+std::string without_place(const std::string& message, const std::string& where,
+                          const std::string& name) {
+  return message.starts_with(where) ? name + message.substr(where.size()) : message;
+}
+
+/// −inf or a mask's constant is among the numbers: scores behind the mask.
+bool shows_masking(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return false;
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (value_at(tensor, i) <= -5000) return true;
+  return false;
+}
+
+bool is_zero(const Tensor& tensor) {
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (value_at(tensor, i) != 0) return false;
+  return tensor.count() > 0;
+}
+
+bool holds_not_saved(const Tensor& tensor) {
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (is_not_saved(value_at(tensor, i))) return true;
+  return false;
+}
+
+} // namespace
+
+/// What is not read is listed; `meant`: it is a stage by its name.
+void Reader::pass_over(const Named& named, const std::string& why, bool meant) {
+  if (named.bound) fail("{}: {}", named.where, why);
+  reference_.passed_over.push_back(why.empty() ? named.name
+                                               : fmt::format("{} ({})", named.name, why));
+  if (meant && model_) reference_.unread.push_back(reference_.passed_over.back());
+}
+
+/// What a name may mean in this layer. Bindings must mean something.
+std::vector<Stage> Reader::possible(const Named& named) {
+  Capture capture;
+  if (named.stage)
+    capture.stages = {*named.stage};
+  else if (model_)
+    capture = capture_of(named.name, around_);
+  else
+    capture.stages = result_stages(named.name);
+  std::vector<Stage>& stages = capture.stages;
+  if (stages.empty() && !capture.why.empty()) {
+    pass_over(named, capture.why, false);
+    return {};
+  }
+  if (stages.empty()) {
+    std::vector<std::string_view> names;
+    for (const StageInfo& info : mha::stages()) names.push_back(info.name);
+    if (named.bound)
+      fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
+    // A weight of that name is no misspelt stage.
+    const std::string_view word = last_part(named.name);
+    const bool weight = find_tensor_name(word) || word == "weight" || word == "bias";
+    const std::string meant = weight ? "" : closest(word, names);
+    pass_over(named, meant.empty() ? "" : fmt::format("is it {}?", meant),
+              !meant.empty() || (!weight && looks_like_step(layer_.dims, *named.entry)));
+    if (!meant.empty()) reference_.misspelt.push_back(reference_.passed_over.back());
+    return {};
+  }
+  std::string why;
+  StageSet lacking;
+  std::erase_if(stages, [&](Stage stage) {
+    if (contains(available_, stage)) return false;
+    if (!has_step(layer_, stage)) lacking.set(index_of(stage));
+    why = has_step(layer_, stage) ? fmt::format("{} cannot be computed here", name_of(stage))
+                                  : fmt::format("this layer has no {}", name_of(stage));
+    return true;
+  });
+  if (stages.empty()) {
+    reference_.lacking |= lacking;
+    pass_over(named, why, true);
+    return {};
+  }
+  if (stages.size() == 1 || !named.axes.empty()) return stages;
+  std::vector<Stage> fitting;
+  for (Stage stage : stages)
+    if (fits(layer_, stage, named.entry->shape)) fitting.push_back(stage);
+  return fitting.empty() ? std::vector{stages.back()} : fitting; // whose message is as good as any
+}
+
+ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& tensor) {
+  ReferenceStage result;
+  result.stage = stage;
+  result.source = named.where;
+  const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
+  const DType in_file = floating ? tensor.dtype() : layer_.dtype;
+  result.stored = floating ? precision_of(tensor, in_file) : in_file;
+  const std::vector<InferredAxes> ways =
+      named.axes.empty()
+          ? possible_axes(layer_, stage, tensor, named.where)
+          : std::vector{infer_axes(layer_, stage, tensor, named.axes, layer_number(), named.where)};
+  const InferredAxes& arranged = ways[0];
+  const DType kept = in_file == DType::f64 ? DType::f64 : DType::f32;
+  result.value = convert(arranged.value, kept);
+  for (std::size_t i = 1; i < ways.size(); ++i)
+    result.other_axes.emplace_back(ways[i].axes.empty() ? "" : "read as " + ways[i].axes,
+                                   convert(ways[i].value, kept));
+  const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
+  const bool packed_name =
+      (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
+  if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
+  if (arranged.repeated)
+    result.rearranged += fmt::format("{}one of each group of key/value heads",
+                                     result.rearranged.empty() ? "" : ", ");
+  result.doubtful = arranged.doubtful;
+  return result;
+}
+
+/// Whether a stage is in the same file by another name ("q", "q_proj"): its own name wins, and of
+/// others the first, if the numbers are the same.
+bool Reader::is_same_again(ReferenceStage& there, ReferenceStage& again, const std::string& name) {
+  const std::string file = there.source.substr(0, there.source.rfind(": ") + 2);
+  if (!again.source.starts_with(file)) return false;
+  const std::string other = there.source.substr(file.size());
+  if (is_stage_name(name) == is_stage_name(other) && !same_numbers(there.value, again.value))
+    return false;
+  const bool replaces = is_stage_name(name) && !is_stage_name(other);
+  const std::string left = replaces ? other : io::shown(name);
+  if (model_ && same_numbers(there.value, again.value))
+    twice_.push_back(left);
+  else
+    reference_.passed_over.push_back(
+        fmt::format("{} ({} is there by another name)", left, name_of(there.stage)));
+  if (replaces) there = std::move(again);
+  return true;
+}
+
+void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
+  const auto at =
+      std::find_if(reference_.stages.begin(), reference_.stages.end(),
+                   [&](const ReferenceStage& other) { return other.stage == stage.stage; });
+  // A hidden state and the same stage by its name: the name wins.
+  if (at != reference_.stages.end() && model_ && !bound &&
+      at->source.find("hidden_states") != std::string::npos) {
+    *at = std::move(stage);
+    return;
+  }
+  if (at == reference_.stages.end()) {
+    if (bound) bound_.set(index_of(stage.stage));
+    if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
+    reference_.stages.push_back(std::move(stage));
+    return;
+  }
+  if (!bound && contains(bound_, stage.stage)) return; // a binding wins
+  if (!bound && is_same_again(*at, stage, name)) return;
+  fail("{} and {} both are {}; bind the one that is meant: --against {}=FILE:TENSOR", at->source,
+       stage.source, name_of(stage.stage), name_of(stage.stage));
+}
+
+/// A stage of another shape ends no run: a note says what was expected.
+void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
+  reference_.passed_over.push_back(fmt::format(
+      "{} is {}: {} is {} in this layer{}", named.name, to_string(tensor.shape()), name_of(stage),
+      to_string(layer_.shape_of(stage)), what_it_may_be(layer_, stage, tensor.shape())));
+  if (model_ || is_stage_name(last_part(named.name)))
+    reference_.misshapen.push_back(reference_.passed_over.back());
+}
+
+/// A stage of which the tensor holds a part, in its whole shape.
+std::optional<ReferenceStage> Reader::part_of(const Named& named, Stage stage) {
+  if (!model_ || named.bound) return std::nullopt;
+  const std::optional<PartOfStage> part = part_of_stage(layer_, stage, *named.entry);
+  if (!part) return std::nullopt;
+  Named whole = named;
+  whole.entry = &part->entry;
+  ReferenceStage result = value_of(whole, stage, part->entry.read());
+  result.in_part = part->entry.shape != named.entry->shape && holds_not_saved(result.value);
+  if (result.in_part) result.stored = named.entry->dtype;
+  reference_.notes.push_back(fmt::format("{}: {}", named.where, part->how));
+  return result;
+}
+
+void Reader::take(const Named& named) {
+  std::vector<Stage> stages = possible(named);
+  if (stages.empty()) return;
+  if (stages.size() == 1 && stages[0] == Stage::x && find_tensor_name(last_part(named.name)) &&
+      layer_.settings.input_norm != InputNorm::none) {
+    reference_.passed_over.push_back(
+        fmt::format("{} (x is the normalised input here)", named.name));
+    return;
+  }
+  const Tensor tensor = named.entry->read();
+  if (model_ && !named.bound && tensor.count() > 1 && is_zero(tensor)) {
+    pass_over(named, "all zeros: it was not computed, or not copied", true);
+    return;
+  }
+  if (stages.size() > 1 && shows_masking(tensor)) {
+    std::ranges::replace(stages, Stage::scaled, Stage::masked); // "attn_weights", after the mask
+    if (std::ranges::count(stages, Stage::masked) > 0) stages = {Stage::masked};
+  }
+  AmbiguousStage ambiguous{named.name, {}};
+  for (Stage stage : stages)
+    if (named.bound || fits(layer_, stage, tensor.shape())) try {
+        ambiguous.readings.push_back(value_of(named, stage, tensor));
+      } catch (const Error& error) {
+        if (named.bound || !model_) throw; // of a whole model, one tensor ends no run
+        reference_.passed_over.push_back(without_place(error.what(), named.where, named.name));
+        reference_.unread.push_back(reference_.passed_over.back());
+      }
+    else if (std::optional<ReferenceStage> part = part_of(named, stage))
+      ambiguous.readings.push_back(std::move(*part));
+    else
+      misfit(named, stage, tensor);
+  if (ambiguous.readings.size() == 1)
+    add(std::move(ambiguous.readings[0]), named.name, named.bound);
+  else if (!ambiguous.readings.empty())
+    reference_.ambiguous.push_back(std::move(ambiguous));
+}
+
+Reference Reader::finish(const std::vector<std::string>& sources) {
+  if (reference_.stages.empty() && reference_.ambiguous.empty() && !model_) {
+    std::string there;
+    for (const std::string& name : reference_.passed_over)
+      if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
+    fail("--against {}: no stage of this layer is in it{}; its stages are {}: bind one, "
+         "--against STAGE=FILE:TENSOR",
+         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, list_of(available_));
+  }
+  std::sort(reference_.stages.begin(), reference_.stages.end(),
+            [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  for (const auto& [how, names] : rearranged_)
+    reference_.notes.push_back(fmt::format("{}: {}", how, fmt::join(names, ", ")));
+  if (!twice_.empty())
+    reference_.notes.push_back(
+        fmt::format("the same numbers by another name: {}", fmt::join(twice_, ", ")));
+  return std::move(reference_);
+}
+
+} // namespace mha

@@ -1,0 +1,103 @@
+#include <mha/compare/reference_files.hpp>
+
+#include <mha/compare/captures.hpp>
+#include <mha/compare/hidden_states.hpp>
+#include <mha/formats/formats.hpp>
+
+#include <cstring>
+
+namespace mha {
+
+ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(contents)) {
+  stacks_.name = contents_.name;
+  for (const io::Entry& entry : contents_.tensors) {
+    if (holds_states(entry.name)) { // each layer takes one state: the stack is read once
+      io::Entry once = entry;
+      once.read = [read = entry.read, kept = std::make_shared<Tensor>()] {
+        if (kept->empty()) *kept = read();
+        return *kept;
+      };
+      stacks_.tensors.push_back(std::move(once));
+      continue;
+    }
+    const Capture capture = capture_of(entry.name, {});
+    (capture.layer ? layers_[*capture.layer] : without_layer_).push_back(&entry);
+  }
+}
+
+ReferenceFiles::ReferenceFiles(std::vector<std::string> sources) : sources_(std::move(sources)) {
+  if (sources_.empty()) fail("no reference is given: --against FILE, or STAGE=FILE for one stage");
+}
+
+std::shared_ptr<const ReferenceFile> ReferenceFiles::open(const std::string& path) const {
+  std::shared_ptr<const ReferenceFile>& file = files_[path];
+  if (!file) file = std::make_shared<ReferenceFile>(io::open(path));
+  return file;
+}
+
+void ReferenceFiles::keep_text(const std::string& path, const TextPlace& place,
+                               std::size_t T) const {
+  io::Contents contents = open(path)->contents();
+  for (io::Entry& entry : contents.tensors) entry = part_of_text(entry, place, T);
+  files_[path] = std::make_shared<ReferenceFile>(std::move(contents));
+}
+
+namespace {
+
+/// Columns [first, first + width) of an entry.
+io::Entry columns_of(const io::Entry& entry, std::size_t first, std::size_t width) {
+  io::Entry part = entry;
+  part.shape.back() = width;
+  part.read = [read = entry.read, first, width] {
+    const Tensor whole = read();
+    Shape shape = whole.shape();
+    const std::size_t all = shape.back(), element = size_of(whole.dtype());
+    shape.back() = width;
+    Tensor columns = Tensor::uninitialised(whole.dtype(), shape);
+    for (std::size_t row = 0; row < whole.count() / all; ++row)
+      std::memcpy(columns.raw_mutable() + row * width * element,
+                  whole.raw() + (row * all + first) * element, width * element);
+    return columns;
+  };
+  return part;
+}
+
+} // namespace
+
+io::Entry first_columns(const io::Entry& entry, std::size_t width) {
+  const bool wider = width > 0 && !entry.shape.empty() && entry.shape.back() > width;
+  return wider ? columns_of(entry, 0, width) : entry;
+}
+
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.count() != b.count()) return false;
+  for (std::size_t i = 0; i < a.count(); ++i)
+    if (value_at(a, i) != value_at(b, i)) return false;
+  return true;
+}
+
+bool looks_like_step(const Dims& dims, const io::Entry& entry) {
+  if (!is_floating(entry.dtype) || entry.shape.size() < 2 ||
+      entry.shape[entry.shape.size() - 2] != dims.T)
+    return false;
+  const std::size_t width = entry.shape.back();
+  return width == dims.d_model || (dims.d_ff > 0 && width == dims.d_ff) ||
+         (dims.vocabulary > 0 && width == dims.vocabulary);
+}
+
+std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
+                                              const io::Entry& entry) {
+  std::vector<StageColumns> parts;
+  std::size_t first = 0;
+  for (Stage stage : stages) {
+    const std::vector<Dim>& letters = info_of(stage).letters;
+    std::size_t width = layer.dims.size_of(letters.back());
+    if (letters.size() == 3) width *= layer.dims.size_of(letters[0]);
+    parts.push_back({stage, columns_of(entry, first, width)});
+    first += width;
+  }
+  if (entry.shape.empty() || entry.shape.back() != first) parts.clear();
+  return parts;
+}
+
+} // namespace mha

@@ -1,0 +1,152 @@
+#include <mha/compare/same_text.hpp>
+
+#include <mha/compare/captures.hpp>
+#include <mha/compare/parts.hpp>
+#include <mha/compare/text_tokens.hpp>
+#include <mha/files/text.hpp>
+#include <mha/load/source.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+using Ids = std::vector<int>;
+
+std::string list_of_ids(const Ids& ids) {
+  constexpr std::size_t shown_at_most = 24;
+  const Ids shown(ids.begin(),
+                  ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), shown_at_most)));
+  return fmt::format("{}{}", fmt::join(shown, ","), ids.size() > shown_at_most ? ",…" : "");
+}
+
+bool ends_with(const Ids& longer, const Ids& ids) {
+  return longer.size() >= ids.size() && std::equal(ids.rbegin(), ids.rend(), longer.rbegin());
+}
+bool begins_with(const Ids& longer, const Ids& ids) {
+  return longer.size() >= ids.size() && std::equal(ids.begin(), ids.end(), longer.begin());
+}
+
+/// A reference's tokens are others: how, and what to do.
+std::string other_tokens(const Ids& theirs, const Ids& own) {
+  if (theirs.size() > own.size() && ends_with(theirs, own)) {
+    const Ids more(theirs.begin(), theirs.end() - static_cast<std::ptrdiff_t>(own.size()));
+    if (more.size() == 1)
+      return fmt::format("its text begins with token {} that this one has not: the same tokens are "
+                         "needed, with --bos, or by --ids {}",
+                         more[0], list_of_ids(theirs));
+    const bool alike =
+        std::ranges::count(more, more[0]) == static_cast<std::ptrdiff_t>(more.size());
+    return fmt::format("its text begins with {} tokens that this one has not, {}: the same tokens "
+                       "are needed, by --ids {}{}",
+                       more.size(), list_of_ids(more), list_of_ids(theirs),
+                       alike ? "; if they are padding, save attention_mask beside it" : "");
+  }
+  if (theirs.size() + 1 == own.size() && ends_with(own, theirs))
+    return fmt::format("its text lacks the first token {} that this one begins with: the same "
+                       "tokens are needed, with --no-special, or by --ids {}",
+                       own[0], list_of_ids(theirs));
+  const bool doubled = theirs.size() == own.size() && theirs.size() > 1 && theirs[0] == theirs[1] &&
+                       std::equal(theirs.begin() + 1, theirs.end(), own.begin());
+  return fmt::format("its tokens are {}, this text's {}: the same ones are needed, by --ids {}{}",
+                     list_of_ids(theirs), list_of_ids(own), list_of_ids(theirs),
+                     doubled ? " (a first token is doubled there)" : "");
+}
+
+/// Where the one text lies in a reference of these tokens; nothing: nowhere.
+std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& own,
+                                  std::optional<int> pad) {
+  TextPlace place;
+  place.items = theirs.ids.size(), place.rows = theirs.ids.empty() ? 0 : theirs.ids[0].size();
+  for (std::size_t item = 0; item < theirs.ids.size(); ++item) {
+    const Ids& ids = theirs.ids[item];
+    const bool masked = item < theirs.mask.size() && theirs.mask[item].size() == ids.size();
+    place.item = item, place.first = 0;
+    if (!masked) {
+      if (begins_with(ids, own)) return place;
+      std::size_t padding = 0;
+      while (padding < ids.size() && pad && ids[padding] == *pad && ids[padding] != own[0])
+        ++padding;
+      place.first = padding;
+      if (begins_with(Ids(ids.begin() + static_cast<std::ptrdiff_t>(padding), ids.end()), own))
+        return place;
+      continue;
+    }
+    const std::vector<int>& mask = theirs.mask[item];
+    Ids kept;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (mask[i] != 0) kept.push_back(ids[i]);
+    place.first = static_cast<std::size_t>(
+        std::ranges::find_if(mask, [](int m) { return m != 0; }) - mask.begin());
+    if (begins_with(kept, own) && place.first + own.size() <= ids.size() &&
+        std::all_of(mask.begin() + static_cast<std::ptrdiff_t>(place.first),
+                    mask.begin() + static_cast<std::ptrdiff_t>(place.first + own.size()),
+                    [](int m) { return m != 0; }))
+      return place;
+  }
+  return std::nullopt;
+}
+
+std::string note_of(const TextPlace& place, std::size_t T, bool masked, bool causal) {
+  std::string note;
+  if (place.items > 1) note += fmt::format("item {} of {} is this text", place.item, place.items);
+  if (place.rows == T) return note;
+  const std::size_t behind = place.rows - T - place.first;
+  note += fmt::format("{}tokens {}–{} of {} are this text's", note.empty() ? "" : ", ", place.first,
+                      place.first + T - 1, place.rows);
+  if (place.first > 0) note += fmt::format(", behind {} of padding", place.first);
+  if (behind > 0 && !masked && !causal)
+    note += "; what stands behind them changes them, where no mask hides it";
+  return note;
+}
+
+/// Of rows alone: how many more or fewer there are.
+std::string other_rows(std::size_t rows, std::size_t T) {
+  return fmt::format("it is of {} tokens, this text has {}: {}", rows, T,
+                     rows == T + 1   ? "a first token more (--bos)? The same text is needed"
+                     : rows + 1 == T ? "a first token less (--no-special)? The same text is needed"
+                     : rows > T ? "the same text is needed, without padding; or save input_ids and "
+                                  "attention_mask beside it"
+                                : "the same text is needed");
+}
+
+} // namespace
+
+SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
+  SameText result;
+  if (text.ids.empty()) return result;
+  const std::size_t T = text.ids[0].size();
+  for (const std::string& words : files.texts()) {
+    const io::Source source = io::parse_source(words);
+    if (!source.name.empty() || io::mentions_layer(source)) continue;
+    const std::shared_ptr<const ReferenceFile> file = files.open(source.path);
+    const std::string name = io::shown(file->contents().name);
+    const TokensOfReference theirs = tokens_of(*file, text);
+    if (theirs.ids.empty()) {
+      if (theirs.rows > 1 && theirs.rows != T) {
+        result.why = fmt::format("{}: {}", name, other_rows(theirs.rows, T));
+        return result;
+      }
+      continue;
+    }
+    if (theirs.ids == text.ids) continue;
+    if (text.ids.size() > 1) {
+      result.why = fmt::format("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
+      return result;
+    }
+    const std::optional<TextPlace> place = place_in(theirs, text.ids[0], text.pad);
+    if (!place) {
+      result.why = fmt::format("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
+      return result;
+    }
+    files.keep_text(source.path, *place, T);
+    result.notes.push_back(
+        fmt::format("{}: {}", name, note_of(*place, T, !theirs.mask.empty(), text.causal)));
+  }
+  return result;
+}
+
+} // namespace mha

@@ -1,0 +1,32 @@
+#pragma once
+// Whether a whole model's reference is of the text that is computed here: said first, once.
+
+#include <mha/compare/reference_files.hpp>
+#include <mha/layer/block.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// A text as it is computed here.
+struct ComputedText {
+  std::vector<std::vector<int>> ids; ///< of one text, or of several equally long ones
+  const Embedding* embedding = nullptr;
+  bool causal = true;                    ///< what stands behind a text does not change it
+  std::optional<int> pad = std::nullopt; ///< the padding token, where it is known
+};
+
+struct SameText {
+  std::string why;                ///< why a reference is of another text, in a sentence; or ""
+  std::vector<std::string> notes; ///< which part of a reference is this text's
+};
+
+/// Compares a reference's tokens with a text's, and leaves of its files what is the text's: a batch
+/// item's rows without the padding before or behind it. Its own token numbers are believed
+/// (input_ids, with attention_mask), else those that its embedding shows, else the rows that most
+/// of its streams have.
+SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text);
+
+} // namespace mha

@@ -1,0 +1,77 @@
+#include <mha/compare/streams.hpp>
+
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+Layer with_stream(const Layer& layer, const Tensor& stream) {
+  Layer edited = layer;
+  const Tensor own =
+      convert(stream, layer.dtype).reshaped({layer.dims.B, layer.dims.T, layer.dims.d_model});
+  if (layer.ends) {
+    auto ends = std::make_shared<ModelEnds>(*layer.ends);
+    ends->stream = own;
+    edited.ends = std::move(ends);
+    return edited;
+  }
+  edited.X = own;
+  edited.given[index_of(Stage::resid_pre)] = {};
+  edited.given_set.reset(index_of(Stage::resid_pre));
+  return edited;
+}
+
+std::optional<Tensor> ReferenceStream::before(const Reference& reference) const {
+  if (const ReferenceStage* own = reference.find(Stage::resid_pre); own && !own->in_part)
+    return own->value;
+  return handed_on_;
+}
+
+namespace {
+
+/// residual + what the feed-forward adds, where a reference has both.
+std::optional<Tensor> sum_of_parts(const Layer& layer, const Reference& reference) {
+  if (!layer.block ||
+      (layer.block->shape != BlockShape::pre && layer.block->shape != BlockShape::sandwich))
+    return std::nullopt;
+  const ReferenceStage *residual = reference.find(Stage::residual),
+                       *added = reference.find(
+                           layer.block->shape == BlockShape::pre ? Stage::mlp_out : Stage::mlp_add);
+  if (!residual || !added || residual->in_part || added->in_part) return std::nullopt;
+  Tensor sum(DType::f64, residual->value.shape());
+  for (std::size_t i = 0; i < sum.count(); ++i)
+    sum.as_mutable<double>()[i] = value_at(residual->value, i) + value_at(added->value, i);
+  return sum;
+}
+
+} // namespace
+
+void ReferenceStream::pass(const Layer& layer, const Reference& reference) {
+  const ReferenceStage* next = reference.find(Stage::resid_post);
+  handed_on_ = next && !next->in_part ? std::optional(next->value) : std::nullopt;
+  if (!next) handed_on_ = sum_of_parts(layer, reference);
+}
+
+void judge_alone(const Layer& layer, const Reference& reference,
+                 const std::optional<Tensor>& stream, const Tolerances& tolerances,
+                 std::size_t threads, Diff& found) {
+  const Diff alone =
+      diff(stream ? with_stream(layer, *stream) : layer, reference, tolerances, threads);
+  bool known = stream.has_value();
+  for (const StageDiff& row : alone.stages) {
+    const auto same = std::ranges::find_if(
+        found.stages, [&](const StageDiff& one) { return one.stage == row.stage; });
+    if (same == found.stages.end()) continue;
+    const bool agrees = row.status == DiffStatus::equal || row.status == DiffStatus::close;
+    const bool tells = stream || (row.recomputed && !row.from.empty());
+    const bool wrong = tells && !agrees && row.own != false;
+    if (tells) same->own = wrong, same->from = row.from, same->recomputed = row.recomputed;
+    // embed is told last, but comes first: what enters layer 0 has shown it.
+    if (wrong && (!found.by_itself || found.by_itself == Stage::embed)) found.by_itself = row.stage;
+    known = known || wrong;
+  }
+  if (known) found.sound = !found.by_itself;
+}
+
+} // namespace mha

@@ -1,0 +1,89 @@
+#include <mha/compare/weights.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace mha {
+
+namespace {
+
+/// Masks and tables that files hold beside weights.
+bool is_buffer(std::string_view name) {
+  for (const std::string_view ending :
+       {"rotary_emb.inv_freq", "attn.masked_bias", "attention.masked_bias", "position_ids",
+        "token_type_ids", "rope_freqs.weight", "rotary_sin", "rotary_cos", "attn.mask",
+        "num_batches_tracked"})
+    if (name.ends_with(ending)) return true;
+  return false;
+}
+
+/// A weight that only one file has.
+WeightDiff lone_weight(const Weight& weight, const WeightFile& file, bool of_a) {
+  WeightDiff diff;
+  (of_a ? diff.name : diff.other) = weight.name;
+  (of_a ? diff.type_a : diff.type_b) = weight.type;
+  (of_a ? diff.shape_a : diff.shape_b) = weight.shape;
+  diff.status = of_a ? WeightStatus::only_a : WeightStatus::only_b;
+  const bool is_mask =
+      (weight.name.ends_with("attn.bias") || weight.name.ends_with("attention.bias")) &&
+      weight.shape.size() == 4;
+  if (is_mask || is_buffer(weight.name)) {
+    diff.status = WeightStatus::buffer;
+    return diff;
+  }
+  if (weight.shape.size() < 2 && !weight.name.ends_with("bias")) return diff;
+  std::optional<Tensor> own;
+  for (const Weight& other : file.weights) {
+    if (&other == &weight || other.shape != weight.shape || other.type != weight.type) continue;
+    if (weight.shape.size() == 1 && weight.shape[0] < 1024) continue; // many are alike
+    if (!own) own = weight.read();
+    if (!same_weights(*own, other.read())) continue;
+    diff.status = WeightStatus::tied;
+    diff.detail = fmt::format("is {} once more", other.name);
+    break;
+  }
+  return diff;
+}
+
+} // namespace
+
+std::string_view name_of(WeightStatus status) {
+  constexpr std::array<std::string_view, 11> names{"equal",    "close",     "tied",     "buffer",
+                                                   "permuted", "offset",    "scaled",   "differs",
+                                                   "shape",    "only in A", "only in B"};
+  return names[static_cast<std::size_t>(status)];
+}
+
+bool is_same(WeightStatus status) {
+  return status <= WeightStatus::buffer;
+}
+
+bool WeightsDiff::same() const {
+  return std::ranges::all_of(tensors, [](const WeightDiff& one) { return is_same(one.status); });
+}
+
+WeightsDiff diff_weights(const WeightFile& a, const WeightFile& b) {
+  WeightsDiff diff{a.name, b.name, {}, a.by_role};
+  std::vector<std::size_t> heads = a.heads;
+  heads.insert(heads.end(), b.heads.begin(), b.heads.end());
+  std::map<std::string_view, const Weight*> of_b;
+  for (const Weight& weight : b.weights) of_b.emplace(weight.role, &weight);
+  for (const Weight& weight : a.weights) {
+    const auto at = of_b.find(weight.role);
+    if (at == of_b.end()) {
+      diff.tensors.push_back(lone_weight(weight, a, true));
+      continue;
+    }
+    diff.tensors.push_back(diff_weight(weight, *at->second, heads));
+    of_b.erase(at);
+  }
+  for (const Weight& weight : b.weights)
+    if (const auto left = of_b.find(weight.role); left != of_b.end() && left->second == &weight)
+      diff.tensors.push_back(lone_weight(weight, b, false));
+  return diff;
+}
+
+} // namespace mha

@@ -1,0 +1,98 @@
+#pragma once
+// Two checkpoints tensor by tensor, whatever their containers, types and names: whether a
+// conversion kept the numbers, and if not, what it did to them.
+
+#include <mha/files/contents.hpp>
+#include <mha/system/note.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha {
+
+/// A weight of a checkpoint: read when it is compared.
+struct Weight {
+  std::string name; ///< in the file
+  std::string role; ///< what it is paired by: its name without wrappers, or "layers.3.W_q"
+  std::string type; ///< "Q4_K", "float16"
+  Shape shape;
+  std::function<Tensor()> read;
+  std::function<Tensor()> steps;   ///< of block types (Entry::steps); empty: of others
+  std::function<Tensor()> as_file; ///< where reading put rows in order: as they lie; else empty
+};
+
+/// The weights of a checkpoint.
+struct WeightFile {
+  std::string name;
+  std::vector<Weight> weights;
+  std::vector<std::size_t> heads; ///< query and key/value heads, as config.json says
+  bool by_role = false;           ///< paired as what a family reads them as, not by their names
+};
+
+enum class WeightStatus : std::uint8_t {
+  equal,    ///< the same numbers, rounded to nearest even where a type is coarser
+  close,    ///< within the steps of a block type: median ≤ 0.3, 99 % ≤ 1
+  tied,     ///< only in one file, where it is another tensor once more
+  buffer,   ///< only in one file, and no weight: a mask, a table of frequencies
+  permuted, ///< the same numbers in another order
+  offset,   ///< plus or minus one
+  scaled,   ///< times a constant
+  differs,
+  shape, ///< of another shape
+  only_a,
+  only_b
+};
+/// "equal", "close" …
+std::string_view name_of(WeightStatus status);
+/// Whether a port with such a tensor computes the same.
+bool is_same(WeightStatus status);
+
+/// |a − b| in units of the coarser one's steps, the distance of neighbouring levels.
+struct StepDistances {
+  double median = 0, p99 = 0;
+  double above_half = 0, above_one = 0; ///< shares of the elements
+  bool close() const { return median <= 0.3 && p99 <= 1; }
+};
+
+struct WeightDiff {
+  std::string name, other; ///< in A, in B; "" where it is not there
+  std::string type_a, type_b;
+  Shape shape_a, shape_b;
+  WeightStatus status = WeightStatus::equal;
+  std::string detail; ///< "half to interleaved, in 4 heads", "+ 1", "× 0.125"
+  std::optional<StepDistances> steps;
+  double largest = 0;  ///< of |a − b|
+  double relative = 0; ///< ‖a − b‖ / ‖a‖
+};
+
+struct WeightsDiff {
+  std::string a, b;
+  std::vector<WeightDiff> tensors;
+  bool by_role = false; ///< the names tell nothing: they were paired as families read them
+  bool same() const;
+};
+
+/// How the weights of a source are opened.
+struct WeightOptions {
+  std::string naming; ///< a family or a description, for the files that it fits
+  std::string config; ///< a config.json, or ""
+  bool gguf_order = false;
+};
+
+/// Opens both, and pairs them by name; where fewer than half of a file's tensors are in the other,
+/// by what families read them as. Throws Error where neither does.
+std::pair<WeightFile, WeightFile> open_weights(const std::string& a, const std::string& b,
+                                               const WeightOptions& options);
+/// Compares pair by pair, in A's order, then what only B has. One pair is in memory at a time.
+WeightsDiff diff_weights(const WeightFile& a, const WeightFile& b);
+/// Whether the numbers are the same in float64, NaN and NaN too.
+bool same_weights(const Tensor& a, const Tensor& b);
+/// Compares one pair. `heads`: numbers of heads whose rows may stand in another order; all divisors
+/// are tried after them.
+WeightDiff diff_weight(const Weight& a, const Weight& b, const std::vector<std::size_t>& heads);
+
+} // namespace mha

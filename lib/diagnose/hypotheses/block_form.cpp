@@ -1,0 +1,168 @@
+// The block as a whole: what is added to what, which layer's weights, and what is handed over.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <fmt/format.h>
+
+namespace mha {
+
+namespace {
+
+/// What attention adds to the stream, and what the feed-forward adds.
+Tensor attention_adds(const Layer& layer) {
+  return value_of(layer, Stage::attn_add);
+}
+Tensor feed_forward_adds(const Layer& layer) {
+  return value_of(layer, Stage::mlp_add);
+}
+
+/// The layer run on another stream.
+Tensor run_on(const Layer& layer, const Tensor& stream) {
+  Layer again = layer;
+  again.X = stream;
+  for (const StageInfo& info : stages()) take_back(again, {info.stage});
+  return value_of(again, Stage::resid_post);
+}
+
+void add_sums(const Layer& layer, ChangeList& list) {
+  const StageSet at_middle = set_of({Stage::residual}), at_end = set_of({Stage::resid_post});
+  const bool pre = layer.block->shape == BlockShape::pre;
+  if (has_step(layer, Stage::residual)) {
+    if (layer.settings.input_norm != InputNorm::none)
+      list.add("block.residual.normalised", at_middle,
+               "adds attention's result to the normalised input, not to the stream",
+               "add it to the stream before the norm", [](Layer& edited) {
+                 give(edited, Stage::residual,
+                      sum_of(value_of(edited, Stage::x), attention_adds(edited)));
+               });
+    list.add("block.residual.missing", at_middle,
+             "does not add attention's result to the stream, but replaces it",
+             "add the stream before the layer",
+             [](Layer& edited) { give(edited, Stage::residual, attention_adds(edited)); });
+    list.add("block.attention.missing", at_middle, "leaves out attention's result",
+             "add attention's result to the stream",
+             [](Layer& edited) { give(edited, Stage::residual, edited.X); });
+  }
+  if (!layer.block->mlp.present()) return;
+  if (pre) {
+    list.add("block.residual.normalised", at_end,
+             "adds the feed-forward's result to its normalised input, not to the stream",
+             "add it to the stream before the norm", [](Layer& edited) {
+               give(edited, Stage::resid_post,
+                    sum_of(value_of(edited, Stage::mlp_x), feed_forward_adds(edited)));
+             });
+    list.add("block.residual.original", at_end,
+             "adds the feed-forward's result to the stream before attention",
+             "add it to the stream behind attention", [](Layer& edited) {
+               give(edited, Stage::resid_post, sum_of(edited.X, feed_forward_adds(edited)));
+             });
+  }
+  if (layer.block->shape == BlockShape::post) return;
+  list.add(
+      "block.residual.apart", at_end,
+      "hands on the feed-forward's result without the residual, which it does not add or keeps "
+      "apart",
+      "add the residual; or save the sum of the two",
+      [](Layer& edited) { give(edited, Stage::resid_post, feed_forward_adds(edited)); });
+  if (has_step(layer, Stage::residual))
+    list.add(
+        "block.handed.residual", at_end, "hands on the stream before the feed-forward is added",
+        "add the feed-forward's result, or save the layer's output",
+        [](Layer& edited) { give(edited, Stage::resid_post, value_of(edited, Stage::residual)); });
+}
+
+void add_shapes(const Layer& layer, ChangeList& list) {
+  const StageSet touched = set_of({Stage::mlp_x, Stage::resid_post});
+  const BlockShape shape = layer.block->shape;
+  if (shape == BlockShape::pre && layer.block->mlp.present())
+    list.add("block.parallel", touched,
+             "gives the feed-forward the stream before attention (a parallel block)",
+             "give it the stream behind attention", [](Layer& edited) {
+               own_block(edited).shape = BlockShape::parallel;
+               take_back(edited, {Stage::residual});
+             });
+  if (shape == BlockShape::parallel)
+    list.add("block.sequential", touched,
+             "gives the feed-forward the stream behind attention (a sequential block)",
+             "give it the stream before attention, and add both results",
+             [](Layer& edited) { own_block(edited).shape = BlockShape::pre; });
+}
+
+void add_runs(ChangeList& list) {
+  const StageSet at_end = set_of({Stage::resid_post});
+  list.add("block.skipped", at_end,
+           "hands on what entered the layer: it is skipped, or an earlier layer's state is saved",
+           "run the layer, and save what it hands on",
+           [](Layer& edited) { give(edited, Stage::resid_post, edited.X); });
+  list.add("block.twice", at_end, "runs the layer twice", "run it once", [](Layer& edited) {
+    give(edited, Stage::resid_post, run_on(edited, value_of(edited, Stage::resid_post)));
+  });
+}
+
+/// Another layer's weights and settings, on this layer's own inputs.
+Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own) {
+  const std::shared_ptr<const Layer> from = model.layer(other);
+  const Dims& dims = own.dims;
+  if (!from || from->dims.H != dims.H || from->dims.H_kv != dims.H_kv ||
+      from->dims.d_k != dims.d_k || from->dims.d_ff != dims.d_ff)
+    fail("layer {} has other sizes", other);
+  Layer taken = *from;
+  taken.dims = dims, taken.settings.columns = own.settings.columns;
+  taken.X = own.X, taken.given = own.given, taken.given_set = own.given_set;
+  taken.lengths = own.lengths, taken.blocked = own.blocked;
+  return taken;
+}
+
+/// The weights, or the settings that differ from layer to layer, of another layer: all of them,
+/// attention's alone, the feed-forward's alone.
+void add_other_layers(const Subject& subject, ChangeList& list) {
+  if (!subject.model || !subject.model->layer) return;
+  const StageSet of_attention = set_of({Stage::x, Stage::q, Stage::k, Stage::v, Stage::output}),
+                 of_mlp = set_of({Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out});
+  const StageSet of_block = of_attention | of_mlp | set_of({Stage::mlp_x, Stage::resid_post});
+  for (std::size_t other = 0; other < subject.model->layers; ++other) {
+    if (other == subject.model->number) continue;
+    const auto add = [&](const StageSet& touched, const char* whose,
+                         std::function<void(Layer&, Layer)> take) {
+      list.add("block.weights.other", touched,
+               fmt::format("runs layer {}'s {}weights in this layer", other, whose),
+               fmt::format("load this layer's own {}weights", whose),
+               [model = subject.model, other, take = std::move(take)](Layer& edited) {
+                 take(edited, other_layer(*model, other, edited));
+               });
+    };
+    add(of_block, "", [](Layer& edited, Layer taken) { edited = std::move(taken); });
+    add(of_attention, "attention ", [](Layer& edited, Layer taken) {
+      taken.block = edited.block;
+      edited = std::move(taken);
+    });
+    if (subject.layer.block->mlp.present())
+      add(of_mlp, "feed-forward ",
+          [](Layer& edited, const Layer& taken) { own_block(edited).mlp = taken.block->mlp; });
+  }
+}
+
+std::vector<Change> block_form_changes(const Subject& subject) {
+  if (!subject.layer.block) return {};
+  ChangeList list;
+  add_sums(subject.layer, list);
+  add_shapes(subject.layer, list);
+  add_runs(list);
+  add_other_layers(subject, list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme block_form_theme{
+    "block_form",
+    "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
+    "block.attention.missing block.handed.residual block.parallel block.sequential block.skipped "
+    "block.twice block.weights.other",
+    block_form_changes};
+
+} // namespace mha

@@ -1,0 +1,139 @@
+// The norms around attention and the feed-forward: whether, where, of which kind, with which
+// weight.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+struct BlockNorm {
+  Norm TransformerBlock::*norm;
+  Stage makes;
+  const char* name;
+};
+
+/// What such a norm is given.
+Tensor normed_by(const Layer& layer, const BlockNorm& one) {
+  switch (one.makes) {
+  case Stage::attn_add:
+    return value_of(layer, Stage::output);
+  case Stage::mlp_add:
+    return value_of(layer, Stage::mlp_out);
+  case Stage::mlp_x:
+    return layer.block->shape == BlockShape::parallel ? layer.X : value_of(layer, Stage::residual);
+  default:
+    return sum_of(value_of(layer, Stage::mlp_x), value_of(layer, Stage::mlp_add));
+  }
+}
+constexpr BlockNorm block_norms[]{
+    {&TransformerBlock::post_attention_norm, Stage::attn_add, "the norm behind attention"},
+    {&TransformerBlock::pre_mlp_norm, Stage::mlp_x, "the norm before the feed-forward"},
+    {&TransformerBlock::post_mlp_norm, Stage::mlp_add, "the norm behind the feed-forward"},
+    {&TransformerBlock::post_block_norm, Stage::resid_post, "the norm at the block's end"},
+};
+
+void add_block_forms(const TransformerBlock& block, ChangeList& list) {
+  for (const BlockNorm& one : block_norms) {
+    const Norm& norm = block.*one.norm;
+    if (!norm.present()) continue;
+    const auto change = [member = one.norm](Layer& layer, const Norm& other) {
+      own_block(layer).*member = other;
+    };
+    list.add("block_norm.missing", set_of({one.makes}), fmt::format("leaves out {}", one.name),
+             fmt::format("apply {}", one.name), [change](Layer& layer) { change(layer, Norm{}); });
+    for (OtherNorm& other : other_norms(norm)) {
+      std::function<void(Layer&)> edit = [change, form = other.form,
+                                          member = one.norm](Layer& layer) {
+        change(layer, form((*layer.block).*member));
+      };
+      if (!other.form)
+        edit = [one, rows = other.rows](Layer& layer) {
+          give(layer, one.makes, rows((*layer.block).*one.norm, normed_by(layer, one)));
+        };
+      list.add("block_norm." + other.id, set_of({one.makes}), with_name(other.did, one.name),
+               with_name(other.cure, one.name), std::move(edit));
+    }
+  }
+}
+
+/// The two norms of a layer exchanged, or one taken for both.
+void add_exchanged(const Layer& layer, ChangeList& list) {
+  const TransformerBlock& block = *layer.block;
+  if (layer.norm_weight.empty() || block.pre_mlp_norm.weight.empty()) return;
+  const auto use_second_first = [](Layer& edited) {
+    const Norm second = edited.block->pre_mlp_norm;
+    give(edited, Stage::x, normed(second, edited.X));
+  };
+  const auto use_first_second = [](Layer& edited) {
+    const Norm first = attention_norm(edited);
+    own_block(edited).pre_mlp_norm = first;
+  };
+  list.add("block_norm.other", set_of({Stage::x}),
+           "norms attention's input with the weights of the feed-forward's norm",
+           "take attention's own norm", use_second_first);
+  list.add("block_norm.other", set_of({Stage::mlp_x}),
+           "norms the feed-forward's input with the weights of attention's norm",
+           "take the feed-forward's own norm", use_first_second);
+  list.add("block_norm.other", set_of({Stage::x, Stage::mlp_x}),
+           "exchanges the norms of attention and of the feed-forward", "exchange them back",
+           [=](Layer& edited) {
+             Layer before = edited;
+             use_first_second(edited);
+             use_second_first(before);
+             give(edited, Stage::x, before.given[index_of(Stage::x)]);
+           });
+}
+
+/// Norms before the sums for norms behind them, and the reverse.
+void add_places(const Layer& layer, ChangeList& list) {
+  const BlockShape shape = layer.block->shape;
+  const StageSet touched = set_of({Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post});
+  if (shape == BlockShape::pre && layer.settings.input_norm != InputNorm::none &&
+      layer.block->pre_mlp_norm.present())
+    list.add("block_norm.place", touched, "norms behind the sums (post-norm)",
+             "norm before attention and before the feed-forward (pre-norm)", [](Layer& edited) {
+               const Norm first = attention_norm(edited);
+               TransformerBlock& block = own_block(edited);
+               block.shape = BlockShape::post;
+               block.post_block_norm = std::exchange(block.pre_mlp_norm, first);
+               edited.settings.input_norm = InputNorm::none;
+             });
+  if (shape == BlockShape::post && layer.block->pre_mlp_norm.present() &&
+      layer.block->post_block_norm.present())
+    list.add("block_norm.place", touched,
+             "norms before attention and before the feed-forward (pre-norm)",
+             "norm behind the sums (post-norm)", [](Layer& edited) {
+               const Norm first = edited.block->pre_mlp_norm;
+               TransformerBlock& block = own_block(edited);
+               block.shape = BlockShape::pre;
+               block.pre_mlp_norm = std::exchange(block.post_block_norm, Norm{});
+               give(edited, Stage::x, normed(first, edited.X));
+             });
+}
+
+std::vector<Change> block_norm_changes(const Subject& subject) {
+  if (!subject.layer.block) return {};
+  ChangeList list;
+  add_block_forms(*subject.layer.block, list);
+  add_exchanged(subject.layer, list);
+  add_places(subject.layer, list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme block_norm_theme{
+    "block_norm",
+    "block_norm.missing block_norm.kind block_norm.eps block_norm.one_plus "
+    "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.place",
+    block_norm_changes};
+
+} // namespace mha

@@ -1,0 +1,150 @@
+// What enters the first layer: the scale of the tokens' rows, positions, types, norm.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/forward/embedding.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+class EmbeddingChanges {
+public:
+  explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
+
+  /// `other` makes the reference's embedding of the model's.
+  Change& add(const char* id, std::string did, std::string cure,
+              std::function<void(Embedding&)> other) {
+    return list_.add(id, set_of({Stage::embed}), std::move(did), std::move(cure),
+                     [&model = model_, other = std::move(other)](Layer& edited) {
+                       Embedding changed = *model.embedding;
+                       other(changed);
+                       Tensor value = embed(changed, model.ids, edited.dtype);
+                       const Shape& shape = value.shape(); // padding stays zero
+                       const std::size_t row = shape[2] * size_of(edited.dtype);
+                       for (std::size_t b = 0; b < model.lengths.size(); ++b)
+                         std::memset(value.raw_mutable() + (b * shape[1] + model.lengths[b]) * row,
+                                     0, (shape[1] - model.lengths[b]) * row);
+                       own_ends(edited).embed = value;
+                     });
+  }
+  std::vector<Change> take() { return list_.take(); }
+
+private:
+  const ModelAround& model_;
+  ChangeList list_;
+};
+
+void add_scales(const Embedding& own, EmbeddingChanges& to) {
+  const double root = std::sqrt(static_cast<double>(own.tokens.shape()[1]));
+  if (own.scale != 1)
+    to.add("embed.scale", "does not scale the tokens' rows",
+           fmt::format("multiply them by {:g}", own.scale), [](Embedding& e) { e.scale = 1; });
+  if (own.scale != 1)
+    to.add("embed.scale",
+           fmt::format("scales the tokens' rows twice, by {:g} in all", own.scale * own.scale),
+           fmt::format("multiply them by {:g} once", own.scale),
+           [](Embedding& e) { e.scale *= e.scale; });
+  for (double scale : {root, 1 / root})
+    if (std::fabs(scale - own.scale) > 0.01 * scale)
+      to.add("embed.scale",
+             fmt::format("multiplies the tokens' rows by {}√d_model", scale < 1 ? "1/" : ""),
+             own.scale == 1 ? "take them as they are"
+                            : fmt::format("multiply them by {:g}", own.scale),
+             [scale](Embedding& e) { e.scale = scale; });
+  if (std::fabs(root - own.scale) <= 0.01 * root && root != own.scale)
+    to.add("embed.scale", "multiplies the tokens' rows by √d_model without rounding it",
+           fmt::format("round it to the weights' precision, {:g}", own.scale),
+           [root](Embedding& e) { e.scale = root; });
+}
+
+/// The table with row i + by at row i.
+Tensor moved(const Tensor& table, std::ptrdiff_t by) {
+  Tensor result = copied(table);
+  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
+  const std::size_t bytes = table.bytes() / table.shape()[0];
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(row + by, 0, rows - 1);
+    std::memcpy(result.raw_mutable() + static_cast<std::size_t>(row) * bytes,
+                table.raw() + static_cast<std::size_t>(from) * bytes, bytes);
+  }
+  return result;
+}
+
+void add_positions(const Embedding& own, EmbeddingChanges& to) {
+  if (own.positions.empty()) return;
+  to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
+         [](Embedding& e) { e.positions = {}; });
+  std::vector<int> offsets{1, 2, -1, -2};
+  constexpr int padding_at_most = 64; // counted, too, by who pads in front
+  for (int by = 3; by <= padding_at_most && by < static_cast<int>(own.positions.shape()[0]); ++by)
+    offsets.push_back(by);
+  for (int by : offsets)
+    to.add("embed.positions.offset",
+           fmt::format("counts positions from {} {}", std::abs(by), by > 0 ? "more" : "less"),
+           own.pad ? fmt::format("count them from {}", *own.pad + 1)
+                   : fmt::format("count them from {}", own.first_position),
+           [by](Embedding& e) { e.positions = moved(e.positions, by); })
+        .rare = by > 2;
+  to.add("embed.positions.twice", "adds the positions twice", "add them once", [](Embedding& e) {
+    e.positions = each_number(convert(e.positions, DType::f32), [](double a) { return 2 * a; });
+  });
+  to.add(
+      "embed.positions.same", "gives every token the first position", "count the positions on",
+      [](Embedding& e) {
+        const std::size_t first = e.pad ? static_cast<std::size_t>(*e.pad) + 1 : e.first_position;
+        const std::size_t bytes = e.positions.bytes() / e.positions.shape()[0];
+        Tensor same = copied(e.positions);
+        for (std::size_t row = 0; row < same.shape()[0]; ++row)
+          std::memcpy(same.raw_mutable() + row * bytes, e.positions.raw() + first * bytes, bytes);
+        e.positions = same;
+      });
+}
+
+void add_types(const Embedding& own, EmbeddingChanges& to) {
+  if (own.types.empty()) return;
+  to.add("embed.types", "adds no token types", "add the row of type 0",
+         [](Embedding& e) { e.types = {}; });
+  if (own.types.shape()[0] > 1)
+    to.add("embed.types", "adds the row of token type 1", "add the row of type 0",
+           [](Embedding& e) { e.types = moved(e.types, 1); });
+}
+
+void add_norm(const Embedding& own, EmbeddingChanges& to) {
+  if (!own.norm.present()) return;
+  to.add("embed.norm.missing", "does not norm the embedding", "norm the sum",
+         [](Embedding& e) { e.norm = {}; });
+  for (OtherNorm& other : other_norms(own.norm))
+    if (other.form)
+      to.add("embed.norm.form", with_name(other.did, "the embedding's norm"),
+             with_name(other.cure, "the embedding's norm"),
+             [form = std::move(other.form)](Embedding& e) { e.norm = form(e.norm); });
+}
+
+std::vector<Change> embedding_changes(const Subject& subject) {
+  if (!subject.layer.ends || !subject.model || !subject.model->embedding) return {};
+  EmbeddingChanges to(*subject.model);
+  const Embedding& own = *subject.model->embedding;
+  add_scales(own, to);
+  add_positions(own, to);
+  add_types(own, to);
+  add_norm(own, to);
+  return to.take();
+}
+
+} // namespace
+
+const Theme embedding_theme{
+    "embedding",
+    "embed.scale embed.positions.missing embed.positions.offset embed.positions.twice "
+    "embed.positions.same embed.types embed.norm.missing embed.norm.form",
+    embedding_changes};
+
+} // namespace mha

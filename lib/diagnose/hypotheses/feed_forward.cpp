@@ -1,0 +1,229 @@
+// The feed-forward: its activation, its gate, how fused weights are taken apart, its biases.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+StageSet made_by(LinearMap FeedForward::*map) {
+  return map == &FeedForward::in   ? set_of({Stage::mlp_pre})
+         : map == &FeedForward::up ? set_of({Stage::mlp_up})
+                                   : set_of({Stage::mlp_out});
+}
+
+void add_activations(const FeedForward& mlp, ChangeList& list) {
+  constexpr std::pair<Activation, const char*> forms[]{
+      {Activation::gelu, "GELU by erf"},
+      {Activation::gelu_tanh, "GELU by tanh"},
+      {Activation::silu, "SiLU"},
+      {Activation::relu, "ReLU"},
+      {Activation::gelu_quick, "quick GELU"},
+      {Activation::identity, "no activation"},
+      {Activation::gelu_fast, "GELU by tanh, √(2/π) rounded"},
+  };
+  std::string own = "the model's activation";
+  for (const auto& [form, name] : forms)
+    if (form == mlp.activation) own = name;
+  for (const auto& [form, name] : forms)
+    if (form != mlp.activation)
+      list.add("mlp.activation", set_of({Stage::mlp_act}),
+               fmt::format("takes {} in the feed-forward", name), fmt::format("take {}", own),
+               [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
+  if (!mlp.inner.present() && mlp.product_bias.empty())
+    list.add("mlp.activation", set_of({Stage::mlp_act}), "takes ReLU² in the feed-forward",
+             fmt::format("take {}", own), [](Layer& layer) {
+               Layer linear = layer;
+               FeedForward& edited = own_block(linear).mlp;
+               edited.activation = Activation::relu; // ReLU², times what ReLU has left
+               const Tensor once = value_of(linear, Stage::mlp_act),
+                            pre = value_of(layer, Stage::mlp_pre);
+               Tensor squared = copied(once);
+               with_number(once.dtype(), [&]<class T>(T) {
+                 const auto to = squared.as_mutable<T>();
+                 for (std::size_t i = 0; i < to.size(); ++i) to[i] *= pre.as<T>()[i];
+               });
+               give(layer, Stage::mlp_act, squared);
+             });
+}
+
+/// The activation is computed in float32 and kept in a short type.
+void add_roundings(ChangeList& list) {
+  for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})
+    list.add("mlp.rounded", set_of({Stage::mlp_out}),
+             fmt::format("rounds the activation of the feed-forward to {}", name),
+             "keep it in float32 before the second product", [to = to](Layer& layer) {
+               Layer rounded = layer;
+               give(rounded, Stage::mlp_act, rounded_to(value_of(layer, Stage::mlp_act), to));
+               give(layer, Stage::mlp_out, value_of(rounded, Stage::mlp_out));
+             });
+}
+
+/// Output `o` of a fused weight whose halves are two maps.
+struct Fused {
+  const LinearMap &gate, &up;
+
+  /// The map whose output o is the fused one's output from(o).
+  template <class F> LinearMap taken(const F& from) const {
+    const std::size_t n = gate.out(), in = gate.in();
+    const DType dtype = gate.W.dtype();
+    LinearMap map = gate;
+    map.W = Tensor::uninitialised(dtype, gate.W.shape());
+    const std::size_t element = size_of(dtype);
+    for (std::size_t o = 0; o < n; ++o) {
+      const std::size_t at = from(o), row = at % n;
+      const LinearMap& part = at < n ? gate : up;
+      for (std::size_t i = 0; i < in; ++i)
+        std::memcpy(map.W.raw_mutable() + (i * n + o) * element,
+                    part.W.raw() + (i * n + row) * element, element);
+    }
+    if (!gate.b.empty() && !up.b.empty()) {
+      map.b = copied(gate.b);
+      for (std::size_t o = 0; o < n; ++o) {
+        const std::size_t at = from(o);
+        std::memcpy(map.b.raw_mutable() + o * size_of(map.b.dtype()),
+                    (at < n ? gate : up).b.raw() + at % n * size_of(map.b.dtype()),
+                    size_of(map.b.dtype()));
+      }
+    }
+    return map;
+  }
+};
+
+void add_gates(const FeedForward& mlp, ChangeList& list) {
+  if (!mlp.gated()) return;
+  const StageSet both = set_of({Stage::mlp_pre, Stage::mlp_up});
+  list.add("mlp.swapped", both, "takes the gate's weight for the other factor's and the reverse",
+           "exchange the two: the activation is the gate's", [](Layer& layer) {
+             FeedForward& edited = own_block(layer).mlp;
+             std::swap(edited.in, edited.up);
+           });
+  list.add("mlp.activated_other", set_of({Stage::mlp_act}),
+           "applies the activation to the other factor, not to the gate",
+           "apply the activation to the gate", [](Layer& layer) {
+             Layer other = layer;
+             FeedForward& edited = own_block(other).mlp;
+             std::swap(edited.in, edited.up);
+             std::swap(other.given[index_of(Stage::mlp_pre)], other.given[index_of(Stage::mlp_up)]);
+             const bool pre = layer.has_given(Stage::mlp_pre), up = layer.has_given(Stage::mlp_up);
+             other.given_set.set(index_of(Stage::mlp_pre), up);
+             other.given_set.set(index_of(Stage::mlp_up), pre);
+             give(layer, Stage::mlp_act, value_of(other, Stage::mlp_act));
+           });
+  list.add("mlp.gate.missing", set_of({Stage::mlp_act}),
+           "leaves out the gated product's other factor",
+           "multiply the activation by the other factor", [](Layer& layer) {
+             Layer other = layer;
+             own_block(other).mlp.up = {};
+             other.given_set.reset(index_of(Stage::mlp_up));
+             give(layer, Stage::mlp_act, value_of(other, Stage::mlp_act));
+           });
+  if (mlp.in.W.shape() != mlp.up.W.shape() || mlp.in.W.dtype() != mlp.up.W.dtype()) return;
+  list.add("mlp.interleaved", both,
+           "takes every other output of the fused weight for the gate, where it has the first half",
+           "split the fused weight into halves", [](Layer& layer) {
+             const FeedForward from = layer.block->mlp;
+             FeedForward& edited = own_block(layer).mlp;
+             const Fused fused{from.in, from.up};
+             edited.in = fused.taken([](std::size_t o) { return 2 * o; });
+             edited.up = fused.taken([](std::size_t o) { return 2 * o + 1; });
+           });
+  for (std::size_t shards : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
+    const std::size_t n = mlp.in.out();
+    if (n % shards != 0) continue;
+    list.add("mlp.sharded", both,
+             fmt::format("joins the fused weight of {} shards as if it were whole", shards),
+             "join the gates of all shards, then their other factors", [shards, n](Layer& layer) {
+               const FeedForward from = layer.block->mlp;
+               FeedForward& edited = own_block(layer).mlp;
+               const Fused fused{from.in, from.up};
+               const std::size_t part = n / shards;
+               // Shard s holds its part of the gate, then its part of the other factor.
+               const auto at = [=](std::size_t o) {
+                 const std::size_t shard = o / (2 * part), within = o % (2 * part);
+                 return within < part ? shard * part + within : n + shard * part + within - part;
+               };
+               edited.in = fused.taken(at);
+               edited.up = fused.taken([=](std::size_t o) { return at(n + o); });
+             });
+  }
+}
+
+void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
+  constexpr std::pair<LinearMap FeedForward::*, const char*> maps[]{
+      {&FeedForward::in, "the first product"},
+      {&FeedForward::up, "the other factor"},
+      {&FeedForward::out, "the second product"}};
+  for (const auto& [map, name] : maps) {
+    if ((mlp.*map).b.empty()) continue;
+    list.add("mlp.bias.missing", made_by(map),
+             fmt::format("leaves out the bias of {} of the feed-forward", name),
+             fmt::format("add the bias of {}", name),
+             [map = map](Layer& layer) { (own_block(layer).mlp.*map).b = {}; });
+    for (int times : {2, 4, 8})
+      list.add("mlp.bias.times", made_by(map),
+               fmt::format("adds the bias of {} of the feed-forward {} times, as shards that each "
+                           "add it do",
+                           name, times),
+               "add it once, behind the sum over shards", [map = map, times](Layer& layer) {
+                 Tensor& bias = (own_block(layer).mlp.*map).b;
+                 bias = each_number(convert(bias, layer.dtype),
+                                    [times](double b) { return times * b; });
+               });
+  }
+}
+
+void add_mlp_weights(const FeedForward& mlp, ChangeList& list) {
+  constexpr std::pair<LinearMap FeedForward::*, const char*> maps[]{
+      {&FeedForward::in, "the first weight"},
+      {&FeedForward::up, "the other factor's weight"},
+      {&FeedForward::out, "the second weight"}};
+  for (const auto& [map, name] : maps)
+    if ((mlp.*map).present())
+      list.add("mlp.transposed", made_by(map),
+               fmt::format("reads the memory of {} of the feed-forward as its transpose", name),
+               "read it as it is stored", [map = map](Layer& layer) {
+                 Tensor& W = (own_block(layer).mlp.*map).W;
+                 const Shape shape = W.shape();
+                 const StoredMatrix* stored = W.stored();
+                 const bool turned = stored && stored->transposed && stored->first == 0 &&
+                                     stored->matrix.count() == W.count();
+                 W = turned ? copied(stored->matrix).reshaped(shape)
+                            : transposed_when_read(copied(W).reshaped({shape[1], shape[0]}));
+               });
+  list.add("mlp.missing", set_of({Stage::mlp_out}), "leaves out the feed-forward",
+           "add the feed-forward's result", [](Layer& layer) {
+             LinearMap& out = own_block(layer).mlp.out;
+             out.W = Tensor(out.W.dtype(), out.W.shape()), out.b = {};
+           });
+}
+
+std::vector<Change> feed_forward_changes(const Subject& subject) {
+  if (!subject.layer.block || !subject.layer.block->mlp.present()) return {};
+  const FeedForward& mlp = subject.layer.block->mlp;
+  ChangeList list;
+  add_activations(mlp, list);
+  add_roundings(list);
+  add_gates(mlp, list);
+  add_mlp_biases(mlp, list);
+  add_mlp_weights(mlp, list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme feed_forward_theme{"feed_forward",
+                               "mlp.activation mlp.rounded mlp.swapped mlp.activated_other "
+                               "mlp.gate.missing mlp.interleaved mlp.sharded "
+                               "mlp.bias.missing mlp.bias.times mlp.transposed mlp.missing",
+                               feed_forward_changes};
+
+} // namespace mha

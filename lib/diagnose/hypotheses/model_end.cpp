@@ -1,0 +1,139 @@
+// The model's end: its last norm, its head.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+void add_last_norm(const ModelEnds& ends, ChangeList& list) {
+  if (!ends.final.present()) return;
+  const StageSet touched = set_of({Stage::final});
+  list.add("last_norm.missing", touched,
+           "does not norm the last layer's stream, or saves it before the norm",
+           "apply the last norm before the head, or save what it gives",
+           [](Layer& edited) { give(edited, Stage::final, edited.ends->stream); });
+  list.add("last_norm.twice", touched, "norms the last layer's stream twice", "norm it once",
+           [](Layer& edited) {
+             const Norm& norm = edited.ends->final;
+             give(edited, Stage::final, normed(norm, normed(norm, edited.ends->stream)));
+           });
+  for (OtherNorm& other : other_norms(ends.final))
+    list.add("last_norm.form", touched, with_name(other.did, "the last norm"),
+             with_name(other.cure, "the last norm"), [other](Layer& edited) {
+               ModelEnds& own = own_ends(edited);
+               if (other.form)
+                 own.final = other.form(own.final);
+               else
+                 give(edited, Stage::final, other.rows(own.final, own.stream));
+             });
+}
+
+/// The softmax of each row, or its logarithm.
+Tensor softmax_of(const Tensor& logits, bool log) {
+  Tensor result = copied(logits);
+  const std::size_t n = logits.shape().back();
+  with_number(logits.dtype(), [&]<class T>(T) {
+    const auto values = result.as_mutable<T>();
+    for (std::size_t first = 0; first + n <= values.size(); first += n) {
+      const auto row = values.subspan(first, n);
+      const double largest = static_cast<double>(*std::ranges::max_element(row));
+      double sum = 0;
+      for (T value : row) sum += std::exp(static_cast<double>(value) - largest);
+      for (T& value : row) {
+        const double y = static_cast<double>(value) - largest - std::log(sum);
+        value = static_cast<T>(log ? y : std::exp(y));
+      }
+    }
+  });
+  return result;
+}
+
+void add_head(const Subject& subject, ChangeList& list) {
+  const ModelHead& head = subject.layer.ends->head;
+  if (!head.present()) return;
+  const StageSet touched = set_of({Stage::logits});
+  const Embedding* embedding = subject.model ? subject.model->embedding : nullptr;
+  const StoredMatrix* stored = head.decoder.W.stored();
+  if (embedding && embedding->tokens.raw() != (stored ? stored->matrix : head.decoder.W).raw())
+    list.add("head.tied", touched, "takes the embedding's rows for the head's weight",
+             "take the head's own weight", [embedding](Layer& edited) {
+               LinearMap& decoder = own_ends(edited).head.decoder;
+               decoder.W = transposed_when_read(embedding->tokens);
+             });
+  if (subject.layer.ends->final.present())
+    list.add("head.norm.missing", touched, "gives the head the stream before the last norm",
+             "norm the stream before the head", [](Layer& edited) {
+               Layer plain = edited;
+               give(plain, Stage::final, edited.ends->stream);
+               give(edited, Stage::logits, value_of(plain, Stage::logits));
+             });
+  if (!head.decoder.b.empty())
+    list.add("head.bias", touched, "leaves out the head's bias", "add the head's bias",
+             [](Layer& edited) { own_ends(edited).head.decoder.b = {}; });
+  if (head.softcap != 0)
+    list.add("head.softcap", touched, "does not cap the logits",
+             fmt::format("cap them at {:g}", head.softcap),
+             [](Layer& edited) { own_ends(edited).head.softcap = 0; });
+  for (double cap : {30.0, 50.0})
+    if (cap != head.softcap)
+      list.add("head.softcap", touched, fmt::format("caps the logits at {:g}", cap),
+               head.softcap == 0 ? "do not cap them"
+                                 : fmt::format("cap them at {:g}", head.softcap),
+               [cap](Layer& edited) { own_ends(edited).head.softcap = cap; });
+  const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
+  for (double scale : {1.0, root, 1 / root})
+    if (scale != head.scale)
+      list.add("head.scale", touched,
+               scale == 1
+                   ? "does not scale the logits"
+                   : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
+               head.scale == 1 ? "take them as they are"
+                               : fmt::format("multiply them by {:g}", head.scale),
+               [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
+  for (const bool log : {false, true})
+    list.add("head.softmax", touched,
+             fmt::format("gives {}probabilities for logits", log ? "logarithms of " : ""),
+             "save the logits before the softmax", [log](Layer& edited) {
+               give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
+             });
+  if (!head.dense.present()) return;
+  for (const auto& [form, name] : {std::pair{Activation::gelu, "GELU by erf"},
+                                   {Activation::gelu_tanh, "GELU by tanh"},
+                                   {Activation::relu, "ReLU"},
+                                   {Activation::identity, "no activation"}})
+    if (form != head.activation)
+      list.add("head.activation", touched, fmt::format("takes {} in the head", name),
+               "take the model's activation",
+               [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
+  list.add("head.dense", touched, "leaves out the head's first product, its activation and norm",
+           "apply them before the decoder", [](Layer& edited) {
+             ModelHead& own = own_ends(edited).head;
+             own.dense = {}, own.norm = {}, own.activation = Activation::identity;
+           });
+}
+
+std::vector<Change> model_end_changes(const Subject& subject) {
+  if (!subject.layer.ends) return {};
+  ChangeList list;
+  add_last_norm(*subject.layer.ends, list);
+  add_head(subject, list);
+  return list.take();
+}
+
+} // namespace
+
+const Theme model_end_theme{
+    "model_end",
+    "last_norm.missing last_norm.twice last_norm.form head.tied head.norm.missing head.bias "
+    "head.softcap head.scale head.softmax head.activation head.dense",
+    model_end_changes};
+
+} // namespace mha

@@ -1,0 +1,176 @@
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/forward/norm.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace mha {
+
+TransformerBlock& own_block(Layer& layer) {
+  auto block = std::make_shared<TransformerBlock>(*layer.block);
+  TransformerBlock& own = *block;
+  layer.block = std::move(block);
+  return own;
+}
+
+ModelEnds& own_ends(Layer& layer) {
+  auto ends = std::make_shared<ModelEnds>(*layer.ends);
+  ModelEnds& own = *ends;
+  layer.ends = std::move(ends);
+  return own;
+}
+
+Norm attention_norm(const Layer& layer) {
+  Norm norm;
+  norm.kind = layer.settings.input_norm, norm.eps = layer.settings.input_norm_eps;
+  norm.weight = layer.norm_weight, norm.bias = layer.norm_bias;
+  return norm;
+}
+
+std::string with_name(std::string text, std::string_view name) {
+  for (std::size_t at = 0; (at = text.find("{}", at)) != std::string::npos; at += name.size())
+    text.replace(at, 2, name);
+  return text;
+}
+
+Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form) {
+  const Norm own = in_precision(norm, rows.dtype());
+  const bool centres = form.centres && own.kind == InputNorm::layer;
+  const std::size_t n = rows.shape().back(), count = rows.count() / n;
+  Tensor result = Tensor::uninitialised(rows.dtype(), rows.shape());
+  with_number(rows.dtype(), [&]<class T>(T) {
+    const T* from = rows.as<T>().data();
+    T* to = result.as_mutable<T>().data();
+    const auto part = [](const Tensor& tensor, std::size_t i, double otherwise) {
+      return tensor.empty() ? otherwise : static_cast<double>(tensor.as<T>()[i]);
+    };
+    for (std::size_t row = 0; row < count; ++row, from += n, to += n) {
+      double mean = 0, square = 0;
+      for (std::size_t i = 0; i < n; ++i) mean += static_cast<double>(from[i]);
+      mean = centres ? mean / static_cast<double>(n) : 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double a = static_cast<double>(from[i]) - mean;
+        square += a * a;
+      }
+      const double variance = square / static_cast<double>(form.unbiased ? n - 1 : n);
+      const double size =
+          form.eps_outside ? std::sqrt(variance) + own.eps : std::sqrt(variance + own.eps);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double w = part(own.weight, i, 1) + (own.one_plus ? 1 : 0) + form.weight_offset;
+        const double b = form.adds_bias ? part(own.bias, i, 0) : 0;
+        to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / size * w + b);
+      }
+    }
+  });
+  return result;
+}
+
+namespace {
+
+/// The norm that multiplies by its weight and `more`, written into the weight: a LayerNorm has no
+/// one_plus.
+Norm with_offset(Norm norm, double more) {
+  const double own = more + (norm.one_plus ? 1 : 0);
+  norm.weight = each_number(convert(norm.weight, DType::f64), [own](double w) { return w + own; });
+  norm.one_plus = false;
+  return norm;
+}
+
+/// 1 + w for w, or the reverse.
+void add_offsets(const Norm& norm, std::vector<OtherNorm>& list) {
+  const auto add = [&](const char* did, const char* cure, double more) {
+    list.push_back(
+        {"one_plus", did, cure, [more](const Norm& own) { return with_offset(own, more); }, {}});
+  };
+  if (norm.one_plus) {
+    add("multiplies by w in {}", "multiply by 1 + w in {}", -1);
+    add("multiplies by 2 + w in {}: it adds 1 to a weight that has it", "add 1 once in {}", 1);
+  } else {
+    add("multiplies by 1 + w in {}", "multiply by w in {}", 1);
+    add("multiplies by w − 1 in {}", "multiply by w in {}", -1);
+  }
+}
+
+/// Forms that no Norm has.
+void add_row_forms(const Norm& norm, std::vector<OtherNorm>& list) {
+  const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
+    list.push_back({id, did, cure, {}, [form](const Norm& own, const Tensor& rows) {
+                      return normed(own, rows, form);
+                    }});
+  };
+  NormForm form;
+  form.unbiased = true;
+  add("form", "divides by the standard deviation over n − 1 in {}",
+      "divide by the standard deviation over n in {}", form);
+  form = {};
+  form.eps_outside = true;
+  add("form", "adds ε to the root, not to the variance, in {}", "add ε under the root in {}", form);
+  form = {};
+  form.centres = false;
+  if (norm.kind == InputNorm::layer && !norm.bias.empty())
+    add("kind", "does not subtract the mean in {}, but adds its bias", "make {} a LayerNorm", form);
+}
+
+} // namespace
+
+std::vector<OtherNorm> other_norms(const Norm& norm) {
+  std::vector<OtherNorm> list;
+  const bool rms = norm.kind == InputNorm::rms;
+  const char *kind = rms ? "RMSNorm" : "LayerNorm", *other = rms ? "LayerNorm" : "RMSNorm";
+  list.push_back({"kind",
+                  fmt::format("takes {} for {{}}", other),
+                  fmt::format("make {{}} a {}", kind),
+                  [rms](Norm changed) {
+                    if (changed.one_plus) changed = with_offset(changed, 0);
+                    changed.kind = rms ? InputNorm::layer : InputNorm::rms;
+                    return changed;
+                  },
+                  {}});
+  for (double eps : {1e-5, 1e-6, 1e-12, 1e-8, 1e-7, 1e-3, 1e-2, 0.0})
+    if (eps != norm.eps)
+      list.push_back({"eps",
+                      fmt::format("norms with ε = {:g} in {{}}", eps),
+                      fmt::format("take ε = {:g} in {{}}", norm.eps),
+                      [eps](Norm changed) {
+                        changed.eps = eps;
+                        return changed;
+                      },
+                      {}});
+  if (!norm.weight.empty()) {
+    add_offsets(norm, list);
+    list.push_back({"weight",
+                    "leaves out the weight of {}",
+                    "multiply by the weight of {}",
+                    [](Norm changed) {
+                      changed.weight = {}, changed.one_plus = false;
+                      return changed;
+                    },
+                    {}});
+  }
+  if (!norm.bias.empty())
+    list.push_back({"bias",
+                    "leaves out the bias of {}",
+                    "add the bias of {}",
+                    [](Norm changed) {
+                      changed.bias = {};
+                      return changed;
+                    },
+                    {}});
+  add_row_forms(norm, list);
+  return list;
+}
+
+Tensor normed(const Norm& norm, const Tensor& rows) {
+  Tensor result = copied(rows);
+  const std::size_t d = rows.shape().back(), n = rows.count() / d;
+  with_number(rows.dtype(), [&]<class T>(T) {
+    const Matrix<T> to{result.as_mutable<T>().data(), n, d, d};
+    norm_rows<T>(in_precision(norm, rows.dtype()), to, to);
+  });
+  return result;
+}
+
+} // namespace mha

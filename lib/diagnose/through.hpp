@@ -1,0 +1,20 @@
+#pragma once
+// Causes that are seen at the model's end alone: of the last layer, or of all layers at once.
+
+#include <mha/diagnose/diagnose.hpp>
+
+namespace mha {
+
+/// The change of the last layer under which the model's end (final or logits) is the reference's;
+/// nothing where none is. `ends` as they are behind the layer as it is.
+std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
+                                         const ReferenceStage& known,
+                                         const DiagnoseContext& context);
+
+/// The same of a whole model: each change in every layer that it is of, each of the embedding, and
+/// one layer left out, run twice, or exchanged with the next. `layers` without an X.
+std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,
+                                            const ReferenceStage& known,
+                                            const DiagnoseContext& context);
+
+} // namespace mha

@@ -1,0 +1,58 @@
+#pragma once
+// How information flows through heads and layers: maps that are made of several stages or layers.
+
+#include <mha/layer/layer.hpp>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace mha {
+
+enum class FlowKind : std::uint8_t {
+  weights_mean,
+  value_norms,
+  value_norms_sum,
+  rollout,
+  received,
+  divergence,
+};
+
+/// One of them: its name, axes ("htS": batch in front where there is one) and formula.
+struct FlowInfo {
+  FlowKind kind;
+  std::string_view name;
+  std::string_view rows, cols; ///< "query", "key", "head"
+  bool of_heads = false;       ///< a map for each head
+  std::string_view formula;
+};
+std::span<const FlowInfo> flow_kinds();
+/// By name, or null.
+const FlowInfo* find_flow(std::string_view name);
+
+/// Computes one kind layer by layer, in float64 of the layer's own stages.
+///
+/// weights_mean (T × S): mean over heads of α.
+/// value_norms (H × T × S): ‖α_ts v_s W_o[h]‖, v with its bias (Kobayashi et al. 2020).
+/// value_norms_sum (T × S): ‖Σ_h α_ts v_s W_o[h]‖: the norm of the sum, not the sum of norms.
+/// rollout (T × T): R_l = rownorm(mean_h α_l + I) R_{l−1}, R_{−1} = I (Abnar & Zuidema 2020).
+/// received (H × S): mean over the rows that attend of α_ts: what each key gets.
+/// divergence (H × H): mean over the rows that attend of the Jensen–Shannon divergence of two
+/// heads' rows, base 2, each row divided by its sum (Clark et al. 2019).
+class Flow {
+public:
+  explicit Flow(FlowKind kind, std::size_t threads = 0) : kind_(kind), threads_(threads) {}
+
+  /// The next layer's, batch axis in front where the layer has one; zeros in the padding. A rollout
+  /// wants every layer from the first on, in order. Throws Error where the layer lacks the stages,
+  /// where the result does not fit into memory, and for a rollout where keys are not the queries.
+  Tensor next(const Layer& layer);
+
+private:
+  FlowKind kind_;
+  std::size_t threads_ = 0;
+  std::vector<std::vector<double>> rollout_; ///< of each batch item, T × T
+};
+
+} // namespace mha

@@ -1,0 +1,179 @@
+#include <mha/formats/gguf_architectures.hpp>
+
+#include <algorithm>
+
+namespace mha::io {
+
+namespace {
+
+// LLaMA's names, which most models have.
+constexpr std::string_view llama_ends =
+    "token_embd=model.embed_tokens output_norm=model.norm output=lm_head";
+constexpr std::string_view llama_attention =
+    "attn_norm=input_layernorm attn_q=self_attn.q_proj attn_k=self_attn.k_proj "
+    "attn_v=self_attn.v_proj attn_output=self_attn.o_proj attn_q_norm=self_attn.q_norm "
+    "attn_k_norm=self_attn.k_norm";
+constexpr std::string_view llama_mlp = "ffn_norm=post_attention_layernorm ffn_gate=mlp.gate_proj "
+                                       "ffn_up=mlp.up_proj ffn_down=mlp.down_proj";
+constexpr std::string_view four_norms_mlp =
+    "post_attention_norm=post_attention_layernorm ffn_norm=pre_feedforward_layernorm "
+    "post_ffw_norm=post_feedforward_layernorm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
+    "ffn_down=mlp.down_proj";
+constexpr std::string_view experts =
+    "ffn_gate_inp=mlp.gate ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
+    "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_inp_shexp=mlp.shared_expert_gate "
+    "ffn_gate_shexp=mlp.shared_expert.gate_proj ffn_up_shexp=mlp.shared_expert.up_proj "
+    "ffn_down_shexp=mlp.shared_expert.down_proj";
+constexpr std::string_view mixtral_experts =
+    "ffn_gate_inp=block_sparse_moe.gate ffn_gate_exps=block_sparse_moe.experts.#.w1 "
+    "ffn_up_exps=block_sparse_moe.experts.#.w3 ffn_down_exps=block_sparse_moe.experts.#.w2";
+constexpr std::string_view gpt2_ends =
+    "token_embd=transformer.wte position_embd=transformer.wpe output_norm=transformer.ln_f "
+    "output=lm_head";
+constexpr std::string_view gpt2_block =
+    "attn_norm=ln_1 attn_qkv=attn.c_attn attn_output=attn.c_proj ffn_norm=ln_2 ffn_up=mlp.c_fc "
+    "ffn_down=mlp.c_proj";
+constexpr std::string_view neox_mlp =
+    "ffn_norm=post_attention_layernorm ffn_up=mlp.dense_h_to_4h ffn_down=mlp.dense_4h_to_h";
+
+constexpr GgufArchitecture llama_like(std::string_view name, std::string_view model_type,
+                                      std::string_view mlp = llama_mlp,
+                                      std::string_view more = {}) {
+  return {.name = name,
+          .model_type = model_type,
+          .blocks = "model.layers",
+          .ends = llama_ends,
+          .of_block = {llama_attention, mlp, more}};
+}
+/// Rows of q and k were put in the order of the original LLaMA, whose pairs are neighbours.
+constexpr GgufArchitecture permuted_llama(std::string_view name, std::string_view model_type,
+                                          std::string_view more = {}) {
+  GgufArchitecture row = llama_like(name, model_type, llama_mlp, more);
+  row.neighbours = true;
+  return row;
+}
+constexpr GgufArchitecture gemma_like(std::string_view name, std::string_view model_type,
+                                      std::string_view mlp) {
+  GgufArchitecture row = llama_like(name, model_type, mlp);
+  row.norms_plus_1 = true;
+  return row;
+}
+
+constexpr GgufArchitecture gguf_rows[]{
+    permuted_llama("llama", "llama", mixtral_experts),
+    permuted_llama("mistral3", "mistral"),
+    permuted_llama("smollm3", "smollm3"),
+    permuted_llama("granite", "granite"),
+    permuted_llama("olmo", "olmo"),
+    permuted_llama("baichuan", "baichuan"),
+    permuted_llama("xverse", "xverse"),
+    permuted_llama("minicpm", "minicpm"),
+    llama_like("qwen2", "qwen2"),
+    llama_like("qwen2moe", "qwen2_moe", llama_mlp, experts),
+    llama_like("qwen2vl", "qwen2_vl"),
+    llama_like("qwen3", "qwen3"),
+    llama_like("qwen3moe", "qwen3_moe", llama_mlp, experts),
+    llama_like("olmo2", "olmo2", four_norms_mlp),
+    llama_like("stablelm", "stablelm"),
+    llama_like("command-r", "cohere"),
+    llama_like("starcoder2", "starcoder2",
+               "ffn_norm=post_attention_layernorm ffn_up=mlp.c_fc ffn_down=mlp.c_proj"),
+    llama_like("gpt-oss", "gpt_oss",
+               "attn_sinks=self_attn.sinks! post_attention_norm=post_attention_layernorm "
+               "ffn_gate_inp=mlp.router"),
+    llama_like("deepseek2", "deepseek_v2",
+               "attn_q_a=self_attn.q_a_proj attn_q_a_norm=self_attn.q_a_layernorm "
+               "attn_q_b=self_attn.q_b_proj attn_kv_a_mqa=self_attn.kv_a_proj_with_mqa "
+               "attn_kv_a_norm=self_attn.kv_a_layernorm attn_kv_b=self_attn.kv_b_proj "
+               "ffn_norm=post_attention_layernorm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
+               "ffn_down=mlp.down_proj",
+               "ffn_gate_inp=mlp.gate exp_probs_b=mlp.gate.e_score_correction_bias! "
+               "ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
+               "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_shexp=mlp.shared_experts.gate_proj "
+               "ffn_up_shexp=mlp.shared_experts.up_proj "
+               "ffn_down_shexp=mlp.shared_experts.down_proj"),
+    gemma_like("gemma", "gemma", llama_mlp),
+    gemma_like("gemma2", "gemma2", four_norms_mlp),
+    gemma_like("gemma3", "gemma3_text", four_norms_mlp),
+    {.name = "phi3",
+     .model_type = "phi3",
+     .blocks = "model.layers",
+     .ends = llama_ends,
+     .of_block = {"attn_norm=input_layernorm attn_qkv=self_attn.qkv_proj "
+                  "attn_output=self_attn.o_proj ffn_norm=post_attention_layernorm "
+                  "ffn_up=mlp.gate_up_proj ffn_down=mlp.down_proj"}},
+    {.name = "phi2",
+     .model_type = "phi",
+     .blocks = "model.layers",
+     .ends = "token_embd=model.embed_tokens output_norm=model.final_layernorm output=lm_head",
+     .of_block = {"attn_norm=input_layernorm attn_q=self_attn.q_proj attn_k=self_attn.k_proj "
+                  "attn_v=self_attn.v_proj attn_output=self_attn.dense ffn_up=mlp.fc1 "
+                  "ffn_down=mlp.fc2"},
+     .fused = GgufFused::separate},
+    {.name = "gpt2",
+     .model_type = "gpt2",
+     .blocks = "transformer.h",
+     .ends = gpt2_ends,
+     .of_block = {gpt2_block},
+     .in_out = true},
+    {.name = "starcoder",
+     .model_type = "gpt_bigcode",
+     .blocks = "transformer.h",
+     .ends = gpt2_ends,
+     .of_block = {gpt2_block}},
+    {.name = "gptneox",
+     .model_type = "gpt_neox",
+     .blocks = "gpt_neox.layers",
+     .ends = "token_embd=gpt_neox.embed_in output_norm=gpt_neox.final_layer_norm output=embed_out",
+     .of_block = {"attn_norm=input_layernorm attn_qkv=attention.query_key_value "
+                  "attn_output=attention.dense",
+                  neox_mlp},
+     .fused = GgufFused::per_group},
+    {.name = "bloom",
+     .model_type = "bloom",
+     .blocks = "transformer.h",
+     .ends = "token_embd=transformer.word_embeddings "
+             "token_embd_norm=transformer.word_embeddings_layernorm output_norm=transformer.ln_f "
+             "output=lm_head",
+     .of_block = {"attn_norm=input_layernorm attn_qkv=self_attention.query_key_value "
+                  "attn_output=self_attention.dense",
+                  neox_mlp},
+     .fused = GgufFused::per_group},
+    // Of Falcon's two norms beside each other attn_norm is the feed-forward's: the adapter looks.
+    {.name = "falcon",
+     .model_type = "falcon",
+     .blocks = "transformer.h",
+     .ends = "token_embd=transformer.word_embeddings output_norm=transformer.ln_f output=lm_head",
+     .of_block = {"attn_norm=input_layernorm attn_norm_2=ln_attn "
+                  "attn_qkv=self_attention.query_key_value attn_output=self_attention.dense",
+                  neox_mlp},
+     .fused = GgufFused::per_group},
+    {.name = "mpt",
+     .model_type = "mpt",
+     .blocks = "transformer.blocks",
+     .ends = "token_embd=transformer.wte position_embd=transformer.wpe "
+             "output_norm=transformer.norm_f output=lm_head",
+     .of_block = {"attn_norm=norm_1 attn_qkv=attn.Wqkv attn_output=attn.out_proj "
+                  "attn_q_norm=attn.q_ln attn_k_norm=attn.k_ln ffn_norm=norm_2 "
+                  "ffn_up=ffn.up_proj ffn_down=ffn.down_proj"}},
+    {.name = "bert",
+     .model_type = "bert",
+     .blocks = "bert.encoder.layer",
+     .ends = "token_embd=bert.embeddings.word_embeddings "
+             "position_embd=bert.embeddings.position_embeddings "
+             "token_types=bert.embeddings.token_type_embeddings "
+             "token_embd_norm=bert.embeddings.LayerNorm",
+     .of_block = {"attn_q=attention.self.query attn_k=attention.self.key "
+                  "attn_v=attention.self.value attn_output=attention.output.dense "
+                  "attn_output_norm=attention.output.LayerNorm ffn_up=intermediate.dense "
+                  "ffn_down=output.dense layer_output_norm=output.LayerNorm"}},
+};
+
+} // namespace
+
+const GgufArchitecture* find_gguf_architecture(std::string_view name) {
+  const auto* found = std::ranges::find(gguf_rows, name, &GgufArchitecture::name);
+  return found == std::end(gguf_rows) ? nullptr : found;
+}
+
+} // namespace mha::io

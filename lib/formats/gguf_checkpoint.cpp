@@ -1,0 +1,273 @@
+// GGUF as a checkpoint: what llama.cpp's converter changed is turned back, so that names and
+// numbers are those that the model was published with.
+
+#include <mha/formats/gguf_checkpoint.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <numeric>
+
+namespace mha::io {
+
+namespace {
+
+/// What is done to a tensor's numbers, or to their steps, once they are read.
+using Turn = std::function<Tensor(const Tensor&)>;
+/// Of each row of the result, the row of the file.
+using RowOrder = std::vector<std::size_t>;
+
+Tensor rows_in_order(const Tensor& tensor, const RowOrder& order) {
+  Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
+  if (tensor.bytes() == 0) return result;
+  const std::size_t bytes = tensor.bytes() / order.size();
+  for (std::size_t row = 0; row < order.size(); ++row)
+    std::memcpy(result.raw_mutable() + row * bytes, tensor.raw() + order[row] * bytes, bytes);
+  return result;
+}
+
+/// Rows of heads whose pairs of neighbours are to be halves: row i of the first half was row 2 i.
+RowOrder halves_of_pairs(std::size_t rows, std::size_t heads) {
+  RowOrder order(rows);
+  const std::size_t width = rows / heads, half = width / 2;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t in_head = row % width;
+    order[row] = row - in_head + in_head % half * 2 + in_head / half;
+  }
+  return order;
+}
+
+/// All queries, all keys, all values; by key/value head its queries, its key, its value.
+RowOrder groups_of_fused(std::size_t width, std::size_t heads, std::size_t key_heads) {
+  RowOrder order;
+  const auto add_head = [&](std::size_t head) {
+    for (std::size_t i = 0; i < width; ++i) order.push_back(head * width + i);
+  };
+  const std::size_t shared = heads / key_heads;
+  for (std::size_t group = 0; group < key_heads; ++group) {
+    for (std::size_t i = 0; i < shared; ++i) add_head(group * shared + i);
+    add_head(heads + group);
+    add_head(heads + key_heads + group);
+  }
+  return order;
+}
+
+Tensor minus_one(const Tensor& tensor) {
+  Tensor result = convert(tensor, DType::f32);
+  if (result.raw() == tensor.raw()) result = copy_of(view_of(tensor));
+  for (float& value : result.as_mutable<float>()) value -= 1;
+  return result;
+}
+
+/// Some of the first axis' places.
+GgufTensor part_of(const GgufTensor& tensor, std::size_t first, std::size_t count) {
+  GgufTensor part = tensor;
+  if (tensor.shape[0] == 0) return tensor;
+  const std::uint64_t bytes = tensor.bytes / tensor.shape[0];
+  part.shape[0] = count;
+  part.first += first * bytes, part.bytes = count * bytes;
+  return part;
+}
+
+class GgufCheckpoint {
+public:
+  GgufCheckpoint(const Gguf& file, const GgufArchitecture& architecture, bool own_order)
+      : file_(file), model_(architecture), own_order_(own_order) {
+    for (const GgufTensor& tensor : file.tensors) present(tensor);
+  }
+  std::vector<Entry> entries;
+
+private:
+  void add(std::string name, const GgufTensor& tensor, Shape shape, const Turn& turn) {
+    Entry entry;
+    entry.name = std::move(name);
+    entry.dtype = tensor.dtype;
+    entry.shape = std::move(shape);
+    entry.own_name = entry.name == tensor.name ? "" : tensor.name;
+    entry.read = [tensor, turn] { return turn ? turn(tensor.read()) : tensor.read(); };
+    entry.blocks = tensor.blocks;
+    if (tensor.blocks)
+      entry.steps = [tensor, turn] { return turn ? turn(tensor.steps()) : tensor.steps(); };
+    entries.push_back(std::move(entry));
+  }
+  void add(std::string name, const GgufTensor& tensor, const Turn& turn = nullptr) {
+    add(std::move(name), tensor, tensor.shape, turn);
+  }
+
+  void present(const GgufTensor& tensor) {
+    std::string_view name = tensor.name;
+    std::string_view ending;
+    for (std::string_view one : {".weight", ".bias"})
+      if (name.ends_with(one)) ending = one, name.remove_suffix(one.size());
+    std::string prefix;
+    std::size_t layer = 0;
+    const bool in_block = name.starts_with("blk.");
+    if (in_block) {
+      name.remove_prefix(4);
+      const auto [dot, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+      if (error != std::errc() || dot == name.data() + name.size() || *dot != '.')
+        return add(tensor.name, tensor);
+      name.remove_prefix(static_cast<std::size_t>(dot - name.data()) + 1);
+      prefix = fmt::format("{}.{}.", model_.blocks, layer);
+    }
+    std::optional<std::string_view> found;
+    if (!in_block) found = name_in(model_.ends, name);
+    if (in_block)
+      for (std::string_view list : model_.of_block)
+        if (!found) found = name_in(list, name);
+    if (name == "attn_qkv" && in_block && model_.fused == GgufFused::separate)
+      return present_separate(tensor, layer, prefix, ending);
+    if (!found) return add(tensor.name, tensor);
+    std::string own(*found);
+    if (model_.name == "falcon" && name == "attn_norm" && has_two_norms(layer)) own = "ln_mlp";
+    if (own.ends_with('!')) {
+      own.pop_back();
+      return add(prefix + own, tensor);
+    }
+    if (const std::size_t number = own.find('#'); number != std::string::npos) {
+      // Each becomes a tensor, which takes memory of its own.
+      constexpr std::size_t most_experts = 4096, fewest_bytes = 256;
+      if (tensor.shape.size() != 3 || tensor.shape[0] > most_experts ||
+          tensor.bytes < tensor.shape[0] * fewest_bytes)
+        return add(tensor.name, tensor);
+      for (std::size_t expert = 0; expert < tensor.shape[0]; ++expert) {
+        GgufTensor one = part_of(tensor, expert, 1);
+        one.shape.erase(one.shape.begin());
+        add(fmt::format("{}{}{}{}{}", prefix, own.substr(0, number), expert, own.substr(number + 1),
+                        ending),
+            one);
+      }
+      return;
+    }
+    own = prefix + own + std::string(ending);
+    if (model_.norms_plus_1 && name.ends_with("_norm") && ending == ".weight") {
+      add(own, tensor, minus_one);
+      entries.back().dtype = DType::f32;
+      if (tensor.blocks) entries.back().steps = [tensor] { return tensor.steps(); };
+      return;
+    }
+    if (model_.in_out && in_block && tensor.shape.size() == 2)
+      return add(own, tensor, {tensor.shape[1], tensor.shape[0]}, transposed);
+    add(own, tensor, order_of(tensor, name, layer));
+  }
+
+  /// What the order of a tensor's rows is turned into; nothing where it stays.
+  Turn order_of(const GgufTensor& tensor, std::string_view name, std::size_t layer) const {
+    if (tensor.shape.empty() || tensor.shape.size() > 2) return nullptr;
+    const std::size_t rows = tensor.shape[0];
+    const bool of_k = name == "attn_k";
+    if (model_.neighbours && !own_order_ && (name == "attn_q" || of_k)) {
+      const std::size_t heads = heads_of(layer, of_k);
+      if (rows % (2 * heads) != 0)
+        fail("{}: {} is {}: its rows are no pairs of {} heads", shown(file_.name),
+             shown(tensor.name), to_string(tensor.shape), heads);
+      return [order = halves_of_pairs(rows, heads)](const Tensor& read) {
+        return rows_in_order(read, order);
+      };
+    }
+    if (name == "attn_qkv" && model_.fused == GgufFused::per_group) {
+      const std::size_t width = width_of_fused(tensor, layer);
+      return [order = groups_of_fused(width, heads_of(layer, false), heads_of(layer, true))](
+                 const Tensor& read) { return rows_in_order(read, order); };
+    }
+    return nullptr;
+  }
+
+  /// Queries, keys and values as three tensors.
+  void present_separate(const GgufTensor& tensor, std::size_t layer, const std::string& prefix,
+                        std::string_view ending) {
+    if (tensor.shape.empty() || tensor.shape.size() > 2) return add(tensor.name, tensor);
+    const std::size_t width = width_of_fused(tensor, layer);
+    const std::size_t heads = heads_of(layer, false), key_heads = heads_of(layer, true);
+    std::size_t first = 0;
+    for (const auto& [part, count] : {std::pair("attn_q", heads), std::pair("attn_k", key_heads),
+                                      std::pair("attn_v", key_heads)}) {
+      add(fmt::format("{}{}{}", prefix, *name_in(model_.of_block[0], part), ending),
+          part_of(tensor, first * width, count * width));
+      first += count;
+    }
+  }
+
+  /// The width of a head of a fused matrix.
+  std::size_t width_of_fused(const GgufTensor& tensor, std::size_t layer) const {
+    const std::size_t heads = heads_of(layer, false), key_heads = heads_of(layer, true);
+    if (heads % key_heads != 0)
+      fail("{}: {} heads do not share {} keys evenly", shown(file_.name), heads, key_heads);
+    const std::size_t all = heads + 2 * key_heads;
+    if (tensor.shape[0] % all != 0)
+      fail("{}: {} is {}: its rows are not {} heads' queries and {} heads' keys and values",
+           shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, key_heads);
+    return tensor.shape[0] / all;
+  }
+
+  std::size_t heads_of(std::size_t layer, bool of_keys) const {
+    const std::string all = fmt::format("{}.attention.head_count", model_.name);
+    const GgufValue* value = of_keys ? file_.find(all + "_kv") : nullptr;
+    if (!value) value = file_.find(all);
+    const auto heads = value ? value->integer(value->is_array ? layer : 0) : std::nullopt;
+    if (!heads || *heads < 1 || *heads > (1 << 20))
+      fail("{}: {}{} does not say how many heads block {} has, which the order of its rows needs",
+           shown(file_.name), all, of_keys ? "_kv" : "", layer);
+    return static_cast<std::size_t>(*heads);
+  }
+
+  bool has_two_norms(std::size_t layer) const {
+    const std::string name = fmt::format("blk.{}.attn_norm_2.weight", layer);
+    return std::ranges::find(file_.tensors, name, &GgufTensor::name) != file_.tensors.end();
+  }
+
+  /// "k_proj" for "attn_k" in "attn_q=q_proj attn_k=k_proj".
+  static std::optional<std::string_view> name_in(std::string_view list, std::string_view name) {
+    while (!list.empty()) {
+      std::string_view pair = list.substr(0, list.find(' '));
+      list.remove_prefix(std::min(pair.size() + 1, list.size()));
+      const std::size_t equals = pair.find('=');
+      if (pair.substr(0, equals) == name) return pair.substr(equals + 1);
+    }
+    return std::nullopt;
+  }
+
+  const Gguf& file_;
+  const GgufArchitecture& model_;
+  bool own_order_;
+};
+
+} // namespace
+
+Tensor GgufTensor::read() const {
+  const auto data = in_place(*file, first, bytes);
+  return blocks ? decoded(*blocks, data.get(), shape) : Tensor(dtype, shape, data);
+}
+
+Tensor GgufTensor::steps() const {
+  return steps_of(*blocks, in_place(*file, first, bytes).get(), shape);
+}
+
+Contents read_gguf(const Bytes& bytes, bool own_order) {
+  const Gguf file = open_gguf(bytes);
+  Contents contents;
+  contents.name = bytes.name;
+  contents.format = "gguf";
+  const std::string name(file.text("general.architecture").value_or(""));
+  static const GgufArchitecture unknown{};
+  const GgufArchitecture* known = find_gguf_architecture(name);
+  const GgufArchitecture& architecture = known ? *known : unknown;
+  if (known)
+    contents.config = config_of_gguf(file, architecture);
+  else if (!name.empty())
+    contents.config["model_type"] = name;
+  if (own_order && architecture.neighbours) contents.config["rope"] = "interleaved";
+  contents.tensors = std::move(GgufCheckpoint(file, architecture, own_order).entries);
+  std::vector<std::string_view> names;
+  for (const Entry& entry : contents.tensors) names.push_back(entry.name);
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    fail("{}: two tensors are both {}", shown(bytes.name), shown(*twice));
+  return contents;
+}
+
+} // namespace mha::io

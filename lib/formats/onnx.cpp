@@ -1,0 +1,221 @@
+#include <mha/formats/onnx.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/formats/onnx_layers.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <unordered_set>
+
+namespace mha::io {
+
+namespace {
+
+/// Products of quantised numbers: an attention layer that is made of them is not what was trained.
+constexpr std::array<std::string_view, 12> quantised_products{
+    "MatMulNBits",    "MatMulBnb4",           "MatMulFpQ4",
+    "QLinearMatMul",  "QAttention",           "MatMulInteger",
+    "QGemm",          "MatMulIntegerToFloat", "DynamicQuantizeMatMul",
+    "QOrderedMatMul", "QOrderedAttention",    "QMoE"};
+
+/// "onnx::MatMul_123", "123": a name that says nothing.
+bool is_anonymous(std::string_view name) {
+  if (name.starts_with("onnx::")) return true;
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// "encoder.layers.0.self_attn.MatMul" of "/encoder/layers.0/self_attn/MatMul".
+std::string dotted_node(std::string_view name) {
+  std::string dotted(name);
+  std::ranges::replace(dotted, '/', '.');
+  while (dotted.starts_with('.')) dotted.erase(0, 1);
+  return dotted;
+}
+
+class OnnxContents {
+public:
+  explicit OnnxContents(const Bytes& bytes)
+      : store_(bytes), model_(std::make_shared<const OnnxModel>(parse_onnx(bytes))) {
+    contents_.name = bytes.name;
+    contents_.format = "onnx";
+    refuse_quantised(model_->graph.nodes);
+    for (const OnnxFunction& function : model_->functions) refuse_quantised(function.nodes);
+    flow_ = std::make_shared<OnnxFlow>(model_, store_, OnnxFlow::usual_length);
+    constexpr std::int64_t most = 4096;
+    if (const std::int64_t wanted = flow_->wanted_length; wanted > 1 && wanted <= most)
+      flow_ = std::make_shared<OnnxFlow>(model_, store_, wanted);
+  }
+
+  Contents read() {
+    add_about();
+    add_tensors();
+    add_layers();
+    return std::move(contents_);
+  }
+
+private:
+  void refuse_quantised(const std::vector<OnnxNode>& nodes) const {
+    for (const OnnxNode& node : nodes) {
+      if (std::ranges::find(quantised_products, node.op) != quantised_products.end())
+        fail("{}: node '{}' is {}, a product of quantised numbers, which is not read: export the "
+             "model without quantisation",
+             shown(contents_.name), shown(node.name.empty() ? node.op : node.name), node.op);
+      for (const OnnxAttribute& attribute : node.attributes)
+        if (attribute.graph) refuse_quantised(attribute.graph->nodes);
+    }
+  }
+
+  void add_about() {
+    std::string opsets;
+    for (const auto& [domain, version] : model_->opsets)
+      opsets += fmt::format("{}{}{}", opsets.empty() ? "opset " : ", ",
+                            domain.empty() ? "" : shown(domain) + " ", version);
+    std::string about = fmt::format("ONNX {}", opsets.empty() ? "without an opset" : opsets);
+    if (!model_->producer.empty())
+      about += fmt::format(", written by {} {}", shown(model_->producer),
+                           shown(model_->producer_version));
+    contents_.notes.push_back(std::move(about));
+    const std::vector<std::string_view> aside(flow_->set_aside.begin(), flow_->set_aside.end());
+    if (!aside.empty())
+      contents_.notes.push_back("set aside, of types that are not read: " + listed(aside));
+    for (const OnnxStep& step : flow_->steps)
+      if (step.is("QuantizeLinear")) {
+        contents_.notes.emplace_back("QuantizeLinear rounds what enters its products, which layers "
+                                     "here leave out");
+        break;
+      }
+    std::vector<std::string_view> masks;
+    for (const OnnxValue& value : flow_->values)
+      if (value.is_input && value.name.find("mask") != std::string_view::npos)
+        masks.push_back(value.name);
+    if (!masks.empty())
+      contents_.notes.push_back(
+          fmt::format("{} is taken as all ones: give attention_mask=FILE where a text is padded",
+                      listed(masks)));
+  }
+
+  /// The node that reads a value, for a name.
+  std::string name_by_node(int value) const {
+    for (const int consumer : flow_->at(value).consumers) {
+      const OnnxStep& step = flow_->steps[static_cast<std::size_t>(consumer)];
+      std::string name = dotted_node(step.name);
+      if (name.empty() && !step.outputs.empty() && step.outputs[0] >= 0)
+        name = dotted_node(flow_->at(step.outputs[0]).name);
+      if (!name.empty()) return name;
+    }
+    return "";
+  }
+
+  std::string unique(std::string name) {
+    std::string one = name;
+    for (std::size_t i = 2; !names_.insert(one).second; ++i) one = fmt::format("{}_{}", name, i);
+    return one;
+  }
+
+  void add_tensors() {
+    std::set<std::string_view> own;
+    for (const OnnxFlow::Constant& constant : flow_->constants) {
+      if (is_anonymous(constant.array.name)) continue;
+      own.insert(constant.array.name);
+    }
+    for (const OnnxFlow::Constant& constant : flow_->constants) {
+      Entry entry;
+      const std::string& file_name = constant.array.name;
+      entry.name = file_name;
+      if (is_anonymous(file_name))
+        if (std::string named = name_by_node(constant.value); !named.empty()) {
+          entry.name = named;
+          for (std::size_t i = 2; own.contains(entry.name); ++i)
+            entry.name = fmt::format("{}_{}", named, i);
+        }
+      entry.name = unique(std::move(entry.name));
+      if (entry.name != file_name) entry.own_name = file_name;
+      entry.dtype = constant.array.dtype, entry.shape = constant.array.shape;
+      entry.read = constant.array.read;
+      contents_.tensors.push_back(std::move(entry));
+    }
+  }
+
+  void add_layers() {
+    const OnnxProjections projections(*flow_);
+    std::vector<OnnxAttentionSite> sites = spelt_out_attention(*flow_, projections);
+    for (std::size_t i = 0; i < flow_->steps.size(); ++i)
+      if (auto site = attention_operator(*flow_, static_cast<int>(i)))
+        sites.push_back(std::move(*site));
+    std::ranges::sort(sites, {}, &OnnxAttentionSite::step);
+    std::vector<OnnxLayer> layers;
+    std::vector<std::string> others;
+    for (const OnnxAttentionSite& site : sites) {
+      if (auto layer = onnx_layer(flow_, projections, site))
+        layers.push_back(std::move(*layer));
+      else
+        others.push_back(flow_->steps[static_cast<std::size_t>(site.step)].name);
+    }
+    note_others(std::move(others));
+    std::set<std::string> paths;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      OnnxLayer& layer = layers[i];
+      std::string path = layer.path.empty() ? fmt::format("layers.{}.", i) : layer.path;
+      for (std::size_t n = 1; !paths.insert(path).second; ++n)
+        path = fmt::format("{}{}.", layer.path.empty() ? "layers." : layer.path, n);
+      add_layer(std::move(layer), path);
+    }
+    if (flow_->exhausted())
+      contents_.notes.emplace_back(
+          "its graph is larger than is searched for attention: some layers "
+          "may be missing");
+    if (layers.empty()) contents_.notes.push_back(advice());
+  }
+
+  /// Attention whose projections were not found.
+  void note_others(std::vector<std::string> others) {
+    if (others.empty()) return;
+    const std::vector<std::string_view> names(others.begin(), others.end());
+    contents_.notes.push_back(fmt::format(
+        "attention whose queries, keys or values are no linear maps of an input: {}; its steps can "
+        "be computed from what enters it: show q=FILE k=FILE v=FILE",
+        listed(names)));
+  }
+
+  std::string advice() const {
+    return fmt::format("no attention layer was found in the graph; its tensors can be bound by "
+                       "name: W_q={0}:TENSOR W_k={0}:TENSOR …, with --num-heads",
+                       shown(contents_.name));
+  }
+
+  void add_layer(OnnxLayer layer, const std::string& path) {
+    for (Entry& entry : layer.tensors) {
+      entry.name = unique(path + entry.name);
+      contents_.tensors.push_back(std::move(entry));
+    }
+    for (auto& [name, value] : layer.settings)
+      contents_.scalars.emplace_back(path + name, std::move(value));
+    contents_.scalars.emplace_back(path + "node", layer.node);
+    for (std::string& remark : layer.remarks)
+      contents_.scalars.emplace_back(path + "note", std::move(remark));
+  }
+
+  OnnxStore store_;
+  std::shared_ptr<const OnnxModel> model_;
+  std::shared_ptr<OnnxFlow> flow_;
+  Contents contents_;
+  std::unordered_set<std::string> names_;
+};
+
+} // namespace
+
+bool begins_as_onnx(std::span<const std::byte> first) {
+  // ir_version (field 1, a small number), then producer_name, opset_import or graph.
+  const auto byte = [&](std::size_t i) { return std::to_integer<unsigned>(first[i]); };
+  if (first.size() < 4 || byte(0) != 0x08 || byte(1) == 0 || byte(1) > 0x7F) return false;
+  return byte(2) == 0x12 || byte(2) == 0x3A || byte(2) == 0x42;
+}
+
+Contents read_onnx(const Bytes& bytes) {
+  return OnnxContents(bytes).read();
+}
+
+} // namespace mha::io

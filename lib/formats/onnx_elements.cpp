@@ -1,0 +1,332 @@
+// Single elements of a graph's values, as sums of elements of others.
+
+#include <mha/formats/onnx_elements.hpp>
+#include <mha/formats/onnx_shapes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha::io {
+
+namespace {
+
+constexpr int most_deep = 300;               ///< steps in a row: each takes some of the stack
+constexpr std::size_t most_terms = 8;        ///< of a sum: a rotary embedding has two
+constexpr std::int64_t most_visits = 40'000; ///< steps for one element
+
+std::optional<double> compute(std::string_view op, double a, double b) {
+  if (op == "Equal") return a == b;
+  if (op == "Less") return a < b;
+  if (op == "LessOrEqual") return a <= b;
+  if (op == "Greater") return a > b;
+  if (op == "GreaterOrEqual") return a >= b;
+  if (op == "And") return a != 0 && b != 0;
+  if (op == "Or") return a != 0 || b != 0;
+  if (op == "Xor") return (a != 0) != (b != 0);
+  if (op == "Pow") return std::pow(a, b);
+  if (op == "Min") return std::min(a, b);
+  if (op == "Max") return std::max(a, b);
+  if (op == "Mod") return b == 0 ? 0 : a - b * std::floor(a / b);
+  return std::nullopt;
+}
+
+std::optional<double> compute(std::string_view op, double a) {
+  if (op == "Sqrt") return std::sqrt(a);
+  if (op == "Reciprocal") return 1 / a;
+  if (op == "Exp") return std::exp(a);
+  if (op == "Log") return std::log(a);
+  if (op == "Sin") return std::sin(a);
+  if (op == "Cos") return std::cos(a);
+  if (op == "Tanh") return std::tanh(a);
+  if (op == "Abs") return std::abs(a);
+  if (op == "Floor") return std::floor(a);
+  if (op == "Ceil") return std::ceil(a);
+  if (op == "Round") return std::nearbyint(a);
+  if (op == "Sign") return static_cast<double>((a > 0) - (a < 0));
+  if (op == "Not") return a == 0;
+  if (op == "IsNaN") return std::isnan(a);
+  if (op == "IsInf") return std::isinf(a);
+  return std::nullopt;
+}
+
+} // namespace
+
+void add_onnx_form(OnnxForm& sum, const OnnxForm& part, double factor) {
+  sum.number += part.number == 0 ? 0 : part.number * factor;
+  for (const OnnxForm::Term& term : part.terms) {
+    const auto same = std::ranges::find_if(sum.terms, [&](const OnnxForm::Term& one) {
+      return one.value == term.value && one.at == term.at;
+    });
+    if (same == sum.terms.end())
+      sum.terms.push_back({term.value, term.at, term.factor * factor});
+    else
+      same->factor += term.factor * factor;
+  }
+  std::erase_if(sum.terms, [](const OnnxForm::Term& term) { return term.factor == 0; });
+}
+
+OnnxForm scaled_onnx_form(const OnnxForm& form, double factor) {
+  OnnxForm result;
+  add_onnx_form(result, form, factor);
+  return result;
+}
+
+OnnxForm OnnxElements::form(int value, std::int64_t flat, int depth) const {
+  value = flow_.resolved(value);
+  const OnnxForm alone{{{value, flat, 1}}, 0};
+  if (value < 0 || flat < 0 || flow_.stops[static_cast<std::size_t>(value)]) return alone;
+  const OnnxValue& of = flow_.at(value);
+  if (const auto place = static_cast<std::size_t>(flat); !of.numbers.empty())
+    return place < of.numbers.size() ? OnnxForm{{}, of.numbers[place]} : alone;
+  if (of.constant >= 0) return constant(of, flat).value_or(alone);
+  if (of.is_input) return input(of, flat).value_or(alone);
+  const OnnxStep* step = flow_.maker(value);
+  if (!step || !of.shape || depth > most_deep || flow_.visits_ <= 0 || --flow_.budget_ < 0)
+    return alone;
+  --flow_.visits_;
+  std::optional<OnnxForm> made = made_by(*step, of, flat, depth + 1);
+  return made && made->terms.size() <= most_terms ? std::move(*made) : alone;
+}
+
+MaybeOnnxForm OnnxElements::of_number(std::optional<double> number) {
+  if (!number) return std::nullopt;
+  return OnnxForm{{}, *number};
+}
+
+MaybeOnnxForm OnnxElements::constant(const OnnxValue& of, std::int64_t flat) const {
+  const auto place = static_cast<std::size_t>(of.constant);
+  const OnnxFlow::Constant& constant = flow_.constants[place];
+  Tensor& read = flow_.read_[place];
+  if (read.empty()) read = constant.array.read();
+  if (static_cast<std::uint64_t>(flat) >= read.count()) return std::nullopt;
+  return of_number(value_at(read, static_cast<std::size_t>(flat)));
+}
+
+MaybeOnnxForm OnnxElements::input(const OnnxValue& of, std::int64_t flat) {
+  if (!of.fixed) return std::nullopt;
+  if (of.name == "use_cache_branch") return of_number(0);
+  if (of.name.find("osition") == std::string_view::npos) return of_number(1);
+  if (!of.shape || of.shape->empty() || of.shape->back() <= 0) return std::nullopt;
+  return of_number(static_cast<double>(flat % of.shape->back()));
+}
+
+MaybeOnnxForm OnnxElements::passed(const OnnxStep& step, std::size_t place, std::int64_t flat,
+                                   int depth) const {
+  if (step.input(place) < 0) return std::nullopt;
+  return form(step.inputs[place], flat, depth);
+}
+
+std::optional<double> OnnxElements::number(const OnnxStep& step, std::size_t place,
+                                           std::int64_t flat, int depth) const {
+  if (!flow_.is_fixed(step.input(place))) return std::nullopt;
+  const OnnxForm form = this->form(step.inputs[place], flat, depth);
+  return form.terms.empty() ? std::optional(form.number) : std::nullopt;
+}
+
+MaybeOnnxForm OnnxElements::repeated(const OnnxStep& step, std::size_t place, const OnnxDims& out,
+                                     std::int64_t flat, int depth) const {
+  const auto& in = flow_.shape(step.input(place));
+  if (!in || in->size() > out.size()) return std::nullopt;
+  const OnnxDims places = onnx_places(out, flat);
+  return form(step.inputs[place],
+              onnx_flat(*in, OnnxDims(places.end() - static_cast<std::ptrdiff_t>(in->size()),
+                                      places.end())),
+              depth);
+}
+
+MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                    int depth) const {
+  const std::string_view op = step.node->op;
+  if (op == "RotaryEmbedding") return rotary(step, *of.shape, flat, depth);
+  if (!step.node->domain.empty() && op != "FusedMatMul") return std::nullopt;
+  if (op == "Identity" || op == "Reshape" || op == "Flatten" || op == "Squeeze" ||
+      op == "Unsqueeze" || op == "CastLike" || (op == "Dropout" && of.output == 0))
+    return passed(step, 0, flat, depth);
+  if (op == "Cast") return cast(step, flat, depth);
+  // Activations that are rounded on the way: the numbers before.
+  if (op == "DequantizeLinear")
+    if (const OnnxStep* rounded = flow_.maker(step.input(0));
+        rounded && rounded->is("QuantizeLinear"))
+      return passed(*rounded, 0, flat, depth);
+  if (MaybeOnnxForm moved = moved_by(step, op, of, flat, depth)) return moved;
+  if (MaybeOnnxForm made = arithmetic(step, op, of, flat, depth)) return made;
+  return generated(step, op, of, flat, depth);
+}
+
+MaybeOnnxForm OnnxElements::cast(const OnnxStep& step, std::int64_t flat, int depth) const {
+  MaybeOnnxForm form = passed(step, 0, flat, depth);
+  const std::int64_t to = step.integer("to", 1);
+  const bool floating = to == 1 || to == 10 || to == 11 || to == 16;
+  if (!form || floating) return form;
+  if (!form->terms.empty()) return std::nullopt;
+  form->number = to == 9 ? (form->number != 0 ? 1 : 0) : std::trunc(form->number);
+  return form;
+}
+
+MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
+                                     std::int64_t flat, int depth) const {
+  const OnnxDims& out = *of.shape;
+  if (op == "Expand") return repeated(step, 0, out, flat, depth);
+  const auto& in = flow_.shape(step.input(0));
+  if (!in) return std::nullopt;
+  OnnxDims places = onnx_places(out, flat);
+  if (op == "Transpose") {
+    OnnxDims order = step.integers("perm"), from(in->size(), 0);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      from[order.empty() ? in->size() - 1 - i
+                         : static_cast<std::size_t>(onnx_axis(order[i], in->size()))] = places[i];
+    return form(step.inputs[0], onnx_flat(*in, from), depth);
+  }
+  if (op == "Tile") {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if ((*in)[i] > 0) places[i] %= (*in)[i];
+    return form(step.inputs[0], onnx_flat(*in, places), depth);
+  }
+  if (op == "Slice") return slice(step, *in, places, depth);
+  if (op == "Split") return split(step, *in, of.output, places, depth);
+  if (op == "Concat") return concat(step, places, depth);
+  if (op == "Gather") return gather(step, *in, places, depth);
+  return std::nullopt;
+}
+
+MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, OnnxDims places,
+                                  int depth) const {
+  const auto list = [&](const char* attribute, std::size_t place) -> OnnxDims {
+    if (const OnnxAttribute* found = step.find(attribute)) return found->integers;
+    OnnxDims result;
+    if (step.input(place) < 0) return result;
+    for (const double one : flow_.at(flow_.resolved(step.inputs[place])).numbers)
+      result.push_back(static_cast<std::int64_t>(std::clamp(one, -9e18, 9e18)));
+    return result;
+  };
+  const OnnxDims starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3),
+                 steps = list("", 4);
+  for (std::size_t i = 0; i < starts.size() && i < ends.size(); ++i) {
+    const std::int64_t axis =
+        onnx_axis(i < axes.size() ? axes[i] : static_cast<std::int64_t>(i), in.size());
+    if (axis < 0) return std::nullopt;
+    const auto at = static_cast<std::size_t>(axis);
+    const std::int64_t stride = i < steps.size() ? steps[i] : 1;
+    places[at] = onnx_slice(starts[i], ends[i], stride, in[at]).first + places[at] * stride;
+    if (places[at] < 0 || places[at] >= in[at]) return std::nullopt;
+  }
+  return form(step.inputs[0], onnx_flat(in, places), depth);
+}
+
+MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxDims& in, int output,
+                                  OnnxDims places, int depth) const {
+  const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
+  if (axis < 0) return std::nullopt;
+  for (int before = 0; before < output; ++before) {
+    const auto& other = flow_.shape(step.outputs[static_cast<std::size_t>(before)]);
+    if (!other) return std::nullopt;
+    places[static_cast<std::size_t>(axis)] += (*other)[static_cast<std::size_t>(axis)];
+  }
+  return form(step.inputs[0], onnx_flat(in, places), depth);
+}
+
+MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxDims places, int depth) const {
+  const std::int64_t axis = onnx_axis(step.integer("axis", 0), places.size());
+  if (axis < 0) return std::nullopt;
+  std::int64_t& at = places[static_cast<std::size_t>(axis)];
+  for (const int input : step.inputs) {
+    const auto& shape = flow_.shape(input);
+    if (!shape || shape->size() != places.size()) return std::nullopt;
+    const std::int64_t length = (*shape)[static_cast<std::size_t>(axis)];
+    if (at < length) return form(input, onnx_flat(*shape, places), depth);
+    at -= length;
+  }
+  return std::nullopt;
+}
+
+MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in, const OnnxDims& places,
+                                   int depth) const {
+  const auto& chosen = flow_.shape(step.input(1));
+  const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
+  if (!chosen || axis < 0) return std::nullopt;
+  const auto first = places.begin() + axis;
+  const auto count = static_cast<std::ptrdiff_t>(chosen->size());
+  const auto index = number(step, 1, onnx_flat(*chosen, OnnxDims(first, first + count)), depth);
+  if (!index) return std::nullopt;
+  const std::int64_t length = in[static_cast<std::size_t>(axis)];
+  const auto at =
+      static_cast<std::int64_t>(*index < 0 ? *index + static_cast<double>(length) : *index);
+  if (at < 0 || at >= length) return std::nullopt;
+  OnnxDims from(places.begin(), first);
+  from.push_back(at);
+  from.insert(from.end(), first + count, places.end());
+  return form(step.inputs[0], onnx_flat(in, from), depth);
+}
+
+MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op,
+                                       const OnnxValue& of, std::int64_t flat, int depth) const {
+  const OnnxDims& out = *of.shape;
+  if (op == "Neg")
+    if (const MaybeOnnxForm positive = passed(step, 0, flat, depth))
+      return scaled_onnx_form(*positive, -1);
+  if (op == "Where") return where(step, out, flat, depth);
+  if (step.inputs.size() == 1)
+    return flow_.is_fixed(step.inputs[0])
+               ? of_number(compute(op, number(step, 0, flat, depth).value_or(NAN)))
+               : std::nullopt;
+  const bool known =
+      op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || compute(op, 1, 1).has_value();
+  if (!known || step.inputs.size() != 2) return std::nullopt;
+  MaybeOnnxForm a = repeated(step, 0, out, flat, depth), b = repeated(step, 1, out, flat, depth);
+  if (!a || !b) return std::nullopt;
+  if (op == "Add" || op == "Sub") {
+    add_onnx_form(*a, *b, op == "Add" ? 1 : -1);
+    return a;
+  }
+  if (op == "Mul" && a->terms.empty()) std::swap(a, b);
+  if (!b->terms.empty()) return std::nullopt;
+  if (op == "Mul")
+    return a->terms.empty() ? OnnxForm{{}, a->number * b->number} : scaled_onnx_form(*a, b->number);
+  if (op == "Div" && !a->terms.empty()) return scaled_onnx_form(*a, 1 / b->number);
+  if (op == "Div") {
+    const double quotient = a->number / b->number;
+    return OnnxForm{{}, of.whole ? std::trunc(quotient) : quotient};
+  }
+  return a->terms.empty() ? of_number(compute(op, a->number, b->number)) : std::nullopt;
+}
+
+MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+                                  int depth) const {
+  // Rows without a visible key: weights that are no number become 0.
+  const OnnxStep* condition = flow_.maker(step.input(0));
+  if (condition && condition->is("IsNaN")) return repeated(step, 2, out, flat, depth);
+  if (!flow_.is_fixed(step.input(0))) return std::nullopt;
+  if (flow_.unmasked_ && !(flow_.is_fixed(step.input(1)) && flow_.is_fixed(step.input(2))))
+    for (const std::size_t place : {std::size_t{1}, std::size_t{2}})
+      if (!flow_.is_fixed(step.input(place)) && flow_.is_fixed(step.input(3 - place)))
+        return repeated(step, place, out, flat, depth);
+  const MaybeOnnxForm chosen = repeated(step, 0, out, flat, depth);
+  if (!chosen || !chosen->terms.empty()) return std::nullopt;
+  return repeated(step, chosen->number != 0 ? 1 : 2, out, flat, depth);
+}
+OnnxForm OnnxFlow::form(int value, std::int64_t flat, bool unmasked) const {
+  budget_ = most_visits, unmasked_ = unmasked;
+  return OnnxElements(*this).form(value, flat, 0);
+}
+
+std::optional<double> OnnxFlow::number(int value, std::int64_t flat) const {
+  if (!is_fixed(value)) return std::nullopt;
+  const OnnxForm form = this->form(value, flat);
+  return form.terms.empty() ? std::optional(form.number) : std::nullopt;
+}
+
+std::vector<double> OnnxFlow::numbers(int value, std::size_t most) const {
+  std::vector<double> list;
+  const auto& of = shape(value);
+  const std::int64_t count = of ? onnx_count(*of) : -1;
+  if (!is_fixed(value) || count < 0 || count > static_cast<std::int64_t>(most)) return list;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto one = number(value, i);
+    if (!one) return {};
+    list.push_back(*one);
+  }
+  return list;
+}
+
+} // namespace mha::io

@@ -1,0 +1,64 @@
+#pragma once
+// Rules of single elements: private to onnx_elements.cpp and onnx_generated.cpp.
+
+#include <mha/formats/onnx_contraction.hpp>
+
+namespace mha::io {
+
+using MaybeOnnxForm = std::optional<OnnxForm>;
+
+/// Adds `factor` times a form; terms of one element become one.
+void add_onnx_form(OnnxForm& sum, const OnnxForm& part, double factor);
+OnnxForm scaled_onnx_form(const OnnxForm& form, double factor);
+
+class OnnxElements {
+public:
+  explicit OnnxElements(const OnnxFlow& flow) : flow_(flow) {}
+  OnnxForm form(int value, std::int64_t flat, int depth) const;
+
+private:
+  static MaybeOnnxForm of_number(std::optional<double> number);
+  MaybeOnnxForm constant(const OnnxValue& of, std::int64_t flat) const;
+  /// A mask of ones, positions that count, the branch without a cache.
+  static MaybeOnnxForm input(const OnnxValue& of, std::int64_t flat);
+  MaybeOnnxForm passed(const OnnxStep& step, std::size_t place, std::int64_t flat, int depth) const;
+  std::optional<double> number(const OnnxStep& step, std::size_t place, std::int64_t flat,
+                               int depth) const;
+  /// An input at the place of the output that repeats it.
+  MaybeOnnxForm repeated(const OnnxStep& step, std::size_t place, const OnnxDims& out,
+                         std::int64_t flat, int depth) const;
+  MaybeOnnxForm made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                        int depth) const;
+  MaybeOnnxForm cast(const OnnxStep& step, std::int64_t flat, int depth) const;
+  /// Operators that move elements.
+  MaybeOnnxForm moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
+                         std::int64_t flat, int depth) const;
+  MaybeOnnxForm slice(const OnnxStep& step, const OnnxDims& in, OnnxDims places, int depth) const;
+  MaybeOnnxForm split(const OnnxStep& step, const OnnxDims& in, int output, OnnxDims places,
+                      int depth) const;
+  MaybeOnnxForm concat(const OnnxStep& step, OnnxDims places, int depth) const;
+  MaybeOnnxForm gather(const OnnxStep& step, const OnnxDims& in, const OnnxDims& places,
+                       int depth) const;
+  MaybeOnnxForm arithmetic(const OnnxStep& step, std::string_view op, const OnnxValue& of,
+                           std::int64_t flat, int depth) const;
+  MaybeOnnxForm where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+                      int depth) const;
+  /// Operators that make numbers.
+  MaybeOnnxForm generated(const OnnxStep& step, std::string_view op, const OnnxValue& of,
+                          std::int64_t flat, int depth) const;
+  /// The number of a tensor of one element, as ConstantOfShape has it.
+  static std::optional<double> scalar(const OnnxTensor& tensor);
+  MaybeOnnxForm running_sum(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+                            int depth) const;
+  /// A product of fixed numbers: positions times frequencies.
+  MaybeOnnxForm fixed_sum(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+                          int depth) const;
+  /// The operator: x cos ∓ its pair sin. com.microsoft has (x, positions, cos, sin), the standard
+  /// (x, cos, sin, positions).
+  MaybeOnnxForm rotary(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+                       int depth) const;
+
+  const OnnxFlow& flow_;
+};
+
+} // namespace mha::io

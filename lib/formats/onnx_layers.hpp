@@ -1,0 +1,96 @@
+#pragma once
+// The attention layers of a graph: found behind each Softmax between two products, and where an
+// operator is one.
+
+#include <mha/formats/onnx_projection.hpp>
+
+#include <array>
+#include <functional>
+
+namespace mha::io {
+
+/// Where attention stands in a graph: which elements are its queries, keys, values and outputs. l
+/// counts the heads, of all batch items where the graph has them in one axis; t, s and d are
+/// positions of the short input, and places in a head.
+struct OnnxAttentionSite {
+  int step = -1; ///< the Softmax, or the operator
+  std::int64_t groups = 1, T = 1, S = 1, d_k = 1, d_v = 1;
+  std::function<OnnxForm(std::int64_t l, std::int64_t t, std::int64_t d)> q, k, v;
+  /// Elements of head_out: the value, and its flat index.
+  int head_out = -1;
+  /// Of a flat index of head_out: l, t, d.
+  std::function<std::array<std::int64_t, 3>(std::int64_t flat)> head_out_place;
+  /// What is added to the scaled scores of l, t and s; nothing where it is not known before the
+  /// model runs.
+  std::function<std::optional<double>(std::int64_t l, std::int64_t t, std::int64_t s)> added;
+  int added_value = -1;       ///< the fixed value that is added, where it is one
+  double scale = 1;           ///< of the scores themselves
+  bool default_scale = false; ///< 1 / √d_k, and `scale` is not looked at
+  double softcap = 0;
+  std::int64_t window = -1; ///< keys before a query's own
+  bool causal = false;
+  std::vector<std::string> remarks;
+};
+
+/// A layer as the program names its parts.
+struct OnnxLayer {
+  std::string path; ///< "encoder.layer.0.attention.self."
+  std::string node; ///< as the graph names it, for people
+  std::vector<Entry> tensors;
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::string> remarks;
+};
+
+/// The sites of Softmax nodes that stand between two products.
+std::vector<OnnxAttentionSite> spelt_out_attention(const OnnxFlow& flow,
+                                                   const OnnxProjections& projections);
+/// Those of operators: Attention, MultiHeadAttention, GroupQueryAttention of com.microsoft, and
+/// Attention of opset 23.
+std::optional<OnnxAttentionSite> attention_operator(const OnnxFlow& flow, int step);
+
+/// Which columns of a projection an operand's heads are.
+struct OnnxColumns {
+  OnnxProjection projection;
+  std::size_t heads = 0, width = 0;
+  std::vector<std::size_t> columns; ///< heads · width
+  double factor = 1;                ///< of every element
+  std::vector<double> added;        ///< to each column, beside the projection's bias; or empty
+};
+
+/// A normalisation of queries, keys or a layer's input.
+struct OnnxNorm {
+  int x = -1; ///< the value that is normalised
+  bool rms = false;
+  double eps = 1e-5;
+  std::size_t width = 0; ///< of what is normalised together
+  std::vector<double> weight, bias;
+};
+
+/// What a value is the normalised form of: an operator, or its arithmetic spelt out. Its weight
+/// and bias where the operator has them.
+std::optional<OnnxNorm> onnx_norm(const OnnxFlow& flow, int value);
+
+/// How a head's elements turn with their position.
+struct OnnxRope {
+  bool neighbours = false;
+  std::size_t dims = 0, first = 0;
+  std::vector<double> frequencies;
+  double amplitude = 1;
+};
+
+/// Projections, positions and masks of a site; nothing where its queries and keys are no linear
+/// maps of an input. `taken`: paths of layers before.
+std::optional<OnnxLayer> onnx_layer(const std::shared_ptr<const OnnxFlow>& flow,
+                                    const OnnxProjections& projections,
+                                    const OnnxAttentionSite& site);
+
+/// Settings of a rotary embedding, and the tensor of its factors where no base gives them.
+/// `wide`: of a float64 graph.
+void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer);
+/// Settings or a tensor of what is added to the scores.
+void add_onnx_mask(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttentionSite& site,
+                   const std::vector<std::int64_t>& heads, OnnxLayer& layer);
+/// A tensor of numbers that were found one by one.
+Entry onnx_entry(std::string name, const std::vector<double>& numbers, DType dtype);
+
+} // namespace mha::io

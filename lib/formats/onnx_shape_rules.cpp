@@ -1,0 +1,327 @@
+// Shapes of operators that move, compare and compute elements.
+
+#include <mha/formats/onnx_shape_rules.hpp>
+#include <mha/formats/onnx_shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace mha::io {
+
+namespace {
+
+class ShapeRules : public OnnxShapeInputs {
+public:
+  using OnnxShapeInputs::OnnxShapeInputs;
+
+  std::vector<MaybeOnnxDims> shapes_of(const OnnxStep& step) const {
+    const std::string_view op = step.node->op;
+    if (op == "Split") return split(step);
+    if (is_one_of_ops(op, {"RotaryEmbedding",
+                           "LayerNormalization",
+                           "RMSNormalization",
+                           "SimplifiedLayerNormalization",
+                           "Dropout",
+                           "BatchNormalization",
+                           "InstanceNormalization",
+                           "GroupNormalization",
+                           "Softmax",
+                           "LogSoftmax",
+                           "Trilu",
+                           "CumSum",
+                           "ScatterND",
+                           "ScatterElements",
+                           "Identity",
+                           "Cast",
+                           "Clip",
+                           "QuickGelu",
+                           "Gelu",
+                           "FastGelu",
+                           "BiasGelu",
+                           "EyeLike"}))
+      return {shape(step, 0)};
+    if (is_one_of_ops(op, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}))
+      return {shape(step, 0), std::nullopt, std::nullopt, shape(step, 0)};
+    return {one_shape(step, op)};
+  }
+
+private:
+  MaybeOnnxDims one_shape(const OnnxStep& step, std::string_view op) const {
+    if (const auto found = onnx_product_shape(flow_, step)) return *found;
+    if (op == "Reshape") return reshape(step);
+    if (op == "Transpose") return transpose(step);
+    if (op == "Slice") return slice(step);
+    if (op == "Gather") return gather(step);
+    if (op == "Concat") return concat(step);
+    if (op == "Squeeze" || op == "Unsqueeze") return squeeze(step, op == "Squeeze");
+    if (op == "Flatten") return flatten(step);
+    if (op == "Expand") {
+      const MaybeOnnxDims wanted = integers(step, 1);
+      return wanted ? broadcast(shape(step, 0), wanted) : std::nullopt;
+    }
+    if (op == "Tile") return tile(step);
+    if (op == "Shape") {
+      const MaybeOnnxDims in = shape(step, 0);
+      if (!in) return std::nullopt;
+      const auto [first, end] = shape_range(step, in->size());
+      return OnnxDims{std::max<std::int64_t>(end - first, 0)};
+    }
+    if (op == "Size") return OnnxDims{};
+    if (op == "ConstantOfShape") return integers(step, 0);
+    if (op == "Range") return range(step);
+    if (op.starts_with("Reduce")) return reduce(step);
+    if (op == "Where") return broadcast(broadcast(shape(step, 0), shape(step, 1)), shape(step, 2));
+    if (is_one_of_ops(op, {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "LessOrEqual",
+                           "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Mod", "Min", "Max",
+                           "PRelu", "BitwiseAnd", "BitwiseOr"})) {
+      MaybeOnnxDims result = shape(step, 0);
+      for (std::size_t i = 1; i < step.inputs.size(); ++i)
+        result = broadcast(result, shape(step, i));
+      return result;
+    }
+    if (is_one_of_ops(op, {"Neg",           "Abs",
+                           "Sqrt",          "Reciprocal",
+                           "Exp",           "Log",
+                           "Sin",           "Cos",
+                           "Tanh",          "Sigmoid",
+                           "Relu",          "Erf",
+                           "Floor",         "Ceil",
+                           "Round",         "Sign",
+                           "Not",           "IsNaN",
+                           "IsInf",         "Softplus",
+                           "LeakyRelu",     "Elu",
+                           "HardSigmoid",   "HardSwish",
+                           "CastLike",      "DequantizeLinear",
+                           "QuantizeLinear"}))
+      return shape(step, 0);
+    return std::nullopt;
+  }
+
+  /// The axes of Shape's result: [first, end).
+  static std::pair<std::int64_t, std::int64_t> shape_range(const OnnxStep& step, std::size_t rank) {
+    const auto axes = static_cast<std::int64_t>(rank);
+    const auto from_front = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + axes : at, 0, axes);
+    };
+    return {from_front(step.integer("start", 0)), from_front(step.integer("end", axes))};
+  }
+
+  MaybeOnnxDims reshape(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    MaybeOnnxDims wanted = integers(step, 1);
+    if (const OnnxAttribute* old = step.find("shape")) wanted = old->integers; // opset 1
+    if (!wanted) return std::nullopt;
+    std::int64_t known = 1;
+    int open = -1;
+    for (std::size_t i = 0; i < wanted->size(); ++i) {
+      std::int64_t& length = (*wanted)[i];
+      if (length == 0 && step.integer("allowzero", 0) == 0) {
+        if (!in || i >= in->size()) return std::nullopt;
+        length = (*in)[i];
+      }
+      if (length == -1 && open < 0)
+        open = static_cast<int>(i);
+      else if (length < 0 || __builtin_mul_overflow(known, length, &known))
+        return std::nullopt;
+    }
+    if (open < 0 && !in) return wanted;
+    const std::int64_t count = in ? onnx_count(*in) : -1;
+    if (count < 0) return std::nullopt;
+    if (open >= 0) {
+      if (known == 0 || count % known != 0) return std::nullopt;
+      (*wanted)[static_cast<std::size_t>(open)] = count / known;
+    } else if (known != count) {
+      want_length(*wanted, known, count);
+      return std::nullopt;
+    }
+    return wanted;
+  }
+
+  /// Where a fixed table does not fit the short input's axes, the length that it is for.
+  void want_length(const OnnxDims& wanted, std::int64_t known, std::int64_t count) const {
+    std::int64_t others = known;
+    int times = 0;
+    for (const std::int64_t length : wanted)
+      if (length == flow_.length) others /= length, ++times;
+    if (flow_.wanted_length != 0 || times == 0 || others == 0 || count % others != 0) return;
+    const double root = std::pow(static_cast<double>(count / others), 1.0 / times);
+    const auto length = static_cast<std::int64_t>(std::llround(root));
+    if (length > 1 && std::llround(std::pow(root, times)) == count / others &&
+        std::abs(root - static_cast<double>(length)) < 1e-9)
+      flow_.wanted_length = length;
+  }
+
+  MaybeOnnxDims transpose(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    if (!in) return std::nullopt;
+    const OnnxDims order = step.integers("perm");
+    if (order.empty()) return OnnxDims(in->rbegin(), in->rend());
+    OnnxDims result;
+    for (const std::int64_t axis : order) {
+      const std::int64_t from = onnx_axis(axis, in->size());
+      if (from < 0) return std::nullopt;
+      result.push_back((*in)[static_cast<std::size_t>(from)]);
+    }
+    return order.size() == in->size() ? MaybeOnnxDims(result) : std::nullopt;
+  }
+
+  MaybeOnnxDims slice(const OnnxStep& step) const {
+    MaybeOnnxDims in = shape(step, 0);
+    const MaybeOnnxDims starts = listed_axes(step, "starts", 1),
+                        ends = listed_axes(step, "ends", 2);
+    if (!in || !starts || !ends || starts->size() != ends->size()) return std::nullopt;
+    MaybeOnnxDims axes = listed_axes(step, "axes", 3), steps = integers(step, 4);
+    if (!axes) {
+      if (step.input(3) >= 0) return std::nullopt;
+      axes = OnnxDims(starts->size());
+      std::iota(axes->begin(), axes->end(), 0);
+    }
+    if (!steps) {
+      if (step.input(4) >= 0) return std::nullopt;
+      steps = OnnxDims(starts->size(), 1);
+    }
+    if (axes->size() != starts->size() || steps->size() != starts->size()) return std::nullopt;
+    for (std::size_t i = 0; i < starts->size(); ++i) {
+      const std::int64_t axis = onnx_axis((*axes)[i], in->size());
+      if (axis < 0 || (*steps)[i] == 0) return std::nullopt;
+      std::int64_t& length = (*in)[static_cast<std::size_t>(axis)];
+      length = onnx_slice((*starts)[i], (*ends)[i], (*steps)[i], length).second;
+    }
+    return in;
+  }
+
+  MaybeOnnxDims gather(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0), places = shape(step, 1);
+    if (!in || !places) return std::nullopt;
+    const std::int64_t axis = onnx_axis(step.integer("axis", 0), in->size());
+    if (axis < 0) return std::nullopt;
+    OnnxDims result(in->begin(), in->begin() + axis);
+    result.insert(result.end(), places->begin(), places->end());
+    result.insert(result.end(), in->begin() + axis + 1, in->end());
+    return result;
+  }
+
+  MaybeOnnxDims concat(const OnnxStep& step) const {
+    MaybeOnnxDims result = shape(step, 0);
+    if (!result) return std::nullopt;
+    const std::int64_t axis = onnx_axis(step.integer("axis", 0), result->size());
+    if (axis < 0) return std::nullopt;
+    for (std::size_t i = 1; i < step.inputs.size(); ++i) {
+      const MaybeOnnxDims next = shape(step, i);
+      if (!next || next->size() != result->size() ||
+          __builtin_add_overflow((*result)[static_cast<std::size_t>(axis)],
+                                 (*next)[static_cast<std::size_t>(axis)],
+                                 &(*result)[static_cast<std::size_t>(axis)]))
+        return std::nullopt;
+    }
+    return result;
+  }
+
+  MaybeOnnxDims squeeze(const OnnxStep& step, bool away) const {
+    const MaybeOnnxDims in = shape(step, 0), axes = listed_axes(step, "axes", 1);
+    if (!in || (!axes && (!away || step.input(1) >= 0))) return std::nullopt;
+    OnnxDims result;
+    const std::size_t rank = away ? in->size() : in->size() + axes->size();
+    std::vector<bool> chosen(rank, false);
+    if (axes)
+      for (const std::int64_t one : *axes) {
+        const std::int64_t axis = onnx_axis(one, rank);
+        if (axis < 0) return std::nullopt;
+        chosen[static_cast<std::size_t>(axis)] = true;
+      }
+    for (std::size_t i = 0, from = 0; i < rank; ++i) {
+      if (away ? (axes ? chosen[i] : (*in)[i] == 1) : false) continue;
+      if (!away && chosen[i])
+        result.push_back(1);
+      else if (const std::size_t place = away ? i : from++; place < in->size())
+        result.push_back((*in)[place]);
+    }
+    return result;
+  }
+
+  MaybeOnnxDims flatten(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    if (!in) return std::nullopt;
+    std::int64_t axis = step.integer("axis", 1);
+    if (axis < 0) axis += static_cast<std::int64_t>(in->size());
+    if (axis < 0 || axis > static_cast<std::int64_t>(in->size())) return std::nullopt;
+    return OnnxDims{onnx_count(OnnxDims(in->begin(), in->begin() + axis)),
+                    onnx_count(OnnxDims(in->begin() + axis, in->end()))};
+  }
+
+  MaybeOnnxDims tile(const OnnxStep& step) const {
+    MaybeOnnxDims in = shape(step, 0);
+    const MaybeOnnxDims times = integers(step, 1);
+    if (!in || !times || times->size() != in->size()) return std::nullopt;
+    for (std::size_t i = 0; i < in->size(); ++i)
+      if (__builtin_mul_overflow((*in)[i], (*times)[i], &(*in)[i])) return std::nullopt;
+    return in;
+  }
+
+  MaybeOnnxDims range(const OnnxStep& step) const {
+    std::array<double, 3> ends{};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto number =
+          flow_.is_fixed(step.input(i)) ? flow_.number(step.input(i)) : std::nullopt;
+      if (!number) return std::nullopt;
+      ends[i] = *number;
+    }
+    const double count = std::ceil((ends[1] - ends[0]) / ends[2]);
+    if (!(std::abs(count) < 1e9)) return std::nullopt;
+    return OnnxDims{std::max<std::int64_t>(static_cast<std::int64_t>(count), 0)};
+  }
+
+  MaybeOnnxDims reduce(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    if (!in) return std::nullopt;
+    MaybeOnnxDims axes = listed_axes(step, "axes", 1);
+    if (!axes && step.input(1) >= 0) return std::nullopt;
+    const bool keep = step.integer("keepdims", 1) != 0;
+    std::vector<bool> gone(in->size(), !axes || axes->empty());
+    if (axes)
+      for (const std::int64_t one : *axes) {
+        const std::int64_t axis = onnx_axis(one, in->size());
+        if (axis < 0) return std::nullopt;
+        gone[static_cast<std::size_t>(axis)] = true;
+      }
+    OnnxDims result;
+    for (std::size_t i = 0; i < in->size(); ++i)
+      if (!gone[i])
+        result.push_back((*in)[i]);
+      else if (keep)
+        result.push_back(1);
+    return result;
+  }
+
+  std::vector<MaybeOnnxDims> split(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    if (!in) return {};
+    const std::int64_t axis = onnx_axis(step.integer("axis", 0), in->size());
+    if (axis < 0) return {};
+    const std::size_t parts = step.outputs.size();
+    MaybeOnnxDims lengths = listed_axes(step, "split", 1);
+    const std::int64_t whole = (*in)[static_cast<std::size_t>(axis)];
+    if (!lengths) {
+      if (step.input(1) >= 0 || parts == 0) return {};
+      const auto count = static_cast<std::int64_t>(parts);
+      const std::int64_t each = (whole + count - 1) / count;
+      lengths = OnnxDims(parts, each);
+      lengths->back() = whole - each * (count - 1);
+    }
+    std::vector<MaybeOnnxDims> shapes;
+    for (std::size_t i = 0; i < parts && i < lengths->size(); ++i) {
+      shapes.emplace_back(in);
+      (*shapes.back())[static_cast<std::size_t>(axis)] = (*lengths)[i];
+    }
+    return shapes;
+  }
+};
+
+} // namespace
+
+std::vector<MaybeOnnxDims> onnx_shapes_of(OnnxFlow& flow, const OnnxStep& step) {
+  return ShapeRules(flow).shapes_of(step);
+}
+
+} // namespace mha::io

@@ -1,0 +1,233 @@
+#include <mha/formats/pickle_builder.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+
+namespace mha::io {
+
+namespace {
+
+/// So many values are no checkpoint's, and would take hundreds of megabytes.
+constexpr std::size_t most_values = std::size_t{1} << 22;
+
+/// Whether all of `text` was a number; one beyond the type counts, too.
+bool parsed_whole(std::string_view text, const std::from_chars_result& parsed) {
+  return !text.empty() && parsed.ptr == text.data() + text.size();
+}
+
+} // namespace
+
+PickleBuilder::PickleBuilder(std::string where, std::size_t size) : size_(size) {
+  to_.where_ = std::move(where);
+  to_.nodes_.push_back({});
+}
+
+void PickleBuilder::refuse(std::string_view what) const {
+  fail("{}: byte {}: {}", to_.where_, byte_, what);
+}
+
+PickleBuilder::Ref PickleBuilder::add(Pickle::Node node) {
+  if (to_.nodes_.size() > most_values)
+    refuse(fmt::format("more than {} values, which no checkpoint has", most_values));
+  to_.nodes_.push_back(node);
+  return static_cast<Ref>(to_.nodes_.size() - 1);
+}
+
+PickleBuilder::Ref PickleBuilder::add_truth(bool value) {
+  Ref& known = truths_[value ? 1 : 0];
+  if (known == 0) known = add({Kind::boolean, false, 0, value, 0});
+  return known;
+}
+
+PickleBuilder::Ref PickleBuilder::add_real(double value) {
+  return add({Kind::real, false, 0, std::bit_cast<std::uint64_t>(value), 0});
+}
+
+PickleBuilder::Ref PickleBuilder::add_text(Kind kind, std::string_view text) {
+  return add({kind, false, 0, reinterpret_cast<std::uintptr_t>(text.data()), text.size()});
+}
+
+PickleBuilder::Ref PickleBuilder::add_owned(Kind kind, std::string text) {
+  return add_text(kind, to_.owned_texts_.emplace_back(std::move(text)));
+}
+
+PickleBuilder::Ref PickleBuilder::add_list(Kind kind, List list) {
+  to_.lists_.push_back(std::move(list));
+  return add({kind, false, 0, to_.lists_.size() - 1, 0});
+}
+
+PickleBuilder::Ref PickleBuilder::add_name(Ref module, Ref own) {
+  if (!to_.is_string(own) || !to_.is_string(module)) refuse("a name that is no text");
+  return add({Kind::name, false, 0, module, own});
+}
+
+PickleBuilder::Ref PickleBuilder::add_record(Ref of, Ref arguments) {
+  if (!to_.is(of, Kind::name)) refuse("makes an object of what is no class");
+  return add_list(Kind::record, {of, arguments});
+}
+
+PickleBuilder::Ref PickleBuilder::add_long(std::string_view raw) {
+  if (raw.size() > sizeof(std::uint64_t)) return add_text(Kind::bytes, raw);
+  const bool negative = !raw.empty() && (raw.back() & 0x80) != 0;
+  std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
+  for (std::size_t i = raw.size(); i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(raw[i]);
+  return add_integer(static_cast<std::int64_t>(value));
+}
+
+PickleBuilder::Ref PickleBuilder::add_decimal(std::string_view text, bool may_be_truth) {
+  if (may_be_truth && (text == "00" || text == "01")) return add_truth(text == "01");
+  std::string_view digits = text;
+  if (digits.ends_with('L')) digits.remove_suffix(1);
+  std::int64_t value = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (!parsed_whole(digits, parsed)) refuse(fmt::format("'{}' is no number", shown(text)));
+  return parsed.ec == std::errc() ? add_integer(value) : add_text(Kind::bytes, digits);
+}
+
+PickleBuilder::Ref PickleBuilder::add_float(std::string_view text) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!parsed_whole(text, parsed)) refuse(fmt::format("'{}' is no number", shown(text)));
+  return add_real(value);
+}
+
+void PickleBuilder::append(Ref at, const List& values) {
+  Ref list = at;
+  if (to_.is(at, Kind::record)) {
+    list = to_.nodes_[at].extra;
+    if (list == 0) to_.nodes_[at].extra = list = add_list(Kind::list, {});
+  } else if (!to_.is(at, Kind::list) && !to_.is(at, Kind::set)) {
+    refuse("appends to what is no list");
+  }
+  List& to = list_of(list);
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+void PickleBuilder::set_items(Ref at, const List& keys_and_values) {
+  if (keys_and_values.size() % 2 != 0) refuse("a key without a value");
+  Ref dict = at;
+  if (to_.is(at, Kind::record)) {
+    dict = static_cast<Ref>(to_.nodes_[at].b);
+    if (dict == 0) to_.nodes_[at].b = dict = add_list(Kind::dict, {});
+  } else if (!to_.is(at, Kind::dict)) {
+    refuse("sets an item of what is no dict");
+  }
+  List& to = list_of(dict);
+  to.insert(to.end(), keys_and_values.begin(), keys_and_values.end());
+}
+
+void PickleBuilder::build(Ref at, Ref state) {
+  switch (to_.kind(at)) {
+  case Kind::record:
+    list_of(at).push_back(state);
+    break;
+  case Kind::call:
+    to_.nodes_[at].b = state;
+    break;
+  case Kind::dict:
+  case Kind::list:
+  case Kind::set:
+    break;
+  default:
+    refuse("gives a state to what has none");
+  }
+}
+
+/// Values of another container: as many as the pickle is long, in all.
+PickleBuilder::List PickleBuilder::copied(std::span<const Ref> values) {
+  copied_ += values.size();
+  if (copied_ > size_) refuse("copies of copies, which no checkpoint has");
+  return {values.begin(), values.end()};
+}
+
+/// The dict of OrderedDict(pairs), defaultdict(factory, pairs).
+PickleBuilder::Ref PickleBuilder::dict_of(std::string_view name, std::span<const Ref> arguments) {
+  if (name == "collections.defaultdict" && !arguments.empty()) arguments = arguments.subspan(1);
+  List list;
+  if (!arguments.empty() && to_.is(arguments[0], Kind::dict)) {
+    list = copied(to_.items(arguments[0]));
+  } else if (!arguments.empty()) {
+    for (const Ref pair : copied(to_.items(arguments[0]))) {
+      const std::span<const Ref> both = to_.items(pair);
+      if (both.size() != 2) refuse(fmt::format("{} of what are no pairs", name));
+      list.insert(list.end(), both.begin(), both.end());
+    }
+  }
+  return add_list(Kind::dict, std::move(list));
+}
+
+/// _codecs.encode(text, "latin1"): bytes of protocols below 3.
+PickleBuilder::Ref PickleBuilder::encoded(std::span<const Ref> arguments) {
+  if (!to_.is(arguments[0], Kind::text)) refuse("encodes what is no text");
+  const std::string_view code =
+      arguments.size() > 1 && to_.is_string(arguments[1]) ? to_.text(arguments[1]) : "";
+  if (code != "latin1" && code != "latin-1") refuse("encodes a text otherwise than to latin1");
+  const Ref made = add_text(Kind::bytes, to_.text(arguments[0]));
+  to_.nodes_[made].flag = true;
+  return made;
+}
+
+PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, const std::string& name,
+                                         Ref arguments) {
+  using Rule = PickleRule::Kind;
+  const std::span<const Ref> given = to_.items(arguments);
+  const bool may_be_empty = rule.kind == Rule::dict || rule.kind == Rule::set;
+  if (given.empty() && !may_be_empty && rule.kind != Rule::all)
+    refuse(fmt::format("calls {} without an argument", name));
+  switch (rule.kind) {
+  case Rule::dict:
+    return dict_of(name, given);
+  case Rule::set:
+    return add_list(Kind::set, given.empty() ? List{} : copied(to_.items(given[0])));
+  case Rule::first:
+    return given[0];
+  case Rule::all:
+    return arguments;
+  case Rule::object:
+    return add_record(given[0], 0);
+  case Rule::encode:
+    return encoded(given);
+  case Rule::call:
+    break;
+  }
+  return add({Kind::call, false, static_cast<std::uint32_t>(rule.call), arguments, 0});
+}
+
+PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
+  if (!to_.is(callee, Kind::name)) refuse("calls what is no name");
+  const std::string name = to_.name(callee);
+  const std::optional<PickleRule> rule = rule_of(name);
+  if (!rule) refuse(fmt::format("calls {}, {}", shown(name), refusal_of(name)));
+  if (!to_.is(arguments, Kind::tuple)) refuse("a call without a tuple of arguments");
+  return result(*rule, name, arguments);
+}
+
+PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
+  const std::optional<PickleRule> rule = rule_of(to_.name(of));
+  using Rule = PickleRule::Kind;
+  const bool container = rule && (rule->kind == Rule::dict || rule->kind == Rule::set);
+  return container ? result(*rule, to_.name(of), arguments) : add_record(of, arguments);
+}
+
+PickleBuilder::Ref PickleBuilder::persistent(Ref id) {
+  const std::span<const Ref> parts = to_.items(id);
+  if (!to_.is(id, Kind::tuple) || parts.empty() || !to_.is_string(parts[0]))
+    refuse("a persistent id that is none of PyTorch's");
+  const std::string_view what = to_.text(parts[0]);
+  if (what == "module" && parts.size() >= 2) return parts[1];
+  if (what != "storage") refuse(fmt::format("a persistent id of kind '{}'", shown(what)));
+  return add({Kind::stored, false, 0, id, 0});
+}
+
+Pickle PickleBuilder::finish(Ref root, std::size_t end) {
+  to_.root_ = root;
+  to_.end_ = end;
+  return std::move(to_);
+}
+
+} // namespace mha::io

@@ -1,0 +1,86 @@
+#include <mha/formats/pickle_calls.hpp>
+
+#include <algorithm>
+
+namespace mha::io {
+
+namespace {
+
+using RuleKind = PickleRule::Kind;
+
+struct RuleRow {
+  std::string_view name;
+  PickleRule rule;
+};
+
+constexpr RuleRow pickle_rules[] = {
+    {"collections.OrderedDict", {RuleKind::dict}},
+    {"collections.defaultdict", {RuleKind::dict}},
+    {"builtins.set", {RuleKind::set}},
+    {"builtins.frozenset", {RuleKind::set}},
+    {"copyreg._reconstructor", {RuleKind::object}},
+    {"_codecs.encode", {RuleKind::encode}},
+    {"torch._utils._rebuild_tensor", {RuleKind::call, PickleCall::tensor}},
+    {"torch._utils._rebuild_tensor_v2", {RuleKind::call, PickleCall::tensor}},
+    {"torch._utils._rebuild_tensor_v3", {RuleKind::call, PickleCall::typed_tensor}},
+    {"torch._utils._rebuild_parameter", {RuleKind::first}},
+    {"torch._utils._rebuild_parameter_with_state", {RuleKind::first}},
+    {"torch.Size", {RuleKind::first}},
+    {"torch.device", {RuleKind::first}},
+    // TorchScript writes the type of a list beside it.
+    {"torch.jit._pickle.build_intlist", {RuleKind::first}},
+    {"torch.jit._pickle.build_doublelist", {RuleKind::first}},
+    {"torch.jit._pickle.build_boollist", {RuleKind::first}},
+    {"torch.jit._pickle.build_tensorlist", {RuleKind::first}},
+    {"torch.jit._pickle.restore_type_tag", {RuleKind::first}},
+    {"numpy.core.multiarray._reconstruct", {RuleKind::call, PickleCall::array}},
+    {"numpy.core.numeric._frombuffer", {RuleKind::call, PickleCall::flat_array}},
+    {"numpy.core.multiarray.scalar", {RuleKind::call, PickleCall::number}},
+    {"numpy.dtype", {RuleKind::call, PickleCall::dtype}},
+    {"pathlib.PosixPath", {RuleKind::all}},
+    {"pathlib.WindowsPath", {RuleKind::all}},
+    {"pathlib.PurePosixPath", {RuleKind::all}},
+    {"pathlib.PureWindowsPath", {RuleKind::all}},
+    {"pathlib._local.PosixPath", {RuleKind::all}},
+    {"pathlib._local.WindowsPath", {RuleKind::all}},
+};
+
+struct RefusalRow {
+  std::string_view part, why;
+};
+
+constexpr RefusalRow pickle_refusals[] = {
+    {"torch._utils._rebuild_qtensor", "a quantised tensor, which is not read: save t.dequantize()"},
+    {"torch._utils._rebuild_sparse", "a sparse tensor, which is not read: save t.to_dense()"},
+    {"torch.storage._load_from_bytes",
+     "a pickle within the pickle, which is not read: save it by torch.save instead of pickle"},
+    {"torch.ops.quantized",
+     "packed weights of a quantised module, which are not read: save the module before it is "
+     "quantised"},
+    {"", "and a pickle's calls are not carried out, but for containers, tensors and arrays: save "
+         "tensors alone, as in torch.save(model.state_dict(), 'weights.pt')"},
+};
+
+} // namespace
+
+std::string modern_name(std::string name) {
+  constexpr std::pair<std::string_view, std::string_view> modules[] = {
+      {"__builtin__.", "builtins."}, {"copy_reg.", "copyreg."}, {"numpy._core.", "numpy.core."}};
+  for (const auto& [old, now] : modules)
+    if (name.starts_with(old)) return std::string(now) + name.substr(old.size());
+  return name;
+}
+
+std::optional<PickleRule> rule_of(std::string_view name) {
+  const auto found = std::ranges::find(pickle_rules, name, &RuleRow::name);
+  if (found == std::end(pickle_rules)) return std::nullopt;
+  return found->rule;
+}
+
+std::string_view refusal_of(std::string_view name) {
+  return std::ranges::find_if(pickle_refusals,
+                              [&](const RefusalRow& row) { return name.starts_with(row.part); })
+      ->why;
+}
+
+} // namespace mha::io

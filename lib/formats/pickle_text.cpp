@@ -1,0 +1,64 @@
+#include <mha/formats/pickle_text.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace mha::io {
+
+namespace {
+
+/// The number of hexadecimal digits, all of which must be some.
+std::uint32_t hex_value(std::string_view digits, std::size_t count, const RefusePickle& refuse) {
+  std::uint32_t value = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (digits.size() != count || parsed.ec != std::errc() ||
+      parsed.ptr != digits.data() + digits.size())
+    refuse("an escape without its digits");
+  return value;
+}
+
+} // namespace
+
+std::string unquoted(std::string_view text, const RefusePickle& refuse) {
+  if (text.size() < 2 || text.front() != text.back() || (text[0] != '\'' && text[0] != '"'))
+    refuse("a string without its quotes");
+  text = text.substr(1, text.size() - 2);
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      plain += text[i];
+      continue;
+    }
+    if (++i == text.size()) refuse("a string that ends within an escape");
+    constexpr std::string_view letters = "abfnrtv\\'\"", meant = "\a\b\f\n\r\t\v\\'\"";
+    if (const std::size_t known = letters.find(text[i]); known != letters.npos)
+      plain += meant[known];
+    else if (text[i] == 'x')
+      plain += static_cast<char>(hex_value(text.substr(i + 1, 2), 2, refuse)), i += 2;
+    else
+      refuse(fmt::format("an escape '\\{}' in a string", shown(text.substr(i, 1))));
+  }
+  return plain;
+}
+
+std::string unescaped_unicode(std::string_view text, const RefusePickle& refuse) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view two = text.substr(i, 2);
+    const std::size_t digits = two == "\\u" ? 4 : two == "\\U" ? 8 : 0;
+    std::uint32_t code = static_cast<unsigned char>(text[i]);
+    if (digits > 0) {
+      code = hex_value(text.substr(i + 2, digits), digits, refuse);
+      i += 1 + digits;
+    }
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+      refuse("an escape that is no character");
+    append_utf8(plain, code);
+  }
+  return plain;
+}
+
+} // namespace mha::io

@@ -1,0 +1,233 @@
+#include <mha/formats/pickle_walk.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mha::io {
+
+namespace {
+
+constexpr std::size_t most_numbers = std::size_t{1} << 20;
+/// Names repeat what stands before them: so many bytes of them for each byte of the pickle.
+constexpr std::size_t most_name_share = 16, names_anyway = std::size_t{1} << 16;
+/// A longer text is no name and no setting. One text may be the key of very many dicts.
+constexpr std::size_t most_key = 1000;
+
+constexpr std::array<std::string_view, 3> parts_of_modules{"_parameters", "_buffers", "_modules"};
+
+} // namespace
+
+bool is_numbers(const Pickle& pickle, PickleRef at) {
+  if (pickle.is(at, PickleKind::stored)) return true;
+  return pickle.is(at, PickleKind::call) && pickle.call(at) != PickleCall::dtype;
+}
+
+std::optional<std::string> key_text(const Pickle& pickle, PickleRef key) {
+  if (pickle.is_string(key) && pickle.text(key).size() <= most_key &&
+      invalid_utf8(pickle.text(key)) == std::string::npos)
+    return std::string(pickle.text(key));
+  if (pickle.is(key, PickleKind::integer)) return std::to_string(pickle.integer(key));
+  return std::nullopt;
+}
+
+std::optional<std::string> plain_text(const Pickle& pickle, PickleRef at) {
+  if (pickle.is(at, PickleKind::boolean)) return pickle.truth(at) ? "true" : "false";
+  if (pickle.is(at, PickleKind::real)) return number_text(pickle.real(at));
+  return key_text(pickle, at);
+}
+
+std::vector<PickleRef> parts_of_record(const Pickle& pickle, PickleRef at) {
+  std::vector<PickleRef> parts;
+  for (const PickleRef part : pickle.record_parts(at)) {
+    const auto inner = pickle.items(part);
+    const bool slots =
+        pickle.is(part, PickleKind::tuple) && inner.size() == 2 &&
+        std::ranges::all_of(inner, [&](PickleRef each) {
+          return pickle.is(each, PickleKind::dict) || pickle.is(each, PickleKind::none);
+        });
+    if (slots)
+      parts.insert(parts.end(), inner.begin(), inner.end());
+    else
+      parts.push_back(part);
+  }
+  return parts;
+}
+
+namespace {
+
+/// The keys that are names, each with its last value, in the order of their first.
+std::vector<std::pair<PickleRef, PickleRef>> named_items(const Pickle& pickle, PickleRef dict) {
+  std::vector<std::pair<PickleRef, PickleRef>> all;
+  std::unordered_map<std::string, std::size_t> places;
+  const auto items = pickle.items(dict);
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    const auto key = key_text(pickle, items[i]);
+    if (!key) continue;
+    const auto [place, added] = places.emplace(*key, all.size());
+    if (added)
+      all.emplace_back(items[i], items[i + 1]);
+    else
+      all[place->second].second = items[i + 1];
+  }
+  return all;
+}
+
+} // namespace
+
+std::vector<PickleMember> members(const Pickle& pickle, PickleRef at) {
+  std::vector<PickleMember> all;
+  if (pickle.is(at, PickleKind::record)) {
+    for (const PickleRef part : parts_of_record(pickle, at))
+      if (!pickle.is(part, PickleKind::record))
+        std::ranges::move(members(pickle, part), std::back_inserter(all));
+  } else if (pickle.is(at, PickleKind::dict)) {
+    for (const auto& [key, value] : named_items(pickle, at))
+      all.emplace_back(*key_text(pickle, key), value);
+  } else {
+    for (const PickleRef item : pickle.items(at))
+      all.emplace_back(std::to_string(all.size()), item);
+  }
+  return all;
+}
+
+/// The parts of a module in its dict of attributes. A dict is searched once.
+const PickleWalk::ModuleDicts& PickleWalk::module_parts(PickleRef dict) {
+  const auto [found, added] = modules_.try_emplace(dict, ModuleDicts{});
+  if (!added || !pickle_.is(dict, PickleKind::dict)) return found->second;
+  const auto items = pickle_.items(dict);
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+    for (std::size_t part = 0; part < parts_of_modules.size(); ++part)
+      if (pickle_.is_string(items[i]) && pickle_.text(items[i]) == parts_of_modules[part])
+        found->second[part] = items[i + 1];
+  return found->second;
+}
+
+bool PickleWalk::is_module(PickleRef at) {
+  return pickle_.is(at, PickleKind::record) &&
+         std::ranges::any_of(parts_of_record(pickle_, at),
+                             [&](PickleRef dict) { return module_parts(dict)[0] != 0; });
+}
+
+bool PickleWalk::leads_on(PickleRef at) const {
+  return is_numbers(pickle_, at) || pickle_.is(at, PickleKind::record) ||
+         !pickle_.items(at).empty() || plain_;
+}
+
+void PickleWalk::push(const NameLink& part, PickleRef at) {
+  if (!leads_on(at)) return;
+  parts_.push_back(part);
+  steps_.push_back({static_cast<std::uint32_t>(parts_.size() - 1), at});
+}
+
+/// The parts up to this one behind the prefix, joined by dots.
+std::string PickleWalk::name_of(std::uint32_t part, const std::string& prefix) {
+  std::vector<std::string> list;
+  const std::size_t most = most_name_share * pickle_.end() + names_anyway;
+  for (; part != top && named_ <= most; part = parts_[part].before) {
+    const NameLink& own = parts_[part];
+    list.push_back(own.is_index ? std::to_string(own.value)
+                                : key_text(pickle_, own.value).value_or(""));
+    named_ += list.back().size() + 1;
+  }
+  if (named_ > most)
+    fail("{}: the names of its values are longer than {} times the pickle", pickle_.where(),
+         most_name_share);
+  if (!prefix.empty()) list.push_back(prefix);
+  std::ranges::reverse(list);
+  return fmt::format("{}", fmt::join(list, "."));
+}
+
+/// Members are pushed the last one first, so that the first is visited next.
+void PickleWalk::push_members(const Step& of) {
+  const PickleRef at = of.at;
+  if (pickle_.is(at, PickleKind::record)) {
+    std::vector<PickleRef> inner;
+    const bool module = is_module(at);
+    for (const PickleRef part : parts_of_record(pickle_, at)) {
+      if (module)
+        for (const PickleRef own : module_parts(part)) inner.push_back(own);
+      else
+        inner.push_back(part);
+    }
+    for (std::size_t i = inner.size(); i-- > 0;)
+      if (leads_on(inner[i])) steps_.push_back({of.name, inner[i]});
+  } else if (pickle_.is(at, PickleKind::dict)) {
+    const auto items = named_items(pickle_, at);
+    for (std::size_t i = items.size(); i-- > 0;)
+      push({of.name, false, items[i].first}, items[i].second);
+  } else if (!pickle_.is(at, PickleKind::set)) {
+    const auto items = pickle_.items(at);
+    for (std::size_t i = items.size(); i-- > 0;)
+      push({of.name, true, static_cast<std::uint32_t>(i)}, items[i]);
+  }
+}
+
+void PickleWalk::add_numbers(PickleRef at, const std::string& prefix,
+                             std::vector<PickleMember>& to) {
+  steps_.push_back({top, at});
+  while (!steps_.empty()) {
+    const Step step = steps_.back();
+    steps_.pop_back();
+    if (is_numbers(pickle_, step.at)) {
+      if (to.size() == most_numbers)
+        fail("{}: more than {} tensors", pickle_.where(), most_numbers);
+      to.emplace_back(name_of(step.name, prefix), step.at);
+    } else if (!seen_[step.at]) {
+      seen_[step.at] = true;
+      push_members(step);
+    }
+  }
+}
+
+/// "1,2" of a list of plain values; nothing where it is too long for a setting, or holds others.
+std::optional<std::string> PickleWalk::joined(PickleRef list) const {
+  std::string all;
+  for (const PickleRef item : pickle_.items(list)) {
+    const auto text = plain_text(pickle_, item);
+    if (!text || all.size() + text->size() > most_key) return std::nullopt;
+    if (!all.empty()) all += ',';
+    all += *text;
+  }
+  return all;
+}
+
+void PickleWalk::add_plain(PickleRef at, std::vector<std::pair<std::string, std::string>>& to) {
+  plain_ = true;
+  steps_.push_back({top, at});
+  while (!steps_.empty()) {
+    const Step step = steps_.back();
+    steps_.pop_back();
+    const bool list =
+        pickle_.is(step.at, PickleKind::list) || pickle_.is(step.at, PickleKind::tuple);
+    if (auto text = list ? joined(step.at) : plain_text(pickle_, step.at)) {
+      named_ += text->size();
+      to.emplace_back(name_of(step.name, ""), std::move(*text));
+    } else if (!seen_[step.at] && !list) {
+      seen_[step.at] = true;
+      push_members(step);
+    }
+  }
+  plain_ = false;
+}
+
+std::size_t PickleWalk::count_numbers(PickleRef at) {
+  std::vector<PickleRef> stack{at};
+  std::size_t count = 0;
+  while (!stack.empty()) {
+    const PickleRef next = stack.back();
+    stack.pop_back();
+    if (seen_[next]) continue;
+    seen_[next] = true;
+    if (is_numbers(pickle_, next)) ++count;
+    const auto inner = pickle_.items(next);
+    stack.insert(stack.end(), inner.begin(), inner.end());
+    if (!pickle_.is(next, PickleKind::record)) continue;
+    for (const PickleRef part : pickle_.record_parts(next)) stack.push_back(part);
+  }
+  return count;
+}
+
+} // namespace mha::io

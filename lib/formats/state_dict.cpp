@@ -1,0 +1,178 @@
+#include <mha/formats/state_dict.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/formats/pickle_walk.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+namespace mha::io {
+
+namespace {
+
+/// Where checkpoints keep the model's tensors.
+constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "model", "module",
+                                           "net",        "params",           "ema"};
+/// Where they keep what it was made with.
+constexpr std::string_view config_keys[] = {
+    "model_args", "model_config", "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};
+/// What belongs to a training run, by the beginning of its key.
+constexpr std::string_view training_keys[] = {
+    "optim",       "opt_",   "lr_",   "sched",     "scaler",  "grad_scaler", "amp",   "rng",
+    "cuda_rng",    "random", "loops", "callbacks", "loss",    "best",        "epoch", "step",
+    "global_step", "iter",   "train", "history",   "metrics", "criterion"};
+constexpr std::string_view compiled = "_orig_mod.";
+
+bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+bool is_training(std::string_view key) {
+  return std::ranges::any_of(training_keys,
+                             [&](std::string_view begin) { return key.starts_with(begin); }) ||
+         is_one_of(key, config_keys);
+}
+
+/// "encoder.weight" of torch.compile's "_orig_mod.encoder._orig_mod.weight".
+std::string without_wrapper(std::string name) {
+  for (std::size_t at = 0; (at = name.find(compiled, at)) != name.npos;)
+    if (at == 0 || name[at - 1] == '.')
+      name.erase(at, compiled.size());
+    else
+      ++at;
+  return name;
+}
+
+class StateDictFinder {
+public:
+  StateDictFinder(const Pickle& pickle, const std::string& stem) : pickle_(pickle), stem_(stem) {}
+
+  StateDict find() {
+    const PickleRef root = pickle_.root();
+    const std::vector<PickleMember> top =
+        PickleWalk(pickle_).is_module(root) ? std::vector<PickleMember>{} : members(pickle_, root);
+    add_config(top);
+    const std::vector<PickleMember> chosen = states_in(top);
+    PickleWalk walk(pickle_);
+    if (chosen.empty()) {
+      walk.add_numbers(root, "", found_.tensors);
+      if (!pickle_.is(root, PickleKind::record)) add_plain(top);
+    }
+    for (const auto& [key, value] : chosen)
+      walk.add_numbers(value, chosen.size() > 1 ? key : "", found_.tensors);
+    if (!chosen.empty()) note_aside(top, chosen);
+    finish_names();
+    note_classes();
+    return std::move(found_);
+  }
+
+private:
+  /// The members that are state dictionaries; none where the object itself is one.
+  std::vector<PickleMember> states_in(const std::vector<PickleMember>& top) {
+    std::vector<PickleMember> states;
+    bool others = false; // tensors that are no training run's
+    PickleWalk walk(pickle_);
+    for (const auto& [key, value] : top) {
+      const bool numbers = is_numbers(pickle_, value);
+      if (is_one_of(key, state_keys) && !numbers && PickleWalk(pickle_).count_numbers(value) > 0)
+        states.emplace_back(key, value);
+      else if (!is_training(key) && (numbers || walk.count_numbers(value) > 0))
+        others = true;
+    }
+    const bool named = std::ranges::any_of(states, [](const PickleMember& state) {
+      return state.first == "state_dict" || state.first == "model_state_dict";
+    });
+    // {"model": …, "head": …} is one dictionary in parts.
+    if (others && !named) return {};
+    if (states.size() > 1) {
+      std::vector<std::string_view> keys;
+      for (const PickleMember& state : states) keys.push_back(state.first);
+      found_.notes.push_back(fmt::format("several state dictionaries: {}; --prefix {} chooses one",
+                                         listed(keys), shown(keys[0])));
+    }
+    return states;
+  }
+
+  void note_aside(const std::vector<PickleMember>& top, const std::vector<PickleMember>& chosen) {
+    std::vector<std::string> aside;
+    PickleWalk walk(pickle_);
+    for (const auto& [key, value] : top) {
+      if (std::ranges::find(chosen, key, &PickleMember::first) != chosen.end()) continue;
+      const std::size_t numbers = walk.count_numbers(value);
+      aside.push_back(numbers == 0 ? key
+                                   : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+    }
+    if (aside.empty()) return;
+    const std::vector<std::string_view> views(aside.begin(), aside.end());
+    found_.notes.push_back("set aside: " + listed(views));
+  }
+
+  void add_config(const std::vector<PickleMember>& top) {
+    for (const std::string_view key : config_keys)
+      for (const auto& [name, value] : top) {
+        if (name != key || is_numbers(pickle_, value)) continue;
+        std::vector<std::pair<std::string, std::string>> plain;
+        PickleWalk(pickle_).add_plain(value, plain);
+        for (auto& [path, text] : plain)
+          if (!path.empty()) found_.config.emplace(std::move(path), std::move(text));
+      }
+  }
+
+  /// Numbers, texts and lists of text at the top, as an NPZ has them.
+  void add_plain(const std::vector<PickleMember>& top) {
+    for (const auto& [name, value] : top) {
+      if (auto text = plain_text(pickle_, value)) found_.scalars.emplace_back(name, *text);
+      const auto items = pickle_.items(value);
+      const auto is_text = [&](PickleRef item) { return pickle_.is(item, PickleKind::text); };
+      if (!pickle_.is(value, PickleKind::list) || items.empty() ||
+          !std::ranges::all_of(items, is_text))
+        continue;
+      std::vector<std::string> texts;
+      std::size_t left = pickle_.end(); // one text may stand in a list very often
+      for (const PickleRef item : items)
+        if (auto text = key_text(pickle_, item); text && text->size() <= left) {
+          left -= text->size();
+          texts.push_back(std::move(*text));
+        }
+      if (texts.size() == items.size()) found_.labels.emplace_back(name, std::move(texts));
+    }
+  }
+
+  void finish_names() {
+    std::unordered_set<std::string> names;
+    for (auto& [name, value] : found_.tensors) {
+      name = without_wrapper(std::move(name));
+      if (name.empty()) name = stem_;
+      if (!names.insert(name).second)
+        fail("{}: tensor '{}' is there twice", pickle_.where(), shown(name));
+    }
+  }
+
+  void note_classes() {
+    constexpr std::size_t most_classes = 1000;
+    std::vector<std::string> classes;
+    std::set<std::string> known;
+    for (PickleRef at = 0; at < pickle_.count() && classes.size() < most_classes; ++at)
+      if (pickle_.is(at, PickleKind::record))
+        if (std::string name = pickle_.record_class(at); known.insert(name).second)
+          classes.push_back(std::move(name));
+    if (classes.empty()) return;
+    const std::vector<std::string_view> views(classes.begin(), classes.end());
+    found_.notes.push_back("objects of other classes, of which only the attributes are read: " +
+                           listed(views));
+  }
+
+  const Pickle& pickle_;
+  const std::string& stem_;
+  StateDict found_;
+};
+
+} // namespace
+
+StateDict find_state_dict(const Pickle& pickle, const std::string& stem) {
+  return StateDictFinder(pickle, stem).find();
+}
+
+} // namespace mha::io

@@ -1,0 +1,126 @@
+// What the measured rows add up to: handed from rank to rank, and as the measures of a head.
+
+#include <mha/heads/measure_rows.hpp>
+
+#include <mha/observe/share_bytes.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
+  std::vector<Filled> list;
+  const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_, // of cells, in a block
+      front = may_be_causal_ ? 1 : 0;
+  for (const auto& [batch, head, block] : plan.blocks) {
+    if (head >= dims_.H || block >= blocks_) continue; // there is nothing to compute
+    const std::size_t map = batch * dims_.H + head,
+                      first = block == 0 ? 0 : std::min(front + block * rows, cell_rows_),
+                      last = std::min(front + (block + 1) * rows, cell_rows_);
+    list.push_back(
+        {map * blocks_ + block, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
+  }
+  return list;
+}
+
+std::string RowMeasures::packed(const Layer&, const Plan& part) const {
+  ShareWriter bytes;
+  for (const auto& [unit, first_cell, count] : filled_by(part)) {
+    bytes.add(parts_[unit].totals);
+    bytes.add(std::span(cells_).subspan(first_cell, count));
+  }
+  return bytes.take();
+}
+
+void RowMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+  ShareReader reader(bytes);
+  for (const auto& [unit, first_cell, count] : filled_by(part)) {
+    parts_[unit].totals = reader.take<RowTotals>();
+    reader.take(std::span(cells_).subspan(first_cell, count));
+  }
+  reader.end();
+}
+
+double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
+                               bool causal) const {
+  double aa = 0, bb = 0, ab = 0;
+  // Query 0 of a map that may be causal stands in front of the cells that it is part of.
+  const std::size_t front = may_be_causal_ ? cell_cols_ : 0;
+  for (std::size_t batch = first; batch < last; ++batch) {
+    const float *x = &cells_[(batch * dims_.H + a) * cells()],
+                *y = &cells_[(batch * dims_.H + b) * cells()];
+    for (std::size_t i = front; i < cells(); ++i) {
+      const bool with_front = !causal && i < 2 * front;
+      const double u = x[i] + (with_front ? x[i - front] : 0.F),
+                   v = y[i] + (with_front ? y[i - front] : 0.F);
+      aa += u * u, bb += v * v, ab += u * v;
+    }
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+void RowMeasures::fill(HeadMeasures& head) const {
+  if (!contains(wanted_, Stage::weights)) return;
+  RowTotals totals;
+  const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
+  for (std::size_t b = first; b < last; ++b)
+    for (std::size_t block = 0; block < blocks_; ++block)
+      totals.add(parts_[(b * dims_.H + head.head) * blocks_ + block].totals);
+  // What one head sees, all heads of the item may.
+  const auto looks_ahead = [&](std::size_t b) {
+    const auto begin = parts_.begin() + static_cast<std::ptrdiff_t>(b * dims_.H * blocks_);
+    return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(dims_.H * blocks_),
+                       [](const BlockSums& p) { return p.totals.looks_ahead; });
+  };
+  bool causal = may_be_causal_;
+  for (std::size_t b = first; b < last && causal; ++b) causal = !looks_ahead(b);
+  const WeightTotals& weights = causal ? totals.causal : totals.weights;
+  head.entropy = weights.entropy.value();
+  head.effective_keys = weights.effective_keys.value();
+  head.entropy_share = weights.entropy_share.value();
+  head.uniformity = weights.uniformity.value();
+  head.one_key_rows = weights.one_key.value();
+  head.confidence = weights.confidence.value();
+  head.sink_share = weights.sink_share.value();
+  head.distance = weights.distance.value();
+  const auto put = [&](std::optional<double> PlaceMeasures::*member, const Score& score) {
+    head.*member = score.value(), head.uniform.*member = score.expected();
+    if (score.rows > 0) head.counts.*member = to_double(score.rows);
+  };
+  put(&PlaceMeasures::first, weights.first);
+  put(&PlaceMeasures::self, weights.self);
+  put(&PlaceMeasures::previous, weights.previous);
+  put(&PlaceMeasures::next, weights.next);
+  put(&PlaceMeasures::last, weights.last);
+  put(&PlaceMeasures::separator, weights.separator);
+  put(&PlaceMeasures::window, weights.window);
+  put(&PlaceMeasures::induction, weights.induction);
+  put(&PlaceMeasures::duplicate, weights.duplicate);
+  head.masked_rows = to_double(totals.masked);
+  head.largest_logit = totals.largest_logit;
+  if (const std::optional<double> logsumexp = totals.largest_logsumexp) {
+    constexpr double largest_half = 65504;
+    // A sum of infinities may be NaN by now; the logit tells.
+    const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
+    head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
+    head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
+  }
+  if (totals.attending == 0) return;
+  head.row_sum_error = totals.row_sum_error;
+  head.rows = to_double(weights.entropy.rows);
+  if (weights.entropy.rows == 0) return;
+  head.diagonal = weights.moments.correlation();
+  head.uniform.diagonal = weights.uniform_moments.correlation();
+  head.max = weights.max;
+  head.max_query = to_double(weights.max_query), head.max_key = to_double(weights.max_key);
+  if (dims_.batched) head.max_batch = to_double(weights.max_batch);
+  for (std::size_t other = 0; other < dims_.H; ++other) {
+    if (other == head.head) continue;
+    const double cosine = similarity(head.head, other, first, last, causal);
+    if (std::isnan(cosine) || (head.similarity && cosine <= *head.similarity)) continue;
+    head.similarity = cosine, head.nearest_head = to_double(other);
+  }
+}
+
+} // namespace mha

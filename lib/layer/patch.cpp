@@ -1,0 +1,63 @@
+#include <mha/layer/patch.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+PatchedAxis::PatchedAxis(const std::vector<std::size_t>& positions, std::size_t count)
+    : all_(false), numbers_(count, -1) {
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    numbers_[positions[i]] = static_cast<std::ptrdiff_t>(i);
+}
+
+template <class T> void StagePatch::apply(std::size_t batch, std::size_t head, std::size_t token,
+                                          T* values, std::size_t first, std::size_t n) const {
+  if (!touches(batch, head, token)) return;
+  const std::size_t row = tokens.empty() ? token : tokens[batch].number(token);
+  const T* const numbers = value.as<T>().data() + batch * strides[0] +
+                           heads.number(head) * strides[1] + row * strides[2];
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!columns.contains(first + i)) continue;
+    const T number = numbers[columns.number(first + i) * strides[3]];
+    switch (op) {
+    case PatchOp::set:
+      values[i] = number;
+      break;
+    case PatchOp::add:
+      values[i] += number;
+      break;
+    case PatchOp::multiply:
+      values[i] *= number;
+      break;
+    }
+  }
+}
+
+void Patches::add(StagePatch patch) {
+  stages.set(index_of(patch.stage));
+  list.push_back(std::move(patch));
+}
+
+bool Patches::touches(Stage stage, std::size_t batch, std::size_t head, std::size_t token) const {
+  return has(stage) && std::ranges::any_of(list, [&](const StagePatch& patch) {
+           return patch.stage == stage && patch.touches(batch, head, token);
+         });
+}
+
+template <class T> void Patches::apply(Stage stage, std::size_t batch, std::size_t head,
+                                       std::size_t token, T* values, std::size_t first,
+                                       std::size_t n) const {
+  for (const StagePatch& patch : list)
+    if (patch.stage == stage) patch.apply(batch, head, token, values, first, n);
+}
+
+template void StagePatch::apply(std::size_t, std::size_t, std::size_t, float*, std::size_t,
+                                std::size_t) const;
+template void StagePatch::apply(std::size_t, std::size_t, std::size_t, double*, std::size_t,
+                                std::size_t) const;
+template void Patches::apply(Stage, std::size_t, std::size_t, std::size_t, float*, std::size_t,
+                             std::size_t) const;
+template void Patches::apply(Stage, std::size_t, std::size_t, std::size_t, double*, std::size_t,
+                             std::size_t) const;
+
+} // namespace mha

@@ -1,0 +1,98 @@
+#include <mha/load/described_file.hpp>
+
+#include <mha/load/described_names.hpp>
+
+#include <fmt/format.h>
+
+namespace mha {
+
+using naming::DescribedTensor;
+
+const io::Entry* DescribedFile::find(const std::string& name, const std::string& who, bool needed) {
+  const io::Entry* entry = file_.find(name);
+  if (entry) {
+    claimed_.insert(name);
+  } else if (needed) {
+    std::vector<std::string_view> names;
+    for (const io::Entry& other : file_.tensors) names.push_back(other.name);
+    fail("{}: {} has no tensor {}{}", who, file_.name, name, did_you_mean(name, names));
+  }
+  return entry;
+}
+
+void DescribedFile::add(std::string name, io::Entry entry) {
+  if (entry.own_name.empty()) entry.own_name = entry.name;
+  entry.name = std::move(name);
+  entries_.push_back(std::move(entry));
+}
+
+void DescribedFile::require_rank(const DescribedTensor& tensor, const io::Entry& entry,
+                                 std::size_t rank) const {
+  if (squeezed(entry.shape, rank).size() == rank) return;
+  fail("{}: {}: {} is {}: {} expected", tensor.where, file_.name, entry.name,
+       to_string(entry.shape),
+       rank == 1   ? "one axis"
+       : rank == 2 ? "a matrix"
+                   : fmt::format("{} axes, {}", rank, tensor.layout));
+}
+
+io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string& name,
+                                std::string wanted) {
+  if (tensor.layout.size() == 3) wanted = "hio";
+  const auto turned = [&](const io::Entry& entry) {
+    require_rank(tensor, entry, tensor.layout.size());
+    return turned_entry(entry, tensor.layout, wanted);
+  };
+  if (name.find(head_mark) == std::string::npos) return turned(*find(name, tensor.where, true));
+  std::vector<io::Entry> heads;
+  while (const io::Entry* entry =
+             find(with_mark(name, head_mark, heads.size()), tensor.where, heads.empty())) {
+    heads.push_back(turned(*entry));
+    require_same_head(tensor, heads);
+  }
+  return stacked_entry(heads);
+}
+
+void DescribedFile::require_same_head(const DescribedTensor& tensor,
+                                      const std::vector<io::Entry>& heads) const {
+  if (heads.back().shape != heads[0].shape)
+    fail("{}: {}: {} is {}, but {} is {}: heads of one shape expected", tensor.where, file_.name,
+         heads.back().own_name, to_string(heads.back().shape), heads[0].own_name,
+         to_string(heads[0].shape));
+}
+
+std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
+                                                const std::string& weight, std::size_t layer) {
+  const bool said = tensor.bias.has_value();
+  if (said && tensor.bias->empty()) return std::nullopt;
+  const std::string name = !said ? bias_beside(weight)
+                           : naming::is_of_layer(tensor.key)
+                               ? whole_name(said_, *tensor.bias, layer)
+                               : *tensor.bias;
+  if (name.empty()) return std::nullopt;
+  if (name.find(head_mark) == std::string::npos) {
+    const io::Entry* entry = find(name, tensor.where, said);
+    return entry ? std::optional(*entry) : std::nullopt;
+  }
+  std::vector<io::Entry> heads;
+  while (const io::Entry* entry =
+             find(with_mark(name, head_mark, heads.size()), tensor.where, said && heads.empty())) {
+    heads.push_back(*entry);
+    require_same_head(tensor, heads);
+  }
+  return heads.empty() ? std::nullopt : std::optional(stacked_entry(heads));
+}
+
+void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry& entry,
+                                 std::size_t axis, std::size_t expected,
+                                 std::string_view does) const {
+  if (expected == 0 || entry.shape[axis] == expected) return;
+  const bool other = entry.shape.size() == 2 && entry.shape[1 - axis] == expected;
+  fail("{}: {}: {}, read as {}, {} {}, but {} {} expected{}", tensor.where, file_.name,
+       entry.own_name, tensor.layout, does, entry.shape[axis], expected,
+       expected == 1 ? "is" : "are",
+       other ? fmt::format("; \"layout\": \"{}\" would fit", tensor.layout == "oi" ? "io" : "oi")
+             : "");
+}
+
+} // namespace mha

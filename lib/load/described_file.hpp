@@ -1,0 +1,47 @@
+#pragma once
+// The file behind a description: its tensors as the description names them, each claimed once it is
+// used. Inside of described.cpp.
+
+#include <mha/load/described_tensors.hpp>
+#include <mha/load/families/description.hpp>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+class DescribedFile {
+protected:
+  DescribedFile(const naming::Description& said, const io::Contents& file)
+      : said_(said), file_(file) {}
+
+  /// A tensor of the file; `who` wants it, and where it is needed and not there, the Error says so.
+  const io::Entry* find(const std::string& name, const std::string& who, bool needed);
+  /// Hands an entry on under a name of the record.
+  void add(std::string name, io::Entry entry);
+  void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,
+                    std::size_t rank) const;
+  /// A matrix of a linear map, read as `wanted` ("io", "oi"), or of heads ("hio").
+  io::Entry matrix(const naming::DescribedTensor& tensor, const std::string& name,
+                   std::string wanted);
+  /// The bias of a linear map, or nothing: a name that is said has to be there.
+  std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor, const std::string& weight,
+                                   std::size_t layer);
+  /// Throws Error where an axis has another length than expected (0: any), and says which layout
+  /// would fit.
+  void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,
+                    std::size_t expected, std::string_view does) const;
+
+  const naming::Description& said_;
+  const io::Contents& file_;
+  std::vector<io::Entry> entries_;
+  std::set<std::string, std::less<>> claimed_;
+
+private:
+  void require_same_head(const naming::DescribedTensor& tensor,
+                         const std::vector<io::Entry>& heads) const;
+};
+
+} // namespace mha

@@ -1,0 +1,132 @@
+#include <mha/load/described_tensors.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+io::Entry made_entry(const io::Entry& from, Shape shape, std::function<Tensor()> read) {
+  io::Entry entry;
+  entry.name = from.name, entry.own_name = from.own_name.empty() ? from.name : from.own_name;
+  entry.dtype = from.dtype, entry.shape = std::move(shape), entry.read = std::move(read);
+  return entry;
+}
+
+/// a = weight / √(variance + eps), or bias − mean · a.
+Tensor folded(double eps, const std::vector<io::Entry>& parts, bool bias) {
+  std::vector<Tensor> read;
+  for (const io::Entry& part : parts)
+    read.push_back(part.read ? convert(part.read(), DType::f64) : Tensor());
+  const auto &weight = read[0], &offset = read[1], &mean = read[2], &variance = read[3];
+  std::vector<double> values(mean.count());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double a =
+        (weight.empty() ? 1 : value_at(weight, i)) / std::sqrt(value_at(variance, i) + eps);
+    values[i] = bias ? (offset.empty() ? 0 : value_at(offset, i)) - value_at(mean, i) * a : a;
+  }
+  return Tensor::of<double>({values.size()}, values);
+}
+
+io::Entry folded_entry(const BatchNorm& norm, bool bias) {
+  std::vector<io::Entry> parts;
+  for (const io::Entry* part : {norm.weight, norm.bias, norm.mean, norm.variance})
+    parts.push_back(part ? *part : io::Entry{});
+  io::Entry entry = made_entry(*(bias && norm.bias ? norm.bias
+                                 : norm.weight     ? norm.weight
+                                                   : norm.mean),
+                               norm.mean->shape,
+                               [eps = norm.eps, parts, bias] { return folded(eps, parts, bias); });
+  entry.dtype = DType::f64;
+  return entry;
+}
+
+} // namespace
+
+Shape squeezed(const Shape& shape, std::size_t rank) {
+  Shape kept = shape;
+  for (std::size_t i = kept.size(); i-- > 0 && kept.size() > rank;)
+    if (kept[i] == 1) kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+  return kept.size() == rank ? kept : shape;
+}
+
+io::Entry turned_entry(const io::Entry& from, const std::string& letters,
+                       const std::string& wanted) {
+  const Shape axes = squeezed(from.shape, letters.size());
+  std::vector<std::size_t> order;
+  Shape shape;
+  for (char letter : wanted) {
+    order.push_back(letters.find(letter));
+    shape.push_back(axes[order.back()]);
+  }
+  return made_entry(from, shape, [from, axes, order] {
+    const Tensor tensor = from.read().reshaped(axes);
+    if (std::ranges::is_sorted(order)) return tensor;
+    return order.size() == 2 ? transposed_when_read(tensor) : permuted(tensor, order);
+  });
+}
+
+io::Entry stacked_entry(const std::vector<io::Entry>& of_heads) {
+  Shape shape = of_heads[0].shape;
+  shape.insert(shape.begin(), of_heads.size());
+  return made_entry(of_heads[0], shape, [of_heads, shape] {
+    Tensor all = Tensor::uninitialised(of_heads[0].dtype, shape);
+    const std::size_t bytes = all.bytes() / of_heads.size();
+    for (std::size_t h = 0; h < of_heads.size(); ++h) {
+      const Tensor one = convert(of_heads[h].read(), of_heads[0].dtype);
+      std::memcpy(all.raw_mutable() + h * bytes, one.raw(), bytes);
+    }
+    return all;
+  });
+}
+
+io::Entry reshaped_entry(const io::Entry& from, const Shape& shape) {
+  return made_entry(from, shape, [from, shape] { return from.read().reshaped(shape); });
+}
+
+io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count) {
+  Shape shape = from.shape;
+  shape.back() = count;
+  return made_entry(from, shape, [from, first, count, shape] {
+    const Tensor whole = from.read();
+    if (whole.rank() == 2) return columns_when_read(whole, first, count);
+    Tensor part = Tensor::uninitialised(whole.dtype(), shape);
+    std::memcpy(part.raw_mutable(), whole.raw() + first * size_of(whole.dtype()), part.bytes());
+    return part;
+  });
+}
+
+io::Entry grouped_entry(const io::Entry& from, std::size_t groups,
+                        const std::vector<std::size_t>& sizes, std::size_t which) {
+  const std::size_t columns = from.shape.back(),
+                    all = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}),
+                    before = std::accumulate(sizes.begin(),
+                                             sizes.begin() + static_cast<std::ptrdiff_t>(which),
+                                             std::size_t{0});
+  const std::size_t unit = columns / (groups * all), width = unit * sizes[which];
+  Shape shape = from.shape;
+  shape.back() = groups * width;
+  return made_entry(from, shape, [from, shape, groups, all, before, unit, width, columns] {
+    const Tensor whole = from.read();
+    Tensor part = Tensor::uninitialised(whole.dtype(), shape);
+    const std::size_t element = size_of(whole.dtype()), rows = whole.count() / columns;
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t group = 0; group < groups; ++group)
+        std::memcpy(part.raw_mutable() + (row * groups + group) * width * element,
+                    whole.raw() + (row * columns + (group * all + before) * unit) * element,
+                    width * element);
+    return part;
+  });
+}
+
+io::Entry folded_weight(const BatchNorm& norm) {
+  return folded_entry(norm, false);
+}
+io::Entry folded_bias(const BatchNorm& norm) {
+  return folded_entry(norm, true);
+}
+
+} // namespace mha

@@ -1,0 +1,103 @@
+#pragma once
+// The words of a description, each once: its reader, its schema and its writer take them from here.
+
+#include <array>
+#include <string_view>
+
+namespace mha::description {
+
+/// One key of an object.
+struct Key {
+  std::string_view name;
+  std::string_view schema; ///< what JSON it takes, as a JSON schema
+  std::string_view text;   ///< what it says
+};
+
+// clang-format off
+inline constexpr std::string_view text_schema = R"({"type": "string"})";
+inline constexpr std::string_view flag_schema = R"({"type": "boolean"})";
+inline constexpr std::string_view value_schema = R"({"$ref": "#/definitions/value"})";
+inline constexpr std::string_view tensor_schema = R"({"$ref": "#/definitions/tensor"})";
+inline constexpr std::string_view norm_schema = R"({"$ref": "#/definitions/norm_of"})";
+
+inline constexpr std::array top_keys{
+  Key{"$schema", text_schema, "not read"},
+  Key{"title", text_schema, "how the model is called in headlines"},
+  Key{"layers", R"({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]})",
+      "what stands before the names of a layer's tensors, {layer} for its number; without {layer} the layers share their weights; a list is one of each layer"},
+  Key{"num_layers", value_schema, "how many layers there are; else as many as the file has"},
+  Key{"block", R"({"enum": ["pre", "post", "parallel", "sandwich", "post_inside", "attention_only"]})",
+      "how norms, attention and feed-forward stand in a layer"},
+  Key{"activation", value_schema, "of the feed-forward"},
+  Key{"norm", R"({"$ref": "#/definitions/norm_form"})", "the kind of every norm that says no other"},
+  Key{"embed", R"({"type": "array", "items": {"$ref": "#/definitions/embed_step"}})",
+      "what enters the first layer: tables whose rows are added, a linear map, a norm"},
+  Key{"tensors", R"({"type": "object"})", "the tensors of a layer"},
+  Key{"final_norm", norm_schema, "the norm before the head"},
+  Key{"head", R"({"$ref": "#/definitions/head"})", "what makes logits"},
+  Key{"settings", R"({"type": "object"})", "of attention: num_heads, causal, rope …; a list is one of each layer"},
+  Key{"ignore", R"({"type": "array", "items": {"type": "string"}})", "tensors that are no part of the model; * is any text"},
+};
+inline constexpr std::array norm_form_keys{
+  Key{"kind", R"({"enum": ["layer", "rms", "batch", "none"]})", "batch: with its running mean and variance"},
+  Key{"eps", value_schema, "epsilon"},
+  Key{"one_plus", flag_schema, "multiplies by 1 + weight"},
+  Key{"affine", flag_schema, "false: without weight and bias"},
+};
+inline constexpr std::array norm_keys{
+  Key{"weight", text_schema, "the weight's name"},
+  Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight"},
+  Key{"mean", text_schema, "of a batch norm; else running_mean beside the weight"},
+  Key{"variance", text_schema, "of a batch norm; else running_var beside the weight"},
+};
+inline constexpr std::array tensor_keys{
+  Key{"name", text_schema, "behind what `layers` says; with {layer} a whole name; {head} is a head's number"},
+  Key{"layout", R"({"type": "string", "pattern": "^[hio]{2,3}$"})",
+      "its axes: o outputs, i inputs, h heads; oi, as nn.Linear stores it, where nothing is said"},
+  Key{"split", text_schema, "what lies side by side in its outputs: q,k,v or k,v or in,up"},
+  Key{"by", R"({"enum": ["block", "head"]})", "head: each key/value head's parts together"},
+  Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
+  Key{"optional", flag_schema, "layers may lack it"},
+  Key{"values", R"({"type": "array", "items": {"type": "number"}})", "numbers instead of a tensor of the file"},
+};
+inline constexpr std::array embed_keys{
+  Key{"table", text_schema, "a matrix whose rows are added"},
+  Key{"by", R"({"enum": ["token", "position", "type"]})", "what chooses the row: the token's number, its position; type: the first row"},
+  Key{"scale", value_schema, "of the tokens' rows: a number, or sqrt_d_model"},
+  Key{"first", R"({})", "the first token's position; \"pad\": pad_token_id + 1, and padding has pad_token_id"},
+  Key{"linear", text_schema, "a linear map of the sum so far"},
+  Key{"layout", text_schema, "of table or linear: io or oi"},
+  Key{"bias", R"({"type": ["string", "boolean"]})", "of linear"},
+  Key{"norm", norm_schema, "a norm of the sum so far"},
+};
+inline constexpr std::array head_keys{
+  Key{"tied", flag_schema, "its weight is the tokens' table"},
+  Key{"name", text_schema, "its weight's name"},
+  Key{"layout", text_schema, "oi or io"},
+  Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
+  Key{"dense", tensor_schema, "a linear map before it"},
+  Key{"activation", value_schema, "of dense"},
+  Key{"norm", norm_schema, "behind dense"},
+  Key{"softcap", value_schema, "softcap · tanh(logits / softcap)"},
+  Key{"scale", value_schema, "multiplies the logits"},
+};
+/// Of `tensors`, beside the names of a layer's own tensors (`mha-inspect names`).
+inline constexpr std::array layer_tensor_keys{
+  Key{"W_kv", tensor_schema, "keys' and values' projections in one"},
+  Key{"W_qk", tensor_schema, "queries' and keys' projections in one"},
+  Key{"mlp.in", tensor_schema, "the feed-forward's first map; the gate of a gated one"},
+  Key{"mlp.up", tensor_schema, "the other factor of a gated feed-forward"},
+  Key{"mlp.in_up", tensor_schema, "both in one"},
+  Key{"mlp.product_bias", tensor_schema, "added to the product of a gated feed-forward's factors"},
+  Key{"mlp.out", tensor_schema, "the feed-forward's second map"},
+};
+inline constexpr std::array layer_norm_keys{
+  Key{"norm", norm_schema, "before attention; of x + attention in a post block; of attention in post_inside"},
+  Key{"post_norm", norm_schema, "of attention's output in a sandwich"},
+  Key{"mlp.norm", norm_schema, "the same of the feed-forward"},
+  Key{"mlp.post_norm", norm_schema, "of the feed-forward's output in a sandwich"},
+  Key{"mlp.inner_norm", norm_schema, "of what mlp.out multiplies"},
+};
+// clang-format on
+
+} // namespace mha::description

@@ -1,0 +1,289 @@
+#include <mha/load/description_parts.hpp>
+
+#include <mha/layer/names.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace mha::description {
+
+using naming::DescribedNorm;
+using naming::DescribedTensor;
+using naming::DescribedValue;
+
+namespace {
+
+/// What a layer is given, or what norms and settings say: no tensors of a description.
+constexpr std::string_view other_tensors[]{"X",
+                                           "X_kv",
+                                           "X_k",
+                                           "X_v",
+                                           "Q",
+                                           "K",
+                                           "V",
+                                           "k_past",
+                                           "v_past",
+                                           "mask",
+                                           "block_mask",
+                                           "key_padding_mask",
+                                           "attention_mask",
+                                           "kv_lengths",
+                                           "positions",
+                                           "norm.weight",
+                                           "norm.bias"};
+
+bool is_among(std::string_view key, std::span<const Key> keys) {
+  return std::ranges::find(keys, key, &Key::name) != keys.end();
+}
+
+std::vector<std::string_view> all_tensor_keys() {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : tensor_names())
+    if (std::ranges::find(other_tensors, info.name) == std::end(other_tensors))
+      names.push_back(info.name);
+  for (const Key& key : layer_tensor_keys) names.push_back(key.name);
+  for (const Key& key : layer_norm_keys) names.push_back(key.name);
+  names.push_back("q_norm"), names.push_back("k_norm");
+  return names;
+}
+
+/// The keys of config.json that "config:A|B" names.
+std::vector<std::string> config_keys(const JsonTree& tree, std::string_view text) {
+  std::vector<std::string> keys;
+  while (true) {
+    const std::size_t bar = text.find('|');
+    keys.emplace_back(text.substr(0, bar));
+    if (keys.back().empty()) tree.refuse("a key of config.json is expected behind \"config:\"");
+    if (bar == std::string_view::npos) return keys;
+    text.remove_prefix(bar + 1);
+  }
+}
+
+std::string constant_of(const JsonTree& tree, std::string_view what) {
+  if (!tree.is_number() && !tree.is_boolean() && !tree.is_text())
+    tree.refuse(fmt::format("{} must be a number, true, false, text, \"config:KEY\" or "
+                            "{{\"config\": KEY, \"default\": VALUE}}",
+                            what));
+  return tree.text;
+}
+
+/// "q,k,v": each part once, of those that `key` may hold.
+std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) {
+  const bool of_mlp = key.starts_with("mlp.");
+  const std::string_view needed = key == "W_qkv"  ? "q,k,v"
+                                  : key == "W_kv" ? "k,v"
+                                  : key == "W_qk" ? "q,k"
+                                  : of_mlp        ? "in,up"
+                                                  : "";
+  if (needed.empty() || (of_mlp && key != "mlp.in_up"))
+    tree.refuse(fmt::format("{} is one tensor: split is of W_qkv, W_kv, W_qk and mlp.in_up", key));
+  std::vector<std::string> parts, sorted;
+  std::string_view text = tree.as_text("split");
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    std::erase(parts.back(), ' ');
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  sorted = parts;
+  std::ranges::sort(sorted);
+  std::string all;
+  for (const char* part : {"in", "k", "q", "up", "v"})
+    if (("," + std::string(needed) + ",").find(fmt::format(",{},", part)) != std::string::npos)
+      all += fmt::format("{}{}", all.empty() ? "" : ",", part);
+  if (fmt::format("{}", fmt::join(sorted, ",")) != all)
+    tree.refuse(
+        fmt::format("split is '{}': {} expected, in the order of the rows", tree.text, needed));
+  return parts;
+}
+
+std::vector<std::string> usual_split(const std::string& key) {
+  if (key == "W_qkv") return {"q", "k", "v"};
+  if (key == "W_kv") return {"k", "v"};
+  if (key == "W_qk") return {"q", "k"};
+  if (key == "mlp.in_up") return {"in", "up"};
+  return {};
+}
+
+} // namespace
+
+void require_known(const JsonTree& tree, std::string_view what, std::span<const Key> known) {
+  if (!tree.is_object()) tree.refuse(fmt::format("{} must be an object", what));
+  std::vector<std::string_view> names;
+  for (const Key& key : known) names.push_back(key.name);
+  for (const auto& [key, value] : tree.members)
+    if (!is_among(key, known)) {
+      const std::string meant = did_you_mean(key, names);
+      value.refuse(
+          fmt::format("'{}' is no key of {}{}", key, what,
+                      meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
+    }
+}
+
+DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_layer) {
+  DescribedValue value;
+  value.where = tree.where;
+  if (tree.is_list() && by_layer) {
+    for (const JsonTree& one : tree.elements) value.layers.push_back(value_of(one, what));
+    if (value.layers.empty()) tree.refuse(fmt::format("{} is an empty list", what));
+    return value;
+  }
+  constexpr std::string_view config = "config:";
+  if (tree.is_object()) {
+    constexpr std::array keys{Key{"config", "", ""}, Key{"default", "", ""}};
+    require_known(tree, what, keys);
+    const JsonTree *key = tree.find("config"), *otherwise = tree.find("default");
+    if (!key) tree.refuse(fmt::format("{} is an object without \"config\"", what));
+    value.keys = config_keys(*key, key->as_text("config"));
+    if (otherwise) value.constant = constant_of(*otherwise, "default");
+  } else if (tree.is_text() && tree.text.starts_with(config)) {
+    value.keys = config_keys(tree, std::string_view(tree.text).substr(config.size()));
+  } else {
+    value.constant = constant_of(tree, what);
+  }
+  return value;
+}
+
+std::string layout_of(const JsonTree& tree, std::size_t most) {
+  std::string letters = tree.as_text("layout"), sorted = letters;
+  std::ranges::sort(sorted);
+  if (sorted != "io" && !(sorted == "hio" && most == 3))
+    tree.refuse(fmt::format("layout is '{}': oi (as nn.Linear stores it) or io expected{}",
+                            tree.text, most == 3 ? ", or three letters with h of the heads" : ""));
+  return letters;
+}
+
+std::string bias_of(const JsonTree& tree) {
+  if (tree.is_boolean() && !tree.is_true()) return "";
+  return tree.as_text("bias");
+}
+
+bool is_setting(std::string_view name) {
+  return name != "input_norm" && name != "input_norm_eps" && name != "qkv_order" &&
+         name != "columns" && name != "residual";
+}
+
+bool is_tensor_key(std::string_view key) {
+  if (is_among(key, layer_tensor_keys) || key == "q_norm" || key == "k_norm") return true;
+  const TensorInfo* info = find_tensor_name(key);
+  return info && info->name == key &&
+         std::ranges::find(other_tensors, key) == std::end(other_tensors);
+}
+
+void refuse_tensor_key(const JsonTree& tree, std::string_view key) {
+  const std::vector<std::string_view> names = all_tensor_keys();
+  const std::string meant = did_you_mean(key, names);
+  tree.refuse(fmt::format("'{}' is no tensor of a layer{}", key,
+                          meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
+}
+
+std::string_view layout_of_key(std::string_view key) {
+  const bool of_attention =
+      key.starts_with("W_") || key == "mlp.in" || key == "mlp.up" || key == "mlp.in_up";
+  return of_attention || key == "mlp.out" ? "oi" : "";
+}
+
+DescribedTensor Parse::tensor_named(const std::string& key, const JsonTree& name) const {
+  DescribedTensor tensor;
+  tensor.key = key, tensor.where = fmt::format("{}: \"{}\"", name.where, key);
+  tensor.name = name.as_text("a tensor's name");
+  if (tensor.name.empty()) name.refuse("a tensor's name is empty");
+  tensor.split = usual_split(key);
+  return tensor;
+}
+
+DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
+                              std::string_view layout) const {
+  DescribedTensor tensor;
+  if (!tree.is_object()) {
+    tensor = tensor_named(key, tree);
+    tensor.layout = layout;
+    return tensor;
+  }
+  require_known(tree, fmt::format("\"{}\"", key), tensor_keys);
+  const JsonTree *name = tree.find("name"), *values = tree.find("values");
+  if ((name != nullptr) == (values != nullptr))
+    tree.refuse(fmt::format("\"{}\" needs {}", key,
+                            name ? "a name or values, not both" : "the name of its tensor"));
+  if (name) tensor = tensor_named(key, *name);
+  tensor.key = key, tensor.where = fmt::format("{}: \"{}\"", tree.where, key);
+  tensor.layout = layout;
+  if (values) {
+    if (!values->is_list()) values->refuse("values must be a list of numbers");
+    for (const JsonTree& one : values->elements) tensor.values.push_back(one.as_number("a value"));
+    if (tensor.values.empty()) values->refuse("values is an empty list");
+  }
+  if (const JsonTree* there = tree.find("layout")) {
+    if (layout.empty()) there->refuse(fmt::format("{} is no linear map: it has no layout", key));
+    tensor.layout = layout_of(*there, key.starts_with("W_") && tensor.split.empty() ? 3 : 2);
+  }
+  if (const JsonTree* split = tree.find("split")) tensor.split = split_of(*split, key);
+  if (const JsonTree* by = tree.find("by")) {
+    const std::string& text = by->as_text("by");
+    if (text != "block" && text != "head")
+      by->refuse(fmt::format("by is '{}': block or head expected", text));
+    if (tensor.split.empty() || key.starts_with("mlp."))
+      by->refuse("by is of W_qkv, W_kv and W_qk, whose parts lie side by side");
+    tensor.by_head = text == "head";
+  }
+  if (const JsonTree* bias = tree.find("bias")) tensor.bias = bias_of(*bias);
+  if (const JsonTree* optional = tree.find("optional"))
+    tensor.optional = optional->as_boolean("optional");
+  return tensor;
+}
+
+void Parse::norm_form(const std::string& key, const JsonTree& tree, DescribedNorm& to) const {
+  if (const JsonTree* kind = tree.find("kind")) {
+    to.kind = kind->as_text("kind");
+    if (to.kind != "layer" && to.kind != "rms" && to.kind != "batch" && to.kind != "none")
+      kind->refuse(fmt::format("kind is '{}': layer, rms, batch or none expected", to.kind));
+  }
+  if (const JsonTree* eps = tree.find("eps")) to.eps = value_of(*eps, "eps");
+  if (const JsonTree* flag = tree.find("one_plus")) to.one_plus = flag->as_boolean("one_plus");
+  if (const JsonTree* flag = tree.find("affine")) to.affine = flag->as_boolean("affine");
+  if (to.one_plus && (to.kind == "batch" || !to.affine))
+    tree.refuse(fmt::format("{}: one_plus is of layer and rms norms with a weight", key));
+}
+
+DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
+  DescribedNorm norm = form;
+  norm.key = key, norm.where = fmt::format("{}: \"{}\"", tree.where, key);
+  norm.statistics.key = key, norm.statistics.where = norm.where;
+  if (tree.is_object()) {
+    std::vector<Key> keys(norm_form_keys.begin(), norm_form_keys.end());
+    keys.insert(keys.end(), norm_keys.begin(), norm_keys.end());
+    require_known(tree, fmt::format("\"{}\"", key), keys);
+    norm_form(key, tree, norm);
+    const auto text = [&](const char* name) {
+      const JsonTree* there = tree.find(name);
+      return there ? there->as_text(name) : std::string();
+    };
+    norm.weight = text("weight");
+    if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
+    norm.statistics.name = text("mean");
+    if (tree.find("variance")) norm.statistics.bias = text("variance");
+  } else {
+    norm.weight = tree.as_text(fmt::format("\"{}\"", key));
+  }
+  if (norm.kind.empty())
+    tree.refuse(fmt::format("\"{}\": of which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
+                            "tensors, or kind here: layer, rms, batch or none",
+                            key));
+  if (norm.kind == "none") return norm;
+  if (norm.affine == norm.weight.empty() && !(norm.kind == "batch" && !norm.affine))
+    tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight; or say \"affine\": "
+                                          "false",
+                                          key)
+                            : fmt::format("\"{}\" has a weight, though affine is false", key));
+  if (norm.kind != "batch" && (tree.find("mean") || tree.find("variance")))
+    tree.refuse(fmt::format("\"{}\": only a batch norm has mean and variance", key));
+  if (norm.kind == "batch" && !norm.affine &&
+      (norm.statistics.name.empty() || !norm.statistics.bias))
+    tree.refuse(fmt::format("\"{}\" needs the names of its mean and variance", key));
+  return norm;
+}
+
+} // namespace mha::description

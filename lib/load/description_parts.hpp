@@ -1,0 +1,45 @@
+#pragma once
+// The parts of a description in JSON: values, tensors, norms. Inside of read_description.
+
+#include <mha/load/description_keys.hpp>
+#include <mha/load/families/description.hpp>
+#include <mha/load/json_tree.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mha::description {
+
+/// Throws Error where `tree` is no object, or has a key that is not among `known`.
+void require_known(const JsonTree& tree, std::string_view what, std::span<const Key> known);
+/// 12, true, "half", "config:KEY", "config:KEY|OTHER", {"config": KEY, "default": 12}; with
+/// `by_layer` also a list of these, one of each layer.
+naming::DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_layer = false);
+/// The letters of a layout: o, i and h, each once; at most `most`.
+std::string layout_of(const JsonTree& tree, std::size_t most);
+/// A bias' name, or "" of false; true is refused.
+std::string bias_of(const JsonTree& tree);
+
+/// Whether `settings` may have this setting: norms, split and block say the others.
+bool is_setting(std::string_view name);
+/// Whether `tensors` may have this key for a tensor (not a norm).
+bool is_tensor_key(std::string_view key);
+[[noreturn]] void refuse_tensor_key(const JsonTree& tree, std::string_view key);
+/// How a tensor lies where nothing is said: "oi" of matrices of a linear map, else "".
+std::string_view layout_of_key(std::string_view key);
+
+struct Parse {
+  const naming::DescribedNorm& form; ///< of norms that say no other
+
+  /// A name alone.
+  naming::DescribedTensor tensor_named(const std::string& key, const JsonTree& name) const;
+  /// A name, or an object.
+  naming::DescribedTensor tensor(const std::string& key, const JsonTree& tree,
+                                 std::string_view layout) const;
+  naming::DescribedNorm norm(const std::string& key, const JsonTree& tree) const;
+  /// kind, eps, one_plus and affine, as far as they are said.
+  void norm_form(const std::string& key, const JsonTree& tree, naming::DescribedNorm& to) const;
+};
+
+} // namespace mha::description

@@ -1,0 +1,87 @@
+#pragma once
+// A model by description: what --naming FILE.json says of a checkpoint that no family knows. It is
+// a family and a record made from JSON (load/read_description.hpp); the checkpoint is presented
+// under the record's names (load/described.hpp), and read as every other.
+
+#include <mha/load/families/family.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha::naming {
+
+/// A value that a description says: itself, or where config.json has it.
+struct DescribedValue {
+  std::string where;                   ///< "naming.json: line 5, column 12"; "" = not said
+  std::vector<std::string> keys;       ///< of config.json: the first that is there
+  std::optional<std::string> constant; ///< itself; beside keys what is taken without them
+  std::vector<DescribedValue> layers;  ///< one of each layer, instead
+
+  bool said() const { return !where.empty(); }
+  /// The value for a layer; nothing where it is not said. Throws Error where config.json has none
+  /// of the keys, or there is no value for the layer.
+  std::optional<std::string> value(const Group& group, std::size_t layer = 0) const;
+  /// The same as a number.
+  std::optional<double> number(const Group& group, std::size_t layer = 0) const;
+};
+
+/// A tensor of the file, and how it lies there.
+struct DescribedTensor {
+  std::string key;                 ///< "mlp.in"
+  std::string where;               ///< "naming.json: line 9, column 5: \"mlp.in\""
+  std::string name;                ///< with {layer} and {head}
+  std::string layout;              ///< its axes: o, i, h; "" = as the canonical tensor's
+  std::vector<std::string> split;  ///< "q", "k", "v": what lies side by side in its outputs
+  bool by_head = false;            ///< each key/value head's parts together
+  std::optional<std::string> bias; ///< its name; "" = none; not said: beside the weight
+  bool optional = false;
+  std::vector<double> values; ///< instead of a tensor of the file
+};
+
+struct DescribedNorm {
+  std::string key, where;
+  std::string kind; ///< "layer", "rms", "batch", "none"
+  DescribedValue eps;
+  bool one_plus = false;
+  bool affine = true;         ///< has weight and bias
+  std::string weight;         ///< its name, with {layer}
+  DescribedTensor statistics; ///< of a batch norm: name = the mean's, *bias = the variance's
+  std::optional<std::string> bias;
+};
+
+struct Description {
+  std::string file, title;
+  std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
+  DescribedValue num_layers;
+  /// "W_q", "mlp.in" of the layers; "embed.token", "embed.linear", "head", "head.dense".
+  std::map<std::string, DescribedTensor> tensors;
+  /// "norm", "mlp.norm" of the layers; "embed.norm", "final_norm", "head.norm".
+  std::map<std::string, DescribedNorm> norms;
+  DescribedValue activation, head_activation;
+  DescribedValue token_scale; ///< a number, or sqrt_d_model
+  DescribedValue first_position;
+  DescribedValue softcap, head_scale;
+  std::map<std::string, DescribedValue> settings;
+  std::vector<std::string> ignore; ///< names, with {layer} and *
+  std::string text;                ///< of the file
+  std::string activation_keys;     ///< of config.json, as the record has them
+  ModelRecord record;              ///< under the names that the checkpoint is presented by
+  Family family;
+};
+
+/// Where the tensors stand that a description presents: "described.layers.3.W_q",
+/// "described.embed.token.weight".
+inline constexpr std::string_view described_model = "described.";
+inline constexpr std::string_view described_layers = "layers";
+
+/// Whether a key of `tensors` or `norms` is one of every layer, not of the model's ends.
+bool is_of_layer(std::string_view key);
+
+/// A description's function of a Family, its record's settle and norm_form.
+void translate_described(const Group& group, Translation& to);
+void settle_described(const Group& group, ModelRecord& record);
+void form_described_norm(const Group& group, std::string_view name, Norm& norm, bool& bare);
+
+} // namespace mha::naming

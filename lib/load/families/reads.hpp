@@ -1,0 +1,35 @@
+#pragma once
+// What a family's reading asked a checkpoint for. What it did not is told: a setting that changes
+// the model, a tensor that is left over.
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace mha::naming {
+
+/// Settings of config.json and tensors, by their whole names; of all layers of a file together.
+/// Thread-safe.
+class Reads {
+public:
+  using Names = std::set<std::string, std::less<>>;
+
+  /// A setting, whether it is there or not: "rope_theta", "rope_scaling.factor".
+  void ask_setting(std::string_view key);
+  /// A tensor, whether it is there or not.
+  void ask_tensor(std::string_view name);
+  /// A tensor whose numbers are taken, or which a note says is passed over.
+  void use(std::string_view name);
+
+  bool asked_setting(std::string_view key) const;
+  bool used(std::string_view name) const;
+  Names settings() const;
+  Names tensors() const;
+
+private:
+  mutable std::mutex lock_;
+  Names settings_, tensors_, used_;
+};
+
+} // namespace mha::naming

@@ -1,0 +1,249 @@
+#include <mha/load/families/unread_settings.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace mha::naming {
+
+namespace {
+
+/// What a config says of training, generation, other heads and software: no number of a forward
+/// pass depends on it.
+constexpr std::string_view ignored[]{
+    // Who wrote the file, and with what.
+    "architectures", "model_type", "model_name", "_name_or_path", "name_or_path", "torch_dtype",
+    "dtype", "transformers_version", "tokenizer_class", "tokenizer_name", "prefix",
+    "processor_class", "unsloth_version", "unsloth_fixed", "vocab_file", "original_architecture",
+    "mlx_version", "language", "license", "initial_model", "checkpoint_index", "from_checkpoint",
+    "checkpoint_label_type", "checkpoint_value", "seed", "dataset_name", "tokenizer_prepends_bos",
+    "default_padding_side", "default_prepend_bos", "post_embedding_ln_frozen", "_num_labels",
+    "tokenizer_revision",
+    // How it is run.
+    "use_cache", "cache_implementation", "return_dict", "use_return_dict",
+    "return_dict_in_generate", "output_hidden_states", "output_attentions", "output_scores",
+    "output_past", "torchscript", "use_bfloat16", "tf_legacy_loss", "chunk_size_feed_forward",
+    "gradient_checkpointing", "gradient_checkpointing_use_reentrant", "_attn_implementation",
+    "attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
+    "_flash_attn_2_enabled", "use_flash_attn", "flash_attn", "flash_rotary", "fused_dense",
+    "use_flash_attention", "use_flash_attention_2", "use_sdpa", "reorder_and_upcast_attn",
+    "scale_attention_softmax_in_fp32", "attention_softmax_in_fp32", "pretraining_tp",
+    "keys_to_ignore_at_inference", "n_devices", "device", "init_weights", "init_mode", "checkpoint",
+    "trust_remote_code", "use_hook_mlp_in", "use_attn_in", "use_attn_result", "use_split_qkv_input",
+    "use_hook_tokens", "ungroup_grouped_query_attention", "tie_encoder_decoder",
+    "cross_attention_hidden_size",
+    // Training.
+    "attention_dropout", "attention_probs_dropout_prob", "hidden_dropout", "hidden_dropout_prob",
+    "attn_pdrop", "embd_pdrop", "resid_pdrop", "emb_pdrop", "dropout", "activation_dropout",
+    "classifier_dropout", "classifier_dropout_prob", "embedding_dropout", "residual_dropout",
+    "qa_dropout", "seq_classif_dropout", "sequence_classif_dropout", "initializer_range",
+    "initializer_factor", "initializer_cutoff_factor", "init_std", "layerdrop", "mlp_dropout",
+    "router_aux_loss_coef", "output_router_logits", "router_z_loss_coef", "aux_loss_alpha",
+    "sinusoidal_pos_embds", "tie_weights_", "weight_init_scale", "initializer_scale",
+    "problem_type", "finetuning_task", "num_labels", "n_special", "predict_special_tokens",
+    "embd_layer_norm", "label_smoothing",
+    // Token numbers and generation. Padding is pad_token_id, which is read.
+    "bos_token_id", "eos_token_id", "sep_token_id", "pad_token_id", "unk_token_id", "cls_token_id",
+    "mask_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
+    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+    "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+    "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+    "num_return_sequences", "remove_invalid_values", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "bos_token", "eos_token", "pad_token", "unk_token",
+    "max_new_tokens", "image_token_index", "image_token_id", "video_token_id",
+    "vision_start_token_id", "vision_end_token_id", "vision_token_id", "boi_token_index",
+    "eoi_token_index", "boi_token_id", "eoi_token_id", "mm_tokens_per_image", "audio_token_id",
+    // Other heads.
+    "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+    "summary_first_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+    "pooler_size_per_head", "pooler_type", "pooler_hidden_act", "pooler_hidden_size",
+    "directionality",
+    // Lengths that were trained on, and what only another key gives a meaning.
+    "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
+    "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
+    "block_size", "context_length", "sliding_window_size", "rotary_scaling_factor_trained",
+    "initial_context_length",
+    // The tensors say them.
+    "n_heads", "d_head"};
+
+/// Objects of whose members the same is true.
+constexpr std::string_view ignored_objects[]{"id2label.",
+                                             "label2id.",
+                                             "task_specific_params.",
+                                             "auto_map.",
+                                             "custom_pipelines.",
+                                             "vision_config.",
+                                             "audio_config.",
+                                             "image_processor.",
+                                             "generation_config.",
+                                             "sentence_transformers.",
+                                             "tokenizer_config.",
+                                             "init_config.",
+                                             "text_encoder.",
+                                             "pruned_heads."};
+
+/// Keys that change nothing at this value, and that are told at another.
+constexpr std::pair<std::string_view, std::string_view> neutral[]{
+    {"is_encoder_decoder", "false"},
+    {"is_decoder", "false"},
+    {"add_cross_attention", "false"},
+    {"attention_bias", "false"},
+    {"mlp_bias", "false"},
+    {"lm_head_bias", "false"},
+    {"use_bias", "false"},
+    {"use_qkv_bias", "false"},
+    {"bias", "false"},
+    {"qk_layernorm", "false"},
+    {"use_qk_norm", "false"},
+    {"alibi", "false"},
+    {"use_mrope", "false"},
+    {"use_sliding_window", "false"},
+    {"use_bidirectional_attention", "false"},
+    {"scale_embedding", "false"},
+    {"logits_scaling", "1"},
+    {"residual_multiplier", "1"},
+    {"embedding_multiplier", "1"},
+    {"logit_scale", "1"},
+    {"full_attn_mod", "1"},
+    {"interpolate_factor", "1"},
+    {"rotary", "true"},
+    {"scale_attn_weights", "true"},
+    {"scale_attn_by_inverse_layer_idx", "false"},
+    {"position_embedding_type", "absolute"},
+    {"clip_qkv", "0"},
+    {"layer_norm_elementwise_affine", "true"},
+    {"hidden_act_fused", "false"},
+    {"final_rms", "true"},
+    {"use_local_attn", "false"},
+    {"use_normalization_before_and_after", "false"},
+    {"use_ntk_by_parts_rope", "false"},
+    {"use_NTK_by_parts_rope", "false"},
+    {"attn_scores_soft_cap", "-1"},
+    {"output_logits_soft_cap", "-1"},
+    {"experts_per_token", "0"},
+    {"net_structure_type", "0"},
+    {"gap_size", "0"},
+    {"num_memory_blocks", "0"},
+    {"down_scale_factor", "1"},
+};
+
+/// What a whole model needs beside its layers' attention.
+constexpr std::string_view of_whole_model[]{"vocab_size",
+                                            "d_vocab",
+                                            "d_vocab_out",
+                                            "hidden_size",
+                                            "n_embd",
+                                            "d_model",
+                                            "dim",
+                                            "intermediate_size",
+                                            "n_inner",
+                                            "d_mlp",
+                                            "hidden_dim",
+                                            "num_hidden_layers",
+                                            "n_layer",
+                                            "n_layers",
+                                            "tie_word_embeddings",
+                                            "type_vocab_size",
+                                            "embedding_size",
+                                            "hidden_act",
+                                            "hidden_activation",
+                                            "activation_function",
+                                            "activation",
+                                            "act_fn",
+                                            "final_logit_softcapping",
+                                            "output_logits_soft_cap",
+                                            "mlp_bias",
+                                            "use_parallel_residual",
+                                            "parallel_attn_mlp",
+                                            "gated_mlp",
+                                            "attn_only",
+                                            "head_dim",
+                                            "d_head",
+                                            "n_heads",
+                                            "embedding_multiplier",
+                                            "residual_multiplier",
+                                            "logits_scaling",
+                                            "num_local_experts",
+                                            "num_experts",
+                                            "num_experts_per_tok",
+                                            "mlp_type",
+                                            "norm_type",
+                                            "positional_embedding_type",
+                                            "layer_types",
+                                            "d_ffn",
+                                            "shared_intermediate_size",
+                                            "moe_intermediate_size",
+                                            "decoder_sparse_step",
+                                            "mlp_only_layers",
+                                            "norm_topk_prob"};
+
+bool is_one_of(std::string_view name, const auto& list) {
+  return std::ranges::find(list, name) != std::end(list);
+}
+
+bool is_neutral(std::string_view key, std::string_view value) {
+  return value == "null" || value.empty() || std::ranges::any_of(neutral, [&](const auto& known) {
+           return known.first == key &&
+                  (known.second == value || value == fmt::format("{}.0", known.second));
+         });
+}
+
+bool in_section(std::string_view key, std::string_view section) {
+  return key.starts_with(section);
+}
+
+} // namespace
+
+bool is_ignored_setting(std::string_view key, std::string_view value) {
+  return is_one_of(key, ignored) || is_neutral(key, value) ||
+         std::ranges::any_of(ignored_objects, [&](std::string_view object) {
+           return key.starts_with(object) || key == object.substr(0, object.size() - 1);
+         });
+}
+
+std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole) {
+  if (group.contents->format == "gguf") return {}; // made of metadata: what is read
+  const Config& config = *group.config;
+  std::string_view section; // of the text model
+  for (std::string_view known : text_sections)
+    if (const auto at = config.lower_bound(std::string(known));
+        section.empty() && at != config.end() && in_section(at->first, known))
+      section = known;
+  std::string list, quantised;
+  std::size_t count = 0;
+  constexpr std::size_t most = 4;
+  for (const auto& [whole_key, value] : config) {
+    std::string_view key = whole_key;
+    if (key.starts_with("quantization_config") || key.starts_with("compression_config")) {
+      if (key.ends_with("quant_method") || quantised.empty()) quantised = value;
+      continue;
+    }
+    if (!section.empty() && !in_section(key, section)) continue; // another part's, or the whole's
+    key.remove_prefix(section.size());
+    if (is_ignored_setting(key, value)) continue;
+    if (group.reads && group.reads->asked_setting(key)) continue;
+    if (!whole && (is_one_of(key, of_whole_model) || key == record.softcap_key)) continue;
+    if (++count <= most)
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, value.substr(0, 60));
+  }
+  std::vector<Note> notes;
+  if (count > most) list += fmt::format(" and {} more", count - most);
+  if (count > 0)
+    notes.push_back(warning(fmt::format(
+        "config.json: not read here: {}. If the model computes with it, its numbers are others",
+        list)));
+  if (!quantised.empty())
+    notes.push_back(warning(fmt::format(
+        "config.json says quantization_config ({}): the weights are taken as they stand in the "
+        "file, not quantised",
+        quantised.substr(0, 60))));
+  return notes;
+}
+
+void note_unread_settings(const Found& layer, std::vector<Note>& notes) {
+  if (!layer.family->model) return;
+  ModelRecord record = *layer.family->model;
+  if (record.settle) record.settle(layer.group, record);
+  for (Note& note : unread_settings(layer.group, record, false)) notes.push_back(std::move(note));
+}
+
+} // namespace mha::naming

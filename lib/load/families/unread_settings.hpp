@@ -1,0 +1,22 @@
+#pragma once
+// Keys of config.json that nothing reads: known to change no number, or told.
+
+#include <mha/load/families/family.hpp>
+#include <mha/system/note.hpp>
+
+#include <vector>
+
+namespace mha::naming {
+
+/// A warning that names the keys, with their values, that nothing of the group's family asked for
+/// and that are not known to change no number; another for a quantisation. Of a lone layer (not
+/// `whole`) the keys that only a whole model needs are not told.
+std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole);
+
+/// The same of a lone layer, where its family's whole model is known.
+void note_unread_settings(const Found& layer, std::vector<Note>& notes);
+
+/// Whether a key is known to change no number: whatever its value, or at this one.
+bool is_ignored_setting(std::string_view key, std::string_view value);
+
+} // namespace mha::naming

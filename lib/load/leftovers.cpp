@@ -1,0 +1,184 @@
+#include <mha/load/leftovers.hpp>
+
+#include <mha/load/families/unread_settings.hpp>
+#include <mha/load/model_reader.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+namespace mha {
+
+using naming::Found;
+using naming::Group;
+
+namespace {
+
+/// What stands beside quantised weights, by the last word of its name.
+constexpr std::string_view of_quantisation[]{
+    "scales",       "qzeros",        "g_idx",      "qweight",           "weight_scale",
+    "SCB",          "absmax",        "quant_map",  "weight_scale_inv",  "input_scale",
+    "output_scale", "nested_absmax", "zero_point", "weight_zero_point", "weight_packed",
+    "weight_shape", "weight_format", "_scales",    "_blocks",           "nested_quant_map",
+    "zeros",        "scale_inv"};
+
+bool is_of_quantisation(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
+         name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
+         last.ends_with("_blocks");
+}
+
+bool is_of_adapter(std::string_view name) {
+  constexpr std::string_view words[]{
+      ".lora_", ".ia3_", ".hada_", ".oft_", ".weight_g", ".weight_v", ".parametrizations.",
+      ".lokr_"};
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+}
+
+/// Whether a name is of another part of the model: an image's or a sound's.
+bool is_of_other_part(std::string_view name) {
+  Group named;
+  named.prefix = name;
+  return named.within({"vision", "visual", "audio", "multi_modal_projector", "mm_projector"});
+}
+
+/// Whether `name` is one of the words' modules, or lies below it.
+bool is_below(std::string_view name, std::string_view words) {
+  for (std::string_view word : words_of_record(words))
+    if (name == word || (name.starts_with(word) && name[word.size()] == '.')) return true;
+  return false;
+}
+
+class Leftovers {
+public:
+  Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
+      : layers_(layers), group_(layers[0]->group), record_(*layers[0]->family->model) {
+    if (record_.settle) record_.settle(group_, record_);
+    stack_ = block_prefix(group_, record_.layers); // "transformer.h.0."
+    stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);
+    model_ = stack_.substr(0, stack_.size() - record_.layers.size() - 1);
+    outline(options);
+  }
+
+  std::vector<Note> notes() const {
+    std::vector<std::string_view> others, adapters;
+    for (const io::Entry& entry : group_.contents->tensors) {
+      const std::string_view name = entry.name;
+      if (group_.reads->used(name) || is_known(name) || is_told_by_layer(name)) continue;
+      if (is_of_quantisation(name))
+        fail("{}: {} is of quantised weights, which are not read here; dequantise them first",
+             group_.contents->name, name);
+      (is_of_adapter(name) ? adapters : others).push_back(name);
+    }
+    std::vector<Note> notes;
+    add(notes, adapters, "passed over, though beside a weight",
+        "The model is computed without: merge adapters first");
+    add(notes, others, "passed over, as nothing of the model that is computed here reads it",
+        "If the model does, its numbers are others");
+    add_unlike(notes);
+    add_adapter_beside(notes);
+    for (Note& note : naming::unread_settings(group_, record_, true))
+      notes.push_back(std::move(note));
+    return notes;
+  }
+
+private:
+  /// Asks for everything that the layers need, and reads no large tensor.
+  void outline(const naming::Options& options) const {
+    const std::optional<std::size_t> width = ModelReader(group_, record_).stream_width();
+    for (const Found* layer : layers_) {
+      Group group = layer->group;
+      group.outline = true;
+      naming::Translation translation(group, *layer->family, options);
+      layer->family->translate(group, translation);
+      const ModelReader reader(group, record_);
+      if (width) reader.block(*width);
+      reader.require_always();
+    }
+  }
+
+  /// Buffers, heads that no stage needs, and other parts of the model.
+  bool is_known(std::string_view name) const {
+    if (name.starts_with(stack_)) {
+      const std::size_t dot = name.find('.', stack_.size());
+      return dot != name.npos && is_below(name.substr(dot + 1), record_.beside);
+    }
+    if (is_of_other_part(name)) return true;
+    for (std::string_view at = model_;;) { // "model.language_model.", then "language_model.", ""
+      if (name.starts_with(at) && is_below(name.substr(at.size()), record_.beside)) return true;
+      if (at.empty()) return is_below(name, record_.beside);
+      at.remove_prefix(at.find('.') + 1);
+    }
+  }
+
+  /// What lies in the modules of a layer's projections, its layer tells.
+  bool is_told_by_layer(std::string_view name) const {
+    return std::ranges::any_of(layers_, [&](const Found* layer) {
+      const Group& group = layer->group;
+      if (!name.starts_with(group.prefix)) return false;
+      const std::string_view own = name.substr(group.prefix.size());
+      return std::ranges::any_of(group.tensors, [&](const auto& tensor) {
+        const std::size_t dot = tensor.first.rfind('.');
+        return dot != std::string::npos && !group.tensors.contains(own) &&
+               own.starts_with(std::string_view(tensor.first).substr(0, dot + 1));
+      });
+    });
+  }
+
+  void add(std::vector<Note>& notes, const std::vector<std::string_view>& names,
+           std::string_view what, std::string_view so) const {
+    constexpr std::size_t most = 3;
+    if (names.empty()) return;
+    std::string list;
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+      list += fmt::format("{}{}", i > 0 ? ", " : "", names[i]);
+    if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
+    notes.push_back(warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, list, so)));
+  }
+
+  /// A tensor that few layers have, and which theirs are computed with.
+  void add_unlike(std::vector<Note>& notes) const {
+    std::map<std::string_view, std::vector<std::string_view>> of; // by the name behind "h.N."
+    for (const io::Entry& entry : group_.contents->tensors) {
+      const std::string_view name = entry.name;
+      if (!name.starts_with(stack_) || !group_.reads->used(name)) continue;
+      const std::size_t dot = name.find('.', stack_.size());
+      if (dot != name.npos) of[name.substr(dot + 1)].push_back(name);
+    }
+    for (const auto& [name, names] : of)
+      if (names.size() < layers_.size())
+        notes.push_back(warning(
+            fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
+                        group_.contents->name, names.size(), layers_.size(),
+                        names.size() == 1 ? "has" : "have", name, names[0])));
+  }
+
+  void add_adapter_beside(std::vector<Note>& notes) const {
+    if (group_.contents->format != "checkpoint") return;
+    for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
+      std::error_code ignored;
+      if (!std::filesystem::exists(std::filesystem::path(group_.contents->name) / name, ignored))
+        continue;
+      notes.push_back(warning(fmt::format(
+          "{}: {} lies beside the model, which is computed without the adapter: merge it first",
+          group_.contents->name, name)));
+      return;
+    }
+  }
+
+  const std::vector<const Found*>& layers_;
+  const Group& group_;
+  naming::ModelRecord record_;
+  std::string stack_, model_; ///< "transformer.h." and "transformer."
+};
+
+} // namespace
+
+std::vector<Note> leftovers_of(const std::vector<const Found*>& layers,
+                               const naming::Options& options) {
+  return Leftovers(layers, options).notes();
+}
+
+} // namespace mha

@@ -1,0 +1,17 @@
+#pragma once
+// What a whole model's checkpoint holds and nothing reads: tensors, settings, an adapter beside it.
+
+#include <mha/load/families/family.hpp>
+#include <mha/system/note.hpp>
+
+#include <vector>
+
+namespace mha {
+
+/// Reads the layers of a whole model as an outline and returns warnings about what is left over.
+/// Throws Error for what a layer lacks, and for leftovers of a quantisation, without which the
+/// weights are other numbers. The model's ends have been read before, with the same groups.
+std::vector<Note> leftovers_of(const std::vector<const naming::Found*>& layers,
+                               const naming::Options& options);
+
+} // namespace mha

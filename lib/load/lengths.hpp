@@ -1,0 +1,15 @@
+#pragma once
+// How long each text of a batch is, where a file says it.
+
+#include <mha/files/contents.hpp>
+#include <mha/layer/layer.hpp>
+
+#include <vector>
+
+namespace mha {
+
+/// Takes `lengths`, (B), as dump and convert write it for texts that are not equally long. A
+/// checkpoint's tensor of that name is its own. Throws Error where it does not fit the layer.
+void take_lengths(const std::vector<io::Contents>& files, Layer& layer);
+
+} // namespace mha

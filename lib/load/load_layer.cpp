@@ -1,0 +1,135 @@
+// One layer of the sources: read once, kept for the next text or the next question, and put
+// together with its input.
+
+#include <mha/load/lengths.hpp>
+#include <mha/load/model_state.hpp>
+
+namespace mha {
+
+void ReadLayer::take_input(const LayerInput& input) {
+  const auto of_text = [&](const char* name) { // nothing of a file, and nothing bound
+    const auto part = parts.find(name);
+    return part == parts.end() || (!input_source.empty() && part->second.source == input_source);
+  };
+  if (of_text("X")) parts["X"] = {input.X, input.source};
+  if (of_text("attention_mask")) {
+    parts.erase("attention_mask");
+    if (!input.attention_mask.empty())
+      parts["attention_mask"] = {input.attention_mask, input.source};
+  }
+  if (labels.tokens_source == input_source)
+    labels.take("tokens", {input.labels, input.item_labels}, input.source);
+  input_source = input.source;
+}
+
+void ReadLayer::list_origins() {
+  said.origins.clear();
+  for (const auto& [name, part] : parts)
+    said.origins.push_back(
+        {name, part.origin(), part.tensor.dtype(), part.tensor.shape(), part.loose});
+}
+
+std::optional<ReadLayer> KeptLayers::find(const std::string& id, bool only_reader) {
+  const auto kept = layers_.find(id);
+  if (kept == layers_.end()) return std::nullopt;
+  if (!only_reader) return kept->second;
+  for (const auto& [name, part] : kept->second.parts) bytes_ -= part.tensor.bytes();
+  return std::move(layers_.extract(kept).mapped());
+}
+
+void KeptLayers::keep(const std::string& id, ReadLayer parts, const Layer& layer) {
+  constexpr std::size_t most = std::size_t{256} << 20; // bytes of all
+  if (parts.settings.columns) return;                  // made of the transposed tensors again
+  // Converted once; half precision loses nothing on the way.
+  for (const auto& [name, converted] : {std::pair("W_q", &layer.W_q),
+                                        {"W_k", &layer.W_k},
+                                        {"W_v", &layer.W_v},
+                                        {"W_o", &layer.W_o}})
+    if (const auto part = parts.parts.find(name); part != parts.parts.end())
+      if (Tensor& tensor = part->second.tensor;
+          tensor.shape() == converted->shape() && tensor.dtype() != DType::f64)
+        tensor = *converted;
+  std::size_t bytes = 0;
+  for (const auto& [name, part] : parts.parts) bytes += part.tensor.bytes();
+  if (bytes_ + bytes > most) return;
+  bytes_ += bytes;
+  layers_.emplace(id, std::move(parts));
+}
+
+namespace {
+
+std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
+  std::vector<Sources::SourceTensor> list;
+  for (auto& [name, part] : read.parts) {
+    // As the setting `columns` says that they are.
+    const bool turned = read.settings.columns && part.rows && turns_in_columns(name, part.tensor);
+    list.push_back(
+        {name, turned ? transposed(part.tensor) : std::move(part.tensor), part.origin()});
+  }
+  return list;
+}
+
+} // namespace
+
+LoadedLayer Sources::load(const std::string& id, bool outline,
+                          std::vector<SourceTensor>* parts) const {
+  Inputs* inputs = text();
+  if (inputs && id.empty()) return load_ends(outline);
+  std::optional<LayerInput> input;
+  if (inputs) input = inputs->input(*this, id, outline);
+  std::unique_lock hold(state_->reading);
+  const bool keeps = outline || state_->request.keeps_layers;
+  std::optional<ReadLayer> read = state_->kept.find(id, !keeps);
+  const bool is_new = !read;
+  if (is_new)
+    read = state_->read(id, input ? &*input : nullptr);
+  else if (input)
+    read->take_input(*input), read->list_origins();
+  if (parts) *parts = as_read(*read);
+
+  LoadedLayer loaded = read->said;
+  if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
+  loaded.X_of_text = input && !read->parts.at("X").bound;
+  const bool keep = is_new && keeps;
+  // What is not kept is let go as it is converted.
+  loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
+                            state_->request.dtype, read->labels, &loaded.notes);
+  Layer& layer = loaded.layer;
+  if (layer.X.empty() && !layer.has_given(Stage::x))
+    for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
+      if (!W->empty() && layer.missing_X.empty())
+        layer.missing_X = state_->what_could_be_X(id, W->shape()[0]);
+  if (input) {
+    inputs->check(layer);
+    layer.block = input->block;
+    layer.lengths = input->lengths;
+    layer.kept = input->kept;
+    if (input->block->mlp.present()) layer.dims.d_ff = input->block->mlp.in.out();
+  }
+  if (!input) take_lengths(state_->contents, layer);
+  if (keep) state_->kept.keep(id, std::move(*read), layer);
+  hold.unlock();
+  put_patches(layer, id);
+  if (outline) return loaded;
+  layer.pass =
+      std::make_shared<LayerPass>(layer, state_->counts, inputs && inputs->goes_on(*this, id));
+  if (inputs) inputs->began(layer.pass, id);
+  return loaded;
+}
+
+void Sources::put_patches(Layer& layer, const std::string& id) const {
+  if (state_->request.patch_layer) state_->request.patch_layer(layer, id, *this, state_->request);
+}
+
+std::vector<Sources::SourceTensor> Sources::parts(const std::string& id) const {
+  std::optional<LayerInput> input;
+  if (text()) input = text()->input(*this, id, false);
+  const std::lock_guard hold(state_->reading);
+  return as_read(state_->read(id, input ? &*input : nullptr));
+}
+
+LoadedLayer Sources::load(const std::string& id, std::vector<SourceTensor>& parts) const {
+  return load(id, false, &parts);
+}
+
+} // namespace mha

@@ -1,0 +1,54 @@
+#pragma once
+// The layers of a family with the names that the file gives their tensors, which may be others than
+// those that they are read by. Inside of as_naming.cpp.
+
+#include <mha/load/families/family.hpp>
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// Throws Error "FILE: a description cannot say WHAT".
+[[noreturn]] void cannot_say(const naming::Group& group, std::string_view what);
+class NamedLayers {
+protected:
+  /// One layer as its family reads it.
+  struct ReadAs {
+    naming::Group group;
+    std::string block, block_in_file; ///< "model.layers.3.", as read and in the file's own names
+    std::optional<naming::Translation> translation;
+  };
+
+  /// `block`: what stands before the names of the layer's tensors, as it is read.
+  void add_layer(const naming::Found& found, std::string block);
+  /// What stands before a layer's names, with {layer}; or of each layer.
+  std::vector<std::string> layers_pattern() const;
+  /// The name in the first layer below its block, claimed in every layer. Throws Error where it
+  /// does not stand there.
+  std::string below_block(const io::Entry& entry);
+  void claim(const io::Entry& entry);
+  /// What a description calls a tensor: the file's own name, where the family presents layers that
+  /// share their weights under others.
+  const std::string& name_in_file(const io::Entry& entry) const {
+    return family_->present && !entry.own_name.empty() ? entry.own_name : entry.name;
+  }
+  /// By this name, or nullptr.
+  const io::Entry* in_file(std::string_view own) const;
+  /// What the family knows and does not read, with {layer} for a layer's number.
+  std::vector<std::string> unclaimed() const;
+
+  const naming::Family* family_ = nullptr;
+  std::deque<ReadAs> layers_; // translations hold on to their groups
+
+private:
+  std::string own_prefix(const naming::Group& group) const;
+
+  naming::Options options_;
+  std::set<std::string> claimed_;
+};
+
+} // namespace mha

@@ -1,0 +1,354 @@
+#include <mha/load/read_description.hpp>
+
+#include <mha/layer/names.hpp>
+#include <mha/load/description_keys.hpp>
+#include <mha/load/description_parts.hpp>
+#include <mha/load/json_tree.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace mha {
+
+using naming::DescribedNorm;
+using naming::DescribedTensor;
+using naming::DescribedValue;
+using naming::Description;
+
+namespace {
+
+/// The top of the document, key by key, into a Description.
+class DescriptionReader {
+public:
+  DescriptionReader(const JsonTree& tree, Description& to) : tree_(tree), to_(to), parse_{form_} {}
+
+  void read() {
+    description::require_known(tree_, "a description", description::top_keys);
+    if (const JsonTree* title = tree_.find("title")) to_.title = title->as_text("title");
+    if (const JsonTree* norm = tree_.find("norm")) read_form(*norm);
+    read_layers();
+    read_tensors();
+    if (const JsonTree* embed = tree_.find("embed")) read_embed(*embed);
+    if (const JsonTree* norm = tree_.find("final_norm")) add_norm("final_norm", *norm);
+    if (const JsonTree* head = tree_.find("head"); head && !head->is_null()) read_head(*head);
+    read_settings();
+    if (const JsonTree* activation = tree_.find("activation"))
+      to_.activation = description::value_of(*activation, "activation");
+    if (const JsonTree* list = tree_.find("ignore")) {
+      if (!list->is_list()) list->refuse("ignore must be a list of names");
+      for (const JsonTree& name : list->elements) {
+        constexpr std::ptrdiff_t most = 4; // each is tried at every place
+        if (std::ranges::count(name.as_text("a name"), '*') > most)
+          name.refuse(fmt::format("at most {} * expected", most));
+        to_.ignore.push_back(name.text);
+      }
+    }
+    make_record();
+  }
+
+private:
+  void read_form(const JsonTree& tree) {
+    description::require_known(tree, "norm", description::norm_form_keys);
+    parse_.norm_form("norm", tree, form_);
+  }
+
+  void add_norm(const std::string& key, const JsonTree& tree) {
+    if (tree.is_null()) return;
+    DescribedNorm norm = parse_.norm(key, tree);
+    if (norm.kind != "none") to_.norms.emplace(key, std::move(norm));
+  }
+
+  void read_layers() {
+    const JsonTree* layers = tree_.find("layers");
+    if (!layers)
+      tree_.refuse("layers is missing: what stands before the names of a layer's "
+                   "tensors, such as \"encoder.blocks.{layer}.\"");
+    if (layers->is_list()) {
+      for (const JsonTree& prefix : layers->elements)
+        to_.layers.push_back(prefix.as_text("what stands before a layer's names"));
+      if (to_.layers.empty()) layers->refuse("layers is an empty list");
+    } else {
+      to_.layers.push_back(layers->as_text("layers"));
+    }
+    if (const JsonTree* count = tree_.find("num_layers")) {
+      to_.num_layers = description::value_of(*count, "num_layers");
+      if (layers->is_list())
+        count->refuse("num_layers is told by the list that layers is; one of the two is to go");
+    }
+  }
+
+  void read_tensors() {
+    const JsonTree* tensors = tree_.find("tensors");
+    if (!tensors) tree_.refuse("tensors is missing: the names of a layer's tensors");
+    if (!tensors->is_object()) tensors->refuse("tensors must be an object");
+    for (const auto& [key, tree] : tensors->members) {
+      if (std::ranges::find(description::layer_norm_keys, key, &description::Key::name) !=
+          description::layer_norm_keys.end()) {
+        add_norm(key, tree);
+        continue;
+      }
+      if (!description::is_tensor_key(key)) description::refuse_tensor_key(tree, key);
+      to_.tensors.emplace(key, parse_.tensor(key, tree, description::layout_of_key(key)));
+    }
+    const auto has = [&](const char* key) { return to_.tensors.contains(key); };
+    if (!has("W_q") && !has("W_qkv") && !has("W_qk"))
+      tensors->refuse("no W_q, W_qkv or W_qk: which tensor makes the queries?");
+    if (has("mlp.in") && has("mlp.in_up"))
+      tensors->refuse("mlp.in and mlp.in_up are the same: one of them is to go");
+    if ((has("mlp.in") || has("mlp.in_up") || has("mlp.up")) != has("mlp.out"))
+      tensors->refuse(has("mlp.out") ? "mlp.out stands without mlp.in"
+                                     : "mlp.out is missing, the feed-forward's second map");
+    if (has("mlp.product_bias") && !has("mlp.up"))
+      tensors->refuse("mlp.product_bias stands without mlp.up");
+    if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up stands without mlp.in");
+  }
+
+  void read_embed(const JsonTree& tree) {
+    if (!tree.is_list()) tree.refuse("embed must be a list of tables, linear maps and norms");
+    bool normed = false, linear = false, added = false;
+    for (const JsonTree& step : tree.elements) {
+      description::require_known(step, "a step of embed", description::embed_keys);
+      const JsonTree *table = step.find("table"), *map = step.find("linear"),
+                     *norm = step.find("norm");
+      if ((table != nullptr) + (map != nullptr) + (norm != nullptr) != 1)
+        step.refuse("a step of embed is one of table, linear and norm");
+      if (table) {
+        if (normed) step.refuse("a table behind the norm of embed is not covered here yet");
+        read_table(step, linear);
+        added = added || linear;
+      } else if (map) {
+        if (std::exchange(linear, true)) step.refuse("a second linear map is not covered here yet");
+        read_linear(step, normed);
+      } else {
+        if (std::exchange(normed, true)) step.refuse("a second norm is not covered here yet");
+        add_norm("embed.norm", *norm);
+      }
+    }
+    if (!to_.tensors.contains("embed.token"))
+      tree.refuse("embed has no table by token, whose rows are the tokens' vectors");
+    if (added && to_.record.embedding_linear_place != ProjectionPlace::tokens)
+      tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
+  }
+
+  void read_table(const JsonTree& step, bool behind_linear) {
+    const JsonTree *by = step.find("by"), *scale = step.find("scale"), *first = step.find("first");
+    const std::string kind = by ? by->as_text("by") : "token";
+    if (kind != "token" && kind != "position" && kind != "type")
+      by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
+    const std::string key = "embed." + kind;
+    if (to_.tensors.contains(key)) step.refuse(fmt::format("a second table by {}", kind));
+    if (behind_linear && kind == "token") step.refuse("the tokens' table stands behind linear");
+    if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
+    DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
+    table.bias = "", table.layout = "io";
+    if (const JsonTree* layout = step.find("layout"))
+      table.layout = description::layout_of(*layout, 2);
+    to_.tensors.emplace(key, std::move(table));
+    if (scale) {
+      if (kind != "token") scale->refuse("only the tokens' rows are scaled");
+      to_.token_scale = description::value_of(*scale, "scale");
+    }
+    if (first) {
+      if (kind != "position") first->refuse("first is of a table by position");
+      if (first->is_text() && first->text == "pad")
+        to_.record.counts_from_pad = true;
+      else
+        to_.first_position = description::value_of(*first, "first");
+    }
+  }
+
+  void read_linear(const JsonTree& step, bool behind_norm) {
+    for (const char* other : {"by", "scale", "first"})
+      if (const JsonTree* there = step.find(other))
+        there->refuse(fmt::format("{} is of a table", other));
+    DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
+    map.layout = "oi";
+    if (const JsonTree* layout = step.find("layout"))
+      map.layout = description::layout_of(*layout, 2);
+    if (const JsonTree* bias = step.find("bias")) map.bias = description::bias_of(*bias);
+    to_.tensors.emplace("embed.linear", std::move(map));
+    const bool others =
+        to_.tensors.contains("embed.position") || to_.tensors.contains("embed.type");
+    to_.record.embedding_linear = "embed.linear";
+    to_.record.embedding_linear_place = behind_norm ? ProjectionPlace::normed
+                                        : others    ? ProjectionPlace::sum
+                                                    : ProjectionPlace::tokens;
+  }
+
+  void read_head(const JsonTree& tree) {
+    description::require_known(tree, "head", description::head_keys);
+    const JsonTree *tied = tree.find("tied"), *name = tree.find("name"), *bias = tree.find("bias");
+    const bool is_tied = tied && tied->as_boolean("tied");
+    if (is_tied == (name != nullptr))
+      tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
+                          : "head is neither tied nor has a name");
+    if (is_tied) {
+      to_.record.tied = true;
+      if (bias && bias->is_text()) {
+        DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
+        alone.bias = "";
+        to_.tensors.emplace("head.bias", std::move(alone));
+      }
+    } else {
+      DescribedTensor head = parse_.tensor_named("head", *name);
+      head.layout = "oi";
+      if (const JsonTree* layout = tree.find("layout"))
+        head.layout = description::layout_of(*layout, 2);
+      if (bias) head.bias = description::bias_of(*bias);
+      to_.tensors.emplace("head", std::move(head));
+    }
+    if (const JsonTree* dense = tree.find("dense"))
+      to_.tensors.emplace("head.dense", parse_.tensor("head.dense", *dense, "oi"));
+    for (const char* of_dense : {"activation", "norm"})
+      if (const JsonTree* there = tree.find(of_dense); there && !tree.find("dense"))
+        there->refuse(fmt::format("{} is of dense, which head has not", of_dense));
+    if (const JsonTree* norm = tree.find("norm")) add_norm("head.norm", *norm);
+    const auto take = [&](const char* key, DescribedValue& to) {
+      if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
+    };
+    take("activation", to_.head_activation), take("softcap", to_.softcap);
+    take("scale", to_.head_scale);
+  }
+
+  void read_settings() {
+    const JsonTree* settings = tree_.find("settings");
+    if (!settings) return;
+    if (!settings->is_object()) settings->refuse("settings must be an object");
+    std::vector<std::string_view> names;
+    for (const SettingInfo& info : settings_table()) names.push_back(info.name);
+    for (const auto& [name, tree] : settings->members) {
+      const SettingInfo* info = find_setting(name);
+      if (!info) tree.refuse(fmt::format("'{}' is no setting{}", name, did_you_mean(name, names)));
+      if (!description::is_setting(info->name))
+        tree.refuse(fmt::format("{} is said by {}, not by a setting", info->name,
+                                info->name == "qkv_order"                             ? "split"
+                                : info->name == "columns" || info->name == "residual" ? "block"
+                                                                                      : "norm"));
+      if (!to_.settings.emplace(info->name, description::value_of(tree, name, true)).second)
+        tree.refuse(fmt::format("{} is said twice", info->name));
+    }
+  }
+
+  void make_record();
+  void set_norms(BlockShape shape);
+
+  const JsonTree& tree_;
+  Description& to_;
+  DescribedNorm form_; ///< what norms are that say nothing else
+  description::Parse parse_;
+};
+
+void DescriptionReader::make_record() {
+  naming::ModelRecord& record = to_.record;
+  const auto has = [&](const char* key) { return to_.tensors.contains(key); };
+  const auto named = [&](const char* key) {
+    return to_.norms.contains(key) ? std::string_view(key) : std::string_view();
+  };
+  constexpr std::pair<std::string_view, BlockShape> shapes[]{
+      {"pre", BlockShape::pre},
+      {"post", BlockShape::post},
+      {"parallel", BlockShape::parallel},
+      {"sandwich", BlockShape::sandwich},
+      {"post_inside", BlockShape::post_inside},
+      {"attention_only", BlockShape::attention_only}};
+  const JsonTree* block = tree_.find("block");
+  const std::string shape = block ? block->as_text("block") : "pre";
+  const auto at = std::ranges::find(shapes, shape, [](const auto& pair) { return pair.first; });
+  if (at == std::end(shapes))
+    block->refuse(fmt::format("block is '{}': pre, post, parallel, sandwich, post_inside or "
+                              "attention_only expected",
+                              shape));
+  record.shape = at->second;
+  if (record.shape == BlockShape::attention_only && has("mlp.out"))
+    block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
+  if (record.shape != BlockShape::attention_only && !has("mlp.out"))
+    (block ? *block : tree_)
+        .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or say \"block\": "
+                            "\"attention_only\"",
+                            shape));
+  set_norms(record.shape);
+  record.layers = naming::described_layers;
+  record.tokens = "embed.token";
+  record.positions = has("embed.position") ? "embed.position" : "";
+  record.types = has("embed.type") ? "embed.type" : "";
+  record.embedding_norm = named("embed.norm");
+  if (has("mlp.out")) {
+    record.mlp_in = "mlp.in", record.mlp_out = "mlp.out";
+    if (!to_.activation.said())
+      tree_.refuse("activation is missing: what the feed-forward does, such as \"gelu\"");
+    to_.activation_keys = fmt::format("{}", fmt::join(to_.activation.keys, " "));
+    record.activation_keys = to_.activation_keys;
+    record.activation = to_.activation.constant ? *to_.activation.constant : std::string_view();
+  }
+  if (to_.head_activation.said()) {
+    if (!to_.head_activation.keys.empty())
+      fail("{}: the head's activation must be its name", to_.head_activation.where);
+    record.head_activation = *to_.head_activation.constant;
+  }
+  record.head_dense_bias = naming::Bias::if_there;
+  if (has("mlp.up") || has("mlp.in_up")) record.mlp_up = "mlp.up";
+  record.bias_of_product = has("mlp.product_bias");
+  record.mlp_norm = named("mlp.inner_norm");
+  record.in_out = true;
+  record.last_norm = named("final_norm");
+  record.head = has("head") ? "head" : "";
+  record.head_has_bias = naming::Bias::if_there;
+  record.head_bias = has("head.bias") ? "head.bias" : "";
+  record.own_vocabulary = true;
+  record.head_dense = has("head.dense") ? "head.dense" : "";
+  record.head_norm = named("head.norm");
+  record.settle = naming::settle_described;
+  record.norm_form = naming::form_described_norm;
+}
+
+void DescriptionReader::set_norms(BlockShape shape) {
+  naming::ModelRecord& record = to_.record;
+  const bool after = shape == BlockShape::post, inside = shape == BlockShape::post_inside;
+  const auto take = [&](const char* key, std::string_view& name) {
+    if (to_.norms.contains(key)) name = key;
+  };
+  const auto refuse = [&](const char* key, const char* why) {
+    if (const auto norm = to_.norms.find(key); norm != to_.norms.end())
+      fail("{}: {}", norm->second.where, why);
+  };
+  if (after) {
+    take("norm", record.pre_mlp_norm), take("mlp.norm", record.post_block_norm);
+  } else if (inside) {
+    take("norm", record.post_attention_norm), take("mlp.norm", record.post_mlp_norm);
+  } else {
+    take("mlp.norm", record.pre_mlp_norm);
+  }
+  if (shape == BlockShape::sandwich) {
+    take("post_norm", record.post_attention_norm), take("mlp.post_norm", record.post_mlp_norm);
+  } else {
+    refuse("post_norm", "only a sandwich block has a norm of attention's output");
+    refuse("mlp.post_norm", "only a sandwich block has a norm of the feed-forward's output");
+  }
+  if (shape == BlockShape::attention_only)
+    refuse("mlp.norm", "an attention_only block has no feed-forward");
+}
+
+} // namespace
+
+bool is_description(std::string_view naming) {
+  return naming.find('/') != std::string_view::npos || naming.ends_with(".json");
+}
+
+std::shared_ptr<const Description> read_description(const std::string& path) {
+  const io::Bytes bytes = io::read_bytes(path);
+  const JsonTree tree = read_json_tree(bytes);
+  if (!tree.is_object()) tree.refuse("a description is an object");
+  const auto description = std::make_shared<Description>();
+  description->file = path, description->text = bytes.text();
+  description->title = std::filesystem::path(path).stem().string();
+  DescriptionReader(tree, *description).read();
+  description->family = {description->title,          description->title,  "", "", nullptr,
+                         naming::translate_described, &description->record};
+  return description;
+}
+
+} // namespace mha

@@ -1,0 +1,222 @@
+#pragma once
+// A whole model for programs: opened once, run many times. docs/library.md is the guide.
+
+#include <mha/layer/layer.hpp>
+#include <mha/patch.hpp>
+#include <mha/schedule/place.hpp>
+#include <mha/system/note.hpp>
+#include <mha/values.hpp>
+
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mha {
+
+class Model;
+
+/// One text, or a batch of texts each of its own length, as a model's token numbers.
+class MHA_API Tokens {
+public:
+  /// How many texts there are.
+  std::size_t count() const;
+  /// Whether they are a batch: results then have the batch axis.
+  bool batched() const;
+  /// How many tokens a text has.
+  std::size_t length(std::size_t text = 0) const { return ids(text).size(); }
+  /// The numbers of a text's tokens. Throws Error for a text that there is not.
+  const std::vector<int>& ids(std::size_t text = 0) const;
+  /// What each token stands for in the text (" sun"), in UTF-8; its number where the model has no
+  /// tokenizer.
+  std::vector<std::string> pieces(std::size_t text = 0) const;
+  /// What is to be known about the texts: invalid UTF-8 was replaced …
+  const std::vector<Note>& notes() const;
+
+  /// What the library fills it from.
+  struct State;
+  explicit Tokens(std::shared_ptr<const State> state)
+      : state_(std::move(state)) {} ///< the library's
+  /// The library's.
+  const std::shared_ptr<const State>& state() const { return state_; }
+
+private:
+  std::shared_ptr<const State> state_;
+};
+
+/// How a run is computed and what is kept of it.
+struct RunOptions {
+  /// Stages by name: "layers.3.weights", "layers.*.weights", bare "weights" of every layer,
+  /// "embed", "final", "logits"; "*" is all. Other tools' names too ("blocks.0.attn.hook_pattern").
+  std::vector<std::string> keep = {};
+  /// In their order.
+  std::vector<Patch> patches = {};
+  /// Whether the streams between layers are kept, so that with() begins at the first patched layer.
+  bool streams = true;
+  std::size_t threads = 0; ///< 0: as many as pay
+  /// Gets the share that is done, 0 to 1, between layers. An exception of it ends the run.
+  std::function<void(double)> progress = {};
+  /// A run ends with an Error before the next layer once a stop is requested.
+  std::stop_token stop = {};
+};
+
+/// A token that a model predicts.
+struct Predicted {
+  ///@{
+  /// Its number and text, its logit and its probability.
+  int id = 0;
+  std::string piece;
+  double logit = 0, probability = 0;
+  ///@}
+};
+
+/// A model's run over texts. Tensors share their memory with it, and outlive it; it shares the
+/// ownership of its model. Copies share everything.
+class MHA_API Run {
+public:
+  /// The texts.
+  Tokens tokens() const;
+  /// The names of what was kept, in the order of the computation: "layers.0.weights".
+  std::vector<std::string> kept() const;
+  /// Whether a stage was kept.
+  bool has(std::string_view name) const;
+  ///@{
+  /// A kept stage: "layers.3.weights", or "weights" where one layer's was kept; "logits". Shape as
+  /// docs/stages.md says, batch axis in front for a batch. Throws Error for what was not kept.
+  Tensor tensor(std::string_view name) const;
+  Tensor tensor(const At& at) const;
+  ///@}
+  ///@{
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>. Throws Error, too, where the run
+  /// is not in T; none of these converts.
+  template <class T> Values<T> get(std::string_view name) const;
+  template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
+    return get<T>(name);
+  }
+  ///@}
+  /// The residual stream before a layer; behind the last one where `layer` is the number of layers.
+  /// (B,) T, d_model. Throws Error where streams are not kept.
+  Tensor resid(std::size_t layer) const;
+
+  /// (B,) T, vocabulary. Computed at the first call where they were not kept. Throws Error for a
+  /// model without a head, or where streams are not kept.
+  Tensor logits() const;
+  /// Of each text, −log p of the token that follows each position but the last, in nats. Throws
+  /// Error as logits(), and for a model that does not predict the next token.
+  std::vector<std::vector<double>> losses() const;
+  /// Their mean over all positions of all texts. Throws Error where no position has a next token.
+  double loss() const;
+  /// The most probable tokens behind a position (negative: from the text's end) of a text.
+  std::vector<Predicted> predictions(std::int64_t position = -1, std::size_t top = 10,
+                                     std::size_t text = 0) const;
+
+  /// A measure of each head's weights or result by its name in docs/stats.md ("entropy",
+  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Throws
+  /// Error for a name that is none, and where streams are not kept.
+  Tensor heads(std::string_view measure) const;
+  /// What the predictions behind some positions of each text (negative: from its end) lose without
+  /// each head, zero in its place: "kl", "loss_change", "logit_change" of the most probable token,
+  /// or "direct", what the head adds to that logit (docs/models.md). Layers × heads in float64, the
+  /// mean over the positions; NaN where nothing is known. Throws Error for a run with patches.
+  Tensor effects(std::string_view column = "kl", const Indexes& positions = -1) const;
+
+  /// The same run with further patches, behind those that it has. Nothing before the first patched
+  /// layer is computed again. Of the options, `patches` is empty.
+  Run with(std::vector<Patch> patches, const RunOptions& options = {}) const;
+
+  /// What is to be known about the model, the texts and the numbers.
+  const std::vector<Note>& notes() const;
+
+  /// What the library fills it from.
+  struct State;
+  explicit Run(std::shared_ptr<const State> state) : state_(std::move(state)) {} ///< the library's
+  /// The library's.
+  const std::shared_ptr<const State>& state() const { return state_; }
+
+private:
+  std::shared_ptr<const State> state_;
+};
+
+/// How a model is opened.
+struct ModelOptions {
+  /// Settings as text, ("rope_base", "5e5"): they win over the files', for every layer.
+  std::vector<std::pair<std::string, std::string>> settings = {};
+  /// float32 or float64; none: float32, float64 for float64 weights.
+  std::optional<DType> dtype = {};
+  /// Bytes that packed weights kept from one run to the next may take; none: half of what is free.
+  std::optional<std::size_t> memory = {};
+};
+
+/// A checkpoint as a whole model: a folder with its config.json, or a file that says as much
+/// (GGUF). Opening reads headers; weights are read when they are first needed, and kept for later
+/// runs. Copies share everything; all functions may be called from several threads at once.
+class MHA_API Model {
+public:
+  /// Throws Error where there is no model, or it is not covered.
+  explicit Model(std::string folder, ModelOptions options = {});
+
+  /// Where it was opened.
+  const std::string& folder() const;
+  /// The number of layers.
+  std::size_t layers() const;
+  /// The sizes of a layer: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary; B = 1, T = S = 1.
+  Dims dims(const LayerId& layer = 0) const;
+  /// The precision of its runs.
+  DType dtype() const;
+  /// What is to be known about it.
+  std::vector<Note> notes() const;
+
+  ///@{
+  /// One text, as the tokenizer beside the model cuts it (with the special tokens that it adds), or
+  /// of token numbers.
+  Tokens tokens(std::string_view text) const;
+  Tokens tokens(const std::vector<int>& ids) const;
+  ///@}
+  ///@{
+  /// Several texts as a batch, each of its own length.
+  Tokens batch(const std::vector<std::string>& texts) const;
+  Tokens batch(std::initializer_list<const char*> texts) const;
+  Tokens batch(const std::vector<std::vector<int>>& ids) const;
+  Tokens batch(std::initializer_list<std::vector<int>> ids) const;
+  ///@}
+  /// What token numbers stand for.
+  std::string text(const std::vector<int>& ids) const;
+
+  /// Computes texts. Throws Error before anything is computed where what is to be kept would not
+  /// fit into memory, for stages that there are not, and for patches that fit nowhere or that
+  /// nothing reads.
+  Run run(const Tokens& tokens, const RunOptions& options = {}) const;
+  /// One pass that keeps nothing: rows of stages as they appear, in the order of layers, stages,
+  /// texts, heads and tokens; at most 256 tokens of one head. One call at a time, from threads of
+  /// the library; rows may be kept. An exception of `use` ends the pass and comes back. Of the
+  /// options, `keep` is empty.
+  void stream(const Tokens& tokens, const std::vector<std::string>& stages,
+              const std::function<void(const At& at, Place place, Tensor rows)>& use,
+              const RunOptions& options = {}) const;
+
+  ///@{
+  /// A layer by itself: its weights and settings, without an input; or with the input that texts
+  /// give it.
+  Layer layer(const LayerId& layer) const;
+  Layer layer(const LayerId& layer, const Tokens& tokens) const;
+  ///@}
+  /// A weight of a layer as products read it, in the model's precision: "layers.3.W_q", (in, out).
+  Tensor weight(std::string_view name) const;
+  /// The model with another weight in this one's place, of the same shape. This one stays.
+  Model with(std::string_view name, Tensor weight) const;
+
+  /// What the library fills it from.
+  struct State;
+  explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {} ///< the library's
+
+private:
+  std::shared_ptr<State> state_;
+};
+
+} // namespace mha

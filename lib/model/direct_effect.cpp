@@ -1,0 +1,148 @@
+#include <mha/model/direct_effect.hpp>
+
+#include <mha/model/frozen_norm.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// A column of the unembedding in double.
+Row column_of(const Tensor& W, std::size_t column) {
+  return row_of(convert(columns_when_read(W, column, 1), DType::f64), 0, W.shape()[0]);
+}
+
+/// The mean of all columns.
+Row mean_column(const Tensor& W) {
+  const std::size_t rows = W.shape()[0], columns = W.shape()[1], together = 4096;
+  Row sum(rows);
+  for (std::size_t first = 0; first < columns; first += together) {
+    const std::size_t n = std::min(together, columns - first);
+    const Tensor part = convert(columns_when_read(W, first, n), DType::f64);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < n; ++j) sum[i] += part.as<double>()[i * n + j];
+  }
+  for (double& x : sum) x /= static_cast<double>(columns);
+  return sum;
+}
+
+} // namespace
+
+DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
+                             const std::function<std::size_t(std::size_t)>& answer)
+    : request_(request) {
+  const ModelHead& head = ends.ends->head;
+  if (!head.present() || head.dense.present()) return;
+  known_ = true;
+  const Norm& norm = ends.ends->final;
+  const std::size_t d = ends.dims.d_model, T = ends.dims.T;
+  const Row centre = request.centre ? mean_column(head.decoder.W) : Row();
+  double mean_bias = 0;
+  const Tensor& b = head.decoder.b;
+  for (std::size_t i = 0; request.centre && i < b.count(); ++i)
+    mean_bias += value_at(b, i) / static_cast<double>(b.count());
+  for (std::size_t i = 0; i < request.places.size(); ++i) {
+    const auto& [batch, position] = request.places[i];
+    Row u = column_of(head.decoder.W, answer(i));
+    double bias = b.empty() ? 0 : value_at(b, answer(i));
+    if (request.versus) {
+      const auto other = static_cast<std::size_t>(*request.versus);
+      const Row column = column_of(head.decoder.W, other);
+      for (std::size_t k = 0; k < d; ++k) u[k] -= column[k];
+      if (!b.empty()) bias -= value_at(b, other);
+    }
+    for (std::size_t k = 0; request.centre && k < d; ++k) u[k] -= centre[k];
+    bias -= mean_bias;
+    for (double& x : u) x *= head.scale;
+    head_bias_.push_back(bias * head.scale);
+    double of_norm = 0;
+    for (std::size_t k = 0; !norm.bias.empty() && k < d; ++k)
+      of_norm += value_at(norm.bias, k) * u[k];
+    final_bias_.push_back(of_norm);
+    // ⟨frozen(part), u⟩ is ⟨part, folded u⟩: the norm is linear once its statistics are.
+    fold_last_norm(row_of(ends.ends->stream, batch * T + position, d), norm, u);
+    u_.push_back(std::move(u));
+  }
+}
+
+void DirectEffects::fold_last_norm(const Row& stream, const Norm& norm, Row& u) {
+  if (norm.kind == InputNorm::none) return;
+  const Statistics statistics = statistics_of(norm, stream);
+  const Row gain = vector_of(norm.weight, u.size(), norm.one_plus ? 0 : 1);
+  double mean = 0;
+  for (std::size_t k = 0; k < u.size(); ++k) {
+    u[k] *= (gain[k] + (norm.one_plus ? 1 : 0)) / statistics.divisor;
+    mean += u[k] / static_cast<double>(u.size());
+  }
+  for (double& x : u) x -= norm.kind == InputNorm::layer ? mean : 0; // centring is symmetric
+}
+
+void DirectEffects::enter(const Layer& layer) {
+  if (!known_) return;
+  const TransformerBlock& block = *layer.block;
+  if (block.shape == BlockShape::post || block.post_block_norm.present()) {
+    known_ = false; // the sum itself is normalised
+    return;
+  }
+  const std::size_t d = layer.dims.d_out, T = layer.dims.T, H = layer.dims.H;
+  const bool has_mlp = block.mlp.present();
+  const Stage mlp = block.post_mlp_norm.present() ? Stage::mlp_add : Stage::mlp_out;
+  std::vector<Stage> stages{Stage::head_result, Stage::output};
+  if (has_mlp) stages.push_back(mlp);
+  const Trace values = trace(layer, stages, {}, request_.threads);
+  const Norm& behind = block.post_attention_norm;
+  heads_.clear(), bias_.clear(), mlp_.clear(), embed_.clear();
+  for (const auto& [batch, position] : request_.places) {
+    const std::size_t row = batch * T + position;
+    const Statistics statistics =
+        statistics_of(behind, row_of(values.value(Stage::output), row, d));
+    std::vector<Row>& heads = heads_.emplace_back();
+    for (std::size_t h = 0; h < H; ++h)
+      heads.push_back(
+          frozen(behind, statistics,
+                 row_of(values.value(Stage::head_result), (batch * H + h) * T + position, d)));
+    Row bias = frozen(behind, statistics, vector_of(layer.b_o, d, 0));
+    for (std::size_t k = 0; !behind.bias.empty() && k < d; ++k) bias[k] += value_at(behind.bias, k);
+    bias_.push_back(std::move(bias));
+    mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : Row());
+    embed_.push_back(row_of(layer.X, row, d));
+  }
+}
+
+double DirectEffects::through(const Row& part, std::size_t place) const {
+  double sum = 0;
+  for (std::size_t k = 0; k < part.size(); ++k) sum += part[k] * u_[place][k];
+  return sum;
+}
+
+std::optional<double> DirectEffects::of(Contributor part, std::optional<std::size_t> head,
+                                        std::size_t place) const {
+  if (!known_) return std::nullopt;
+  switch (part) {
+  case Contributor::head:
+    return through(heads_[place][*head], place);
+  case Contributor::attention: {
+    double sum = 0;
+    for (const Row& row : heads_[place]) sum += through(row, place);
+    return sum;
+  }
+  case Contributor::mlp:
+    return through(mlp_[place], place);
+  case Contributor::embed:
+    return through(embed_[place], place);
+  case Contributor::attention_bias:
+    return through(bias_[place], place);
+  case Contributor::final_bias:
+    return final_bias_[place];
+  case Contributor::head_bias:
+    return head_bias_[place];
+  case Contributor::set: // its places depend on each other
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+} // namespace mha

@@ -1,0 +1,44 @@
+#pragma once
+// What each part of a model adds to one logit: its addition to the stream, through the last norm
+// with the statistics of the clean run, times the answer's column of the unembedding. (Elhage et
+// al. 2021, "A Mathematical Framework for Transformer Circuits": the logit is linear in the parts
+// once the norms are frozen.)
+
+#include <mha/layer/layer.hpp>
+#include <mha/model/effects.hpp>
+#include <mha/model/frozen_norm.hpp>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace mha {
+
+class DirectEffects {
+public:
+  /// `ends` has the clean run's last stream; `answer(i)`: the token followed at place i.
+  DirectEffects(const Layer& ends, const EffectsRequest& request,
+                const std::function<std::size_t(std::size_t)>& answer);
+
+  /// Whether the logit is a sum over parts: not in blocks that normalise the sum, nor behind a head
+  /// with layers of its own.
+  bool known() const { return known_; }
+  /// The layer, with its clean stream, that the next parts are of.
+  void enter(const Layer& layer);
+  std::optional<double> of(Contributor part, std::optional<std::size_t> head,
+                           std::size_t place) const;
+
+private:
+  static void fold_last_norm(const Row& stream, const Norm& norm, Row& u);
+  double through(const Row& part, std::size_t place) const;
+
+  const EffectsRequest& request_;
+  bool known_ = false;
+  std::vector<Row> u_; ///< of each place: what a part is multiplied with
+  std::vector<double> final_bias_, head_bias_;
+  // Of the layer that was entered, at each place:
+  std::vector<std::vector<Row>> heads_;
+  std::vector<Row> bias_, mlp_, embed_;
+};
+
+} // namespace mha

@@ -1,0 +1,68 @@
+#pragma once
+// What the parts of a model do to its prediction: each head, each layer's attention and each
+// feed-forward is taken out of the run of a text, and what follows is computed again.
+
+#include <mha/load/patch_text.hpp>
+#include <mha/model/prediction_rows.hpp>
+#include <mha/model/run.hpp>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace mha {
+
+/// What a part that is taken out is replaced by.
+enum class Ablation : std::uint8_t {
+  zero,     ///< head_out = 0, so that b_o stays; mlp_out = 0, its bias too
+  mean,     ///< its mean over all positions of all texts that are no padding
+  resample, ///< the same position of the next text, cyclically
+};
+
+struct EffectsRequest {
+  std::vector<TextPosition> places; ///< of the predictions
+  /// Places that are taken out together, besides each part by itself ("layers.1.head_out[0,3]").
+  std::vector<PatchText> set;
+  Ablation ablation = Ablation::zero;
+  std::optional<int> answer; ///< whose logit is followed; none: the clean run's most probable token
+  std::optional<int> versus; ///< its logit is subtracted
+  bool centre = false;       ///< the vocabulary's mean logit is subtracted
+  std::size_t threads = 0;
+};
+
+/// Which part of the model a line is about.
+enum class Contributor : std::uint8_t {
+  head,
+  attention, ///< all heads of a layer
+  mlp,
+  embed,
+  attention_bias, ///< b_o
+  final_bias,     ///< of the last norm
+  head_bias,      ///< of the unembedding
+  set,            ///< the places that were named, together
+};
+std::string_view name_of(Contributor part);
+
+/// The effect of one part on one prediction, patched − clean; what does not apply is not there.
+struct Effect {
+  Contributor part = Contributor::head;
+  std::optional<std::size_t> layer, head;
+  std::size_t batch = 0, position = 0;
+  std::optional<double> kl;           ///< D(clean ‖ patched) of the next token, in nats
+  std::optional<double> loss_change;  ///< of −log p of the token that follows in the text
+  std::optional<double> logit_change; ///< of the answer
+  /// What the part adds to the answer's logit through the last norm with the clean run's
+  /// statistics, before any soft cap; the parts' sum is the logit.
+  std::optional<double> direct;
+  std::optional<double> change; ///< ‖Δfinal‖ / ‖final‖, of a model without a head
+};
+
+/// Every part of every layer, in the order of layers, then the set; each at every place, in their
+/// order. Nothing before the layer of a part is computed again. Throws Error where the text is not
+/// enough for the ablation.
+std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
+
+/// The mean over all places of each part; of what is not at some place, over the others.
+std::vector<Effect> mean_over_places(const std::vector<Effect>& effects);
+
+} // namespace mha

@@ -1,0 +1,40 @@
+#pragma once
+// What a part of a model writes: the logits that one stage, or a vector, adds to by itself.
+
+#include <mha/load/patch_text.hpp>
+#include <mha/model/prediction_rows.hpp>
+#include <mha/model/run.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace mha {
+
+/// How a part came through the last norm.
+enum class PartNorm : std::uint8_t {
+  own,    ///< a stage of the stream, with its own statistics: the logit lens (nostalgebraist 2020)
+  frozen, ///< a part of the stream, with the run's statistics at its position, as direct effects
+  gain,   ///< a vector without a position: centring and gain alone, so that order and sign mean
+          ///< something and size does not
+};
+
+/// The logits of one part at one position.
+struct PartLogits {
+  TextPosition at;
+  std::optional<std::size_t> head;
+  std::vector<double> logits; ///< of every token; of a part, what it adds to them
+};
+
+/// What a stage of a layer ("layers.3.head_result[5]", "layers.2.mlp_out", "embed") adds to the
+/// logits at some positions. Throws Error for a stage that is none of the stream's width, a block
+/// that normalises the sum, and a model without a linear head.
+std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& place,
+                                    const std::vector<TextPosition>& positions,
+                                    std::size_t threads);
+/// Which norm that stage's logits have.
+PartNorm norm_of_part(const PatchText& place);
+
+/// What a vector of d_model numbers would add, by centring and gain of the last norm alone.
+std::vector<double> vector_logits(const TextLayers& layers, const Tensor& vector);
+
+} // namespace mha

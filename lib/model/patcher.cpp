@@ -1,0 +1,118 @@
+#include <mha/model/patcher.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/load/families/family.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+Text texts_named(const PatchText& patch, const Text& own) {
+  const std::string rest = patch.value.substr(patch.value.find_first_not_of(' ', 5));
+  Text text;
+  text.special = own.special;
+  if (rest.starts_with("ids ")) {
+    text.ids = {rest.substr(4)};
+  } else if (rest.starts_with('@')) {
+    text.files = {rest.substr(1)};
+    text.each_line = own.each_line;
+  } else if (rest.size() >= 2 && rest.front() == '\'' && rest.back() == '\'') {
+    std::string word = rest.substr(1, rest.size() - 2);
+    for (std::size_t at = 0; (at = word.find("''", at)) != std::string::npos; ++at)
+      word.erase(at, 1);
+    text.texts = {word};
+  } else {
+    fail("{}: from 'TEXT', from ids N,N… or from @FILE expected", patch.text);
+  }
+  return text;
+}
+
+void Patcher::add(const std::string& text) {
+  patches_.push_back({parse_patch(text), {}});
+}
+
+bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string& id,
+                    const Sources& sources) const {
+  const PatchText& text = patch.text;
+  if (layer.ends) return is_of_model(text.stage);
+  if (is_of_model(text.stage))
+    return text.stage == Stage::embed && layer.block && id == sources.layers().front().id;
+  const std::vector<std::string>& chosen = sources.chosen();
+  if (!text.names_layer()) {
+    const auto layers = std::ranges::count_if(chosen, [](const auto& one) { return !one.empty(); });
+    if (layers > 1)
+      fail("{}: of which layer? Say layers.N.{} (or layers.*.{}), or choose one with --layer",
+           text.text, text.place, text.place);
+    return chosen.empty() || chosen.front() == id;
+  }
+  if (text.layers && sources.layers().size() <= text.layers->second)
+    fail("{}: there is no layer {}: the layers are {} to {}", text.text, text.layers->second,
+         sources.layers().front().id, sources.layers().back().id);
+  const std::optional<std::size_t> number = naming::layer_number(id);
+  return number && text.is_of(*number);
+}
+
+Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
+                          const std::string& value) {
+  Tensor& whole = values_[id + "." + std::string(name_of(stage)) + "." + value];
+  if (!whole.empty()) return whole;
+  Request clean = on_own_pass(request);
+  clean.patch_layer = nullptr, clean.layer = id;
+  clean.stages = {std::string(name_of(stage))};
+  if (value != "mean") {
+    auto* const pass = dynamic_cast<ModelPass*>(clean.inputs.get());
+    if (!pass || !pass->given())
+      fail("{}: a text's run is patched from another text's; this layer's input is a file's, so "
+           "give "
+           "a file of the stage",
+           value);
+    PatchText named;
+    named.text = named.value = value;
+    pass->text = texts_named(named, pass->text);
+  }
+  const Sources sources(clean);
+  const LoadedLayer loaded = sources.load(is_of_model(stage) ? "" : id);
+  return whole = whole_stage(loaded.layer, stage);
+}
+
+void Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
+                    const Request& request) {
+  for (Written& written : patches_) {
+    if (!is_of(written, layer, id, sources)) continue;
+    PatchText text = written.text;
+    // What enters the first block is the first layer's stream.
+    const bool of_stream = text.stage == Stage::embed && !layer.ends;
+    if (of_stream) text.stage = Stage::resid_pre;
+    const auto value_of = [&](Stage stage, const std::string& value) {
+      return unpatched(request, id, stage, value);
+    };
+    try {
+      StagePatch patch = resolve_patch(text, layer, naming::layer_number(id).value_or(0), value_of);
+      written.is_read.push_back(patch.is_read);
+      layer.patches.add(std::move(patch));
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).starts_with(text.text)) throw;
+      fail("{}: {}", text.text, error.what());
+    }
+  }
+}
+
+void Patcher::require_read() const {
+  for (const Written& written : patches_) {
+    if (std::ranges::any_of(written.is_read, [](const IsRead& read) { return read->load(); }))
+      continue;
+    const std::string stage(name_of(written.text.stage));
+    if (written.is_read.empty())
+      fail("--patch '{}': no layer that was computed is meant: choose one from there on with "
+           "--layer, or a stage behind it",
+           written.text.text);
+    fail("--patch '{}': nothing that was computed reads {}; ask for a stage that is computed from "
+         "it "
+         "(`mha-inspect stages` shows which)",
+         written.text.text, stage);
+  }
+}
+
+} // namespace mha

@@ -1,0 +1,49 @@
+#pragma once
+// The patches of a run: read from text, and given the values that unpatched runs hold.
+
+#include <mha/load/load.hpp>
+#include <mha/load/patch_text.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+struct Text;
+
+/// The texts that a patch's VALUE names: from 'text', from ids 1,2,3, from @FILE; with the special
+/// tokens of the run's own. Throws Error for another form.
+Text texts_named(const PatchText& patch, const Text& own);
+
+/// Puts patches on the layers of a request while these are made (Request::patch_layer).
+class Patcher {
+public:
+  /// PLACE OP VALUE, as typed. Throws Error for what is no patch.
+  void add(const std::string& text);
+  bool empty() const { return patches_.empty(); }
+
+  /// Adds a layer's patches to it; `id` is empty for what stands behind the last layer. `request`
+  /// is what `sources` were opened with. Throws Error where a patch does not fit.
+  void patch(Layer& layer, const std::string& id, const Sources& sources, const Request& request);
+  /// Throws Error for the first patch that no computation has read.
+  void require_read() const;
+
+private:
+  using IsRead = std::shared_ptr<std::atomic<bool>>;
+  struct Written {
+    PatchText text;
+    std::vector<IsRead> is_read; ///< of each layer that got it
+  };
+
+  bool is_of(const Written& patch, const Layer& layer, const std::string& id,
+             const Sources& sources) const;
+  Tensor unpatched(const Request& request, const std::string& id, Stage stage,
+                   const std::string& value);
+
+  std::vector<Written> patches_;
+  std::map<std::string, Tensor> values_; ///< whole stages, by layer, stage and VALUE
+};
+
+} // namespace mha

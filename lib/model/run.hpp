@@ -1,0 +1,80 @@
+#pragma once
+// A stream of texts that moves through a model's layers, as a value: kept between layers, it is
+// where the next run begins.
+
+#include <mha/load/load.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/schedule/observer.hpp>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// The residual stream of texts before layer `layer`; behind the last one where that is their
+/// number.
+struct Residual {
+  Tensor x; ///< B, T, d_model; zeros behind the end of a text
+  std::size_t layer = 0;
+};
+
+/// A model's layers for some texts: weights, masks and sizes, each layer made once, and put
+/// together with the stream that it is to read.
+class TextLayers {
+public:
+  /// Another weight in a layer.
+  struct Edit {
+    std::size_t layer = 0;
+    std::string name; ///< as Layer::with takes it
+    Tensor tensor;
+  };
+  /// `sources` were opened for these texts (Sources::for_text).
+  TextLayers(Sources sources, std::shared_ptr<ModelPass> texts, std::vector<Edit> edits = {});
+
+  /// The number of layers.
+  std::size_t count() const { return texts_->layers().size(); }
+  const ModelPass& texts() const { return *texts_; }
+  /// What enters the first layer.
+  Residual embedded() const;
+  /// Layer n, which reads `x` (B, T, d_model). Throws Error where it cannot be made.
+  Layer layer(std::size_t n, const Tensor& x) const;
+  /// What stands behind the last layer: its last norm and its head read `x`.
+  Layer ends(const Tensor& x) const;
+  /// What is to be known about the texts and the layers that were made.
+  std::vector<Note> notes() const;
+
+private:
+  Sources sources_;
+  std::shared_ptr<ModelPass> texts_;
+  std::vector<Edit> edits_;
+  mutable std::mutex making_;
+  mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends
+  mutable std::vector<Note> notes_;
+};
+
+/// What happens while a stream moves on.
+struct Advance {
+  /// Puts patches on layer n before it is computed.
+  std::function<void(Layer& layer, std::size_t n)> patch = {};
+  /// Observes layer n beside its stream; null: nothing is observed.
+  std::function<Observer*(const Layer& layer, std::size_t n)> observer = {};
+  /// Gets each stream behind a layer.
+  std::function<void(const Residual&)> arrived = {};
+  std::size_t threads = 0; ///< 0: as many as pay
+  /// The run ends with an Error before the next layer where a stop is requested.
+  std::stop_token stop = {};
+};
+
+/// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
+Residual advance(const TextLayers& layers, Residual from, std::size_t to,
+                 const Advance& advance = {});
+
+/// Throws Error where a stop is requested.
+void require_no_stop(const std::stop_token& stop);
+
+} // namespace mha

@@ -1,0 +1,280 @@
+#include <mha/model/sweep.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/model/unpatched_pass.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/ranges.h>
+
+namespace mha {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> axis_names{"layer", "head", "query", "key"};
+
+bool is_over(const SweepRequest& request, SweepAxis axis) {
+  return std::ranges::find(request.over, axis) != request.over.end();
+}
+
+/// The stage that a place means in a layer: what hook_attn_out is depends on the block.
+Stage stage_in(const PatchText& place, const Layer& layer) {
+  const Stage add = place.stage == Stage::output ? Stage::attn_add : Stage::mlp_add;
+  return place.prefers_add && has_step(layer, add) ? add : place.stage;
+}
+
+/// How many places a stage has along each axis, 1 along those that are patched whole.
+struct Extent {
+  std::size_t heads = 1, queries = 1, keys = 1;
+};
+
+Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest& request) {
+  const StageInfo& info = info_of(stage_in(place, layer));
+  const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;
+  const bool of_keys = axis_of(info.letters.back()) == Axis::key && info.kind != Kind::row;
+  Extent extent;
+  if (is_over(request, SweepAxis::head)) {
+    if (!with_heads) fail("--over head: {} has no heads", info.name);
+    extent.heads = layer.dims.size_of(info.letters[0]);
+  }
+  if (is_over(request, SweepAxis::query))
+    extent.queries = layer.dims.size_of(info.letters[with_heads ? 1 : 0]);
+  if (is_over(request, SweepAxis::key)) {
+    if (!of_keys) fail("--over key: {} has no keys", info.name);
+    extent.keys = layer.dims.size_of(info.letters.back());
+  }
+  return extent;
+}
+
+/// One pair of runs: their streams, and the metric of whatever follows a patch.
+class PatchedPair {
+public:
+  PatchedPair(const SweepPair& pair, const SweepRequest& request)
+      : here_(pair.here, request.threads), there_(pair.there, request.threads), request_(request) {
+    require_same_lengths();
+    const std::size_t last = pair.here->count();
+    const Layer ends = here_.layer(last);
+    if (!ends.ends->head.present())
+      fail("a sweep measures predictions, and the model has no head: its layers were saved alone");
+    places_ = request.places(pair.here->texts());
+    clean_ = prediction_rows(ends, places_, request.threads);
+    const auto other =
+        prediction_rows(there_.layer(last), request.places(pair.there->texts()), request.threads);
+    take_tokens(other);
+    here = metric_of(clean_), there = metric_of(other);
+  }
+
+  double here = 0, there = 0; ///< M of both runs
+
+  /// Whether M differs by more than rounding.
+  bool differ() const {
+    const double eps = here_.layers().texts().weights()->dtype() == DType::f64
+                           ? std::numeric_limits<double>::epsilon()
+                           : double{std::numeric_limits<float>::epsilon()};
+    double size = 1;
+    for (const std::vector<double>& row : clean_)
+      for (const double z : row) size = std::max(size, std::abs(z));
+    return std::abs(there - here) > 64 * eps * size;
+  }
+
+  /// M with a place of these layers patched.
+  double patched(const PatchText& place, std::size_t first, std::size_t last) {
+    Advance way;
+    way.threads = request_.threads;
+    way.patch = [&](Layer& layer, std::size_t n) {
+      if (n < first || n > last) return;
+      PatchText text = place;
+      layer.patches.add(resolve_patch(
+          text, layer, n, [&](Stage stage, const std::string&) { return other_stage(n, stage); }));
+    };
+    const TextLayers& layers = here_.layers();
+    const Residual end = advance(layers, here_.before(first), layers.count(), way);
+    return metric_of(prediction_rows(layers.ends(end.x), places_, request_.threads));
+  }
+
+private:
+  void require_same_lengths() const {
+    const auto &a = here_.layers().texts().lengths(), &b = there_.layers().texts().lengths();
+    if (a != b)
+      fail("--patch-from: the texts of a pair have {} and {}: the same place needs the same number "
+           "of tokens; `mha-inspect tokens` shows both",
+           counted(a[0], "tokens"), b[0]);
+  }
+
+  /// A whole stage of the other run, batch axis first; kept until another is asked for.
+  Tensor other_stage(std::size_t n, Stage stage) {
+    const auto kept = others_.find({n, stage});
+    if (kept != others_.end()) return kept->second;
+    // Without layers to try one by one, those of all are used together, for every place again.
+    if (is_over(request_, SweepAxis::layer)) others_.clear();
+    return others_[{n, stage}] = there_.stage(n, stage);
+  }
+
+  /// The answer and the token that it is measured against, at each place.
+  void take_tokens(const std::vector<std::vector<double>>& other) {
+    const ModelPass& text = here_.layers().texts();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const auto& [batch, position] = places_[i];
+      const auto top = [](const std::vector<double>& row) {
+        return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+      };
+      const auto given = [](const std::optional<int>& id, std::size_t otherwise) {
+        return id ? static_cast<std::size_t>(*id) : otherwise;
+      };
+      answer_.push_back(given(request_.answer, top(other[i])));
+      versus_.push_back(given(request_.versus, top(clean_[i])));
+      if (request_.metric == SweepMetric::logit && answer_[i] == versus_[i])
+        fail("position {}: both runs predict '{}' there, so the difference of two logits is always "
+             "0; give --answer and --versus, or another --metric",
+             position, text.plain(static_cast<int>(answer_[i])));
+      const bool follows = text.model().causal() && position + 1 < text.lengths()[batch];
+      next_.push_back(follows
+                          ? std::optional(static_cast<std::size_t>(text.ids()[batch][position + 1]))
+                          : std::nullopt);
+    }
+    if (request_.metric == SweepMetric::loss &&
+        std::ranges::none_of(next_, [](const auto& id) { return id.has_value(); }))
+      fail("--metric loss: no chosen position has a next token; choose others with --query");
+  }
+
+  /// The mean over the places that have it.
+  double metric_of(const std::vector<std::vector<double>>& rows) const {
+    double sum = 0;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::vector<double>& row = rows[i];
+      if (request_.metric == SweepMetric::logit)
+        sum += row[answer_[i]] - row[versus_[i]], ++count;
+      else if (request_.metric == SweepMetric::kl)
+        sum += divergence(log_softmax(clean_[i]), log_softmax(row)), ++count;
+      else if (next_[i])
+        sum -= log_softmax(row)[*next_[i]], ++count;
+    }
+    return sum / static_cast<double>(count);
+  }
+
+  UnpatchedPass here_, there_;
+  const SweepRequest& request_;
+  std::vector<TextPosition> places_;
+  std::vector<std::vector<double>> clean_;
+  std::vector<std::size_t> answer_, versus_;
+  std::vector<std::optional<std::size_t>> next_;
+  std::map<std::pair<std::size_t, Stage>, Tensor> others_;
+};
+
+/// use(point, place, first, last) for every place of the sweep, in order.
+template <class Use>
+void each_place(const SweepPair& pair, const SweepRequest& request, const Use& use) {
+  const std::size_t layers = pair.here->count();
+  const bool by_layer = is_over(request, SweepAxis::layer);
+  const Tensor x = pair.here->embedded().x;
+  for (std::size_t s = 0; s < request.stages.size(); ++s)
+    for (std::size_t n = 0; n < (by_layer ? layers : 1); ++n) {
+      const Extent extent = extent_of(request.stages[s], pair.here->layer(n, x), request);
+      for (std::size_t h = 0; h < extent.heads; ++h)
+        for (std::size_t t = 0; t < extent.queries; ++t)
+          for (std::size_t j = 0; j < extent.keys; ++j) {
+            SweepPoint point;
+            point.stage = s;
+            PatchText place = request.stages[s];
+            place.axes = {"*", "*", "*"};
+            const auto along = [&](SweepAxis axis, std::size_t index, std::size_t number,
+                                   std::optional<std::size_t>& of) {
+              if (!is_over(request, axis)) return;
+              of = number;
+              place.axes[index] = fmt::format("{}", number);
+            };
+            along(SweepAxis::head, 0, h, point.head);
+            along(SweepAxis::query, 1, t, point.query);
+            along(SweepAxis::key, 2, j, point.key);
+            while (!place.axes.empty() && place.axes.back() == "*") place.axes.pop_back();
+            if (by_layer) point.layer = n;
+            place.value = "from the other run";
+            place.text = fmt::format("{}[{}]", place.place, fmt::join(place.axes, ","));
+            use(point, place, by_layer ? n : 0, by_layer ? n : layers - 1);
+          }
+    }
+}
+
+} // namespace
+
+std::string_view name_of(SweepAxis axis) {
+  return axis_names[static_cast<std::size_t>(axis)];
+}
+
+std::optional<std::size_t> index_along(const SweepPoint& point, SweepAxis axis) {
+  switch (axis) {
+  case SweepAxis::layer:
+    return point.layer;
+  case SweepAxis::head:
+    return point.head;
+  case SweepAxis::query:
+    return point.query;
+  case SweepAxis::key:
+    return point.key;
+  }
+  return std::nullopt;
+}
+
+SweepCost cost_of(const SweepPair& pair, const SweepRequest& request) {
+  SweepCost cost{2, 2};
+  const auto layers = static_cast<double>(pair.here->count());
+  each_place(pair, request,
+             [&](const SweepPoint&, const PatchText&, std::size_t first, std::size_t) {
+               ++cost.runs;
+               cost.passes += (layers - static_cast<double>(first)) / layers;
+             });
+  return cost;
+}
+
+SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& request) {
+  if (request.stages.empty()) fail("--sweep: no stage is named");
+  if (request.over.empty()) fail("--over: layer, head, query or key expected");
+  SweepResult result;
+  std::vector<double> squares;
+  for (const SweepPair& pair : pairs) {
+    PatchedPair runs(pair, request);
+    if (!request.raw && !runs.differ()) {
+      ++result.without_difference;
+      continue;
+    }
+    ++result.pairs;
+    result.here += runs.here, result.there += runs.there;
+    std::size_t i = 0;
+    each_place(
+        pair, request,
+        [&](const SweepPoint& point, const PatchText& place, std::size_t first, std::size_t last) {
+          if (i == result.points.size()) result.points.push_back(point), squares.push_back(0);
+          SweepPoint& to = result.points[i];
+          if (to.query != point.query || to.head != point.head || to.layer != point.layer)
+            fail("the pairs have texts of different lengths: their places cannot be "
+                 "averaged; give texts of equal lengths, or sweep over layer and head");
+          const double M = runs.patched(place, first, last);
+          const double m = request.raw ? M : (M - runs.here) / (runs.there - runs.here);
+          to.value += m, squares[i] += m * m;
+          ++i;
+        });
+    if (i != result.points.size())
+      fail("the pairs have texts of different lengths: their places cannot be averaged; give texts "
+           "of equal lengths, or sweep over layer and head");
+  }
+  if (result.pairs == 0)
+    fail("both runs measure the same: no place can bring anything back; choose another answer, "
+         "position (--query) or text, or see M itself with --raw");
+  const auto n = static_cast<double>(result.pairs);
+  result.here /= n, result.there /= n;
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    SweepPoint& point = result.points[i];
+    point.value /= n;
+    if (result.pairs > 1)
+      point.spread =
+          std::sqrt(std::max(0.0, squares[i] / n - point.value * point.value) * n / (n - 1));
+  }
+  return result;
+}
+
+} // namespace mha

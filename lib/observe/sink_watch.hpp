@@ -1,0 +1,28 @@
+#pragma once
+// How much of the weight is on the first key, where heads that look for nothing put it.
+
+#include <mha/observe/mergeable.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+namespace mha {
+
+/// Watches weights: the share of all rows but query 0's that is on key 0.
+class SinkWatch : public Mergeable {
+public:
+  StageSet wants() const override { return set_of({Stage::weights}); }
+  void observe(const Slice& block) override;
+  std::string packed(const Layer& layer, const Plan& part) const override;
+  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+
+  /// Nothing where there are fewer than `least` rows: short texts have no sink.
+  std::optional<double> share(std::size_t least = 16) const;
+
+private:
+  /// In units of 2⁻³², so that the sum is the same in any order.
+  std::atomic<std::uint64_t> sum_{0}, rows_{0};
+};
+
+} // namespace mha

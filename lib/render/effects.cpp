@@ -1,0 +1,128 @@
+#include <mha/render/effects.hpp>
+
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+using Number = std::optional<double> Effect::*;
+
+struct EffectColumn {
+  std::string_view name;
+  Number number;
+};
+constexpr std::array<EffectColumn, 5> columns{{{"kl", &Effect::kl},
+                                               {"loss_change", &Effect::loss_change},
+                                               {"logit_change", &Effect::logit_change},
+                                               {"direct", &Effect::direct},
+                                               {"change", &Effect::change}}};
+
+/// The columns of which some line has a number.
+std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
+  std::vector<EffectColumn> list;
+  for (const EffectColumn& column : columns)
+    if (std::ranges::any_of(effects,
+                            [&](const Effect& one) { return (one.*column.number).has_value(); }))
+      list.push_back(column);
+  return list;
+}
+
+std::string index_text(const std::optional<std::size_t>& index) {
+  return index ? fmt::format("{}", *index) : "";
+}
+
+/// For eyes: four decimals, so that columns can be compared; less than that is a power of ten.
+std::string for_eyes(const std::optional<double>& number) {
+  if (!number) return "–";
+  if (*number != 0 && std::abs(*number) < 0.00005) return fmt::format("{:.0e}", *number);
+  return fmt::format("{:.4f}", *number);
+}
+
+/// How much of the largest value of the first column, as a bar.
+std::string effect_bar(double share) {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 12)); ++i)
+    text += "█";
+  return text;
+}
+
+} // namespace
+
+std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
+                          const TextStyle& look) {
+  const std::vector<EffectColumn> shown = present_columns(effects);
+  std::vector<Grid::Column> titles;
+  if (view.per_position) titles = {{"text", true}, {"position", true}};
+  titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
+  for (const EffectColumn& column : shown) titles.push_back({std::string(column.name), true});
+  if (!shown.empty()) titles.push_back({""});
+  double largest = 0;
+  const auto first = [&](const Effect& one) {
+    return shown.empty() ? 0 : std::abs((one.*shown[0].number).value_or(0));
+  };
+  for (const Effect& one : effects)
+    if (one.part == Contributor::head) largest = std::max(largest, first(one));
+  Grid grid(std::move(titles));
+  for (const Effect& one : effects) {
+    std::vector<std::string> cells;
+    if (view.per_position) cells = {fmt::format("{}", one.batch), fmt::format("{}", one.position)};
+    cells.insert(cells.end(),
+                 {index_text(one.layer), std::string(name_of(one.part)), index_text(one.head)});
+    for (const EffectColumn& column : shown) cells.push_back(for_eyes(one.*column.number));
+    if (!shown.empty())
+      cells.push_back(
+          one.part == Contributor::head && largest > 0 ? effect_bar(first(one) / largest) : "");
+    grid.add(std::move(cells));
+  }
+  return grid.text(look);
+}
+
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
+                        char separator) {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      out += (i == 0 ? std::string() : std::string(1, separator)) + cells[i];
+    out += '\n';
+  };
+  std::vector<std::string> titles{"part", "layer", "head"};
+  if (view.per_position) titles.insert(titles.end(), {"batch", "position"});
+  for (const EffectColumn& column : columns) titles.emplace_back(column.name);
+  line(titles);
+  for (const Effect& one : effects) {
+    std::vector<std::string> cells{std::string(name_of(one.part)), index_text(one.layer),
+                                   index_text(one.head)};
+    if (view.per_position)
+      cells.insert(cells.end(), {fmt::format("{}", one.batch), fmt::format("{}", one.position)});
+    for (const EffectColumn& column : columns)
+      cells.push_back(exact(one.*column.number, Dialect::csv));
+    line(cells);
+  }
+  return out;
+}
+
+std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
+  std::string list;
+  for (const Effect& one : effects) {
+    const auto index = [](const std::optional<std::size_t>& number) {
+      return number ? fmt::format("{}", *number) : std::string("null");
+    };
+    list += fmt::format("{}  {{\"part\": \"{}\", \"layer\": {}, \"head\": {}",
+                        list.empty() ? "\n" : ",\n", name_of(one.part), index(one.layer),
+                        index(one.head));
+    if (view.per_position)
+      list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
+    for (const EffectColumn& column : columns)
+      list += fmt::format(", \"{}\": {}", column.name, exact(one.*column.number, Dialect::json));
+    list += "}";
+  }
+  return "[" + list + "\n]\n";
+}
+
+} // namespace mha::render

@@ -1,0 +1,141 @@
+#include <mha/render/head_grid.hpp>
+
+#include <mha/system/error.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace mha::render {
+
+namespace {
+
+/// The numbers that labels are, ascending, so that ticks may leave some out; nothing for others.
+std::optional<std::vector<std::size_t>> ascending_numbers(const std::vector<std::string>& labels) {
+  std::vector<std::size_t> numbers;
+  for (const std::string& label : labels) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+    if (error != std::errc() || end != label.data() + label.size() ||
+        (!numbers.empty() && number <= numbers.back()))
+      return std::nullopt;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+MapAxis map_axis(const GridAxis& axis) {
+  MapAxis to;
+  to.name = axis.name, to.marks = axis.marks;
+  if (std::optional<std::vector<std::size_t>> numbers = ascending_numbers(axis.labels);
+      numbers && !axis.tokens) {
+    to.positions = std::move(*numbers);
+    return to;
+  }
+  to.positions.resize(axis.labels.size());
+  std::iota(to.positions.begin(), to.positions.end(), std::size_t{0});
+  to.labels = axis.labels;
+  return to;
+}
+
+/// The means of cells of `down` × `along` numbers; those that are none do not count.
+PooledMap pooled(const GridPanel& panel, std::size_t down, std::size_t along) {
+  const std::size_t rows = panel.rows.labels.size(), cols = panel.cols.labels.size();
+  PooledMap map;
+  map.rows = (rows + down - 1) / down, map.cols = (cols + along - 1) / along;
+  map.values.assign(map.rows * map.cols, 0);
+  map.masked.assign(map.rows * map.cols, 1);
+  std::vector<std::size_t> counts(map.values.size());
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double value = panel.values[i * cols + j];
+      if (std::isnan(value)) continue;
+      const std::size_t cell = i / down * map.cols + j / along;
+      map.values[cell] += value, map.masked[cell] = 0, ++counts[cell];
+    }
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    map.values[i] = counts[i] > 0 ? map.values[i] / static_cast<double>(counts[i])
+                                  : std::numeric_limits<double>::quiet_NaN();
+  return map;
+}
+
+MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& panels,
+                        const GridLook& how, std::size_t most_rows, std::size_t most_cols) {
+  MapPicture picture;
+  picture.title = title, picture.masked = how.none;
+  picture.columns = how.columns > 0 ? how.columns : grid_columns(panels.size(), panels.size());
+  CellRange range;
+  for (const GridPanel& panel : panels) {
+    const auto factor = [](std::size_t count, std::size_t most) {
+      return (count + most - 1) / std::max<std::size_t>(most, 1);
+    };
+    MapPanel to;
+    to.title = panel.title;
+    to.rows = map_axis(panel.rows), to.cols = map_axis(panel.cols);
+    to.rows.factor = std::max<std::size_t>(factor(panel.rows.labels.size(), most_rows), 1);
+    to.cols.factor = std::max<std::size_t>(factor(panel.cols.labels.size(), most_cols), 1);
+    to.map = pooled(panel, to.rows.factor, to.cols.factor);
+    range.add(to.map);
+    picture.panels.push_back(std::move(to));
+  }
+  // Stages that are drawn around zero, and from it.
+  picture.styles = {style_for(range.low < 0 ? Stage::scaled : Stage::weights, how.colors, range)};
+  return picture;
+}
+
+} // namespace
+
+GridPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
+  GridPanel panel;
+  panel.title = std::move(title);
+  panel.rows.name = "layer", panel.cols.name = "head";
+  std::set<std::size_t> columns;
+  for (const GridHead& one : heads) {
+    if (std::ranges::find(panel.rows.labels, one.layer) == panel.rows.labels.end())
+      panel.rows.labels.push_back(one.layer);
+    columns.insert(one.head);
+  }
+  for (const std::size_t head : columns) panel.cols.labels.push_back(std::to_string(head));
+  panel.values.assign(panel.rows.labels.size() * columns.size(),
+                      std::numeric_limits<double>::quiet_NaN());
+  for (const GridHead& one : heads) {
+    const auto row = static_cast<std::size_t>(std::ranges::find(panel.rows.labels, one.layer) -
+                                              panel.rows.labels.begin()),
+               col =
+                   static_cast<std::size_t>(std::distance(columns.begin(), columns.find(one.head)));
+    if (one.value) panel.values[row * columns.size() + col] = *one.value;
+  }
+  return panel;
+}
+
+std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
+                      const GridLook& how, const TextStyle& look) {
+  if (panels.empty()) fail("a grid without a number");
+  MapTextNeeds needs;
+  needs.panels = panels.size();
+  needs.columns = how.columns > 0 ? std::min(how.columns, panels.size()) : panels.size();
+  needs.rows = map_axis(panels[0].rows), needs.cols = map_axis(panels[0].cols);
+  for (const GridPanel& panel : panels)
+    needs.title = std::max(needs.title, display_width(panel.title));
+  const MapText text = fit_text(needs, look);
+  MapPicture picture = grid_picture(title, panels, how, text.rows, text.cols);
+  picture.columns = needs.columns;
+  return map_text(picture, text, look);
+}
+
+std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how) {
+  constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
+  return map_png(grid_picture(title, panels, how, all, all));
+}
+
+std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how) {
+  constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
+  return map_svg(grid_picture(title, panels, how, all, all));
+}
+
+} // namespace mha::render

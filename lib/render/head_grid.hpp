@@ -1,0 +1,50 @@
+#pragma once
+// Numbers of heads as a picture: a cell a head, layers downwards; or a cell a pair of heads.
+
+#include <mha/render/map.hpp>
+#include <mha/render/map_terminal.hpp>
+
+namespace mha::render {
+
+/// One side of a grid: layers, heads.
+struct GridAxis {
+  std::string name;                ///< "layer"
+  std::vector<std::string> labels; ///< of its rows or columns
+  bool tokens = false;             ///< labels are tokens; else ticks may leave some numbers out
+  /// What is said where there is no room for the labels.
+  std::vector<std::pair<std::size_t, std::string>> marks = {};
+};
+
+/// One panel: rows × columns numbers, NaN where there is none.
+struct GridPanel {
+  std::string title; ///< "entropy"
+  GridAxis rows, cols;
+  std::vector<double> values;
+};
+
+/// A head and its number, for grids of layers × heads.
+struct GridHead {
+  std::string layer;
+  std::size_t head = 0;
+  std::optional<double> value;
+};
+/// Layers in the order of the heads given, heads ascending.
+GridPanel grid_of(std::string title, const std::vector<GridHead>& heads);
+
+/// How panels become a picture.
+struct GridLook {
+  std::string none = "none"; ///< what a cell without a number is
+  std::size_t columns = 0;   ///< panels beside each other; 0: all
+  MapColors colors; ///< default: viridis from 0 where no number is negative, else diverging
+};
+
+/// The picture of some panels, which share their colours. As text, cells are pooled to what fits
+/// the window.
+std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
+                      const GridLook& how, const TextStyle& look);
+std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how);
+std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how);
+
+} // namespace mha::render

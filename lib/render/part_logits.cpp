@@ -1,0 +1,133 @@
+#include <mha/render/part_logits.hpp>
+
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace mha::render {
+
+namespace {
+
+std::string_view words_of(PartNorm norm) {
+  switch (norm) {
+  case PartNorm::own:
+    return "through the last norm, by its own statistics";
+  case PartNorm::frozen:
+    return "through the last norm, by the run's statistics at the position";
+  case PartNorm::gain:
+    return "through the gain of the last norm: order and sign mean something, size does not";
+  }
+  return "";
+}
+
+/// The tokens with the largest and the smallest logits, the most extreme first.
+struct TwoSides {
+  std::vector<std::size_t> promoted, suppressed;
+};
+
+TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  top = std::min(top, logits.size());
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(top);
+  const auto take = [&](const auto& before) {
+    std::partial_sort(order.begin(), middle, order.end(), before);
+    return std::vector<std::size_t>(order.begin(), middle);
+  };
+  TwoSides sides;
+  sides.promoted = take([&](std::size_t a, std::size_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  sides.suppressed = take([&](std::size_t a, std::size_t b) {
+    return logits[a] != logits[b] ? logits[a] < logits[b] : a < b;
+  });
+  return sides;
+}
+
+} // namespace
+
+std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
+                              const TokenNames& names, const TextStyle& look) {
+  std::string text = fmt::format("{}, {}\n", view.part, words_of(view.norm));
+  const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
+  for (const PartLogits& part : parts) {
+    text += '\n';
+    if (view.norm != PartNorm::gain)
+      text +=
+          fmt::format("{}position {}{}\n", several ? fmt::format("text {}, ", part.at.first) : "",
+                      part.at.second, part.head ? fmt::format(", head {}", *part.head) : "");
+    const TwoSides sides = sides_of(part.logits, view.top);
+    Grid grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
+    for (std::size_t i = 0; i < sides.promoted.size(); ++i) {
+      const std::size_t up = sides.promoted[i], down = sides.suppressed[i];
+      grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",
+                names.label(static_cast<int>(down)), fmt::format("{:+.3f}", part.logits[down])});
+    }
+    text += grid.text(look);
+  }
+  return text;
+}
+
+std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
+                            const TokenNames& names, char separator) {
+  const auto field = [&](const std::string& text) {
+    return separator == '\t' ? tsv_field(text) : csv_field(text);
+  };
+  const auto place = [&](std::size_t number) {
+    return view.norm == PartNorm::gain ? "" : std::to_string(number);
+  };
+  std::string out;
+  for (const char* title : {"batch", "position", "head", "side", "rank", "id", "text", "logit"})
+    out += fmt::format("{}{}", out.empty() ? "" : std::string(1, separator), title);
+  out += '\n';
+  for (const PartLogits& part : parts) {
+    const TwoSides sides = sides_of(part.logits, view.top);
+    for (const auto& [side, tokens] :
+         {std::pair("promotes", &sides.promoted), std::pair("suppresses", &sides.suppressed)})
+      for (std::size_t rank = 0; rank < tokens->size(); ++rank) {
+        const std::size_t id = (*tokens)[rank];
+        const std::vector<std::string> cells{place(part.at.first),
+                                             place(part.at.second),
+                                             part.head ? std::to_string(*part.head) : "",
+                                             side,
+                                             std::to_string(rank + 1),
+                                             std::to_string(id),
+                                             field(names.text(static_cast<int>(id))),
+                                             exact(part.logits[id], Dialect::csv)};
+        for (std::size_t i = 0; i < cells.size(); ++i)
+          out += (i == 0 ? "" : std::string(1, separator)) + cells[i];
+        out += '\n';
+      }
+  }
+  return out;
+}
+
+std::string part_logits_json(const std::vector<PartLogits>& parts, const PartView& view,
+                             const TokenNames& names) {
+  const auto place = [&](std::size_t number) {
+    return view.norm == PartNorm::gain ? "null" : std::to_string(number);
+  };
+  std::string list;
+  for (const PartLogits& part : parts) {
+    const TwoSides sides = sides_of(part.logits, view.top);
+    const auto tokens = [&](const std::vector<std::size_t>& ids) {
+      std::string text;
+      for (const std::size_t id : ids)
+        text += fmt::format(
+            "{}{{\"id\": {}, \"text\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
+            json_quoted(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
+      return text;
+    };
+    list += fmt::format(
+        "{}  {{\"part\": {}, \"batch\": {}, \"position\": {}, \"head\": {},\n   \"promotes\": "
+        "[{}],\n   \"suppresses\": [{}]}}",
+        list.empty() ? "\n" : ",\n", json_quoted(view.part), place(part.at.first),
+        place(part.at.second), part.head ? std::to_string(*part.head) : "null",
+        tokens(sides.promoted), tokens(sides.suppressed));
+  }
+  return "[" + list + "\n]\n";
+}
+
+} // namespace mha::render

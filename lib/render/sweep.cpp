@@ -1,0 +1,127 @@
+#include <mha/render/sweep.hpp>
+
+#include <mha/render/grid.hpp>
+#include <mha/render/numbers.hpp>
+
+#include <algorithm>
+
+namespace mha::render {
+
+namespace {
+
+/// "3", or "3 ' king'" where the axis has tokens.
+std::string label_along(const SweepView& view, SweepAxis axis, std::size_t index) {
+  const bool of_tokens = axis == SweepAxis::query || axis == SweepAxis::key;
+  return of_tokens && index < view.tokens.size() ? fmt::format("{} {}", index, view.tokens[index])
+                                                 : fmt::format("{}", index);
+}
+
+std::string for_eyes(double value) {
+  return fmt::format("{:.3f}", value == 0 ? 0.0 : value);
+}
+
+std::string heading(const SweepResult& sweep, const SweepView& view) {
+  std::string text = fmt::format("{} of this run {}, of the other {}{}\n", view.metric,
+                                 rounded(sweep.here), rounded(sweep.there),
+                                 view.raw ? "; each place: its value"
+                                          : "; each place: 0 as this run, 1 as the other");
+  if (sweep.pairs + sweep.without_difference > 1)
+    text +=
+        fmt::format("mean of {} pairs{}\n", sweep.pairs,
+                    sweep.without_difference > 0 ? fmt::format("; {} without a difference left out",
+                                                               sweep.without_difference)
+                                                 : "");
+  return text;
+}
+
+/// A stage's points of two axes.
+std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& view,
+                     const TextStyle& look) {
+  const SweepAxis down = view.over[0], across = view.over[1];
+  std::size_t columns = 0;
+  for (const SweepPoint& point : points)
+    columns = std::max(columns, *index_along(point, across) + 1);
+  std::vector<Grid::Column> titles{{std::string(name_of(down)), true}};
+  for (std::size_t j = 0; j < columns; ++j) titles.push_back({label_along(view, across, j), true});
+  Grid grid(std::move(titles));
+  std::vector<std::vector<std::string>> rows;
+  for (const SweepPoint& point : points) {
+    const std::size_t row = *index_along(point, down), column = *index_along(point, across);
+    if (rows.size() <= row) rows.resize(row + 1, std::vector<std::string>(columns + 1));
+    rows[row][0] = label_along(view, down, row);
+    rows[row][column + 1] = for_eyes(point.value);
+  }
+  for (std::vector<std::string>& row : rows) grid.add(std::move(row));
+  return grid.text(look);
+}
+
+std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& view,
+                     const TextStyle& look) {
+  std::vector<Grid::Column> titles;
+  for (const SweepAxis axis : view.over) titles.push_back({std::string(name_of(axis)), true});
+  titles.push_back({"value", true});
+  const bool spread = !points.empty() && points[0].spread;
+  if (spread) titles.push_back({"spread", true});
+  Grid grid(std::move(titles));
+  for (const SweepPoint& point : points) {
+    std::vector<std::string> cells;
+    for (const SweepAxis axis : view.over)
+      cells.push_back(label_along(view, axis, *index_along(point, axis)));
+    cells.push_back(for_eyes(point.value));
+    if (spread) cells.push_back(for_eyes(*point.spread));
+    grid.add(std::move(cells));
+  }
+  return grid.text(look);
+}
+
+} // namespace
+
+std::string sweep_table(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
+  std::string text = heading(sweep, view);
+  for (std::size_t s = 0; s < view.stages.size(); ++s) {
+    std::vector<SweepPoint> points;
+    std::ranges::copy_if(sweep.points, std::back_inserter(points),
+                         [&](const SweepPoint& point) { return point.stage == s; });
+    text += fmt::format("\n{}\n", view.stages[s]);
+    text += view.over.size() == 2 ? two_axes(points, view, look) : as_lines(points, view, look);
+  }
+  return text;
+}
+
+std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char separator) {
+  std::string out = "stage";
+  for (const SweepAxis axis : view.over) out += fmt::format("{}{}", separator, name_of(axis));
+  out += fmt::format("{}value{}spread\n", separator, separator);
+  for (const SweepPoint& point : sweep.points) {
+    out += separator == '\t' ? tsv_field(view.stages[point.stage])
+                             : csv_field(view.stages[point.stage]);
+    for (const SweepAxis axis : view.over)
+      out += fmt::format("{}{}", separator, *index_along(point, axis));
+    out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv), separator,
+                       exact(point.spread, Dialect::csv));
+  }
+  return out;
+}
+
+std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
+  std::string points;
+  for (const SweepPoint& point : sweep.points) {
+    points += fmt::format("{}    {{\"stage\": {}", points.empty() ? "\n" : ",\n",
+                          json_quoted(view.stages[point.stage]));
+    for (const SweepAxis axis :
+         {SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key}) {
+      const std::optional<std::size_t> index = index_along(point, axis);
+      points +=
+          fmt::format(", \"{}\": {}", name_of(axis), index ? fmt::format("{}", *index) : "null");
+    }
+    points += fmt::format(", \"value\": {}, \"spread\": {}}}", exact(point.value, Dialect::json),
+                          exact(point.spread, Dialect::json));
+  }
+  return fmt::format(
+      "{{\n  \"metric\": \"{}\",\n  \"raw\": {},\n  \"this\": {},\n  \"other\": {},\n"
+      "  \"pairs\": {},\n  \"without_difference\": {},\n  \"points\": [{}\n  ]\n}}\n",
+      view.metric, view.raw, exact(sweep.here, Dialect::json), exact(sweep.there, Dialect::json),
+      sweep.pairs, sweep.without_difference, points);
+}
+
+} // namespace mha::render

@@ -1,0 +1,66 @@
+#include <mha/schedule/pass_observer.hpp>
+
+#include <mha/schedule/tiles.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+std::size_t block_of(Stage stage, std::size_t token) {
+  const bool of_keys = axis_of(info_of(stage).letters[0]) == Axis::kv_head;
+  return of_keys ? 0 : token / block_queries;
+}
+
+/// resid_post of some batch items, and what else is wanted.
+Plan whole_plan(const Layer& layer, StageSet wanted, const std::vector<std::size_t>& items) {
+  wanted.set(index_of(Stage::resid_post));
+  Selection selection;
+  if (layer.dims.batched) {
+    std::string list;
+    for (const std::size_t item : items) list += fmt::format("{}{}", list.empty() ? "" : ",", item);
+    selection.batch = IndexList(list, "--batch");
+  }
+  return make_plan(layer, wanted, selection);
+}
+
+} // namespace
+
+PassObserver::PassObserver(const Layer& layer, const Plan& plan, Observer& observer)
+    : asked_(plan), observer_(observer) {
+  if (layer.pass && layer.pass->is_of(layer)) join_pass(layer);
+  progress_.emplace(layer, this->plan());
+}
+
+void PassObserver::join_pass(const Layer& layer) {
+  const Plan& asked = asked_;
+  if (layer.block && layer.pass->needs(layer, asked.batches)) {
+    pass_ = layer.pass;
+    whole_ = whole_plan(layer, asked.wanted, asked.batches);
+    all_asked_ = asked.blocks.size() == whole_->blocks.size();
+    for (const StageInfo& info : stages())
+      if (!all_asked_ && contains(asked.wanted, info.stage))
+        for (const Place& place : places_of(layer, asked, info.stage))
+          places_.emplace(info.stage, place.batch, place.head, block_of(info.stage, place.token));
+    pass_->begin(layer, asked.batches);
+  }
+  const Dims& dims = layer.dims;
+  const std::size_t heads = std::max<std::size_t>(dims.H, 1),
+                    blocks = (dims.T + block_queries - 1) / block_queries;
+  layer.pass->count(plan().computed, plan().blocks.size(), dims.B * heads * blocks);
+}
+
+bool PassObserver::was_asked(const Slice& block) const {
+  return contains(asked_.wanted, block.stage) &&
+         (all_asked_ || places_.contains({block.stage, block.batch, block.head,
+                                          block_of(block.stage, block.token)}));
+}
+
+void PassObserver::observe(const Slice& block) {
+  if (pass_ && block.stage == Stage::resid_post)
+    pass_->take(block.batch, block.token, block.values);
+  if (!whole_ || was_asked(block)) observer_.observe(block);
+}
+
+} // namespace mha

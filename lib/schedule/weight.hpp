@@ -1,0 +1,69 @@
+#pragma once
+// A weight as products read it: piece by piece as it is stored, packed whole for many products, or
+// kept packed from one pass to the next.
+
+#include <mha/kernels/packed.hpp>
+#include <mha/tensor/tensor.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <typeinfo>
+
+namespace mha {
+
+/// Some columns of a weight (in, out), where and as they are stored.
+template <class T> struct StoredColumns {
+  Matrix<const T> b;
+  bool transposed = false; ///< b is (n, in), not (in, n)
+};
+/// Columns [first, first + n) of W. Where the file holds another type, they are converted into
+/// `memory` by up to `threads` threads.
+template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t first,
+                                                   std::size_t n, Buffer<T>& memory,
+                                                   std::size_t threads = 1);
+
+/// A whole weight, converted and packed for products of `rows` rows in all.
+template <class T> class PackedWeight {
+public:
+  PackedWeight(Routine routine, const Tensor& W, std::size_t rows, std::size_t threads);
+  const PackedMatrix<T>& matrix() const { return matrix_; }
+
+private:
+  Tensor stored_; ///< keeps what the matrix looks into
+  Buffer<T> converted_;
+  PackedMatrix<T> matrix_;
+};
+
+/// The packed forms of a model's weights, shared by all its passes and their threads. A weight that
+/// is read once stays as it lies in the file; from the second reading on it is packed and kept, in
+/// the order of use, until the budget is spent. The bits of products do not depend on it.
+class KeptWeights {
+public:
+  /// `budget`: bytes that all kept forms may take together.
+  explicit KeptWeights(std::size_t budget) : budget_(budget) {}
+
+  /// The packed form, or null where the weight is to be read as it is stored. One thread packs,
+  /// others wait for it.
+  template <class T> std::shared_ptr<const PackedWeight<T>> packed(Routine routine, const Tensor& W,
+                                                                   std::size_t threads);
+  std::size_t bytes() const { return bytes_; }
+  double packing_seconds() const { return seconds_; }
+
+private:
+  struct Form;
+  /// The memory of the weight, which part of it, and for which products.
+  using Key = std::tuple<const void*, bool, std::size_t, std::size_t, Routine, DType>;
+  std::shared_ptr<Form> form_of(const Key& key);
+
+  std::size_t budget_;
+  std::atomic<std::size_t> bytes_ = 0;
+  std::atomic<double> seconds_ = 0;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Form>> forms_;
+};
+
+} // namespace mha

@@ -1,0 +1,189 @@
+// The block types of ggml, from the layouts of its blocks. Scales are float16; a product or a sum
+// is rounded to float32 where ggml rounds it, so that the bits are the same.
+
+#include <mha/tensor/blocks.hpp>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+/// A block's bytes as unsigned numbers.
+struct Block {
+  const std::byte* at;
+  unsigned operator[](std::size_t i) const { return std::to_integer<unsigned>(at[i]); }
+  int signed_at(std::size_t i) const { return static_cast<std::int8_t>((*this)[i]); }
+  float half(std::size_t i) const {
+    return from_half(static_cast<std::uint16_t>((*this)[i] | (*this)[i + 1] << 8));
+  }
+};
+
+/// What is wanted of an element: its number, or its step. What is not asked for is not computed.
+enum class Wanted : std::uint8_t { number, step };
+template <Wanted wanted> float pick(float number, float step) {
+  return wanted == Wanted::number ? number : std::fabs(step);
+}
+float real(int level) {
+  return static_cast<float>(level);
+}
+
+// Blocks of 32. Four bits an element: low halves of the bytes are elements 0 to 15, high ones 16 to
+// 31. `fifth`: where the 32 fifth bits begin, bit j of element j; 0: there are none.
+template <Wanted wanted, std::size_t quants, std::size_t fifth, bool has_minimum>
+void nibbles(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(0), m = has_minimum ? block.half(2) : 0;
+  constexpr int centre = has_minimum ? 0 : fifth ? 16 : 8;
+  for (std::size_t j = 0; j < 32; ++j) {
+    const unsigned low = j < 16 ? block[quants + j] & 15 : block[quants + j - 16] >> 4;
+    const unsigned high = fifth ? block[fifth + j / 8] >> (j % 8) & 1 : 0;
+    const float product = real(static_cast<int>(low | high << 4) - centre) * d;
+    to[j] = pick<wanted>(has_minimum ? product + m : product, d);
+  }
+}
+
+template <Wanted wanted> void q8_0(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(0);
+  for (std::size_t j = 0; j < 32; ++j) to[j] = pick<wanted>(real(block.signed_at(2 + j)) * d, d);
+}
+
+/// E2M1 with a power of two for 32: the table holds twice the values, so the scale is half of E8M0.
+template <Wanted wanted> void mxfp4(const std::byte* bytes, float* to) {
+  constexpr std::array<int, 8> levels{0, 1, 2, 3, 4, 6, 8, 12}, gaps{1, 1, 1, 1, 2, 2, 4, 4};
+  const Block block{bytes};
+  const float scale = std::ldexp(1.0f, static_cast<int>(block[0]) - 128);
+  for (std::size_t j = 0; j < 32; ++j) {
+    const unsigned code = j < 16 ? block[1 + j] & 15 : block[1 + j - 16] >> 4;
+    const int level = levels[code & 7];
+    to[j] = pick<wanted>(real(code < 8 ? level : -level) * scale, real(gaps[code & 7]) * scale);
+  }
+}
+
+// Blocks of 256: sub-blocks with scales of few bits, which the block's own scale multiplies.
+
+/// 16 sub-blocks of 16. Every 128 elements four passes take two bits more of the same 32 bytes.
+template <Wanted wanted> void q2_K(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(80), least = block.half(82);
+  for (std::size_t sub = 0; sub < 16; ++sub, to += 16) {
+    const unsigned scales = block[sub];
+    const float step = d * real(static_cast<int>(scales & 15)),
+                minimum = least * real(static_cast<int>(scales >> 4));
+    const std::size_t first = 16 + sub / 8 * 32 + sub % 2 * 16, shift = sub % 8 / 2 * 2;
+    for (std::size_t l = 0; l < 16; ++l)
+      to[l] = pick<wanted>(step * real(static_cast<int>(block[first + l] >> shift & 3)) - minimum,
+                           step);
+  }
+}
+
+/// As Q2_K with a third bit, whose mask moves on by one every 32 elements, and scales of six bits.
+template <Wanted wanted> void q3_K(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(108);
+  for (std::size_t sub = 0; sub < 16; ++sub, to += 16) {
+    const unsigned low = block[96 + sub % 8] >> (sub / 8 * 4) & 15,
+                   high = block[104 + sub % 4] >> (sub / 4 * 2) & 3;
+    const float step = d * real(static_cast<int>(low | high << 4) - 32);
+    const std::size_t first = 32 + sub / 8 * 32 + sub % 2 * 16, shift = sub % 8 / 2 * 2;
+    for (std::size_t l = 0; l < 16; ++l) {
+      const unsigned q = block[first + l] >> shift & 3, third = block[sub % 2 * 16 + l] >> sub / 2;
+      to[l] = pick<wanted>(step * real(static_cast<int>(q | (third & 1) << 2) - 4), step);
+    }
+  }
+}
+
+/// Scale and minimum, six bits each, of sub-block j of Q4_K and Q5_K: 12 bytes from `first` on.
+std::pair<int, int> scale_and_minimum(Block block, std::size_t first, std::size_t j) {
+  const auto q = [&](std::size_t i) { return block[first + i]; };
+  if (j < 4) return {static_cast<int>(q(j) & 63), static_cast<int>(q(j + 4) & 63)};
+  return {static_cast<int>((q(j + 4) & 15) | (q(j - 4) >> 6) << 4),
+          static_cast<int>(q(j + 4) >> 4 | (q(j) >> 6) << 4)};
+}
+
+/// 8 sub-blocks of 32. Every 64 elements share 32 bytes, low halves first. `fifth`: as in
+/// nibbles(), but a byte of them holds the bits of its place in all 8 sub-blocks.
+template <Wanted wanted, std::size_t quants, std::size_t fifth>
+void nibbles_K(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(0), least = block.half(2);
+  for (std::size_t sub = 0; sub < 8; ++sub) {
+    const auto [scale, minimum] = scale_and_minimum(block, 4, sub);
+    const float step = d * real(scale), lowest = least * real(minimum);
+    for (std::size_t l = 0; l < 32; ++l) {
+      const unsigned low = block[quants + sub / 2 * 32 + l] >> (sub % 2 * 4) & 15;
+      const unsigned high = fifth ? block[fifth + l] >> sub & 1 : 0;
+      to[sub * 32 + l] =
+          pick<wanted>(step * real(static_cast<int>(low | high << 4)) - lowest, step);
+    }
+  }
+}
+
+/// 16 sub-blocks of 16 with scales of eight bits. Every 128 elements: four bits from 64 bytes, low
+/// halves first, and two bits from 32 bytes.
+template <Wanted wanted> void q6_K(const std::byte* bytes, float* to) {
+  const Block block{bytes};
+  const float d = block.half(208);
+  for (std::size_t sub = 0; sub < 16; ++sub, to += 16) {
+    const float step = d * real(block.signed_at(192 + sub));
+    const std::size_t part = sub / 8, place = sub % 8; // of the 128 elements
+    const std::size_t first = part * 64 + place % 4 * 16, shift = place / 4 * 4;
+    const std::size_t more = 128 + part * 32 + place % 2 * 16, upper = place / 2 * 2;
+    for (std::size_t l = 0; l < 16; ++l) {
+      const unsigned low = block[first + l] >> shift & 15, high = block[more + l] >> upper & 3;
+      to[l] = pick<wanted>(step * real(static_cast<int>(low | high << 4) - 32), step);
+    }
+  }
+}
+
+constexpr Wanted as_number = Wanted::number, as_step = Wanted::step;
+constexpr std::array<BlockType, 11> all_block_types{{
+    {"Q4_0", 32, 18, nibbles<as_number, 2, 0, false>, nibbles<as_step, 2, 0, false>},
+    {"Q4_1", 32, 20, nibbles<as_number, 4, 0, true>, nibbles<as_step, 4, 0, true>},
+    {"Q5_0", 32, 22, nibbles<as_number, 6, 2, false>, nibbles<as_step, 6, 2, false>},
+    {"Q5_1", 32, 24, nibbles<as_number, 8, 4, true>, nibbles<as_step, 8, 4, true>},
+    {"Q8_0", 32, 34, q8_0<as_number>, q8_0<as_step>},
+    {"Q2_K", 256, 84, q2_K<as_number>, q2_K<as_step>},
+    {"Q3_K", 256, 110, q3_K<as_number>, q3_K<as_step>},
+    {"Q4_K", 256, 144, nibbles_K<as_number, 16, 0>, nibbles_K<as_step, 16, 0>},
+    {"Q5_K", 256, 176, nibbles_K<as_number, 48, 16>, nibbles_K<as_step, 48, 16>},
+    {"Q6_K", 256, 210, q6_K<as_number>, q6_K<as_step>},
+    {"MXFP4", 32, 17, mxfp4<as_number>, mxfp4<as_step>},
+}};
+
+Tensor each_block(const BlockType& type, void (*of_block)(const std::byte*, float*),
+                  const std::byte* data, const Shape& shape) {
+  if (shape.empty() || shape.back() % type.elements != 0)
+    fail("a row of {} is no whole number of {}'s blocks of {}", to_string(shape), type.name,
+         type.elements);
+  Tensor values = Tensor::uninitialised(DType::f32, shape);
+  float* to = values.as_mutable<float>().data();
+  for (std::size_t i = 0; i < values.count(); i += type.elements, data += type.bytes)
+    of_block(data, to + i);
+  return values;
+}
+
+} // namespace
+
+std::span<const BlockType> block_types() {
+  return all_block_types;
+}
+
+const BlockType* find_block_type(std::string_view name) {
+  for (const BlockType& type : all_block_types)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
+Tensor decoded(const BlockType& type, const std::byte* data, const Shape& shape) {
+  return each_block(type, type.decode, data, shape);
+}
+Tensor steps_of(const BlockType& type, const std::byte* data, const Shape& shape) {
+  return each_block(type, type.steps, data, shape);
+}
+
+} // namespace mha

@@ -1,0 +1,105 @@
+// Matrices that lie in another form: transposed, a part of a wider one, in another floating type.
+
+#include <mha/tensor/stored.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace mha {
+
+struct Tensor::Later {
+  StoredMatrix stored;
+  mutable std::once_flag once;
+  mutable std::shared_ptr<const std::byte> data;
+};
+
+namespace {
+
+/// Columns [first, first + cols) of a matrix, made contiguous.
+Tensor columns_of(const Tensor& matrix, std::size_t first, std::size_t cols) {
+  const std::size_t rows = matrix.shape()[0], element = size_of(matrix.dtype());
+  Tensor part = Tensor::uninitialised(matrix.dtype(), {rows, cols});
+  for (std::size_t i = 0; i < rows; ++i)
+    std::copy_n(matrix.raw() + (i * matrix.shape()[1] + first) * element, cols * element,
+                part.raw_mutable() + i * cols * element);
+  return part;
+}
+
+/// Rows [first, first + rows) of a matrix.
+Tensor rows_of(const Tensor& matrix, std::size_t first, std::size_t rows) {
+  const std::size_t width = matrix.shape()[1] * size_of(matrix.dtype());
+  return {
+      matrix.dtype(), {rows, matrix.shape()[1]}, {matrix.share(), matrix.raw() + first * width}};
+}
+
+void require_matrix(const Tensor& tensor) {
+  if (tensor.rank() != 2) fail("{} is no matrix", to_string(tensor.shape()));
+}
+
+} // namespace
+
+StoredMatrix stored_form(const Tensor& matrix) {
+  return matrix.stored() ? *matrix.stored() : StoredMatrix{matrix};
+}
+
+Tensor Tensor::of_stored(StoredMatrix stored, std::size_t cols, DType dtype) {
+  require_matrix(stored.matrix);
+  const Shape& shape = stored.matrix.shape();
+  const std::size_t rows = shape[stored.transposed ? 1 : 0];
+  if (stored.first + cols > shape[stored.transposed ? 0 : 1])
+    fail("columns {} to {} are not in {}", stored.first, stored.first + cols, to_string(shape));
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = {rows, cols};
+  tensor.count_ = count_of(tensor.shape_);
+  const auto later = std::make_shared<Later>();
+  later->stored = std::move(stored);
+  tensor.later_ = later;
+  return tensor;
+}
+
+const StoredMatrix* Tensor::stored() const {
+  return later_ ? &later_->stored : nullptr;
+}
+
+const std::shared_ptr<const std::byte>& Tensor::made() const {
+  std::call_once(later_->once, [&] {
+    const auto& [matrix, turned, first] = later_->stored;
+    const std::size_t cols = shape_[1];
+    const Tensor part =
+        turned ? transposed(rows_of(matrix, first, cols)) : columns_of(matrix, first, cols);
+    later_->data = convert(part, dtype_).share();
+  });
+  return later_->data;
+}
+
+Tensor transposed_when_read(const Tensor& matrix) {
+  require_matrix(matrix);
+  StoredMatrix stored = stored_form(matrix);
+  const Shape& shape = stored.matrix.shape();
+  const bool whole = stored.first == 0 && matrix.shape()[1] == shape[stored.transposed ? 0 : 1];
+  if (!whole) return transposed(matrix);
+  stored.transposed = !stored.transposed;
+  return Tensor::of_stored(std::move(stored), matrix.shape()[0], matrix.dtype());
+}
+
+Tensor columns_when_read(const Tensor& matrix, std::size_t first, std::size_t count) {
+  require_matrix(matrix);
+  StoredMatrix stored = stored_form(matrix);
+  stored.first += first;
+  return Tensor::of_stored(std::move(stored), count, matrix.dtype());
+}
+
+Tensor converted_when_read(const Tensor& matrix, DType dtype) {
+  if (matrix.dtype() == dtype) return matrix;
+  const StoredMatrix stored = matrix.rank() == 2 ? stored_form(matrix) : StoredMatrix{};
+  // What was rounded before is rounded twice.
+  const bool as_stored = stored.matrix.dtype() == matrix.dtype() && matrix.rank() == 2;
+  if (!as_stored || !is_floating(matrix.dtype()) || !is_floating(dtype))
+    return convert(matrix, dtype);
+  return Tensor::of_stored(stored, matrix.shape()[1], dtype);
+}
+
+} // namespace mha

@@ -1,0 +1,104 @@
+#include <mha/tokenizers/added_tokens.hpp>
+
+#include <mha/tokenizers/unicode.hpp>
+
+#include <algorithm>
+
+namespace mha::tokenizers {
+
+namespace {
+
+/// The character before byte `end`, or 0 at the beginning.
+char32_t character_before(std::string_view text, std::size_t end) {
+  if (end == 0) return 0;
+  std::size_t at = end - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return next_character(text, at);
+}
+
+bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+  std::size_t at = end;
+  const bool before = begin > 0 && is_word(character_before(text, begin));
+  const bool behind = end < text.size() && is_word(next_character(text, at));
+  return !before && !behind;
+}
+
+/// Where the white space begins that ends at byte `end`, but not before `first`.
+std::size_t without_space_before(std::string_view text, std::size_t end, std::size_t first) {
+  while (end > first) {
+    const char32_t c = character_before(text, end);
+    if (!is_space(c)) break;
+    do --end;
+    while (end > first && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80);
+  }
+  return end;
+}
+
+std::size_t without_space_behind(std::string_view text, std::size_t begin) {
+  for (std::size_t at = begin; at < text.size(); begin = at)
+    if (!is_space(next_character(text, at))) break;
+  return begin;
+}
+
+} // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
+                         const std::function<void(AlignedText&)>& normalize)
+    : tokens_(std::move(tokens)) {
+  std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
+  // Of two tokens whose normalized forms are the same, special ones come first.
+  for (const bool special : {true, false})
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].special != special) continue;
+      std::size_t none = 0;
+      AlignedText text = aligned(tokens_[i].content, none);
+      if (tokens_[i].normalized && normalize) normalize(text);
+      (tokens_[i].normalized ? normalized_ : written_).add(text.bytes, static_cast<int>(i));
+    }
+  written_.finish();
+  normalized_.finish();
+}
+
+void AddedTokens::cut(AlignedText text, bool normalized, const TakeText& take) const {
+  const Prefixes& sought = normalized ? normalized_ : written_;
+  if (text.bytes.empty()) return;
+  const std::string_view bytes = text.bytes;
+  std::size_t covered = 0; // bytes that were handed over
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto found = sought.longest(bytes.substr(at));
+    if (!found) {
+      ++at;
+      continue;
+    }
+    const AddedToken& token = tokens_[static_cast<std::size_t>(found->value)];
+    std::size_t begin = at, end = at + found->length;
+    at = end;
+    if (token.single_word && !stands_alone(bytes, begin, end)) continue;
+    // White space that the token before took is not looked at again.
+    begin = std::max(begin, covered), end = std::max(end, covered);
+    if (token.lstrip) begin = without_space_before(bytes, begin, covered);
+    if (token.rstrip) end = without_space_behind(bytes, end);
+    if (begin >= end) continue;
+    if (covered < begin) take(text.part(covered, begin));
+    AlignedText piece = text.part(begin, end);
+    piece.id = token.id;
+    take(std::move(piece));
+    covered = end;
+  }
+  if (covered == 0)
+    take(std::move(text));
+  else if (covered < bytes.size())
+    take(text.part(covered, bytes.size()));
+}
+
+const AddedToken* AddedTokens::find(int id) const {
+  const auto found = std::ranges::lower_bound(tokens_, id, {}, &AddedToken::id);
+  return found == tokens_.end() || found->id != id ? nullptr : &*found;
+}
+
+const AddedToken* AddedTokens::find(std::string_view content) const {
+  const auto found = std::ranges::find(tokens_, content, &AddedToken::content);
+  return found == tokens_.end() ? nullptr : &*found;
+}
+
+} // namespace mha::tokenizers

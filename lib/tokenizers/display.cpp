@@ -1,0 +1,118 @@
+// Tokens for human eyes.
+
+#include <mha/tokenizers/byte_level.hpp>
+#include <mha/tokenizers/parts.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
+#include <mha/tokenizers/unicode.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/system/error.hpp>
+
+namespace mha::tokenizers {
+
+namespace {
+
+/// The byte of "<0xE2>".
+std::optional<char> fallback_byte(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  const int high = digit(piece[3]), low = digit(piece[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
+/// What a piece stands for, bytes and blanks resolved.
+std::string meant(const Pipeline& parts, std::string piece) {
+  if (parts.byte_fallback)
+    if (const auto byte = fallback_byte(piece)) return {*byte};
+  if (parts.byte_level)
+    if (auto bytes = bytes_of_piece(piece)) piece = std::move(*bytes);
+  if (!parts.continuing_prefix.empty() && piece.starts_with(parts.continuing_prefix) &&
+      piece.size() > parts.continuing_prefix.size())
+    piece.erase(0, parts.continuing_prefix.size());
+  if (!parts.word_suffix.empty() && piece.ends_with(parts.word_suffix))
+    piece.replace(piece.size() - parts.word_suffix.size(), std::string::npos, " ");
+  if (parts.marks_blanks && !parts.byte_level)
+    for (std::size_t at = 0; (at = piece.find("▁", at)) != std::string::npos;)
+      piece.replace(at, std::string_view("▁").size(), " ");
+  return piece;
+}
+
+/// A character as a label shows it.
+std::string visible(char32_t c) {
+  if (c == ' ') return "␣";
+  if (c == '\n') return "⏎";
+  if (c == '\t') return "\\t";
+  if (c == '\r') return "\\r";
+  if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+    return fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+  // Blanks that look like others, and characters that look like blanks here.
+  if (is_space(c) || (is_control(c) && c != 0x200d) || c == U'␣' || c == U'⏎')
+    return fmt::format("\\u{{{:x}}}", static_cast<unsigned>(c));
+  std::string same;
+  io::append_utf8(same, c);
+  return same;
+}
+
+/// A label that grows. A backslash of the text is doubled where it would begin an escape.
+class Label {
+public:
+  void add(std::string_view shown, bool backslash = false) {
+    constexpr std::string_view escapes = "\\trxu";
+    if (backslash_ && escapes.find(shown[0]) != std::string_view::npos) text_ += '\\';
+    text_ += shown;
+    backslash_ = backslash;
+  }
+  std::string text() && { return std::move(text_); }
+
+private:
+  std::string text_;
+  bool backslash_ = false; ///< the last character is one of the text
+};
+
+} // namespace
+
+std::string Tokenizer::text(int id) const {
+  std::string piece = piece_of(id).value_or("");
+  return parts_->added->find(id) ? piece : meant(*parts_, std::move(piece));
+}
+
+std::string Tokenizer::label(int id) const {
+  if (!piece_of(id)) return fmt::format("<no token {}>", id);
+  const std::string whole = text(id);
+  Label label;
+  std::string_view rest = whole;
+  while (!rest.empty()) {
+    const std::string_view valid = rest.substr(0, io::invalid_utf8(rest));
+    for (std::size_t at = 0; at < valid.size();) {
+      const bool like_byte = fallback_byte(valid.substr(at, 6)).has_value();
+      const char32_t c = next_character(valid, at);
+      label.add(like_byte ? "\\x3c" : visible(c), c == '\\');
+    }
+    rest.remove_prefix(valid.size());
+    if (rest.empty()) break;
+    label.add(fmt::format("<0x{:02X}>", static_cast<unsigned char>(rest[0])));
+    rest.remove_prefix(1);
+  }
+  return std::move(label).text();
+}
+
+std::string Tokenizer::text_in_utf8(int id) const {
+  if (!piece_of(id)) return fmt::format("<no token {}>", id);
+  const std::string bytes = text(id);
+  std::string text;
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const std::string_view valid = rest.substr(0, io::invalid_utf8(rest));
+    text += valid;
+    rest.remove_prefix(valid.size());
+    if (rest.empty()) break;
+    text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(rest[0]));
+    rest.remove_prefix(1);
+  }
+  return text;
+}
+
+} // namespace mha::tokenizers

@@ -1,0 +1,215 @@
+#include <mha/tokenizers/json_node.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <array>
+#include <set>
+
+namespace mha::tokenizers {
+
+namespace {
+
+constexpr int most_depth = 64;
+
+/// Past a string, whose escapes are looked at only when it is read.
+void skip_string(JsonText& text) {
+  const char* at = text.scanner.place() + 1;
+  while (at != text.end && *at != '"') at += *at == '\\' && text.end - at > 1 ? 2 : 1;
+  if (at == text.end) text.scanner.refuse("a string that never ends");
+  text.scanner.go_to(at + 1);
+}
+
+void skip_word(JsonText& text) {
+  const char* at = text.scanner.place();
+  const std::string_view word = text.scanner.word();
+  if (word != "null" && word != "true" && word != "false")
+    text.scanner.refuse(at == text.end ? "the text ends; a value expected" : "a value expected",
+                        at);
+}
+
+/// Past the value at the scanner's place, which may be anything; notes where large ones end.
+class Passing {
+public:
+  explicit Passing(JsonText& text) : text_(text), scanner_(text.scanner) {}
+
+  void pass() {
+    do
+      while (enters_value()) {
+      }
+    while (!behind_value());
+  }
+
+private:
+  struct Open {
+    const char* begin;
+    char last;
+  };
+
+  /// Past a value that holds no other; into one that does, which is true.
+  bool enters_value() {
+    if (depth_ > most_depth) scanner_.refuse(fmt::format("nested more than {} deep", most_depth));
+    const char first = scanner_.next();
+    if (first == '{' || first == '[') return enters(first);
+    if (first == '"')
+      skip_string(text_);
+    else if (scanner_.at_number())
+      scanner_.number();
+    else
+      skip_word(text_);
+    return false;
+  }
+
+  bool enters(char first) {
+    const char* begin = scanner_.place();
+    if (const auto known = text_.large.find(begin); known != text_.large.end()) {
+      scanner_.go_to(known->second);
+      return false;
+    }
+    const char last = first == '{' ? '}' : ']';
+    scanner_.accept(first);
+    if (scanner_.accept(last)) return false;
+    open_[static_cast<std::size_t>(depth_++)] = {begin, last};
+    if (last == '}') name();
+    return true;
+  }
+
+  void name() {
+    if (scanner_.next() != '"') scanner_.refuse("a name in quotes expected");
+    skip_string(text_);
+    scanner_.expect(':', "':'");
+  }
+
+  /// Past a comma and a name, or the ends of what ends here; whether everything has ended.
+  bool behind_value() {
+    constexpr std::ptrdiff_t large = 64 << 10;
+    while (depth_ > 0) {
+      const Open& innermost = open_[static_cast<std::size_t>(depth_ - 1)];
+      if (scanner_.accept(',')) {
+        if (innermost.last == '}') name();
+        return false;
+      }
+      scanner_.expect(innermost.last, innermost.last == '}' ? "',' or '}'" : "',' or ']'");
+      if (scanner_.place() - innermost.begin >= large)
+        text_.large.emplace(innermost.begin, scanner_.place());
+      --depth_;
+    }
+    return true;
+  }
+
+  JsonText& text_;
+  io::JsonScanner& scanner_;
+  std::array<Open, most_depth + 1> open_;
+  int depth_ = 0;
+};
+
+} // namespace
+
+JsonNode JsonNode::root(JsonText& text) {
+  text.scanner.next();
+  const JsonNode node(text, text.scanner.place());
+  Passing(text).pass();
+  text.scanner.finish();
+  return node;
+}
+
+bool JsonNode::is_number() const {
+  return peek() == '-' || (peek() >= '0' && peek() <= '9');
+}
+
+void JsonNode::refuse(std::string_view why) const {
+  text_->scanner.refuse(why, at_);
+}
+
+void JsonNode::require_object(std::string_view what) const {
+  if (!is_object()) refuse(fmt::format("{} must be an object", what));
+}
+
+void JsonNode::require_array(std::string_view what) const {
+  if (!is_array()) refuse(fmt::format("{} must be a list", what));
+}
+
+bool JsonNode::enter(char last) const {
+  text_->scanner.go_to(at_ + 1);
+  return !text_->scanner.accept(last);
+}
+
+bool JsonNode::next_value(char last) const {
+  if (text_->scanner.accept(',')) return true;
+  text_->scanner.accept(last);
+  return false;
+}
+
+std::string_view JsonNode::read_key(std::string& decoded) const {
+  const std::string_view key = text_->scanner.string(decoded);
+  text_->scanner.expect(':', "':'");
+  return key;
+}
+
+JsonNode JsonNode::here() const {
+  text_->scanner.next();
+  return {*text_, text_->scanner.place()};
+}
+
+void JsonNode::pass() const {
+  const bool known = text_->read == at_;
+  text_->scanner.go_to(known ? text_->behind_read : at_);
+  if (!known) Passing(*text_).pass();
+}
+
+void JsonNode::leave() const {
+  text_->read = at_, text_->behind_read = text_->scanner.place();
+}
+
+std::vector<std::pair<std::string, JsonNode>> JsonNode::members(std::string_view what) const {
+  std::vector<std::pair<std::string, JsonNode>> list;
+  std::set<std::string, std::less<>> keys;
+  each_member(what, [&](std::string_view key, const JsonNode& value) {
+    if (!keys.emplace(key).second)
+      value.refuse(fmt::format("'{}' is twice in this object", io::shown(key)));
+    list.emplace_back(key, value);
+  });
+  return list;
+}
+
+std::vector<JsonNode> JsonNode::elements(std::string_view what) const {
+  std::vector<JsonNode> list;
+  each_element(what, [&](const JsonNode& value) { list.push_back(value); });
+  return list;
+}
+
+std::string JsonNode::text(std::string_view what) const {
+  std::string decoded;
+  return std::string(text(what, decoded));
+}
+
+std::string_view JsonNode::text(std::string_view what, std::string& decoded) const {
+  if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
+  text_->scanner.go_to(at_);
+  const std::string_view text = text_->scanner.string(decoded);
+  leave();
+  return text;
+}
+
+bool JsonNode::boolean(std::string_view what) const {
+  text_->scanner.go_to(at_);
+  const std::string_view word = text_->scanner.word();
+  if (word != "true" && word != "false") refuse(fmt::format("{} must be true or false", what));
+  return word == "true";
+}
+
+double JsonNode::number(std::string_view what) const {
+  if (!is_number()) refuse(fmt::format("{} must be a number", what));
+  text_->scanner.go_to(at_);
+  const double value = text_->scanner.number();
+  leave();
+  return value;
+}
+
+int JsonNode::integer(std::string_view what, int most) const {
+  const double value = number(what);
+  if (!(value >= 0 && value <= most) || value != static_cast<double>(static_cast<int>(value)))
+    refuse(fmt::format("{} must be a whole number from 0 to {}", what, most));
+  return static_cast<int>(value);
+}
+
+} // namespace mha::tokenizers

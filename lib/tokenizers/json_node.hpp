@@ -1,0 +1,101 @@
+#pragma once
+// A place in a JSON text. A vocabulary of half a million entries is read where it stands: no tree
+// of it is built.
+
+#include <mha/formats/json_scanner.hpp>
+#include <mha/system/error.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mha::tokenizers {
+
+/// A JSON text that nodes point into. It must outlive them.
+class JsonText {
+public:
+  /// `where` is the file's name, for messages.
+  JsonText(std::string where, std::string_view text)
+      : scanner(std::move(where), text), end(text.data() + text.size()) {}
+
+  io::JsonScanner scanner;
+  const char* end;
+  /// Where large values end, by where they begin: they are passed once.
+  std::map<const char*, const char*> large;
+  /// The value that was read last: it need not be passed again.
+  const char *read = nullptr, *behind_read = nullptr;
+};
+
+class JsonNode {
+public:
+  /// The value that the text is. Throws Error for text that is no JSON, or nested too deep.
+  static JsonNode root(JsonText& text);
+
+  bool is_null() const { return peek() == 'n'; }
+  bool is_object() const { return peek() == '{'; }
+  bool is_array() const { return peek() == '['; }
+  bool is_string() const { return peek() == '"'; }
+  bool is_number() const;
+
+  /// The members of an object, or the elements of an array, one after another; `what` names it
+  /// for the message where it is something else: "merges must be a list".
+  template <class Visit> void each_member(std::string_view what, const Visit& visit) const {
+    require_object(what);
+    std::string decoded;
+    for (bool more = enter('}'); more; more = next_value('}')) {
+      const std::string_view key = read_key(decoded);
+      const JsonNode value = here();
+      visit(key, value);
+      value.pass();
+    }
+    leave();
+  }
+  template <class Visit> void each_element(std::string_view what, const Visit& visit) const {
+    require_array(what);
+    for (bool more = enter(']'); more; more = next_value(']')) {
+      const JsonNode value = here();
+      visit(value);
+      value.pass();
+    }
+    leave();
+  }
+  /// All members of an object; a name that is there twice is refused.
+  std::vector<std::pair<std::string, JsonNode>> members(std::string_view what) const;
+  std::vector<JsonNode> elements(std::string_view what) const;
+
+  std::string text(std::string_view what) const;
+  /// The same without a copy where the text has no escapes; else `decoded` holds it.
+  std::string_view text(std::string_view what, std::string& decoded) const;
+  bool boolean(std::string_view what) const;
+  double number(std::string_view what) const;
+  /// A whole number of 0 to `most`.
+  int integer(std::string_view what, int most) const;
+
+  /// Throws Error "FILE: line 3, column 14: WHY".
+  [[noreturn]] void refuse(std::string_view why) const;
+
+private:
+  JsonNode(JsonText& text, const char* at) : text_(&text), at_(at) {}
+  char peek() const { return *at_; } // a node stands before a value, never at the end
+  void require_object(std::string_view what) const;
+  void require_array(std::string_view what) const;
+  /// Into an object or a list; whether anything is in it.
+  bool enter(char last) const;
+  /// Past a comma; whether there is one.
+  bool next_value(char last) const;
+  std::string_view read_key(std::string& decoded) const;
+  /// The value at the scanner's place.
+  JsonNode here() const;
+  /// Behind this value, wherever the scanner is.
+  void pass() const;
+  /// This value has been read as far as the scanner's place.
+  void leave() const;
+
+  JsonText* text_;
+  const char* at_;
+};
+
+} // namespace mha::tokenizers

@@ -1,0 +1,65 @@
+#include <mha/tokenizers/models.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace mha::tokenizers {
+
+namespace {
+
+struct ModelKind {
+  std::string_view name;
+  std::unique_ptr<Model> (*read)(Fields& fields, Pipeline& parts);
+};
+constexpr std::array<ModelKind, 4> model_kinds{{
+    {"BPE", bpe},
+    {"Unigram", unigram},
+    {"WordLevel", word_level},
+    {"WordPiece", word_piece},
+}};
+
+/// Files from before models said their type: by what only one kind has.
+std::string_view guessed_type(Fields& fields) {
+  if (fields.find("merges")) return "BPE";
+  if (const auto vocab = fields.find("vocab"); vocab && vocab->is_array()) return "Unigram";
+  return fields.find("continuing_subword_prefix") || fields.find("max_input_chars_per_word")
+             ? "WordPiece"
+             : "WordLevel";
+}
+
+} // namespace
+
+std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
+  Fields fields(node, "the model");
+  const auto type = fields.find("type");
+  const std::string name =
+      type ? type->text("the model's type") : std::string(guessed_type(fields));
+  const auto kind = std::ranges::find(model_kinds, name, &ModelKind::name);
+  if (kind == model_kinds.end()) {
+    std::vector<std::string_view> names;
+    for (const ModelKind& one : model_kinds) names.push_back(one.name);
+    type->refuse(fmt::format("the model '{}' is not known here{}", io::shown(name),
+                             did_you_mean(name, names)));
+  }
+  Fields named(node, fmt::format("the model '{}'", name));
+  named.ignore({"type"});
+  std::unique_ptr<Model> model = kind->read(named, parts);
+  named.finish();
+  return model;
+}
+
+Vocabulary read_vocabulary(const JsonNode& node) {
+  Vocabulary vocabulary;
+  node.each_member("the vocabulary", [&](std::string_view piece, const JsonNode& value) {
+    const int id = value.integer("a token's number", most_id);
+    if (!vocabulary.add(piece, id))
+      value.refuse(fmt::format("the piece '{}' is twice in the vocabulary", io::shown(piece)));
+  });
+  if (const auto twice = vocabulary.finish())
+    node.refuse(fmt::format("two pieces of the vocabulary have the number {}", *twice));
+  return vocabulary;
+}
+
+} // namespace mha::tokenizers

@@ -1,0 +1,95 @@
+#include <mha/tokenizers/normal_forms.hpp>
+
+#include <mha/tokenizers/unicode.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include <utf8proc.h>
+
+namespace mha::tokenizers {
+
+namespace {
+
+struct Character {
+  utf8proc_int32_t code;
+  utf8proc_propval_t order; ///< canonical combining class; 0 of what others combine with
+  ByteRange from;
+};
+
+utf8proc_propval_t order_of(utf8proc_int32_t code) {
+  return utf8proc_get_property(code)->combining_class;
+}
+
+std::vector<Character> decomposed(const AlignedText& text, bool compatible) {
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE |
+                                                      (compatible ? UTF8PROC_COMPAT : 0));
+  std::vector<Character> list;
+  list.reserve(text.bytes.size());
+  for (std::size_t at = 0; at < text.bytes.size();) {
+    const std::size_t first = at;
+    const auto code = static_cast<utf8proc_int32_t>(next_character(text.bytes, at));
+    const ByteRange from = text.span(first, at);
+    std::array<utf8proc_int32_t, 32> parts{code};
+    int boundary = 0;
+    const auto n = utf8proc_decompose_char(code, parts.data(), parts.size(), options, &boundary);
+    const auto count = n < 1 || n > 32 ? 1u : static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < count; ++i) list.push_back({parts[i], order_of(parts[i]), from});
+  }
+  return list;
+}
+
+/// Marks on one character in their canonical order.
+void put_in_order(std::vector<Character>& list) {
+  for (auto first = list.begin(); first != list.end(); ++first) {
+    if (first->order == 0) continue;
+    const auto last = std::find_if(first, list.end(), [](const auto& c) { return c.order == 0; });
+    std::ranges::stable_sort(first, last, {}, &Character::order);
+    first = last - 1;
+  }
+}
+
+/// The one character that two are together, or 0.
+utf8proc_int32_t composite(utf8proc_int32_t first, utf8proc_int32_t second) {
+  if (second < 0x300) return 0;
+  std::array<utf8proc_int32_t, 2> both{first, second};
+  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  return utf8proc_normalize_utf32(both.data(), 2, options) == 1 ? both[0] : 0;
+}
+
+void compose(std::vector<Character>& list) {
+  constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::size_t size = 0, starter = none;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Character c = list[i];
+    // What stands between them must not combine as tightly, or the two are not neighbours.
+    const bool reachable =
+        starter != none &&
+        (size == starter + 1 || (list[size - 1].order != 0 && list[size - 1].order < c.order));
+    const utf8proc_int32_t one = reachable ? composite(list[starter].code, c.code) : 0;
+    if (one != 0) {
+      list[starter].code = one;
+      list[starter].from = joined(list[starter].from, c.from);
+      continue;
+    }
+    if (c.order == 0) starter = size;
+    list[size++] = c;
+  }
+  list.resize(size);
+}
+
+} // namespace
+
+void normalize(AlignedText& text, bool compatible, bool composed) {
+  const bool ascii = std::ranges::all_of(text.bytes, [](char c) { return (c & 0x80) == 0; });
+  if (ascii) return;
+  std::vector<Character> list = decomposed(text, compatible);
+  put_in_order(list);
+  if (composed) compose(list);
+  AlignedText result;
+  result.begin = text.begin;
+  for (const Character& c : list) result.put(static_cast<char32_t>(c.code), c.from);
+  text = std::move(result);
+}
+
+} // namespace mha::tokenizers

@@ -1,0 +1,34 @@
+#pragma once
+// What is done to a text before it is cut into words.
+
+#include <mha/tokenizers/fields.hpp>
+#include <mha/tokenizers/parts.hpp>
+
+namespace mha::tokenizers {
+
+/// The normalizer that a node describes.
+Normalizer read_normalizer(const JsonNode& node);
+
+// One a kind; normalizers.cpp lists them.
+Normalizer bert_normalizer(Fields& fields);
+Normalizer byte_level_normalizer(Fields& fields);
+Normalizer lowercase(Fields& fields);
+Normalizer nfc(Fields& fields);
+Normalizer nfd(Fields& fields);
+Normalizer nfkc(Fields& fields);
+Normalizer nfkd(Fields& fields);
+Normalizer nmt(Fields& fields);
+Normalizer precompiled(Fields& fields);
+Normalizer prepend(Fields& fields);
+Normalizer replace(Fields& fields);
+Normalizer strip(Fields& fields);
+Normalizer strip_accents(Fields& fields);
+
+/// A normalizer that puts what `change` makes of each character; its place in the user's text
+/// stays.
+Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change);
+/// As BERT's slow tokenizer is told to: cleaned, CJK characters spaced, accents stripped, lower
+/// case.
+Normalizer bert_normalizer(bool clean, bool chinese, bool accents, bool lower);
+
+} // namespace mha::tokenizers

@@ -1,0 +1,62 @@
+#pragma once
+// What a tokenizer is made of. A text goes through them in this order: added tokens are cut out,
+// the rest is normalized, cut into words, and the model cuts each word into tokens; special tokens
+// go around them.
+
+#include <mha/tokenizers/added_tokens.hpp>
+#include <mha/tokenizers/aligned_text.hpp>
+#include <mha/tokenizers/vocabulary.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace mha::tokenizers {
+
+using Normalizer = std::function<void(AlignedText&)>;
+/// Cuts a piece that is no added token, and hands over what it becomes, one after another: a long
+/// text is never held as millions of words.
+using PreTokenize = std::function<void(AlignedText&&, const TakeText&)>;
+/// Each cuts what the one before made.
+using PreTokenizer = std::vector<PreTokenize>;
+
+/// A token inside a word.
+struct Cut {
+  int id = 0;
+  std::uint32_t begin = 0, end = 0; ///< bytes of the word
+};
+
+class Model {
+public:
+  virtual ~Model() = default;
+  /// Appends the tokens of a word that is not empty. Throws Error for a word that has none.
+  virtual void cut(std::string_view word, std::vector<Cut>& tokens) const = 0;
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// The token that stands for what the vocabulary lacks.
+  std::optional<int> unknown() const { return unknown_; }
+
+protected:
+  Vocabulary vocabulary_;
+  std::optional<int> unknown_;
+};
+
+/// What stands around a text: the numbers of special tokens, and the text itself (nothing), which
+/// may be there more than once or never.
+using Frame = std::vector<std::optional<int>>;
+
+struct Pipeline {
+  std::string name; ///< the file, for messages
+  std::optional<AddedTokens> added;
+  Normalizer normalizer;      ///< empty where there is none
+  PreTokenizer pre_tokenizer; ///< empty where there is none: then a piece is a word
+  std::unique_ptr<Model> model;
+  Frame frame{std::nullopt};
+  std::optional<int> bos, eos, mask;
+  std::optional<std::size_t> truncates; ///< what the file would cut a text to, which is not done
+  bool byte_level = false;              ///< pieces write bytes as GPT-2's 256 characters
+  bool byte_fallback = false;           ///< the pieces <0x00> to <0xFF> are bytes
+  bool marks_blanks = false;            ///< pieces write a blank as ▁
+  std::string continuing_prefix;        ///< "##" where a piece inside a word begins with it
+  std::string word_suffix;              ///< "</w>" where a piece at a word's end ends with it
+};
+
+} // namespace mha::tokenizers

@@ -1,0 +1,153 @@
+#include <mha/tokenizers/regex.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/system/error.hpp>
+#include <mha/tokenizers/unicode.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include <oniguruma.h>
+
+namespace mha::tokenizers {
+
+namespace {
+
+constexpr std::size_t longest = 20'000; // bytes of an expression
+
+const OnigUChar* bytes_of(const char* text) {
+  return reinterpret_cast<const OnigUChar*>(text);
+}
+
+std::string reason_of(int code, OnigErrorInfo* info) {
+  std::array<OnigUChar, ONIG_MAX_ERROR_MESSAGE_LEN> text{};
+  const int length = info ? onig_error_code_to_str(text.data(), code, info)
+                          : onig_error_code_to_str(text.data(), code);
+  return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)};
+}
+
+thread_local PatternTime* time_of_text = nullptr;
+
+/// What keeps an expression that goes wrong from holding the program up: its steps back in a match
+/// and the memory for them, and the time.
+class Limits {
+public:
+  explicit Limits(std::size_t text)
+      : params_(onig_new_match_param(), onig_free_match_param),
+        time_(PatternTime::of_text() ? *PatternTime::of_text() : own_.emplace(text)) {
+    onig_initialize_match_param(params_.get());
+    onig_set_retry_limit_in_match_of_match_param(params_.get(), 10'000'000);
+    onig_set_match_stack_limit_size_of_match_param(params_.get(), 20'000'000);
+  }
+  OnigMatchParam* params() const { return params_.get(); }
+  /// Called after a match was sought at one place, which looked at up to so many bytes without
+  /// counting them as steps back. Looks at the clock now and then.
+  bool over(std::size_t bytes) {
+    constexpr std::size_t at_least = 64;
+    if ((looked_at_ += bytes + at_least) < seldom) return false;
+    looked_at_ = 0;
+    const Clock::time_point now = Clock::now();
+    const std::chrono::duration<double> passed = now - before_;
+    before_ = now;
+    return !time_.spend(passed.count());
+  }
+  ~Limits() { time_.spend(std::chrono::duration<double>(Clock::now() - before_).count()); }
+  Limits(const Limits&) = delete;
+  Limits& operator=(const Limits&) = delete;
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t seldom = 4 << 20; // bytes
+  std::unique_ptr<OnigMatchParam, decltype(&onig_free_match_param)> params_;
+  std::optional<PatternTime> own_;
+  PatternTime& time_;
+  Clock::time_point before_ = Clock::now();
+  std::size_t looked_at_ = seldom; ///< since the clock was: at once for each piece
+};
+
+} // namespace
+
+struct Regex::Compiled {
+  std::string expression;
+  OnigRegex regex = nullptr;
+
+  Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled() {
+    if (regex) onig_free(regex);
+  }
+};
+
+Regex::Regex(const std::string& expression) {
+  static std::once_flag once; // the library's tables
+  std::call_once(once, [] {
+    OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+    onig_initialize(encodings, 1);
+  });
+  if (expression.size() > longest)
+    fail("the pattern has {} bytes; at most {} are taken", expression.size(), longest);
+  auto compiled = std::make_shared<Compiled>();
+  compiled->expression = expression;
+  OnigErrorInfo info{};
+  const char* first = compiled->expression.data();
+  const int code = onig_new(&compiled->regex, bytes_of(first), bytes_of(first + expression.size()),
+                            ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_DEFAULT, &info);
+  if (code != ONIG_NORMAL)
+    fail("the pattern '{}' is not understood: {}", io::shown(expression), reason_of(code, &info));
+  compiled_ = std::move(compiled);
+}
+
+PatternTime::PatternTime(std::size_t bytes)
+    : left_(2 + 5e-6 * static_cast<double>(bytes)), before_(time_of_text) {
+  time_of_text = this;
+}
+
+PatternTime::~PatternTime() {
+  time_of_text = before_;
+}
+
+PatternTime* PatternTime::of_text() {
+  return time_of_text;
+}
+
+std::vector<Match> Regex::matches(std::string_view text) const {
+  std::vector<Match> list;
+  Limits limits(text.size());
+  const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
+      onig_region_new(), [](OnigRegion* r) { onig_region_free(r, 1); });
+  const OnigUChar* begin = bytes_of(text.data());
+  const OnigUChar* end = begin + text.size();
+  std::size_t at = 0, covered = 0; // where the next match is sought from
+  for (std::size_t place = 0; place <= text.size();) {
+    // Place by place, not by the library's search, which nothing interrupts.
+    const OnigOptionType option = place > at ? ONIG_OPTION_NOT_BEGIN_POSITION : ONIG_OPTION_NONE;
+    const int found = onig_match_with_param(compiled_->regex, begin, end, begin + place,
+                                            region.get(), option, limits.params());
+    const bool none = found == ONIG_MISMATCH;
+    if ((found < 0 && !none) || limits.over(text.size() - place))
+      fail("the tokenizer's pattern '{}' takes too long for this text{}",
+           io::shown(compiled_->expression),
+           found < 0 && !none ? fmt::format(" ({})", reason_of(found, nullptr)) : "");
+    const std::size_t next = place + (place < text.size() ? length_of(text[place]) : 1);
+    if (none) {
+      place = next;
+      continue;
+    }
+    const std::size_t last = place + static_cast<std::size_t>(found);
+    // A match of nothing right behind another is none.
+    if (place < last || list.empty() || !list.back().found || list.back().end != place) {
+      if (covered < place) list.push_back({covered, place, false});
+      list.push_back({place, last, true});
+      covered = last;
+    }
+    place = at = place < last ? last : next;
+  }
+  if (covered < text.size()) list.push_back({covered, text.size(), false});
+  return list;
+}
+
+} // namespace mha::tokenizers

@@ -1,0 +1,244 @@
+#include <mha/tokenizers/special_tokens.hpp>
+
+#include <mha/tokenizers/fields.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+namespace mha::tokenizers {
+
+namespace {
+
+std::optional<int> id_of(const Pipeline& parts, const std::string& piece) {
+  if (const AddedToken* token = parts.added->find(piece)) return token->id;
+  return parts.model->vocabulary().id_of(piece);
+}
+
+bool is_token(const Pipeline& parts, int id) {
+  return parts.added->find(id) || parts.model->vocabulary().piece_of(id);
+}
+
+/// The names of special tokens, in the order in which those that are new get their numbers.
+constexpr std::string_view special_names[]{"bos_token", "eos_token", "unk_token", "sep_token",
+                                           "pad_token", "cls_token", "mask_token"};
+/// Lists of more of them, or objects of them by names of their own.
+constexpr std::string_view lists[]{"additional_special_tokens", "extra_special_tokens"};
+
+/// A token that a file names, and the number that it gives it.
+struct Named {
+  AddedToken token;
+  std::optional<int> id;
+  std::string file; ///< for messages
+};
+
+/// "<s>", or {"content": "<s>", "lstrip": false, …}.
+AddedToken read_named(const JsonNode& node, const std::string& what) {
+  AddedToken token;
+  if (node.is_string()) {
+    token.content = node.text(what);
+    return token;
+  }
+  Fields fields(node, what);
+  fields.ignore({"__type"});
+  token.content = fields.text("content", "");
+  token.single_word = fields.boolean("single_word", false);
+  token.lstrip = fields.boolean("lstrip", false);
+  token.rstrip = fields.boolean("rstrip", false);
+  token.special = fields.boolean("special", false);
+  token.normalized = fields.boolean("normalized", !token.special);
+  return token;
+}
+
+/// Settings of the files, by name; the file read first counts.
+class Settings {
+public:
+  void read(const std::string& folder, const std::string& name) {
+    const auto bytes = read_file_of(folder, name);
+    if (!bytes) return;
+    JsonText json(io::shown(bytes->name), bytes->text());
+    for (const auto& [key, value] : JsonNode::root(json).members("the file"))
+      read(name, key, value);
+  }
+  /// {"<tool>": 50257}, as it was before tokenizer_config.json had the tokens.
+  void read_added(const std::string& folder) {
+    constexpr const char* name = "added_tokens.json";
+    const auto bytes = read_file_of(folder, name);
+    if (!bytes || has_decoder_) return;
+    JsonText json(io::shown(bytes->name), bytes->text());
+    JsonNode::root(json).each_member("the file", [&](std::string_view key, const JsonNode& value) {
+      AddedToken token;
+      token.content = key;
+      token.normalized = true;
+      added.push_back({token, value.integer("a token's number", most_id), name});
+    });
+  }
+  std::optional<bool> add_bos, add_eos;
+  std::map<std::string, std::string> pieces; ///< "bos_token" → "<s>"
+  std::map<std::string, int> ids;            ///< "bos_token_id" → 1
+  std::map<std::string, AddedToken> special; ///< "bos_token" → as it is named
+  std::vector<AddedToken> more;              ///< of the lists
+  std::vector<Named> added;                  ///< with their numbers
+
+private:
+  void read(const std::string& file, const std::string& key, const JsonNode& value) {
+    if (value.is_null()) return;
+    const bool config = file == "config.json", own = file == "tokenizer_config.json";
+    if (own && (key == "add_bos_token" || key == "add_eos_token"))
+      (key == "add_bos_token" ? add_bos : add_eos) = value.boolean(key);
+    if (config && (key == "bos_token_id" || key == "eos_token_id") && value.is_number())
+      ids.emplace(key, value.integer(key, most_id));
+    if (config) return;
+    if (std::ranges::find(special_names, key) != std::end(special_names)) {
+      const AddedToken token = read_named(value, key);
+      pieces.emplace(key, token.content);
+      special.emplace(key, token);
+    }
+    if (std::ranges::find(lists, key) != std::end(lists)) read_list(key, value);
+    if (own && key == "added_tokens_decoder") read_decoder(value);
+  }
+
+  void read_list(const std::string& key, const JsonNode& value) {
+    if (value.is_object())
+      value.each_member(key, [&](std::string_view, const JsonNode& one) {
+        more.push_back(read_named(one, key));
+      });
+    else
+      value.each_element(key, [&](const JsonNode& one) { more.push_back(read_named(one, key)); });
+  }
+
+  /// {"50257": {"content": "<tool>", …}}.
+  void read_decoder(const JsonNode& value) {
+    has_decoder_ = true;
+    value.each_member("added_tokens_decoder", [&](std::string_view key, const JsonNode& one) {
+      int id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > most_id)
+        one.refuse(fmt::format("'{}' is no number of a token", io::shown(key)));
+      added.push_back(
+          {read_named(one, "a token of added_tokens_decoder"), id, "tokenizer_config.json"});
+    });
+  }
+
+  bool has_decoder_ = false;
+};
+
+/// Adds what the files beside name and the tokenizer lacks: with the number that they give it, else
+/// with that of its piece, else with the next one. Two tokens of a number are refused.
+void add_named(const Settings& settings, Pipeline& parts) {
+  std::vector<Named> wanted = settings.added;
+  std::ranges::stable_sort(wanted, {}, [](const Named& one) { return one.id.value_or(0); });
+  const auto is_special = [&](const std::string& content) {
+    return std::ranges::any_of(settings.special,
+                               [&](const auto& one) { return one.second.content == content; }) ||
+           std::ranges::any_of(settings.more,
+                               [&](const AddedToken& one) { return one.content == content; });
+  };
+  for (const std::string_view name : special_names)
+    if (const auto found = settings.special.find(std::string(name));
+        found != settings.special.end())
+      wanted.push_back({found->second, std::nullopt, std::string(name)});
+  for (const AddedToken& token : settings.more) wanted.push_back({token, std::nullopt, "a list"});
+
+  std::vector<AddedToken> tokens = parts.added->tokens();
+  std::set<std::string> known;
+  std::map<int, std::string> by_id;
+  for (const AddedToken& token : tokens)
+    known.insert(token.content), by_id.emplace(token.id, token.content);
+  const Vocabulary& vocabulary = parts.model->vocabulary();
+  int next = std::max(vocabulary.size(), by_id.empty() ? 0 : by_id.rbegin()->first + 1);
+  bool changed = false;
+  for (Named& one : wanted) {
+    AddedToken& token = one.token;
+    if (token.content.empty()) continue;
+    const auto piece = id_of(parts, token.content);
+    if (one.id && piece && *piece != *one.id)
+      fail("{}: {} gives the token '{}' the number {}, which is {} here", io::shown(parts.name),
+           one.file, io::shown(token.content), *one.id, *piece);
+    if (!known.insert(token.content).second) continue;
+    token.id = piece ? *piece : one.id ? *one.id : next;
+    if (!one.id || is_special(token.content))
+      token.special = true, token.normalized = one.id ? token.normalized : false;
+    const auto other = piece ? std::nullopt : vocabulary.piece_of(token.id);
+    const auto [taken, is_new] = by_id.emplace(token.id, token.content);
+    if (other || !is_new)
+      fail("{}: {} gives the token '{}' the number {}, which is that of '{}'",
+           io::shown(parts.name), one.file, io::shown(token.content), token.id,
+           io::shown(other ? *other : std::string_view(taken->second)));
+    next = std::max(next, token.id + 1);
+    tokens.push_back(token);
+    changed = true;
+  }
+  if (changed) parts.added.emplace(std::move(tokens), parts.normalizer);
+}
+
+/// The token of a name such as "bos": by its piece, else by config.json's number.
+std::optional<int> token(const Pipeline& parts, const Settings& settings, const std::string& name) {
+  if (const auto piece = settings.pieces.find(name + "_token"); piece != settings.pieces.end())
+    if (const auto id = id_of(parts, piece->second)) return id;
+  const auto id = settings.ids.find(name + "_token_id");
+  if (id == settings.ids.end() || !is_token(parts, id->second)) return std::nullopt;
+  return id->second;
+}
+
+Frame with(Frame frame, std::optional<int> id, bool wanted, bool first) {
+  const bool there = !frame.empty() && (first ? frame.front() : frame.back()) == id && id;
+  if (there == wanted || !id) return frame;
+  const auto place = first ? frame.begin() : there ? frame.end() - 1 : frame.end();
+  if (there)
+    frame.erase(place);
+  else
+    frame.insert(place, id);
+  return frame;
+}
+
+void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, bool first) {
+  if (!add) return;
+  const std::optional<int> id = first ? parts.bos : parts.eos;
+  const char* name = first ? "bos" : "eos";
+  if (*add && !id) {
+    const auto piece = settings.pieces.find(fmt::format("{}_token", name));
+    fail("{}: tokenizer_config.json has add_{}_token, but {}; set add_{}_token to false, or name a "
+         "{}_token of the vocabulary",
+         io::shown(parts.name), name,
+         piece == settings.pieces.end() ? fmt::format("no {}_token is named", name)
+                                        : fmt::format("its {}_token '{}' is not in the vocabulary",
+                                                      name, io::shown(piece->second)),
+         name, name);
+  }
+  parts.frame = with(std::move(parts.frame), id, *add, first);
+}
+
+} // namespace
+
+void read_special_tokens(const std::string& folder, Pipeline& parts) {
+  Settings settings;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json"})
+    settings.read(folder, name);
+  settings.read_added(folder);
+  add_named(settings, parts);
+  parts.bos = token(parts, settings, "bos");
+  parts.eos = token(parts, settings, "eos");
+  parts.mask = token(parts, settings, "mask");
+  for (const char* usual : {"[MASK]", "<mask>"})
+    if (!parts.mask) parts.mask = id_of(parts, usual);
+  follow(parts, settings, settings.add_bos, true);
+  follow(parts, settings, settings.add_eos, false);
+}
+
+Frame with_bos(const Pipeline& parts, bool wanted) {
+  // Where no file names it, what opens the frame is it.
+  std::optional<int> bos = parts.bos;
+  if (!bos && !parts.frame.empty()) bos = parts.frame.front();
+  if (!bos && wanted)
+    fail("{}: which token is BOS is not known: no bos_token in tokenizer_config.json, no "
+         "bos_token_id in config.json; write it into the text",
+         io::shown(parts.name));
+  return with(parts.frame, bos, wanted, true);
+}
+
+} // namespace mha::tokenizers

@@ -1,0 +1,17 @@
+#pragma once
+// What the files beside a tokenizer say: of BOS, EOS and the mask, and of tokens that it lacks.
+
+#include <mha/tokenizers/parts.hpp>
+
+namespace mha::tokenizers {
+
+/// Reads tokenizer_config.json, special_tokens_map.json and config.json of a folder, as far as they
+/// are there, and added_tokens.json where the first has no added_tokens_decoder. Tokens that they
+/// name and the tokenizer lacks are added, as Transformers does; Error where two have one number.
+/// Where tokenizer_config.json has add_bos_token or add_eos_token, the frame follows it.
+void read_special_tokens(const std::string& folder, Pipeline& parts);
+
+/// The frame with or without BOS at its beginning. Throws Error where it is wanted and not known.
+Frame with_bos(const Pipeline& parts, bool wanted);
+
+} // namespace mha::tokenizers

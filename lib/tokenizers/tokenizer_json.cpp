@@ -1,0 +1,107 @@
+#include <mha/tokenizers/tokenizer_json.hpp>
+
+#include <mha/tokenizers/models.hpp>
+#include <mha/tokenizers/normalizers.hpp>
+#include <mha/tokenizers/post_processors.hpp>
+#include <mha/tokenizers/pre_tokenizers.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <map>
+
+namespace mha::tokenizers {
+
+namespace {
+
+AddedToken read_added_token(const JsonNode& node, const Vocabulary& vocabulary) {
+  Fields fields(node, "an added token");
+  AddedToken token;
+  const JsonNode id = fields.need("id");
+  token.id = id.integer("an added token's number", most_id);
+  token.content = fields.need("content").text("an added token's content");
+  token.single_word = fields.boolean("single_word", false);
+  token.lstrip = fields.boolean("lstrip", false);
+  token.rstrip = fields.boolean("rstrip", false);
+  token.special = fields.boolean("special", false);
+  token.normalized = fields.boolean("normalized", !token.special);
+  fields.finish();
+  const auto known = vocabulary.id_of(token.content);
+  if (known && *known != token.id)
+    id.refuse(fmt::format("the added token '{}' has the number {} here and {} in the vocabulary",
+                          io::shown(token.content), token.id, *known));
+  return token;
+}
+
+std::vector<AddedToken> read_added_tokens(const JsonNode& node, const Vocabulary& vocabulary) {
+  std::vector<AddedToken> tokens;
+  std::map<int, std::string> by_id;
+  std::map<std::string, int> by_content;
+  for (const JsonNode& entry : node.elements("the list of added tokens")) {
+    AddedToken token = read_added_token(entry, vocabulary);
+    if (const auto other = by_id.emplace(token.id, token.content); !other.second)
+      entry.refuse(fmt::format("the added tokens '{}' and '{}' have both the number {}",
+                               io::shown(other.first->second), io::shown(token.content), token.id));
+    if (!by_content.emplace(token.content, token.id).second)
+      entry.refuse(fmt::format("the added token '{}' is there twice", io::shown(token.content)));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+/// Whether a part, or one inside it, is of a type: how humans read the pieces depends on it.
+bool mentions_type(const JsonNode& node, std::string_view type) {
+  bool found = false;
+  if (node.is_object())
+    node.each_member("an object", [&](std::string_view key, const JsonNode& value) {
+      found = found || (key == "type" && value.is_string() && value.text("a type") == type) ||
+              mentions_type(value, type);
+    });
+  else if (node.is_array())
+    node.each_element("a list",
+                      [&](const JsonNode& value) { found = found || mentions_type(value, type); });
+  return found;
+}
+
+/// Every token that goes around a text has a name.
+void check_frame(const JsonNode& node, const Pipeline& parts) {
+  for (const auto& id : parts.frame)
+    if (id && !parts.model->vocabulary().piece_of(*id) && !parts.added->find(*id))
+      node.refuse(fmt::format("the special token {} is no token of the vocabulary", *id));
+}
+
+} // namespace
+
+std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::string_view text) {
+  JsonText json(io::shown(name), text);
+  Fields fields(JsonNode::root(json), "the tokenizer");
+  fields.ignore({"version", "padding"}); // padding is for batches
+  auto parts = std::make_shared<Pipeline>();
+  parts->name = name;
+  parts->model = read_model(fields.need("model"), *parts);
+  if (const auto node = fields.find("normalizer")) parts->normalizer = read_normalizer(*node);
+  if (const auto node = fields.find("pre_tokenizer"))
+    parts->pre_tokenizer = read_pre_tokenizer(*node);
+  std::vector<AddedToken> added;
+  if (const auto node = fields.find("added_tokens"))
+    added = read_added_tokens(*node, parts->model->vocabulary());
+  parts->added.emplace(std::move(added), parts->normalizer);
+  if (const auto node = fields.find("post_processor")) {
+    parts->frame = read_post_processor(*node);
+    check_frame(*node, *parts);
+  }
+  if (const auto node = fields.find("truncation")) {
+    const JsonNode longest = Fields(*node, "the truncation").need("max_length");
+    parts->truncates = static_cast<std::size_t>(longest.integer("max_length", 1 << 30));
+  }
+  for (const char* part : {"normalizer", "pre_tokenizer", "decoder"})
+    if (const auto node = fields.find(part)) {
+      parts->byte_level = parts->byte_level || mentions_type(*node, "ByteLevel");
+      parts->byte_fallback = parts->byte_fallback || mentions_type(*node, "ByteFallback");
+      parts->marks_blanks = parts->marks_blanks || mentions_type(*node, "Metaspace") ||
+                            mentions_type(*node, "Replace");
+    }
+  fields.finish();
+  return parts;
+}
+
+} // namespace mha::tokenizers

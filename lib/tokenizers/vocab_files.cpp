@@ -1,0 +1,176 @@
+// The files from before tokenizer.json: a vocabulary, and for BPE its merges. How a text is cut
+// into words they do not say; it is known of the models that have nothing else.
+
+#include <mha/tokenizers/fields.hpp>
+#include <mha/tokenizers/models.hpp>
+#include <mha/tokenizers/normalizers.hpp>
+#include <mha/tokenizers/pre_tokenizers.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
+
+#include <mha/files/text.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace mha::tokenizers {
+
+namespace {
+
+/// What the files beside say, as far as it matters here.
+struct Beside {
+  std::string family;               ///< "GPT2" of GPT2TokenizerFast, else the config's model_type
+  std::map<std::string, bool> says; ///< "do_lower_case" → false
+};
+
+Beside read_beside(const std::string& folder) {
+  Beside beside;
+  for (const char* name : {"tokenizer_config.json", "config.json"}) {
+    const auto bytes = read_file_of(folder, name);
+    if (!bytes) continue;
+    JsonText json(io::shown(bytes->name), bytes->text());
+    for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
+      if (value.is_null()) continue;
+      if (beside.family.empty() && (key == "tokenizer_class" || key == "model_type"))
+        beside.family = value.text(key);
+      for (const char* flag :
+           {"do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space"})
+        if (key == flag) beside.says.emplace(key, value.boolean(key));
+    }
+  }
+  for (const std::string_view end : {"Fast", "Tokenizer"})
+    if (beside.family.ends_with(end)) beside.family.resize(beside.family.size() - end.size());
+  std::ranges::transform(beside.family, beside.family.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return beside;
+}
+
+bool says(const Beside& beside, const char* flag, bool otherwise) {
+  const auto found = beside.says.find(flag);
+  return found == beside.says.end() ? otherwise : found->second;
+}
+
+bool one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+[[noreturn]] void refuse(const std::string& folder, const Beside& beside) {
+  fail("{}: the tokenizer of '{}' is more than its vocabulary says; write its tokenizer.json: "
+       "python3 -c \"from transformers import AutoTokenizer as A; "
+       "A.from_pretrained('.', use_fast=True).save_pretrained('.')\"",
+       io::shown(folder), io::shown(beside.family));
+}
+
+/// The lines of a text, without what ends them.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    if (lines.back().ends_with('\r')) lines.back().remove_suffix(1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::vector<Merge> read_merges(const io::Bytes& bytes) {
+  std::vector<Merge> merges;
+  std::size_t number = 0;
+  for (const std::string_view line : lines_of(bytes.text())) {
+    ++number;
+    if (line.empty() || line.starts_with("#version")) continue;
+    const std::size_t blank = line.find(' ');
+    if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos)
+      fail("{}: line {}: two pieces with a blank between expected", io::shown(bytes.name), number);
+    merges.emplace_back(line.substr(0, blank), line.substr(blank + 1));
+  }
+  return merges;
+}
+
+void add_special(Pipeline& parts, std::initializer_list<std::string_view> pieces) {
+  std::vector<AddedToken> tokens;
+  for (const std::string_view piece : pieces)
+    if (const auto id = parts.model->vocabulary().id_of(piece)) {
+      AddedToken token;
+      token.id = *id;
+      token.content = piece;
+      token.special = true;
+      token.lstrip = piece == "<mask>"; // RoBERTa's, with the blank before it
+      tokens.push_back(std::move(token));
+    }
+  parts.added.emplace(std::move(tokens), parts.normalizer);
+}
+
+/// The frame of two tokens around a text, where the vocabulary has both.
+void frame_with(Pipeline& parts, std::string_view first, std::string_view last) {
+  const Vocabulary& vocabulary = parts.model->vocabulary();
+  const auto before = vocabulary.id_of(first), behind = vocabulary.id_of(last);
+  if (before && behind) parts.frame = {before, std::nullopt, behind};
+}
+
+std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
+                                           const io::Bytes& merges) {
+  const Beside beside = read_beside(folder);
+  const bool roberta = one_of(beside.family, {"roberta", "bart", "longformer", "led"});
+  if (!roberta && !one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
+    refuse(folder, beside);
+  auto parts = std::make_shared<Pipeline>();
+  parts->name = vocab.name;
+  JsonText json(io::shown(vocab.name), vocab.text());
+  Vocabulary vocabulary = read_vocabulary(JsonNode::root(json));
+  try {
+    parts->model = plain_bpe(std::move(vocabulary), read_merges(merges));
+  } catch (const Error& error) {
+    const std::string why = error.what();
+    if (why.starts_with(io::shown(merges.name))) throw;
+    fail("{}: {}", io::shown(merges.name), why);
+  }
+  parts->pre_tokenizer = byte_level_words(says(beside, "add_prefix_space", false), true);
+  parts->byte_level = true;
+  if (roberta) {
+    add_special(*parts, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"});
+    frame_with(*parts, "<s>", "</s>");
+  } else {
+    add_special(*parts, {"<|endoftext|>"});
+  }
+  return parts;
+}
+
+std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
+  const Beside beside = read_beside(folder);
+  if (!one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
+    refuse(folder, beside);
+  Vocabulary vocabulary;
+  int number = 0;
+  for (const std::string_view line : lines_of(vocab.text())) {
+    if (io::invalid_utf8(line) != std::string_view::npos)
+      fail("{}: line {}: no UTF-8", io::shown(vocab.name), number + 1);
+    if (!vocabulary.add(std::string(line), number))
+      fail("{}: line {}: the piece '{}' is there twice", io::shown(vocab.name), number + 1,
+           io::shown(line));
+    if (++number > most_id) fail("{}: more pieces than any model has", io::shown(vocab.name));
+  }
+  vocabulary.finish();
+  auto parts = std::make_shared<Pipeline>();
+  parts->name = vocab.name;
+  parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
+  const bool lower = says(beside, "do_lower_case", true);
+  parts->normalizer = bert_normalizer(true, says(beside, "tokenize_chinese_chars", true),
+                                      says(beside, "strip_accents", lower), lower);
+  parts->pre_tokenizer = bert_words();
+  parts->continuing_prefix = "##";
+  add_special(*parts, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});
+  frame_with(*parts, "[CLS]", "[SEP]");
+  return parts;
+}
+
+} // namespace
+
+std::shared_ptr<Pipeline> read_vocabulary_files(const std::string& folder) {
+  const auto json = read_file_of(folder, "vocab.json"), merges = read_file_of(folder, "merges.txt");
+  if (json && merges) return byte_level_files(folder, *json, *merges);
+  if (const auto text = read_file_of(folder, "vocab.txt")) return word_piece_files(folder, *text);
+  return nullptr;
+}
+
+} // namespace mha::tokenizers

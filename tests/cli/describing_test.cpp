@@ -1,0 +1,262 @@
+// Models by description: three under names of their own beside their NumPy reference, every family
+// as it describes itself, and what is said of a description that is wrong.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+/// The writer of tests/models; nothing where there is no NumPy.
+bool written(const std::string& script) {
+  const Result made = shell("/usr/bin/python3 tests/models/" + script);
+  if (made.code != 0) WARN("no NumPy, so nothing to compare with: " << made.err);
+  return made.code == 0;
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// The largest difference in units of the expected one's root mean square; infinite where one is
+/// finite and the other is not.
+double difference(const Tensor& found, const Tensor& expected) {
+  if (found.shape() != expected.shape()) return INFINITY;
+  double squares = 0, largest = 0;
+  std::size_t finite = 0;
+  for (std::size_t i = 0; i < expected.count(); ++i) {
+    const double want = value_at(expected, i), have = value_at(found, i);
+    if (!std::isfinite(want) || !std::isfinite(have)) {
+      if (want != have) return INFINITY;
+      continue;
+    }
+    squares += want * want, ++finite;
+    largest = std::max(largest, std::fabs(want - have));
+  }
+  return squares > 0 ? largest / std::sqrt(squares / static_cast<double>(finite)) : largest;
+}
+
+void check_model(const std::string& folder, const std::string& precision, double limit) {
+  const Folder out;
+  const Result result =
+      run({"dump", folder, "--naming", folder + "/naming.json", "--ids", folder + "/expected.npz",
+           "--dtype", precision, "-q", "-o", out.path("out.npz")});
+  INFO(folder << " " << precision << " " << result.err);
+  REQUIRE(result.code == 0);
+  const io::Contents found = io::open(out.path("out.npz")),
+                     expected = io::open(folder + "/expected.npz");
+  std::size_t compared = 0;
+  for (const io::Entry& entry : expected.tensors) {
+    if (entry.name == "ids" || entry.name == "loss" || entry.name == "perplexity") continue;
+    INFO(entry.name);
+    REQUIRE(found.find(entry.name));
+    CHECK(difference(found.find(entry.name)->read(), entry.read()) <= limit);
+    ++compared;
+  }
+  CHECK(compared >= 40);
+}
+
+} // namespace
+
+TEST_CASE("describing: models under names of their own, every stage as the NumPy reference",
+          "[model]") {
+  const Folder folder;
+  if (!written("own_names.py " + folder.path())) return;
+  for (const char* name : {"pre", "post", "shared"}) {
+    const std::string model = folder.path(name);
+    check_model(model, "f64", 1e-10);
+    check_model(model, "f32", 1e-4);
+    const std::string description = text_of(model + "/naming.json");
+    CHECK(std::ranges::count(description, '\n') <= 40);
+  }
+}
+
+TEST_CASE("describing: a description of a family is read to the family's bits", "[model]") {
+  const Folder folder;
+  if (!written("make.py " + folder.path())) return;
+  std::size_t compared = 0;
+  for (const std::string& variant : folder.names()) {
+    const std::string model = folder.path(variant), naming = folder.path("naming.json"),
+                      ids = model + "/expected.npz";
+    INFO(variant);
+    const Result said = run({"info", model, "--as-naming", "-o", naming});
+    INFO(said.err);
+    REQUIRE(said.code == 0);
+    const Folder out;
+    const Result own = run({"dump", model, "--ids", ids, "-q", "-o", out.path("a.npz")}),
+                 described = run({"dump", model, "--naming", naming, "--ids", ids, "-q", "-o",
+                                  out.path("b.npz")});
+    INFO(own.err << described.err);
+    REQUIRE(own.code == 0);
+    REQUIRE(described.code == 0);
+    const io::Contents a = io::open(out.path("a.npz")), b = io::open(out.path("b.npz"));
+    CHECK(a.tensors.size() == b.tensors.size());
+    for (const io::Entry& entry : a.tensors) {
+      INFO(entry.name);
+      REQUIRE(b.find(entry.name));
+      const Tensor want = entry.read(), have = b.find(entry.name)->read();
+      REQUIRE(want.shape() == have.shape());
+      CHECK(std::memcmp(want.raw(), have.raw(), want.bytes()) == 0);
+    }
+    ++compared;
+  }
+  CHECK(compared >= 55);
+}
+
+TEST_CASE("describing: names of GGUF are described as the checkpoint's", "[model]") {
+  const Folder folder;
+  if (!written("gguf.py model data/bard-llama " + folder.path("m.gguf") + " F16")) return;
+  const std::string naming = folder.path("naming.json");
+  REQUIRE(run({"info", folder.path("m.gguf"), "--as-naming", "-o", naming}).code == 0);
+  const auto logits = [&](std::vector<std::string> extra) {
+    extra.insert(extra.begin(),
+                 {"show", folder.path("m.gguf"), "--ids", "5,300,7", "-s", "logits", "-f", "csv"});
+    const Result shown = run(extra);
+    INFO(shown.err);
+    CHECK(shown.code == 0);
+    return shown.out;
+  };
+  CHECK(logits({}) == logits({"--naming", naming}));
+}
+
+TEST_CASE("describing: layers of a list of prefixes, and whole names") {
+  // The wheel's layer twice under two names, said as a list and by {layer} in the names.
+  const std::string wheel = in_source("data/wheel");
+  const Folder folder;
+  std::string naming = text_of(wheel + "/naming.json");
+  const auto replace = [&](const std::string& what, const std::string& by) {
+    REQUIRE(naming.find(what) != std::string::npos);
+    naming.replace(naming.find(what), what.size(), by);
+  };
+  const auto stream = [&](const std::string& path) {
+    const Result shown =
+        run({"show", wheel, "--naming", path, "--ids", "3,14,15", "-s", "final", "-f", "csv"});
+    INFO(shown.err);
+    CHECK(shown.code == 0);
+    return shown.out;
+  };
+  const std::string four = stream(wheel + "/naming.json");
+  replace("\"wheel.\"", R"(["wheel.", "wheel.", "wheel.", "wheel."])");
+  replace(" \"num_layers\": \"config:turns\",\n", "");
+  std::ofstream(folder.path("list.json")) << naming;
+  CHECK(stream(folder.path("list.json")) == four);
+  replace(R"(["wheel.", "wheel.", "wheel.", "wheel."])", R"(["wheel.", "wheel."])");
+  std::ofstream(folder.path("two.json")) << naming;
+  CHECK(stream(folder.path("two.json")) != four);
+}
+
+TEST_CASE("describing: what is wrong is told by line and tensor") {
+  const std::string wheel = in_source("data/wheel");
+  const std::string right = text_of(wheel + "/naming.json");
+  const Folder folder;
+  const std::string path = folder.path("n.json");
+  const auto message = [&](const std::string& what, const std::string& by) {
+    std::string naming = right;
+    INFO(what);
+    REQUIRE(naming.find(what) != std::string::npos);
+    naming.replace(naming.find(what), what.size(), by);
+    std::ofstream(path) << naming;
+    const Result result = run({"show", wheel, "--naming", path, "--ids", "3,14", "-s", "logits"});
+    CHECK(result.code == 2);
+    std::string text = result.err;
+    for (const std::string& place : {folder.path(), wheel})
+      for (std::size_t at; (at = text.find(place)) != std::string::npos;)
+        text.replace(at, place.size(), place == wheel ? "WHEEL" : "F/");
+    return text;
+  };
+  const auto says = [&](const std::string& what, const std::string& by, const std::string& wanted) {
+    CHECK(message(what, by) == "mha-inspect: " + wanted + "\n");
+  };
+  says("\"block\"", "\"blok\"",
+       "F/n.json: line 4, column 2: 'blok' is no key of a description; "
+       "did you mean 'block'?");
+  says(
+      "\"parallel\"", "\"sideways\"",
+      "F/n.json: line 4, column 2: block is 'sideways': pre, post, parallel, sandwich, post_inside "
+      "or attention_only expected");
+  says("\"mlp.out\"", "\"mlp.outer\"",
+       "F/n.json: line 11, column 3: 'mlp.outer' is no tensor of a layer; did you mean 'mlp.out'?");
+  says("push.weight", "pusch.weight",
+       "F/n.json: line 9, column 3: \"W_o\": WHEEL has no tensor wheel.pusch.weight; did you mean "
+       "'wheel.push.weight'?");
+  says(R"("layout": "io", "split")", R"("layout": "oi", "split")",
+       "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as oi, takes 90, but "
+       "30 are expected; \"layout\": \"io\" would fit");
+  says("k,v,q", "k,v",
+       "F/n.json: line 8, column 52: split is 'k,v': q,k,v expected, in the order "
+       "of the rows");
+  says("\"gelu_new\"", "\"config:act\"", "F/n.json: line 5, column 2: config.json has no act");
+  says("\"config:turns\"", "\"config:turn\"",
+       "F/n.json: line 3, column 2: config.json has no turn; did you mean 'turns'?");
+  says("\"config:turns\"", "100000",
+       "F/n.json: line 3, column 2: num_layers is 100000: a whole number from 1 to 4096 expected");
+  says(
+      "\"road\"", "\"hub.weight\"",
+      "F/n.json: line 6, column 77: \"embed.position\": WHEEL: hub.weight, read as io, has rows of "
+      "14, but 30 are expected");
+  says("\"causal\": true", "\"causal\": [true, false]",
+       "F/n.json: line 15, column 80: 2 values of causal, but the model has 4 layers");
+  says("\"softcap\": 6", "\"softkap\": 6",
+       "F/n.json: line 16, column 15: 'softkap' is no setting; did you mean 'softcap'?");
+  says("\"kind\": \"layer\"", "\"kind\": \"group\"",
+       "F/n.json: line 13, column 41: kind is 'group': layer, rms, batch or none expected");
+  says("\"gelu_new\",\n", "\"gelu_new\"\n", "F/n.json: line 6, column 2: ',' or '}' expected");
+  says(" \"activation\": \"gelu_new\",\n", "",
+       "F/n.json: line 1, column 1: activation is missing: what the feed-forward does, such as "
+       "\"gelu\"");
+}
+
+TEST_CASE("describing: a tensor that no key names is listed, what is ignored is not") {
+  const std::string wheel = in_source("data/wheel");
+  const Folder folder;
+  std::string naming = text_of(wheel + "/naming.json");
+  const std::string head = " \"head\": {\"name\": \"bell.weight\"},\n";
+  REQUIRE(naming.find(head) != std::string::npos);
+  naming.erase(naming.find(head), head.size());
+  const std::string path = folder.path("n.json");
+  std::ofstream(path) << naming;
+  const std::string unnamed = "nothing in " + path + " names bell.weight";
+  const Result whole = run({"show", wheel, "--naming", path, "--ids", "3,14", "-s", "final"});
+  CHECK(whole.code == 0);
+  CHECK(whole.err.find("bell.weight") != std::string::npos);
+  const Result layer = run({"info", wheel, "--naming", path, "--layer", "1"});
+  CHECK(layer.code == 0);
+  std::string said, word; // lines are wrapped
+  std::istringstream words(layer.out + layer.err);
+  while (words >> word) said += word + " ";
+  CHECK(said.find(unnamed + "; \"ignore\" says what is no part of the model") != std::string::npos);
+  naming.insert(naming.find(" \"settings\""), " \"ignore\": [\"bell.*\"],\n");
+  std::ofstream(path) << naming;
+  const Result ignored = run({"show", wheel, "--naming", path, "--ids", "3,14", "-s", "final"});
+  CHECK(ignored.code == 0);
+  CHECK(ignored.err.find("bell.weight") == std::string::npos);
+}
+
+TEST_CASE("describing: info --schema is a JSON schema that knows every key") {
+  const Result result = run({"info", "--schema"});
+  REQUIRE(result.code == 0);
+  const nlohmann::json schema = nlohmann::json::parse(result.out);
+  const nlohmann::json naming = nlohmann::json::parse(text_of(in_source("data/wheel/naming.json")));
+  for (const auto& [key, value] : naming.items()) CHECK(schema["properties"].contains(key));
+  for (const auto& [key, value] : naming["tensors"].items())
+    CHECK(schema["properties"]["tensors"]["properties"].contains(key));
+  for (const auto& [key, value] : naming["settings"].items())
+    CHECK(schema["properties"]["settings"]["properties"].contains(key));
+  CHECK(schema["additionalProperties"] == false);
+  CHECK(run({"info", "--schema", "data/wheel"}).code == 2);
+  CHECK(run({"info", "--as-naming"}).code == 2);
+  CHECK(run({"info"}).code == 2);
+}

@@ -1,0 +1,170 @@
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+// effects: what users see of it, and what they are told.
+
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+
+/// `mha-inspect LINE`, as a shell reads it.
+Result run(const std::string& line) {
+  return shell("\"$MHA\" " + line);
+}
+
+const std::string gpt2 = "effects data/bard-gpt2 --text 'O Romeo, Romeo!' ";
+
+} // namespace
+
+TEST_CASE("effects: JSON has a line for every part, null where nothing applies") {
+  const Result result = ::run(gpt2 + "-f json");
+  REQUIRE(result.code == 0);
+  const nlohmann::json list = nlohmann::json::parse(result.out);
+  const auto count = [&](const std::string& part) {
+    return std::ranges::count_if(list, [&](const auto& one) { return one["part"] == part; });
+  };
+  CHECK(count("head") == 24);
+  CHECK(count("attention") == 4);
+  CHECK(count("mlp") == 4);
+  CHECK(count("attention_bias") == 4);
+  CHECK(count("embed") == 1);
+  for (const auto& one : list) {
+    CHECK(one["loss_change"].is_null()); // the last token has no next one
+    CHECK(one["direct"].is_number());
+    CHECK(one["kl"].is_number() ==
+          (one["part"] == "head" || one["part"] == "attention" || one["part"] == "mlp"));
+  }
+}
+
+TEST_CASE("effects: a line a position, CSV, the largest heads, answers by text and number") {
+  const Result each = ::run(gpt2 + "--query 0,2 --per-position -f csv");
+  REQUIRE(each.code == 0);
+  CHECK(each.out.starts_with("part,layer,head,batch,position,kl,loss_change,logit_change,direct"));
+  CHECK(std::count(each.out.begin(), each.out.end(), '\n') == 1 + 2 * (24 + 4 + 4 + 4 + 1 + 2));
+  const Result top = ::run(gpt2 + "--top 3");
+  CHECK(std::count(top.out.begin(), top.out.end(), '\n') == 4);
+  const Result by_text = ::run(gpt2 + "--answer ' I' -f json"),
+               by_number = ::run(gpt2 + "--answer-id 292 -f json");
+  CHECK(by_text.code == 0);
+  CHECK(by_text.out == by_number.out);
+  CHECK(::run(gpt2 + "--answer I -f json").code == 0);
+}
+
+TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
+  const std::string sweep =
+      "effects data/bard-gpt2 --text 'What news from' --patch-from 'What says "
+      "my' --sweep resid_pre,mlp_out ";
+  const Result table = ::run(sweep);
+  CHECK(table.code == 0);
+  CHECK(table.err == "mha-inspect: 34 runs, 22 whole passes\n");
+  CHECK_THAT(table.out, Contains("resid_pre\nlayer  0 What") && Contains("\nmlp_out\n"));
+  const nlohmann::json json = nlohmann::json::parse(::run(sweep + "-f json -q").out);
+  CHECK(json["metric"] == "logit");
+  CHECK(json["points"].size() == 32);
+  CHECK(json["points"][0]["head"].is_null());
+  CHECK(json["points"][0]["spread"].is_null());
+  const Result csv = ::run(sweep + "-f csv -q");
+  CHECK(csv.err.empty());
+  CHECK(csv.out.starts_with("stage,layer,query,value,spread\nresid_pre,0,0,0,\n"));
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 33);
+  const Result heads =
+      ::run("effects data/bard-gpt2 --ids 1,2,3 --ids 4,5,6 --patch-from-ids 7,8,9 "
+            "--patch-from-ids 9,8,7 --sweep k --over head,layer --metric kl -q -f json");
+  const nlohmann::json pairs = nlohmann::json::parse(heads.out);
+  CHECK(pairs["pairs"] == 2);
+  CHECK(pairs["points"].size() == 24);
+  CHECK(pairs["points"][1]["spread"].is_number());
+  const Result shape = ::run(sweep + "-q -f npy | \"$MHA\" info - -f json");
+  CHECK_THAT(shape.out, Contains("4"));
+}
+
+TEST_CASE("effects: a set is a line more") {
+  const Result set = ::run(gpt2 + "--set 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
+  REQUIRE(set.code == 0);
+  const nlohmann::json last = nlohmann::json::parse(set.out).back();
+  CHECK(last["part"] == "set");
+  CHECK(last["layer"].is_null());
+  CHECK(last["kl"].is_number());
+  CHECK(last["direct"].is_null());
+}
+
+TEST_CASE("predict --of: what a part writes") {
+  const std::string of = "predict data/bard-gpt2 --text 'The king is' --top 2 --of ";
+  const Result table = ::run(of + "layers.3.head_result[2]");
+  CHECK(table.code == 0);
+  CHECK_THAT(table.out, Contains("by the run's statistics") && Contains("position 2, head 2"));
+  const nlohmann::json parts =
+      nlohmann::json::parse(::run(of + "layers.3.head_result --query 0,1 -f json").out);
+  CHECK(parts.size() == 12);
+  CHECK(parts[7]["head"] == 1);
+  CHECK(parts[0]["promotes"][0]["logit"] > parts[0]["promotes"][1]["logit"]);
+  CHECK(parts[0]["suppresses"][0]["logit"] < parts[0]["suppresses"][1]["logit"]);
+  const Result csv = ::run(of + "layers.0.mlp_out -f csv");
+  CHECK(csv.out.starts_with("batch,position,head,side,rank,id,text,logit\n0,2,,promotes,1,"));
+}
+
+TEST_CASE("a stage with its layer's number chooses the layer") {
+  const Result named = ::run("show data/bard-gpt2 --text 'The king' -s layers.2.resid_pre -f csv"),
+               chosen =
+                   ::run("show data/bard-gpt2 --text 'The king' -s resid_pre --layer 2 -f csv");
+  CHECK(named.code == 0);
+  CHECK(named.out == chosen.out);
+  const Result other = ::run("show data/bard-gpt2 --text 'The king' -s layers.2.q --layer 1");
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err, Contains("leave the number out"));
+  CHECK_THAT(::run("show data/bard-gpt2 --text 'The king' -s layers.2.q,layers.1.k").err,
+             Contains("stages of several layers are named"));
+}
+
+TEST_CASE("effects: layers × heads as a picture, by the first effect or the one that is named") {
+  const std::string repeat = "effects data/induction-model --text-file "
+                             "data/induction-model/expected/repeat.txt --query 17-31 ";
+  const Result text = ::run(repeat + "--grid loss_change");
+  CHECK_THAT(text.out, Contains("loss_change\n0 │      ██│\n1 │        │\n   0   2\n") &&
+                           Contains("0.54") && Contains("down: layer, across: head"));
+  const Result first = ::run(repeat + "-f svg");
+  CHECK(first.code == 0);
+  CHECK_THAT(first.out, Contains("<svg") && Contains(">kl<"));
+}
+
+TEST_CASE("effects: what cannot be told is refused, with the cure") {
+  for (const auto& [arguments, expected] : {
+           std::pair<std::string, std::string>("effects data/bard-gpt2", "effects needs a text"),
+           {gpt2 + "--layer 1", "--layer chooses nothing"},
+           {gpt2 + "--answer 'wherefore art thou'", "is no single token"},
+           {gpt2 + "--answer-id 99999", "the vocabulary has 0 to"},
+           {gpt2 + "--ablate resample", "this is one text; give several"},
+           {gpt2 + "--query 99", "there are"},
+           {gpt2 + "--grid kll", "did you mean 'kl'?"},
+           {gpt2 + "--grid loss_change", "no head has it here"},
+           {gpt2 + "--grid kl --top 3", "a picture has every head"},
+           {gpt2 + "--ablate nothing", "zero"},
+           {"effects data/bard-bert --text 'to be or not'", "hides no token"},
+           {"effects data/quickstart.json --text a", "a text needs a checkpoint"},
+           {gpt2 + "--sweep resid_pre", "--patch-from"},
+           {gpt2 + "--patch-from a", "are of a sweep: --sweep STAGES"},
+           {gpt2 + "--over layer", "are of a sweep: --sweep STAGES"},
+           {gpt2 + "--sweep logits --patch-from a", "what enters the first layer is resid_pre"},
+           {gpt2 + "--sweep layers.1.q --patch-from a", "a stage by itself"},
+           {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over heads",
+            "layer, head, query or key"},
+           {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over head,head", "comes twice"},
+           {gpt2 + "--sweep q --patch-from a --patch-from b", "texts are paired one to one"},
+           {gpt2 + "--sweep q --patch-from a", "needs the same number of tokens"},
+           {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --metric loss", "no chosen position"},
+           {gpt2 + "--set 'layers.9.q'", "there is no layer 9"},
+           {gpt2 + "--set 'layers.1.q + '", "a place is empty"},
+           {"predict data/bard-gpt2 --text a --of layers.1.q", "a stage of the stream"},
+           {"predict data/bard-gpt2 --text a --of layers.1.output --all", "change nothing"},
+       }) {
+    const Result result = ::run(arguments);
+    INFO(arguments << "\n" << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(expected));
+  }
+}

@@ -1,0 +1,147 @@
+// What a beginner's first files are: no number of heads, no query, numbers that are none.
+
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::string rows = "[[1,0,2,1],[0,1,1,0],[2,1,0,1]]",
+                  square = "[[1,0,2,1],[0,1,1,0],[2,1,0,1],[1,1,1,0]]";
+
+} // namespace
+
+TEST_CASE("first files: queries, keys and values alone are one head, and a note says so") {
+  Folder folder;
+  const std::string path =
+      folder.write("qkv.json", "{\"Q\": " + rows + ", \"K\": " + rows + ", \"V\": " + rows + "}");
+  for (const char* command : {"show", "stats", "map", "explain"}) {
+    const Result result = run({command, path});
+    INFO(command << ": " << result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, Contains("taken as one head") && Contains("--num-heads"));
+    CHECK(run({command, path, "--strict"}).code == 0); // no number is in doubt
+  }
+  const json one = json::parse(run({"show", path, "-s", "weights", "-f", "json"}).out),
+             said = json::parse(
+                 run({"show", path, "-s", "weights", "-f", "json", "--num-heads", "1"}).out);
+  CHECK(one == said);
+  CHECK(run({"show", path, "--num-heads", "2"}).code == 0);
+}
+
+TEST_CASE("first files: with weights the error shows what to type") {
+  Folder folder;
+  const std::string path =
+      folder.write("layer.json", "{\"X\": " + rows + ", \"W_q\": " + square +
+                                     ", \"W_k\": " + square + ", \"W_v\": " + square + "}");
+  for (const char* command : {"show", "stats", "map", "explain", "report"}) {
+    const Result result = run({command, path, "-o", folder.path("out")});
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+  }
+  const Result result = run({"show", path});
+  CHECK_THAT(
+      result.err,
+      Contains("--num-heads 1 for a single head, or 2, 4: what 4 columns of W_q split into"));
+  for (const char* heads : {"1", "2", "4"})
+    CHECK(run({"show", path, "--num-heads", heads}).code == 0);
+}
+
+TEST_CASE("first files: explain takes the last query, and says so") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"explain", "data/quickstart.json"},
+        {"explain", "data/bard-gpt2", "--text", "To be", "--layer", "0,1"},
+        {"explain", "data/bard-gpt2", "--text", "To be, or not", "--text", "O", "--layer", "0",
+         "--batch", "1"}}) {
+    const Result result = run(words);
+    INFO(result.err);
+    CHECK(result.code == 0);
+    const bool one = words.back() == "1" && words.size() > 7;
+    if (!one) CHECK_THAT(result.err, Contains("the last of") && Contains("--query"));
+    std::vector<std::string> said = words;
+    said.insert(said.end(), {"--query", one                                  ? "0"
+                                        : words[1] == "data/quickstart.json" ? "2"
+                                                                             : "1"});
+    const Result chosen = run(said);
+    CHECK(chosen.out == result.out);
+    CHECK(chosen.err.find("the last of") == std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "first files: NaN or infinity in X is told by every command, and an error with --strict") {
+  Folder folder;
+  for (const auto& [number, word] : {std::pair("NaN", "NaN"), {"Infinity", "infinite"}}) {
+    const std::string path = folder.write(
+        "nan.json", std::string(R"({"num_heads": 1, "X": [[1,0],[0,)") + number + R"(],[1,1]]})");
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"show", path},
+                                                  {"show", path, "-s", "q"},
+                                                  {"stats", path},
+                                                  {"map", path},
+                                                  {"explain", path, "--query", "0"},
+                                                  {"report", path, "-o", folder.path("p.html")},
+                                                  {"dump", path, "-o", folder.path("d.npz")}}) {
+      const Result told = run(words);
+      INFO(words[0] << ": " << told.err);
+      CHECK(told.code == 0);
+      CHECK_THAT(told.err,
+                 Contains(std::string("X has 1 ") + word + " of 6 numbers, the first at [1, 1]"));
+      std::vector<std::string> strict = words;
+      strict.emplace_back("--strict");
+      const Result refused = run(strict);
+      CHECK(refused.code == 2);
+      CHECK(refused.out.empty());
+      CHECK_THAT(refused.err, Contains("(an error by --strict)"));
+    }
+  }
+  const std::string weight =
+      folder.write("w.json", R"({"num_heads": 1, "X": [[1,0],[0,1]], "W_o": [[1,0],[0,NaN]]})");
+  CHECK_THAT(run({"show", weight}).err,
+             Contains("W_o has 1 NaN of 4 numbers, the first at [1, 1]"));
+  CHECK(run({"show", weight, "--strict"}).code == 2);
+}
+
+TEST_CASE("first files: explain gives each row its own decimals") {
+  Folder folder;
+  const std::string path = folder.write(
+      "far.json",
+      R"({"num_heads": 1, "X": [[1.732, 0.5]], "W_q": [[1,0],[0,1]], "W_v": [[36200, 0],[0, 36200]]})");
+  const Result result = run({"explain", path, "--head", "0"});
+  INFO(result.out << result.err);
+  CHECK_THAT(result.out, Contains("1.732  0.500"));
+  CHECK_THAT(result.out, Contains("62698"));
+}
+
+TEST_CASE("first files: a key that has most of the weight is told, and can be left out") {
+  Folder folder;
+  std::string map;
+  for (int t = 0; t < 24; ++t) {
+    map += t ? ",[" : "[";
+    for (int j = 0; j < 24; ++j) map += (j ? "," : "") + std::string(j == 0 ? "0.77" : "0.01");
+    map += "]";
+  }
+  const std::string path = folder.write("map.json", "{\"weights\": [[" + map + "]]}");
+  const Result told = run({"map", path});
+  CHECK_THAT(told.err, Contains("key 0 has 77 % of the weight: a sink; --without-sink"));
+  for (const char* command : {"stats", "report"}) {
+    std::vector<std::string> line{command, path};
+    if (line[0] == "report") line.insert(line.end(), {"-o", folder.path("page.html")});
+    CHECK_THAT(run(line).err, Contains("note: key 0 has 77 % of the weight: a sink; `map "));
+    line.emplace_back("--quiet");
+    CHECK(run(line).err.empty());
+  }
+  const Result rest = run({"map", path, "--without-sink"});
+  INFO(rest.err);
+  CHECK(rest.code == 0);
+  CHECK(rest.err.find("sink") == std::string::npos);
+  CHECK(rest.out == run({"map", path, "--key", "1:"}).out);
+  CHECK_THAT(rest.out, Contains("0.01"));
+  CHECK(run({"map", path, "--without-sink", "--key", "3"}).code == 2);
+  CHECK(run({"map", path, "--strict"}).code == 0); // a note, no doubt
+}

@@ -1,0 +1,123 @@
+// Flow over heads and layers on show, dump and map, against NumPy's numbers (tests/data/flow).
+
+#include "support/places.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kinds[] = {"weights_mean", "value_norms", "value_norms_sum",
+                                 "rollout",      "received",    "divergence"};
+
+/// The numbers of nested lists, and of how many axes they are.
+void flatten(const json& list, std::vector<double>& numbers) {
+  if (list.is_array())
+    for (const json& one : list) flatten(one, numbers);
+  else
+    numbers.push_back(list.get<double>());
+}
+
+json printed(const std::string& line) {
+  const Result result = shell("\"$MHA\" " + line);
+  INFO(line << "\n" << result.err);
+  REQUIRE(result.code == 0);
+  return json::parse(result.out);
+}
+
+const std::string text = " data/bard-gpt2 --text ' my love, my good lord' ";
+
+} // namespace
+
+TEST_CASE("flow: weights_mean, value norms, rollout, received, divergence are NumPy's") {
+  for (const char* name : {"llama", "bert", "padded"}) {
+    std::ifstream file(source_folder() + "/tests/data/flow/" + name + ".json");
+    const json input = json::parse(file);
+    std::string line = "data/" + input["model"].get<std::string>() + " --dtype f64 -q -f json";
+    for (const json& ids : input["ids"]) line += " --ids " + ids.get<std::string>();
+    for (const char* kind : kinds) {
+      const json found = printed("show " + line + " -s " + kind + " --layer 0,2,3");
+      CHECK(found.size() == 3);
+      for (const char* layer : {"0", "2", "3"}) {
+        const std::string key = std::string("layers.") + layer + "." + kind;
+        INFO(name << " " << key);
+        std::vector<double> expected, numbers;
+        flatten(input["expected"][key], expected), flatten(found[key]["data"], numbers);
+        REQUIRE(expected.size() == numbers.size());
+        std::size_t count = 1;
+        for (const json& axis : found[key]["shape"]) count *= axis.get<std::size_t>();
+        CHECK(count == numbers.size());
+        double error = 0;
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+          error = std::max(error, std::abs(numbers[i] - expected[i]));
+        CHECK(error < 1e-9);
+      }
+    }
+  }
+}
+
+TEST_CASE("flow: a layer alone, selections, the same numbers in every form") {
+  // A rollout of layer 2 knows the layers before it.
+  const json all = printed("show" + text + "-s rollout --layer all -f json"),
+             one = printed("show" + text + "-s rollout --layer 2 -f json");
+  CHECK(all["layers.2.rollout"] == one["rollout"]);
+  const json row = printed("show" + text +
+                           "-s value_norms --layer 1 --head 3 --query ' lord' "
+                           "--key 0-2 -f json");
+  const json norms = printed("show" + text + "-s value_norms --layer 1 -f json")["value_norms"];
+  CHECK(row["value_norms"]["shape"] == json({3}));
+  for (std::size_t s = 0; s < 3; ++s)
+    CHECK(row["value_norms"]["data"][s] == norms["data"][3][5][s]);
+  const Result csv = shell("\"$MHA\" show" + text + "-s received --layer 1 --head 4 -f csv");
+  CHECK_THAT(csv.out, Contains("layer,stage,batch,head,row,col,value,row_label,col_label\n"
+                               "1,received,,,4,0,") &&
+                          Contains(", lord"));
+  const Folder folder;
+  CHECK(shell("\"$MHA\" dump" + text + "-s rollout --layer 0-1 -o " + folder.path("r.json")).code ==
+        0);
+  const json dumped = json::parse(folder.read("r.json"));
+  CHECK(dumped["layers.1.rollout"]["data"] == all["layers.1.rollout"]["data"]);
+  CHECK(shell("\"$MHA\" show" + text + "-s divergence --layer 1 -f npy")
+            .out.starts_with("\x93NUMPY"));
+  const Result map = shell("\"$MHA\" map" + text + "-s rollout --layer 0,3");
+  CHECK_THAT(map.out, Contains("L3") && Contains("␣lord") && Contains("down: query, across: key"));
+  CHECK(
+      shell("\"$MHA\" map" + text + "-s divergence --layer all -o " + folder.path("d.svg")).code ==
+      0);
+  CHECK(folder.read("d.svg").starts_with("<svg"));
+  // Saved maps are enough for what is made of weights alone.
+  const Result saved =
+      shell("\"$MHA\" dump" + text + "-s weights --layer 1 -o " + folder.path("w.npy") +
+            " && \"$MHA\" show weights=" + folder.path("w.npy") + " -s divergence -f json");
+  CHECK(saved.code == 0);
+  CHECK(json::parse(saved.out)["divergence"]["shape"] == json({6, 6}));
+}
+
+TEST_CASE("flow: what it is not made for is refused") {
+  for (const auto& [arguments, expected] : {
+           std::pair<std::string, std::string>("show" + text + "-s rollout,weights --layer 1",
+                                               "name it alone"),
+           {"show" + text + "-s divergence --layer 1 --query 1", "divergence has no query axis"},
+           {"show" + text + "-s rollout --layer 1 --head 1", "rollout has no head axis"},
+           {"show" + text + "-s rollout --layer 1 --batch 0", "rollout has no batch axis"},
+           {"show" + text + "-s rollout --layer 9", "there are 4 layers"},
+           {"show" + text + "-s rollout --layer 1 --matrix -f csv", "--matrix is for stages"},
+           {"dump" + text + "-s rollout -o 'a{layer}.npy'", "leave {layer} out"},
+           {"dump" + text + "-s rollout --part 1/2 -o a.npz", "--part"},
+           {"map" + text + "-s rollout --pool max", "--pool changes nothing"},
+           {"map data/bard-gpt2 -s rollout --layer 0-1", "input"},
+       }) {
+    const Result result = shell("\"$MHA\" " + arguments);
+    INFO(arguments << "\n" << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(expected));
+  }
+}

@@ -1,0 +1,268 @@
+// docs/machine.md is what programs rely on: every field that a command prints is in it with its
+// type, and every field of it is printed.
+
+#include "support/places.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+using namespace mha::test;
+using nlohmann::json;
+
+namespace {
+
+using Path = std::vector<std::string>;
+
+/// A table of the page: the commands above it, and a row a field.
+struct FieldTable {
+  std::vector<std::string> commands;
+  std::vector<std::string> order;
+  std::map<std::string, std::set<std::string>> types; ///< by path
+  std::set<std::string> seen, sometimes; ///< those of other layers than the commands show
+};
+
+std::vector<std::string> split_at(const std::string& text, const std::string& between) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  for (std::size_t at; (at = text.find(between, from)) != std::string::npos;
+       from = at + between.size())
+    parts.push_back(text.substr(from, at - from));
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+std::vector<FieldTable> tables_of_page() {
+  std::ifstream file(source_folder() + "/docs/machine.md");
+  std::vector<FieldTable> tables;
+  std::vector<std::string> commands;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("    mha-inspect ")) {
+      commands.push_back(line.substr(16));
+      continue;
+    }
+    if (!line.starts_with("| `")) {
+      inside = inside && line.starts_with("|");
+      continue;
+    }
+    if (!inside) tables.push_back({commands, {}, {}, {}, {}}), commands.clear();
+    inside = true;
+    const std::vector<std::string> cells = split_at(line, " | ");
+    REQUIRE(cells.size() == 3);
+    const std::string path = cells[0].substr(3, cells[0].size() - 4);
+    tables.back().order.push_back(path);
+    if (cells[2].starts_with("where ")) tables.back().sometimes.insert(path);
+    for (const std::string& type : split_at(cells[1], " or "))
+      tables.back().types[path].insert(type);
+  }
+  return tables;
+}
+
+/// Whether a documented path ("<stage>.shape[]") is about a path of the output.
+bool matches(const std::string& documented, const Path& path) {
+  const std::vector<std::string> words = split_at(documented, ".");
+  if (words.size() != path.size()) return false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t lists = path[i].find("[]"), own = words[i].find("[]");
+    const std::string key = path[i].substr(0, lists), word = words[i].substr(0, own);
+    if ((lists == std::string::npos ? "" : path[i].substr(lists)) !=
+        (own == std::string::npos ? "" : words[i].substr(own)))
+      return false;
+    if (word != key && !word.starts_with('<')) return false;
+  }
+  return true;
+}
+
+std::string joined(const Path& path) {
+  std::string text;
+  for (const std::string& word : path) text += (text.empty() ? "" : ".") + word;
+  return text;
+}
+
+bool is_number_word(const json& value) {
+  return value == "NaN" || value == "Infinity" || value == "-Infinity";
+}
+
+void require_numbers(const json& value) {
+  if (value.is_array())
+    for (const json& one : value) require_numbers(one);
+  else
+    CHECK((value.is_number() || is_number_word(value)));
+}
+
+void check(const json& value, const Path& path, FieldTable& table) {
+  std::string documented;
+  for (const std::string& candidate : table.order)
+    if (matches(candidate, path) && (documented.empty() || !candidate.starts_with('<')))
+      documented = candidate;
+  const std::set<std::string> types =
+      documented.empty() ? std::set<std::string>() : table.types[documented];
+  INFO(joined(path) << " is " << value.dump().substr(0, 60));
+  if (types.count("numbers")) {
+    table.seen.insert(documented);
+    require_numbers(value);
+    return;
+  }
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items()) {
+      Path inner = path;
+      inner.push_back(key);
+      check(member, inner, table);
+    }
+    return;
+  }
+  if (value.is_array()) {
+    Path inner = path;
+    inner.back() += "[]";
+    for (const json& element : value) check(element, inner, table);
+    return;
+  }
+  REQUIRE_FALSE(documented.empty());
+  table.seen.insert(documented);
+  const bool fits =
+      (value.is_null() && types.count("null")) || (value.is_boolean() && types.count("boolean")) ||
+      (value.is_number_integer() && (types.count("integer") || types.count("number"))) ||
+      (value.is_number_float() && types.count("number")) ||
+      (value.is_string() &&
+       (types.count("text") || (types.count("number") && is_number_word(value))));
+  CHECK(fits);
+}
+
+/// Fields of a line of CSV, quotes resolved.
+std::vector<std::string> fields_of(const std::string& line, char between) {
+  std::vector<std::string> fields{""};
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && between == ',')
+      quoted = !quoted;
+    else if (line[i] == between && !quoted)
+      fields.emplace_back();
+    else
+      fields.back() += line[i];
+  }
+  return fields;
+}
+
+void check_csv(const std::string& text, char between, FieldTable& table) {
+  std::istringstream lines(text);
+  std::string line;
+  REQUIRE(std::getline(lines, line));
+  const std::vector<std::string> titles = fields_of(line, between);
+  for (const std::string& title : titles) {
+    INFO(title);
+    CHECK(table.types.count(title) == 1);
+    table.seen.insert(title);
+  }
+  while (std::getline(lines, line)) {
+    const std::vector<std::string> fields = fields_of(line, between);
+    INFO(line);
+    REQUIRE(fields.size() == titles.size());
+    for (std::size_t i = 0; i < titles.size(); ++i) {
+      const std::set<std::string>& types = table.types[titles[i]];
+      INFO(titles[i] << " is " << fields[i]);
+      if (fields[i].empty()) {
+        CHECK((types.count("null") == 1 || types.count("text") == 1));
+      } else if (types.count("text") == 0) {
+        const bool boolean = fields[i] == "true" || fields[i] == "false";
+        char* end = nullptr;
+        std::strtod(fields[i].c_str(), &end);
+        CHECK((boolean ? types.count("boolean") == 1 : *end == 0));
+        if (types.count("integer") == 1 && types.count("number") == 0)
+          CHECK(fields[i].find_first_not_of("0123456789") == std::string::npos);
+      }
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("docs/machine.md: every field of every command's output, with its type") {
+  std::vector<FieldTable> tables = tables_of_page();
+  REQUIRE(tables.size() > 12);
+  for (FieldTable& table : tables) {
+    REQUIRE_FALSE(table.commands.empty());
+    for (const std::string& command : table.commands) {
+      INFO(command);
+      const Result result =
+          shell("\"$MHA\" --quiet " + command + " 2>/dev/null || \"$MHA\" " + command);
+      INFO(result.err);
+      REQUIRE(result.code == 0);
+      const bool tsv = command.find("-f tsv") != std::string::npos;
+      if (tsv || command.find("-f csv") != std::string::npos) {
+        check_csv(result.out, tsv ? '\t' : ',', table);
+      } else if (command.find("-f ndjson") != std::string::npos) {
+        std::istringstream lines(result.out);
+        for (std::string line; std::getline(lines, line);) check(json::parse(line), {}, table);
+      } else {
+        const json all = json::parse(result.out);
+        if (all.is_array())
+          for (const json& one : all) check(one, {}, table);
+        else
+          check(all, {}, table);
+      }
+    }
+    for (const std::string& path : table.order) {
+      INFO(table.commands[0] << ": " << path << " is documented, but not printed");
+      CHECK((table.seen.count(path) == 1 || table.sometimes.count(path) == 1));
+    }
+  }
+}
+
+TEST_CASE("docs/machine.md: every command that has a machine format is there") {
+  std::ifstream file(source_folder() + "/docs/machine.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const char* command : {"show", "stats", "predict", "tokens", "explain", "diff", "diagnose",
+                              "info", "bench", "names", "stages"})
+    CHECK(page.find("    mha-inspect " + std::string(command) + " ") != std::string::npos);
+}
+
+TEST_CASE("machine formats: a token is the text as it is, a layer a number, logits have labels") {
+  const std::string text = "To be, or not to";
+  const json tokens =
+      json::parse(run({"tokens", "data/bard-llama", "--text", text, "-f", "json"}).out);
+  const std::size_t last = tokens["tokens"].size() - 1;
+  CHECK(tokens["tokens"][last] == " to");
+  CHECK(tokens["pieces"][last] == "Ġto");
+  const std::vector<std::string> layer{"data/bard-llama", "--text", text, "--layer", "1"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), layer.begin(), layer.end());
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::string at = std::to_string(last);
+  const json line =
+      json::parse(with({"show"}, {"-s", "row_sum", "--query", at, "--head", "0", "-f", "ndjson"}));
+  CHECK(line["layer"] == 1);
+  const json explained =
+      json::parse(with({"explain"}, {"--query", at, "--head", "0", "-f", "json"}));
+  CHECK(explained["layer"] == 1);
+  CHECK(explained["token"] == " to");
+  CHECK(explained["heads"][0]["keys"][last]["token"] == " to");
+  const std::string csv = with({"show"}, {"-s", "row_sum", "--head", "0", "-f", "csv"});
+  CHECK(csv.find(", to,") != std::string::npos);
+  CHECK(csv.find("␣") == std::string::npos);
+  const std::string logits =
+      run({"show", "data/bard-llama", "--text", text, "-s", "logits", "--query", at, "-f", "csv"})
+          .out;
+  CHECK(logits.find(", to, be\n") != std::string::npos);
+}
+
+TEST_CASE("machine formats: a byte, a line break and a sign of a blank are what they are") {
+  const std::string text = "a ␣b\n\tç";
+  const json tokens =
+      json::parse(run({"tokens", "data/bard-gpt2", "--text", text, "-f", "json"}).out);
+  std::string all;
+  for (const json& token : tokens["tokens"])
+    if (const auto word = token.get<std::string>(); !word.starts_with("<")) all += word;
+  CHECK(all.find("\n") != std::string::npos);
+  CHECK(all.find("⏎") == std::string::npos);
+}

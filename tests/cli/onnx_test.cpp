@@ -1,0 +1,144 @@
+// ONNX: models that a writer in Python makes by hand (tests/models/onnx.py) are computed to NumPy's
+// numbers, and tensors of every type are read to its bits.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+/// The writer; nothing where there is no NumPy.
+Result onnx(const std::string& arguments) {
+  const Result made = shell("/usr/bin/python3 tests/models/onnx.py " + arguments);
+  if (made.code != 0) WARN("no NumPy, so nothing to compare with: " << made.err);
+  return made;
+}
+
+Tensor tensor_of(const io::Contents& contents, const std::string& name) {
+  INFO(contents.name << ": " << name);
+  REQUIRE(contents.find(name));
+  return contents.find(name)->read();
+}
+
+/// The largest difference of two tensors of as many numbers.
+double difference(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.count() == b.count());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.count(); ++i)
+    largest = std::max(largest, std::abs(value_at(a, i) - value_at(b, i)));
+  return largest;
+}
+
+} // namespace
+
+TEST_CASE("computes the attention of an ONNX graph as NumPy does", "[cli][onnx]") {
+  const Result cases = onnx("cases");
+  if (cases.code != 0) return;
+  std::istringstream names(cases.out);
+  std::size_t count = 0;
+  for (std::string name; names >> name; ++count) {
+    INFO(name);
+    const Folder folder;
+    const std::string model = folder.path("model.onnx"), wanted = folder.path("wanted.npz");
+    REQUIRE(onnx("case " + name + " " + model + " " + folder.path("X.npy") + " " + wanted).code ==
+            0);
+    const io::Contents expected = io::open(wanted);
+    std::vector<std::string> command{"dump",    model,     "X=" + folder.path("X.npy"),
+                                     "--stage", "weights", "--stage",
+                                     "output",  "-o",      folder.path("found.npz")};
+    if (expected.find("X_kv")) command.push_back("X_kv=" + wanted + ":X_kv");
+    const Result result = run(command);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    const io::Contents found = io::open(folder.path("found.npz"));
+    CHECK(difference(tensor_of(found, "weights"), tensor_of(expected, "weights")) < 1e-6);
+    CHECK(difference(tensor_of(found, "output"), tensor_of(expected, "output")) < 1e-5);
+  }
+  CHECK(count >= 16);
+}
+
+TEST_CASE("reads ONNX tensors of every type and field to their bits", "[cli][onnx]") {
+  const Folder folder;
+  if (onnx("types " + folder.path("types.onnx") + " " + folder.path("wanted.npz")).code != 0)
+    return;
+  const io::Contents found = io::open(folder.path("types.onnx")),
+                     wanted = io::open(folder.path("wanted.npz"));
+  const auto bits_of = [](const io::Contents& contents, const std::string& name) {
+    const Tensor tensor = tensor_of(contents, name);
+    return std::string(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes());
+  };
+  std::size_t count = 0;
+  for (const io::Entry& entry : wanted.tensors) {
+    INFO(entry.name);
+    if (entry.name == "bfloat16.bits") continue;
+    REQUIRE(found.find(entry.name));
+    CHECK(found.find(entry.name)->dtype == entry.dtype);
+    CHECK(found.find(entry.name)->shape == entry.shape);
+    CHECK(bits_of(found, entry.name) == bits_of(wanted, entry.name));
+    ++count;
+  }
+  // NumPy's archives have numbers without an axis as settings.
+  CHECK(count >= 180);
+  for (const char* name : {"bfloat16.raw", "bfloat16.typed"}) {
+    CHECK(found.find(name)->dtype == DType::bf16);
+    CHECK(bits_of(found, name) == bits_of(wanted, "bfloat16.bits"));
+  }
+  const Result info = run({"info", folder.path("types.onnx")});
+  CHECK(info.code == 0);
+  for (const char* named :
+       {"words (STRING)", "complex (COMPLEX64)", "FLOAT8E4M3FN", "thin (sparse)"})
+    CHECK_THAT(info.out, Catch::Contains(named));
+}
+
+TEST_CASE("names anonymous ONNX weights by their node, and keeps the others' names",
+          "[cli][onnx]") {
+  const Folder folder;
+  const std::string model = folder.path("model.onnx"), x = folder.path("X.npy");
+  if (onnx("case plain " + model + " " + x + " " + folder.path("w.npz")).code != 0) return;
+  const io::Contents contents = io::open(model);
+  const io::Entry* weight = contents.find("encoder.layers.3.self_attn.q_proj.MatMul");
+  REQUIRE(weight);
+  CHECK(weight->own_name.starts_with("onnx::"));
+  CHECK(weight->shape == Shape{20, 24});
+  CHECK(contents.find("encoder.q_proj.bias"));
+  // Both names bind it, and the layer's part is its numbers.
+  for (const std::string& name : {weight->name, weight->own_name}) {
+    const Result bound = run({"show", "X=" + x, "W_q=" + model + ":" + name, "--num-heads", "4",
+                              "W_k=" + model + ":" + name, "--stage", "q"});
+    INFO(bound.err);
+    CHECK(bound.code == 0);
+  }
+  const io::Entry* part = contents.find("encoder.layers.3.self_attn.W_q");
+  REQUIRE(part);
+  CHECK(part->own_name == weight->own_name);
+  CHECK(difference(part->read(), weight->read()) == 0);
+  // A layer is what its numbers are, whatever it is written to.
+  REQUIRE(run({"convert", model, "X=" + x, "--layer", "3", "-o", folder.path("layer.safetensors")})
+              .code == 0);
+  REQUIRE(run({"dump", folder.path("layer.safetensors"), "-o", folder.path("again.npz")}).code ==
+          0);
+  const Result same = run({"diff", model, "X=" + x, "--against", folder.path("again.npz")});
+  INFO(same.out << same.err);
+  CHECK(same.code == 0);
+}
+
+TEST_CASE("opens ONNX models with external data of gigabytes by their header", "[cli][onnx]") {
+  const Folder folder;
+  const std::string model = folder.path("model.onnx");
+  if (onnx("sparse " + model + " 5000000000").code != 0) return;
+  const io::Contents contents = io::open(model); // nothing is read, and nothing is taken for it
+  REQUIRE(contents.find("large.1"));
+  CHECK(contents.find("large.1")->shape == Shape{610351, 1024});
+  const Result info = run({"info", model, "--headers"});
+  INFO(info.err);
+  CHECK(info.code == 0);
+  CHECK_THAT(info.out, Catch::Contains("610351"));
+}

@@ -1,0 +1,205 @@
+// diagnose of a whole model: mistakes beyond attention, planted in an independent port, are named
+// from all stages and from hidden states alone; what diff prints to find them always works.
+
+#include "support/files.hpp"
+#include "support/planted_models.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <sstream>
+
+using namespace mha;
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::string text_ids = "65,300,12,7,90,41";
+
+bool is_of(const std::string& words, const std::string& word) {
+  return (" " + words + " ").find(" " + word + " ") != std::string::npos;
+}
+
+/// Runs the port once for all mistakes of a model.
+void plant(const std::string& model, const std::string& mistakes, const Folder& folder,
+           const std::string& type = "float32") {
+  const Result made =
+      shell("/usr/bin/python3 " + source_folder() + "/tests/support/port.py data/bard-" + model +
+            " " + text_ids + " " + mistakes + " " + folder.path("") + " " + type);
+  INFO(made.out << made.err);
+  REQUIRE(made.code == 0);
+}
+
+Result diagnosed(const std::string& model, const std::string& path, bool as_json = false) {
+  std::vector<std::string> words{"diagnose", "data/bard-" + model, "--ids", text_ids,
+                                 "--quiet",  "--against",          path};
+  if (as_json) words.insert(words.end(), {"--format", "json"});
+  return run(words);
+}
+
+/// Every change that a diagnosis of a whole model names.
+std::set<std::string> named_in(const json& found) {
+  std::set<std::string> ids;
+  const auto add = [&](const json& one) {
+    for (const json& change : one["changes"]) ids.insert(change["id"]);
+    for (const json& id : one["same_numbers"]) ids.insert(id);
+  };
+  if (found.contains("changes"))
+    add(found);
+  else
+    for (const auto& [place, one] : found.items()) add(one);
+  return ids;
+}
+
+/// The words of the command behind a title.
+std::vector<std::string> command_in(const std::string& text, const std::string& before) {
+  const std::string title = before + "mha-inspect ";
+  const std::size_t at = text.find(title);
+  std::vector<std::string> words;
+  if (at == std::string::npos) return words;
+  const std::size_t first = at + title.size();
+  std::istringstream line(text.substr(first, text.find('\n', first) - first));
+  for (std::string word; line >> word;) words.push_back(word);
+  return words;
+}
+
+} // namespace
+
+TEST_CASE("whole diagnose: mistakes beyond attention are named, from all stages and from states") {
+  for (const std::string model : {"gpt2", "llama", "bert"}) {
+    const Folder folder;
+    std::string list = "none";
+    for (const planted::ModelMistake& one : planted::model_mistakes())
+      if (is_of(one.models, model)) list += std::string(",") + one.mistake;
+    plant(model, list, folder);
+    for (const char* capture : {"all", "states"}) {
+      const Result right = diagnosed(model, folder.path(std::string("none-") + capture + ".npz"));
+      INFO(model << " " << capture << "\n" << right.out << right.err);
+      CHECK(right.code == 0);
+      CHECK_THAT(right.out, Contains("nothing to explain") && Contains("compared: "));
+      for (const planted::ModelMistake& one : planted::model_mistakes()) {
+        const bool states = capture == std::string("states");
+        if (!is_of(one.models, model) || (states && !one.in_states)) continue;
+        const std::string path = folder.path(std::string(one.mistake) + "-" + capture + ".npz");
+        const Result result = diagnosed(model, path, true);
+        INFO(model << " " << one.mistake << " " << capture << "\n" << result.out << result.err);
+        REQUIRE(result.code <= 1);
+        CHECK(named_in(json::parse(result.out)).contains(one.id));
+      }
+    }
+  }
+}
+
+TEST_CASE("whole diagnose: every command that diff and diagnose print gives a verdict") {
+  constexpr const char* captures[]{"all", "states", "logits"};
+  std::size_t number = 0, ran = 0;
+  for (const std::string model : {"gpt2", "llama", "bert"}) {
+    const Folder folder;
+    std::string list = "none";
+    for (const planted::ModelMistake& one : planted::model_mistakes())
+      if (is_of(one.models, model)) list += std::string(",") + one.mistake;
+    plant(model, list, folder);
+    for (const planted::ModelMistake& one : planted::model_mistakes()) {
+      if (!is_of(one.models, model)) continue;
+      const std::string capture = captures[++number % 3];
+      const std::string path = folder.path(one.mistake + ("-" + capture + ".npz"));
+      const Result differs =
+          run({"diff", "data/bard-" + model, "--ids", text_ids, "--against", path});
+      INFO(model << " " << one.mistake << " " << capture << "\n" << differs.out << differs.err);
+      CHECK(differs.code <= 1);
+      for (const char* title : {"Look at it: ", "Find why:   "}) {
+        const std::vector<std::string> command = command_in(differs.out, title);
+        CHECK(command.empty() == (differs.code == 0));
+        if (command.empty()) continue;
+        const Result found = run(command);
+        INFO(title << found.out << found.err);
+        CHECK(found.code <= 1);
+        ++ran;
+        if (title[0] == 'L') continue;
+        CHECK_THAT(found.out, Contains("compared: ") && !Contains("nothing to explain"));
+        for (std::size_t at = 0; (at = found.out.find("mha-inspect ", at)) != std::string::npos;
+             ++at) { // what a diagnosis prints itself
+          const std::vector<std::string> proof = command_in(found.out.substr(at), "");
+          CHECK(run(proof).code <= 1);
+        }
+      }
+    }
+  }
+  CHECK(ran > 200);
+}
+
+TEST_CASE("whole diagnose: one cause in all layers is one line, and a lone one is its layer's") {
+  const Folder folder;
+  plant("gpt2", "act:relu,block.skipped", folder);
+  const Result all = diagnosed("gpt2", folder.path("act:relu-all.npz"));
+  INFO(all.out);
+  CHECK(all.code == 0);
+  CHECK_THAT(all.out, Contains("layers 0–3") && Contains("mlp.activation"));
+  const Result one = diagnosed("gpt2", folder.path("block.skipped-all.npz"));
+  INFO(one.out);
+  CHECK(one.code == 0);
+  CHECK_THAT(one.out, Contains("layer 2") && Contains("block.skipped"));
+}
+
+TEST_CASE("whole diagnose: the last logits alone name the ends and a cause in every layer") {
+  std::size_t cases = 0, named = 0;
+  std::string missed;
+  for (const std::string model : {"gpt2", "llama"}) {
+    const Folder folder;
+    const std::vector<std::pair<std::string, std::string>> mistakes{
+        {"last_norm.missing", "head.norm.missing"},
+        {"head.softcap", "head.softcap"},
+        {"embed.scale", "embed.scale"},
+        {"act:relu", "mlp.activation"},
+        {"block_norm.eps", "block_norm.eps"},
+        {"block.skipped", "block.skipped"},
+        {"block.parallel", "block.parallel"},
+        {"scale", "scale.missing"},
+        {"block.twice", "block.twice"},
+        {"input_norm.missing", "input_norm.missing"}};
+    std::string list = "none";
+    for (const auto& [mistake, id] : mistakes) list += "," + mistake;
+    plant(model, list, folder);
+    CHECK(diagnosed(model, folder.path("none-logits.npz")).code == 0);
+    for (const auto& [mistake, id] : mistakes) {
+      const Result result = diagnosed(model, folder.path(mistake + "-logits.npz"), true);
+      INFO(model << " " << mistake << "\n" << result.out << result.err);
+      REQUIRE(result.code <= 1);
+      const std::set<std::string> ids = named_in(json::parse(result.out));
+      const bool found =
+          ids.contains(id) || (id == "head.norm.missing" && ids.contains("last_norm.missing"));
+      ++cases, named += found;
+      if (!found) missed += model + " " + mistake + "; ";
+    }
+  }
+  INFO("not named: " << missed);
+  CHECK(10 * named >= 6 * cases);
+}
+
+TEST_CASE("whole diagnose: right ports under every naming, and mistakes in other families") {
+  const Folder folder;
+  const auto python = [&](const std::string& script, const std::string& arguments) {
+    return shell("/usr/bin/python3 tests/models/" + script + " " + arguments);
+  };
+  REQUIRE(python("make.py", folder.path() + " llama2-gqa gpt2 bert gemma2 neox-parallel").code ==
+          0);
+  const std::string program = "$MHA", models = " " + folder.path("") + " -j 1 ";
+  const Result right = python("clean.py", program + models +
+                                              "--texts 1 --model llama2-gqa --model gpt2 --model "
+                                              "bert --model gemma2 --precision f32 --precision "
+                                              "bf16");
+  INFO(right.out << right.err);
+  CHECK(right.code == 0);
+  CHECK_THAT(right.out, Contains("right ports are told so"));
+  const Result wrong = python("ports.py", program + models +
+                                              "--model gemma2 --model neox-parallel --capture "
+                                              "states");
+  INFO(wrong.out << wrong.err);
+  CHECK(wrong.code == 0);
+  CHECK_THAT(wrong.out, Contains("states: "));
+}

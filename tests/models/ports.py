@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Plants mistakes in ports of whole models, and counts those that `diagnose` names.
+
+    /usr/bin/python3 tests/models/ports.py PROGRAM MODELS [--only NAME] [--model NAME] [--show] [-j N]
+
+MODELS is a folder that make.py wrote. Every mistake of mistakes.py that a model can have is planted,
+saved as all stages, as hidden states and as logits, and diagnosed. Exit code 1 where fewer than nine,
+eight and six of ten are named.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from mistakes import Port, all_mistakes, plant
+from write import load
+
+MODELS = ("gpt2 nanogpt llama-rope-parameters llama2-gqa mistral-no-window mistral qwen2-window qwen3-untied phi3-su gemma gemma2 "
+          "gemma3-layer-types neox-parallel neox-sequential bert roberta distilbert tl-rms-gated tl-rmspre-parallel").split()
+WANTED = {"all": 0.9, "states": 0.8, "logits": 0.6}
+SEEN = 1e-4  # of the root mean square: what a capture must differ by to show a mistake
+
+
+def captures_of(port, ids):
+    stages = port.run(ids)
+    found = {"all": {n: v for n, v in stages.items() if n not in ("loss", "perplexity")},
+             "states": {"hidden_states": port.states}}
+    if "logits" in stages:
+        found["logits"] = {"logits": stages["logits"]}
+    return found
+
+
+def shows(capture, right):
+    def apart(a, b):
+        if a.shape != b.shape:
+            return True
+        a, b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
+        return np.abs(a - b).max() > SEEN * max(np.sqrt((b * b).mean()), 1e-30)
+    return any(name not in right or apart(value, right[name]) for name, value in capture.items())
+
+
+def named(found):
+    ids, explained = set(), True
+    for one in ([found] if "changes" in found else found.values()):
+        ids |= {change["id"] for change in one["changes"]} | set(one["same_numbers"])
+        explained &= one["explained"]
+    return ids, explained
+
+
+def run(program, folder, ids, path, *more):
+    words = [program, "diagnose", folder, "--ids", ",".join(map(str, ids)), "--quiet", "--threads", "1",
+             "--against", path, *more]
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("models")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--capture", action="append")
+    parser.add_argument("--show", action="store_true", help="what is printed of those that are not named")
+    parser.add_argument("--keep")
+    parser.add_argument("-j", type=int, default=2)
+    args = parser.parse_args()
+    out = args.keep or tempfile.mkdtemp()
+    os.makedirs(out, exist_ok=True)
+    jobs = []
+    for name in args.model or MODELS:
+        folder = os.path.join(args.models, name)
+        model, config = load(folder), json.load(open(os.path.join(folder, "config.json")))
+        ids = np.load(os.path.join(folder, "expected.npz"))["ids"]
+        ids = (ids if ids.ndim == 1 else ids[0]).tolist()
+        right = None
+        for mistake in all_mistakes():
+            if args.only and not any(one in mistake.name for one in args.only):
+                continue
+            if right is None:
+                right = captures_of(Port(model, config), ids)
+            port = plant(load(folder), config, mistake)
+            if port is None:
+                continue
+            for capture, tensors in captures_of(port, ids).items():
+                if args.capture and capture not in args.capture:
+                    continue
+                if capture == "logits" and not mistake.seen_in_logits:
+                    continue
+                tensors = {n: np.asarray(v, np.float32) for n, v in tensors.items()}
+                if not shows(tensors, {n: np.asarray(v, np.float32) for n, v in right[capture].items()}):
+                    continue
+                path = os.path.join(out, f"{name}-{mistake.name}-{capture}.npz")
+                np.savez(path, **tensors)
+                jobs.append((name, mistake, capture, folder, ids, path))
+
+    def do(job):
+        name, mistake, capture, folder, ids, path = job
+        first = time.time()
+        done = run(args.program, folder, ids, path, "--format", "json")
+        if time.time() - first > 5:
+            print(f"slow {os.path.basename(path)}: {time.time() - first:.1f} s", flush=True)
+        return job, done
+
+    counts, missed, misled = {}, [], []
+    with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+        for (name, mistake, capture, folder, ids, path), (code, text, error) in pool.map(do, jobs):
+            count = counts.setdefault(capture, [0, 0])
+            count[1] += 1
+            label = f"{name} {mistake.name} {capture}"
+            if code == 2:
+                missed.append(f"{label}: {error.strip()}")
+                print("ERROR", missed[-1], flush=True)
+                continue
+            found, explained = named(json.loads(text))
+            if found & set(mistake.ids.split()):
+                count[0] += 1
+                continue
+            (misled if explained else missed).append(f"{label}: {' '.join(sorted(found)) or 'nothing'}"
+                                                     f"{' (explained)' if explained else ''}")
+            print("MISLED" if explained else "missed", (misled if explained else missed)[-1], flush=True)
+            if args.show:
+                print(run(args.program, folder, ids, path)[1])
+    enough = True
+    for capture, (good, all_) in counts.items():
+        print(f"{capture}: {good} of {all_}")
+        enough &= good >= WANTED[capture] * all_
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""GPT-2, LLaMA and BERT in NumPy, with one mistake planted: what another implementation saves.
+
+port.py MODEL IDS MISTAKES FOLDER [DTYPE] writes MISTAKE-all.npz (every stage, as layers.N.STAGE),
+MISTAKE-states.npz (hidden_states) and MISTAKE-logits.npz for each of the MISTAKES (none, or what is_
+asks for), commas between. Shares no code with the library.
+"""
+import json
+import math
+import struct
+import sys
+
+import numpy as np
+
+erf = np.vectorize(math.erf)
+
+
+def read(folder):
+    with open(folder + "/model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    kinds = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
+    return {name: np.frombuffer(data[slice(*one["data_offsets"])], kinds[one["dtype"]])
+            .reshape(one["shape"]).astype(np.float64)
+            for name, one in header.items() if name != "__metadata__"}
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+FORMS = {"gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), "gelu_tanh": gelu_tanh,
+         "silu": lambda x: x / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
+         "quick": lambda x: x / (1 + np.exp(-1.702 * x)), "identity": lambda x: x,
+         "relu2": lambda x: np.maximum(x, 0) ** 2}
+
+
+class Port:
+    def __init__(self, folder, mistake):
+        self.w, self.mistake = read(folder), mistake
+        self.kind = folder.rstrip("/").rsplit("-", 1)[1]
+        self.eps = {"gpt2": 1e-5, "llama": 1e-5, "bert": 1e-12}[self.kind]
+        self.act = {"gpt2": "gelu_tanh", "llama": "silu", "bert": "gelu"}[self.kind]
+        if mistake.startswith("act:"):
+            self.act = mistake[4:]
+        self.H, self.H_kv = 6, 2 if self.kind == "llama" else 6
+        self.saved = {}
+
+    def is_(self, mistake):
+        return self.mistake == mistake
+
+    def norm(self, x, name, where=""):
+        w, b = self.w[name + ".weight"], self.w.get(name + ".bias", 0)
+        eps = self.eps
+        if self.is_(where + ".missing"):
+            return x
+        if self.is_(where + ".twice"):
+            self.mistake = "none"
+            once = self.norm(x, name)
+            self.mistake = where + ".twice"
+            return self.norm(once, name)
+        if self.is_(where + ".eps"):
+            eps = 1e-2
+        if self.is_(where + ".one_plus"):
+            w = 1 + w
+        if self.is_(where + ".weight"):
+            w = np.ones_like(w)
+        if self.is_(where + ".bias"):
+            b = 0
+        rms = (self.kind == "llama") != self.is_(where + ".kind")
+        if self.kind != "llama" and rms:
+            b = 0
+        mean = x.mean(-1, keepdims=True)
+        if not rms:
+            x = x - mean
+        mean_square = (x * x).mean(-1, keepdims=True)
+        if self.is_(where + ".form"):
+            mean_square = mean_square * x.shape[-1] / (x.shape[-1] - 1)
+        if self.is_(where + ".not_centred"):  # a LayerNorm that forgets the mean and keeps the bias
+            return (x + mean) / np.sqrt(((x + mean) ** 2).mean(-1, keepdims=True) + eps) * w + b
+        return x / np.sqrt(mean_square + eps) * w + b
+
+    def linear(self, x, name):
+        w, b = self.w[name + ".weight"], self.w.get(name + ".bias")
+        if self.kind != "gpt2" or "lm_head" in name:
+            w = w.T
+        y = x @ w
+        return y if b is None else y + b
+
+    def heads(self, x, n):
+        return x.reshape(len(x), n, -1).transpose(1, 0, 2)
+
+    def rotate(self, x):
+        T, d = x.shape[1:]
+        angle = np.arange(T)[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+        c, s = np.cos(angle), np.sin(angle)
+        a, b = x[..., :d // 2], x[..., d // 2:]
+        return np.concatenate([a * c - b * s, b * c + a * s], -1)
+
+    def attention(self, x, n, save):
+        if self.kind == "gpt2":
+            q, k, v = np.split(self.linear(x, f"transformer.h.{n}.attn.c_attn"), 3, -1)
+        else:
+            at = (f"model.layers.{n}.self_attn.%s_proj" if self.kind == "llama" else
+                  f"bert.encoder.layer.{n}.attention.self.%s")
+            names = "qkv" if self.kind == "llama" else ["query", "key", "value"]
+            q, k, v = (self.linear(x, at % name) for name in names)
+        q, k, v = self.heads(q, self.H), self.heads(k, self.H_kv), self.heads(v, self.H_kv)
+        save(q=q, k=k, v=v)
+        if self.kind == "llama":
+            q, k = self.rotate(q), self.rotate(k)
+            save(q_rope=q, k_rope=k)
+        k, v = (np.repeat(one, self.H // self.H_kv, 0) for one in (k, v))
+        scores = q @ k.transpose(0, 2, 1)
+        if not self.is_("scale"):
+            scores = scores / math.sqrt(q.shape[-1])
+        if self.kind != "bert":
+            scores = np.where(np.tril(np.ones(scores.shape[1:])) > 0, scores, -np.inf)
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = e / e.sum(-1, keepdims=True)
+        z = weights @ v
+        save(weights=weights, head_out=z)
+        name = {"gpt2": f"transformer.h.{n}.attn.c_proj", "llama": f"model.layers.{n}.self_attn.o_proj",
+                "bert": f"bert.encoder.layer.{n}.attention.output.dense"}[self.kind]
+        return self.linear(z.transpose(1, 0, 2).reshape(x.shape[0], -1), name)
+
+    def rounded(self, x):
+        return x.astype(np.float16).astype(np.float64) if self.is_("mlp.rounded") else x
+
+    def feed_forward(self, x, n, save):
+        act = FORMS[self.act]
+        if self.kind == "llama":
+            at = f"model.layers.{n}.mlp."
+            gate, up = self.w[at + "gate_proj.weight"], self.w[at + "up_proj.weight"]
+            fused = np.concatenate([gate, up])
+            if self.is_("mlp.swapped"):
+                gate, up = up, gate
+            if self.is_("mlp.interleaved"):
+                gate, up = fused[0::2], fused[1::2]
+            if self.is_("mlp.sharded"):
+                a, b, c, d = np.split(fused, 4)
+                gate, up = np.concatenate([a, c]), np.concatenate([b, d])
+            pre, other = x @ gate.T, x @ up.T
+            y = act(pre) * other
+            if self.is_("mlp.activated_other"):
+                y = pre * act(other)
+            if self.is_("mlp.gate.missing"):
+                y = act(pre)
+            save(mlp_pre=pre, mlp_up=other, mlp_act=y)
+            y = self.rounded(y)
+            if self.is_("mlp.transposed"):
+                return y @ self.w[at + "down_proj.weight"].reshape(y.shape[1], -1)
+            return self.linear(y, at + "down_proj")
+        first, second = ((f"transformer.h.{n}.mlp.c_fc", f"transformer.h.{n}.mlp.c_proj")
+                         if self.kind == "gpt2" else
+                         (f"bert.encoder.layer.{n}.intermediate.dense", f"bert.encoder.layer.{n}.output.dense"))
+        pre = self.linear(x, first)
+        if self.is_("mlp.bias.missing"):
+            pre = pre - self.w[first + ".bias"]
+        y = act(pre)
+        save(mlp_pre=pre, mlp_act=y)
+        y = self.linear(self.rounded(y), second)
+        return y + 3 * self.w[second + ".bias"] if self.is_("mlp.bias.times") else y
+
+    def block(self, x, n, save):
+        if self.is_("block.skipped") and n == 2:
+            save(resid_pre=x, resid_post=x)
+            return x
+        own = 1 if self.is_("block.weights.other") and n == 2 else n
+        save(resid_pre=x)
+        if self.kind == "gpt2" and self.is_("block_norm.place"):
+            at = f"transformer.h.{own}."
+            a = self.attention(x, own, save)
+            h = self.norm(x + a, at + "ln_1")
+            f = self.feed_forward(h, own, save)
+            y = self.norm(h + f, at + "ln_2")
+            save(x=x, output=a, residual=x + a, mlp_x=h, mlp_out=f, resid_post=y)
+            return y
+        if self.kind == "bert" and self.is_("block_norm.place"):
+            at = f"bert.encoder.layer.{own}."
+            h = self.norm(x, at + "attention.output.LayerNorm")
+            a = self.attention(h, own, save)
+            m = self.norm(x + a, at + "output.LayerNorm")
+            f = self.feed_forward(m, own, save)
+            save(x=h, output=a, residual=x + a, mlp_x=m, mlp_out=f, resid_post=x + a + f)
+            return x + a + f
+        if self.kind == "bert":
+            at = f"bert.encoder.layer.{own}."
+            a = self.attention(x, own, save)
+            r = x + a
+            h = self.norm(r, at + "attention.output.LayerNorm", "block_norm")
+            f = self.feed_forward(h, own, save)
+            y = self.norm(h + f, at + "output.LayerNorm")
+            save(x=x, output=a, residual=r, mlp_x=h, mlp_out=f, resid_post=y)
+            return y
+        first, second = ((f"transformer.h.{own}.ln_1", f"transformer.h.{own}.ln_2") if self.kind == "gpt2"
+                         else (f"model.layers.{own}.input_layernorm",
+                               f"model.layers.{own}.post_attention_layernorm"))
+        if self.is_("block_norm.other"):
+            first, second = second, first
+        h = self.norm(x, first, "input_norm")
+        a = self.attention(h, own, save)
+        r = (h if self.is_("block.residual.normalised") else x) + a
+        if self.is_("block.residual.missing"):
+            r = a
+        if self.is_("block.attention.missing"):
+            r = x
+        m = self.norm(x if self.is_("block.parallel") else r, second, "block_norm")
+        f = self.feed_forward(m, own, save)
+        y = (x if self.is_("block.residual.original") else r) + f
+        if self.is_("mlp.missing"):
+            f, y = 0 * f, r
+        if self.is_("block.residual.apart"):
+            y = f
+        if self.is_("block.handed.residual"):
+            y = r
+        save(x=h, output=a, mlp_x=m, mlp_out=f, resid_post=y)
+        if not self.is_("block.parallel"):
+            save(residual=r)
+        return y
+
+    def embed(self, ids):
+        prefix = {"gpt2": "transformer.wte", "llama": "model.embed_tokens",
+                  "bert": "bert.embeddings.word_embeddings"}[self.kind]
+        e = self.w[prefix + ".weight"][ids]
+        if self.is_("embed.scale"):
+            e = e * math.sqrt(e.shape[1])
+        if self.kind == "llama":
+            return e
+        table = self.w[{"gpt2": "transformer.wpe", "bert": "bert.embeddings.position_embeddings"}[self.kind]
+                       + ".weight"]
+        first = 2 if self.is_("embed.positions.offset") else 0
+        rows = table[first:first + len(ids)]
+        if self.is_("embed.positions.same"):
+            rows = table[[0] * len(ids)]
+        if not self.is_("embed.positions.missing"):
+            e = e + rows * (2 if self.is_("embed.positions.twice") else 1)
+        if self.kind == "gpt2":
+            return e
+        if not self.is_("embed.types"):
+            e = e + self.w["bert.embeddings.token_type_embeddings.weight"][0]
+        return self.norm(e, "bert.embeddings.LayerNorm", "embed.norm")
+
+    def run(self, ids):
+        x = self.embed(ids)
+        out = {"embed": x}
+        states = [x]
+        for n in range(4):
+            def save(**stages):
+                for name, value in stages.items():
+                    out[f"layers.{n}.{name}"] = value
+            x = self.block(x, n, save)
+            if self.is_("block.twice") and n == 2:
+                x = self.block(x, n, save)
+            states.append(x)
+        if self.kind == "bert":
+            form = FORMS["relu" if self.is_("head.activation") else "gelu"]
+            h = self.norm(form(self.linear(x, "cls.predictions.transform.dense")),
+                          "cls.predictions.transform.LayerNorm")
+            if self.is_("head.dense"):
+                h = x
+            out["logits"] = h @ self.w["bert.embeddings.word_embeddings.weight"].T
+            if not self.is_("head.bias"):
+                out["logits"] = out["logits"] + self.w["cls.predictions.bias"]
+        else:
+            h = self.norm(x, {"gpt2": "transformer.ln_f", "llama": "model.norm"}[self.kind], "last_norm")
+            head = self.w["transformer.wte.weight" if self.kind == "gpt2" else "lm_head.weight"]
+            if self.is_("head.tied"):
+                head = self.w["model.embed_tokens.weight"]
+            out["final"], out["logits"] = h, (x if self.is_("head.norm.missing") else h) @ head.T
+            if self.is_("head.scale"):
+                out["logits"] = out["logits"] / math.sqrt(x.shape[1])
+            if self.is_("head.softcap"):
+                out["logits"] = 30 * np.tanh(out["logits"] / 30)
+            states[-1] = h
+        if self.is_("head.softmax"):
+            e = np.exp(out["logits"] - out["logits"].max(-1, keepdims=True))
+            out["logits"] = e / e.sum(-1, keepdims=True)
+        out["hidden_states"] = np.stack(states)[:, None]
+        return out
+
+
+def main(folder, ids, mistakes, to, dtype="float32"):
+    for mistake in mistakes.split(","):
+        out = Port(folder, mistake).run([int(one) for one in ids.split(",")])
+        captures = {"states": ["hidden_states"], "logits": ["logits"],
+                    "all": [name for name in out if name != "hidden_states"]}
+        for capture, names in captures.items():
+            np.savez(f"{to}/{mistake}-{capture}.npz", **{name: out[name].astype(dtype) for name in names})
+
+
+main(*sys.argv[1:])

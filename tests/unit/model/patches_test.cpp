@@ -1,0 +1,181 @@
+#include "support/compare.hpp"
+#include "support/places.hpp"
+#include <mha/layer/graph.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/model/patcher.hpp>
+#include <mha/model/predict.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+// Patches of whole models: from a stage of any layer to the logits.
+
+using namespace mha;
+
+namespace {
+
+const std::vector<std::string> models{"bard-gpt2", "bard-llama", "bard-bert"};
+
+/// A model opened with a text and patches.
+struct Opened {
+  std::shared_ptr<Patcher> patcher = std::make_shared<Patcher>();
+  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
+  std::unique_ptr<Sources> sources;
+
+  Opened(const std::string& model, const std::vector<std::string>& ids,
+         const std::vector<std::string>& patches = {}, const std::string& text_file = "") {
+    Request request;
+    request.sources = {test::source_folder() + "/data/" + model};
+    pass->text.ids = ids;
+    if (!text_file.empty()) pass->text.files = {text_file};
+    request.inputs = pass;
+    request.shows_ends = true;
+    for (const std::string& patch : patches) patcher->add(patch);
+    request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
+                                 const Request& asked) {
+      patcher->patch(layer, id, opened, asked);
+    };
+    sources = std::make_unique<Sources>(request);
+  }
+  Tensor logits() {
+    const LoadedLayer ends = sources->load("");
+    return trace(ends.layer, {Stage::logits}).value(Stage::logits);
+  }
+};
+
+Tensor logits_of(const std::string& model, const std::vector<std::string>& ids,
+                 const std::vector<std::string>& patches) {
+  return Opened(model, ids, patches).logits();
+}
+
+const std::vector<std::string> text{"5,17,200,31,8,90,44"};
+
+} // namespace
+
+TEST_CASE("every stage of a model's layer: its own values change no bit, others reach the logits") {
+  for (const std::string& model : models) {
+    const Tensor clean = logits_of(model, text, {});
+    const Layer layer = Opened(model, text).sources->load("1").layer;
+    const StageSet available = available_stages(layer);
+    std::size_t tried = 0;
+    for (const StageInfo& info : stages()) {
+      if (!contains(available, info.stage) || is_of_model(info.stage)) continue;
+      const std::string place = fmt::format("layers.1.{}", info.name);
+      INFO(model << " " << place);
+      const Tensor own = logits_of(model, text, {place + " = from ids " + text[0]});
+      if (info.stage == Stage::head_result)
+        CHECK(compare_bits(own, clean).find("shape") == std::string::npos);
+      else
+        CHECK(compare_bits(own, clean) == "");
+      Opened other(model, text, {place + " += 0.25"});
+      const Tensor changed = other.logits();
+      // What nothing but an observer reads.
+      const bool dead = info.stage == Stage::logsumexp;
+      if (dead)
+        CHECK_THROWS_WITH(other.patcher->require_read(), Catch::Contains("nothing that was"));
+      else
+        other.patcher->require_read();
+      // The softmax takes no notice of what all keys of a row have in common.
+      const bool shifts = info.stage >= Stage::scores && info.stage <= Stage::shifted;
+      if (!shifts && !dead) CHECK(compare_bits(changed, clean) != "");
+      ++tried;
+    }
+    CHECK(tried > 20);
+  }
+}
+
+TEST_CASE("the model's own stages can be patched") {
+  for (const std::string& model : models) {
+    const Tensor clean = logits_of(model, text, {});
+    for (const char* patch : {"embed[*,2] *= 2", "final[*,2] *= 2", "logits[*,2] *= 2",
+                              "layers.0.resid_pre[*,2] *= 2"}) {
+      if (model == "bard-bert" && std::string_view(patch).starts_with("final")) continue;
+      INFO(model << " " << patch);
+      CHECK(compare_bits(logits_of(model, text, {patch}), clean) != "");
+    }
+    CHECK(compare_bits(logits_of(model, text, {"embed[*,2] *= 2"}),
+                       logits_of(model, text, {"layers.0.resid_pre[*,2] *= 2"})) == "");
+  }
+}
+
+TEST_CASE("taking out heads costs what PyTorch says") {
+  // data/induction-model/expected/effects.json: each head's result zero, in a hook.
+  std::ifstream file(test::source_folder() + "/data/induction-model/expected/effects.json");
+  const nlohmann::json effects = nlohmann::json::parse(file);
+  const auto loss = [](const std::vector<std::string>& patches) {
+    Opened opened("induction-model", {}, patches,
+                  test::source_folder() + "/data/induction-model/expected/repeat.txt");
+    PredictRequest asked;
+    const std::size_t T = opened.pass->ids()[0].size();
+    for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) asked.positions.push_back(t);
+    double sum = 0;
+    for (const Prediction& one : predict(*opened.sources, *opened.pass, asked))
+      sum += one.came->surprise;
+    return sum / static_cast<double>(asked.positions.size());
+  };
+  const double clean = loss({});
+  CHECK(clean == Approx(effects["loss_second_half"].get<double>()).margin(1e-6));
+  for (const auto& head : effects["zero_ablation"]) {
+    const std::string place = fmt::format("layers.{}.head_result[{}] = zero",
+                                          head["layer"].get<int>(), head["head"].get<int>());
+    INFO(place);
+    CHECK(loss({place}) - clean ==
+          Approx(head["loss_change_second_half"].get<double>()).margin(2e-6));
+  }
+}
+
+TEST_CASE("positions before a patched one keep their bits in a causal model") {
+  for (const char* stage :
+       {"q", "v", "weights", "head_out", "head_result", "mlp_act", "resid_post"}) {
+    const Tensor clean = logits_of("bard-llama", text, {});
+    const std::string place = fmt::format("layers.1.{}[*,3] *= 3", stage);
+    const Tensor after = logits_of("bard-llama", text, {place});
+    const std::size_t row = clean.shape()[1] * size_of(clean.dtype());
+    INFO(place);
+    CHECK(std::equal(clean.raw(), clean.raw() + 3 * row, after.raw()));
+    CHECK(!std::equal(clean.raw() + 3 * row, clean.raw() + 4 * row, after.raw() + 3 * row));
+  }
+}
+
+TEST_CASE("mean: over all positions of all texts that are no padding, whatever the place") {
+  const std::vector<std::string> texts{"5,17,200", "31,8,90,44,7"};
+  Opened clean("bard-gpt2", texts);
+  const Tensor out = trace(clean.sources->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
+  const std::size_t d = out.shape()[2], T = out.shape()[1];
+  std::vector<double> mean(d);
+  for (std::size_t b = 0; b < 2; ++b)
+    for (std::size_t t = 0; t < (b == 0 ? 3u : 5u); ++t)
+      for (std::size_t i = 0; i < d; ++i) mean[i] += value_at(out, (b * T + t) * d + i) / 8;
+  Opened patched("bard-gpt2", texts, {"layers.2.mlp_out[*,-1] = mean"});
+  const Tensor after =
+      trace(patched.sources->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
+  for (std::size_t b = 0; b < 2; ++b)
+    for (std::size_t t = 0; t < (b == 0 ? 3u : 5u); ++t)
+      for (std::size_t i = 0; i < d; ++i) {
+        const bool last = t + 1 == (b == 0 ? 3u : 5u);
+        const std::size_t at = (b * T + t) * d + i;
+        CHECK(value_at(after, at) == Approx(last ? mean[i] : value_at(out, at)).margin(1e-6));
+      }
+}
+
+TEST_CASE("patches of a stage apply in the order given, those of several stages in the model's") {
+  CHECK(compare_bits(logits_of("bard-gpt2", text, {"layers.1.q = 2", "layers.1.q *= 3"}),
+                     logits_of("bard-gpt2", text, {"layers.1.q = 6"})) == "");
+  CHECK(compare_bits(logits_of("bard-gpt2", text, {"layers.2.v = 0", "layers.1.resid_post *= 2"}),
+                     logits_of("bard-gpt2", text, {"layers.2.resid_pre *= 2", "layers.2.v = 0"})) ==
+        "");
+}
+
+TEST_CASE("a patch that is of no layer, of which none is said, or that nothing reads is an error") {
+  CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {"q = 0"}), Catch::Contains("of which layer?"));
+  CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {"layers.9.q = 0"}),
+                    Catch::Contains("there is no layer 9: the layers are 0 to"));
+  CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {"layers.1.q = from ids 1,2"}),
+                    Catch::Contains("the other text has 2 tokens, this one 7"));
+  Opened early("bard-gpt2", text, {"layers.3.q = 0"});
+  early.sources->load("1");
+  CHECK_THROWS_WITH(early.patcher->require_read(), Catch::Contains("no layer that was computed"));
+}
