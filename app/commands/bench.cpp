@@ -103,9 +103,10 @@ Run declare_bench(Cli& cli) {
       "machine's peak of multiply-adds on as many threads, measured between the runs. "
       "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "
       "windows and kv_lengths leave a query; softmax, norms and rotations count nothing. Each run "
-      "must give the bits of the first, or the exit code is 2. Several layers are a row each; "
-      "with --format json, one object keyed by layers.N. With a text and no --layer, the whole "
-      "pass is timed, from token numbers to the logits behind the last one: tokens a second, and "
+      "must give the bits of the first, or the exit code is 2. Each stage stands beside the least "
+      "that it can take here: by multiply-adds, exponentials, or the bandwidth of caches and "
+      "memory, all measured in the same run. Several layers are a row each; with "
+      "--format json, one object keyed by layers.N. With a text and no --layer, the whole pass is timed, from token numbers to the logits behind the last one: tokens a second, and "
       "the parts of every layer.");
   add_stages(cli, bench->stages);
   cli.group("Measuring");

@@ -1,24 +1,14 @@
 #pragma once
 // How fast a layer is computed in memory, beside what the machine can do.
 
+#include <mha/bench/roofline.hpp>
 #include <mha/ranks/ranks.hpp>
-#include <mha/schedule/plan.hpp>
-#include <mha/schedule/times.hpp>
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace mha {
-
-/// The floating point operations of the products of a plan, by part: 2 m n k each. Keys that
-/// causal, window_left, window_right or kv_lengths hide from a query are not counted, whether or
-/// not a tile computes them along, except in the product for scores that somebody wants to see.
-struct Operations {
-  double projections = 0, attention = 0, output = 0;
-  double around = 0; ///< of a whole model: feed-forward and head
-};
-Operations operations_of(const Layer& layer, const Plan& plan);
 
 /// The time of a part, or of all.
 struct PhaseSpeed {
@@ -33,16 +23,14 @@ struct PhaseSpeed {
 /// day.
 struct Speed {
   PhaseSpeed projections, attention, output;
-  PhaseSpeed around;     ///< of a layer of a whole model: what is behind attention
-  StageSeconds stages{}; ///< of a run, on average, of all workers together
-  PhaseSpeed all;        ///< more than the parts: the plan, and the memory of what is kept
+  PhaseSpeed around; ///< of a layer of a whole model: what is behind attention
+  PhaseSpeed all;    ///< more than the parts: the plan, and the memory of what is kept
+  Roofline roofline; ///< by stage, and the machine's rates: of as many threads, between the runs
+                     ///< and behind
   std::size_t runs = 0;
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;
   std::vector<Stage> kept;
-  /// Operations a second of multiply-adds in registers on as many threads: the machine's bound.
-  double peak_rate = 0;
-  std::string unit; ///< what did them: "avx512", "amx, bfloat16 × 3" …
 };
 
 struct BenchRequest {

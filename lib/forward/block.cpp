@@ -141,6 +141,7 @@ PhaseTimes compute_with(Layer layer, const Plan& plan, Observer& observer, std::
       if (layer.block) around_attention<T>(*layer.block, run);
       if (layer.ends) end_model<T>(*layer.ends, run);
     });
+    for (std::size_t i = 0; i < stage_count; ++i) seconds.stages[i] += run.seconds()[i];
   });
   return seconds;
 }

@@ -2,21 +2,13 @@
 
 #include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/roofline.hpp>
 
 #include <algorithm>
 
 namespace mha::render {
 
 namespace {
-
-/// Three digits: "1.23", "12.3", "123", "1234".
-std::string three_digits(double value) {
-  return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
-}
-
-std::string rate_text(double rate) {
-  return rate == 0 ? "–" : three_digits(rate * 1e-9);
-}
 
 std::string fraction_text(double rate, double peak_rate) {
   return rate == 0 ? "–" : fmt::format("{:.1f} %", 100 * rate / peak_rate);
@@ -29,7 +21,8 @@ std::string speed_legend(const Speed& speed, std::string_view runs) {
   return fmt::format("{} · {} thread{} · kept: {}\n"
                      "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs\n",
                      runs, speed.threads, speed.threads == 1 ? "" : "s", kept,
-                     mha::name_of(speed.dtype), speed.unit, rate_text(speed.peak_rate));
+                     mha::name_of(speed.dtype), speed.roofline.machine.unit,
+                     rate_text(speed.roofline.machine.products));
 }
 
 std::string runs_text(std::size_t runs) {
@@ -44,61 +37,39 @@ void put_speed(JsonText& json, const Speed& speed) {
         .member("threads", speed.threads)
         .member("operations", speed.all.operations)
         .member("gflops", speed.all.rate() * 1e-9)
-        .member("peak_gflops", speed.peak_rate * 1e-9)
-        .member("peak_fraction", speed.all.rate() / speed.peak_rate)
-        .member("unit", speed.unit);
+        .member("peak_gflops", speed.roofline.machine.products * 1e-9)
+        .member("peak_fraction", speed.all.rate() / speed.roofline.machine.products)
+        .member("unit", speed.roofline.machine.unit);
     json.key("parts").object([&] {
       json.member("projections", speed.projections.median_s)
           .member("attention", speed.attention.median_s)
           .member("output", speed.output.median_s);
       if (speed.around.operations > 0) json.member("around", speed.around.median_s);
     });
-    json.key("stage_seconds").object([&] {
-      for (const StageInfo& info : stages())
-        if (const double seconds = speed.stages[index_of(info.stage)]; seconds > 0)
-          json.member(info.name, seconds);
+    json.key("stage_seconds").object([&] { // of all workers together
+      for (const StageSpeed& stage : speed.roofline.stages)
+        json.member(mha::name_of(stage.stage), stage.seconds * static_cast<double>(speed.threads));
     });
+    put_roofline(json, speed.roofline);
     json.key("stages").list(speed.kept, [&](Stage stage) { json.value(mha::name_of(stage)); });
   });
 }
 
-/// Where the workers' time goes, largest first: "weights 41 %, q 20 %, …".
-std::string by_stage(const Speed& speed) {
-  std::vector<std::pair<double, Stage>> shares;
-  double all = 0;
-  for (const StageInfo& info : stages())
-    if (const double seconds = speed.stages[index_of(info.stage)]; seconds > 0)
-      shares.emplace_back(seconds, info.stage), all += seconds;
-  std::sort(shares.rbegin(), shares.rend());
-  std::string text;
-  for (const auto& [seconds, stage] : shares) {
-    const double percent = 100 * seconds / all;
-    if (percent < 0.5) break;
-    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", mha::name_of(stage), percent);
-  }
-  return text.empty() ? text : "by stage: " + text + "\n";
-}
-
 } // namespace
-
-std::string duration_text(double seconds) {
-  if (seconds < 0.9995e-3) return three_digits(seconds * 1e6) + " µs";
-  if (seconds < 0.9995) return three_digits(seconds * 1e3) + " ms";
-  return three_digits(seconds) + " s";
-}
 
 std::string speed_table(const Speed& speed, const TextStyle& look) {
   Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](const char* name, const PhaseSpeed& part) {
     grid.add({name, duration_text(part.median_s), duration_text(part.best_s),
-              rate_text(part.rate()), fraction_text(part.rate(), speed.peak_rate)});
+              rate_text(part.rate()), fraction_text(part.rate(), speed.roofline.machine.products)});
   };
   add("projections", speed.projections);
   add("attention", speed.attention);
   add("output", speed.output);
   if (speed.around.operations > 0) add("around", speed.around);
   add("all", speed.all);
-  return grid.text(look) + "\n" + by_stage(speed) + speed_legend(speed, runs_text(speed.runs));
+  return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
+         speed_legend(speed, runs_text(speed.runs)) + machine_text(speed.roofline.machine);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {
@@ -112,12 +83,13 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look
              {"output", true},
              {"runs", true}});
   for (const auto& [layer, speed] : rows)
-    grid.add({visible(layer), duration_text(speed.all.median_s), duration_text(speed.all.best_s),
-              rate_text(speed.all.rate()),
-              fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.peak_rate),
-                          rate_text(speed.peak_rate)),
-              duration_text(speed.projections.median_s), duration_text(speed.attention.median_s),
-              duration_text(speed.output.median_s), std::to_string(speed.runs)});
+    grid.add(
+        {visible(layer), duration_text(speed.all.median_s), duration_text(speed.all.best_s),
+         rate_text(speed.all.rate()),
+         fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.roofline.machine.products),
+                     rate_text(speed.roofline.machine.products)),
+         duration_text(speed.projections.median_s), duration_text(speed.attention.median_s),
+         duration_text(speed.output.median_s), std::to_string(speed.runs)});
   return grid.text(look);
 }
 

@@ -2,7 +2,7 @@
 // How fast layers are computed: for eyes, and as JSON.
 
 #include <mha/bench/bench.hpp>
-#include <mha/model/bench_pass.hpp>
+#include <mha/bench/pass.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::render {
@@ -22,8 +22,5 @@ std::string speed_json(const std::vector<SpeedRow>& rows);
 /// A whole pass over a text: a row a layer, and tokens a second.
 std::string pass_table(const PassSpeed& speed, const TextStyle& look);
 std::string pass_json(const PassSpeed& speed);
-
-/// "1.23 ms", "45.6 µs".
-std::string duration_text(double seconds);
 
 } // namespace mha::render

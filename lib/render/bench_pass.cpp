@@ -2,6 +2,7 @@
 
 #include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/roofline.hpp>
 
 #include <fmt/format.h>
 
@@ -22,14 +23,14 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
   };
   for (const LayerSeconds& layer : speed.layers) add(layer);
   if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
-  std::string text = grid.text(look);
-  text += fmt::format("\nthe whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}\n",
+  std::string text = grid.text(look) + "\n" + roofline_table(speed.roofline, speed.median_s, look);
+  text += fmt::format("the whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}\n",
                       duration_text(speed.median_s), duration_text(speed.best_s), speed.tokens,
                       speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(), speed.runs,
                       speed.runs == 1 ? "" : "s");
   text += look.dim("read: the layer is made of the checkpoint's mapped tensors · around: norms, "
                    "feed-forward, the stream's sums") +
-          "\n";
+          "\n" + machine_text(speed.roofline.machine);
   return text;
 }
 
@@ -42,6 +43,7 @@ std::string pass_json(const PassSpeed& speed) {
         .member("tokens", speed.tokens)
         .member("tokens_per_s", speed.tokens_per_second())
         .member("logits_s", speed.ends);
+    put_roofline(json, speed.roofline);
     json.key("layers").list(speed.layers,
                             [&](const LayerSeconds& t) {
                               json.object([&] {

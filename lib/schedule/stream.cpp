@@ -8,6 +8,7 @@
 #include <mha/schedule/patching.hpp>
 #include <mha/schedule/routines.hpp>
 #include <mha/schedule/tiles.hpp>
+#include <mha/system/clock.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -86,14 +87,23 @@ template <class T> Matrix<T> Stream<T>::room(Stage stage) {
   return mutable_matrix<T>(tensor);
 }
 
-template <class T> void Stream<T>::rows(Stage stage, const std::function<void(const Rows&)>& work) {
-  if (computes(stage)) {
+template <class T>
+void Stream<T>::compute(Stage stage, const std::function<void(Matrix<T>)>& work) {
+  const double seconds = seconds_of([&] {
     const Matrix<T> to = room(stage);
-    tiles(run_.count, [&](std::size_t first, std::size_t count) {
-      work(Rows{*this, first, count, to.rows_from(first, count)});
-    });
+    work(to);
     patch(stage, to);
-  }
+  });
+  seconds_[index_of(stage)] += seconds * static_cast<double>(threads_);
+}
+
+template <class T> void Stream<T>::rows(Stage stage, const std::function<void(const Rows&)>& work) {
+  if (computes(stage))
+    compute(stage, [&](Matrix<T> to) {
+      tiles(run_.count, [&](std::size_t first, std::size_t count) {
+        work(Rows{*this, first, count, to.rows_from(first, count)});
+      });
+    });
   show(stage);
 }
 
@@ -107,15 +117,14 @@ template <class T> void Stream<T>::product(Stage stage, Stage x, const LinearMap
 template <class T> void Stream<T>::product_of(Stage stage, Matrix<const T> x,
                                               const LinearMap& linear,
                                               const std::function<void(Matrix<T>)>& then) {
-  if (computes(stage)) {
-    const Matrix<T> to = room(stage);
-    multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_, layer_.kept.get());
-    report_product(x.rows, linear.in(), linear.out());
-    if (then)
-      tiles(to.rows,
-            [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
-    patch(stage, to);
-  }
+  if (computes(stage))
+    compute(stage, [&](Matrix<T> to) {
+      multiply_linear<T>(routine_of(run_.batch), x, linear, to, threads_, layer_.kept.get());
+      report_product(x.rows, linear.in(), linear.out());
+      if (then)
+        tiles(to.rows,
+              [&](std::size_t first, std::size_t count) { then(to.rows_from(first, count)); });
+    });
   show(stage);
 }
 

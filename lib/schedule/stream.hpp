@@ -7,6 +7,7 @@
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/plan.hpp>
 #include <mha/schedule/tiles.hpp>
+#include <mha/schedule/times.hpp>
 
 #include <array>
 #include <functional>
@@ -53,9 +54,13 @@ public:
              const std::function<void(std::size_t first, std::size_t count)>& work) const;
 
   DType dtype() const { return layer_.dtype; }
+  /// Seconds of each stage so far, of all threads together.
+  const StageSeconds& seconds() const { return seconds_; }
 
 private:
   Matrix<T> room(Stage stage);
+  /// Does the work of a stage in its room, timed.
+  void compute(Stage stage, const std::function<void(Matrix<T>)>& work);
   void patch(Stage stage, Matrix<T> rows) const;
   Matrix<const T> run_rows(const Tensor& tensor) const;
   /// Which multiplies for a batch item.
@@ -69,6 +74,7 @@ private:
   Tile run_;
   std::array<Tensor, stage_count> computed_; ///< of this run: count, width
   std::vector<Tensor> scratch_;
+  StageSeconds seconds_{};
 };
 
 } // namespace mha

@@ -70,6 +70,31 @@ TEST_CASE_METHOD(BenchLayer, "bench: counts the products that the kept stages ne
   CHECK(operations({"--stage", "x"}) == 0);
 }
 
+TEST_CASE_METHOD(BenchLayer, "bench: the least that each stage needs, beside its time") {
+  const json object = measured({"-s", "weights,output"}), &stages = object["by_stage"];
+  // The sizes above; 8 bytes a number. Operations, exponentials, bytes read and kept.
+  const std::tuple<const char*, int, int, int, int> works[] = {
+      {"q", 96, 0, 128, 0},      {"k", 96, 0, 128, 0},       {"v", 96, 0, 128, 0},
+      {"scores", 48, 0, 96, 0},  {"weights", 0, 12, 0, 144}, {"head_out", 48, 0, 96, 0},
+      {"output", 96, 0, 128, 96}};
+  double bounds = 0;
+  for (const auto& [stage, operations, exponentials, read, kept] : works) {
+    INFO(stage);
+    REQUIRE(stages.contains(stage));
+    const json& found = stages[stage];
+    CHECK(found["operations"] == operations);
+    CHECK(found["exponentials"] == exponentials);
+    CHECK(found["read_bytes"] == read);
+    CHECK(found["kept_bytes"] == kept);
+    const double bound = found["bound_s"], seconds = found["seconds"];
+    CHECK(bound > 0);
+    CHECK(found["reached"].get<double>() == Approx(bound / seconds));
+    bounds += bound;
+  }
+  CHECK(object["bound_s"].get<double>() == Approx(bounds));
+  CHECK(object["machine"]["read_gb_s"].size() == 1); // all of it lies in the second cache
+}
+
 TEST_CASE_METHOD(BenchLayer, "bench: --stage says what is kept, --threads how many compute") {
   CHECK(measured({"-s", "weights,output"})["stages"] == json({"weights", "output"}));
   CHECK(measured({"--threads", "2"})["threads"] == 2);
@@ -87,7 +112,8 @@ TEST_CASE_METHOD(BenchLayer, "bench: a table with a row a part") {
   REQUIRE(result.code == 0);
   for (const char* word :
        {"T 3", "projections", "attention", "output", "all", "median", "best", "GFLOP/s",
-        "of the peak", "3 runs · 1 thread · kept: output", "multiply-adds"})
+        "of the peak", "reached", "exponentials",
+        "bound of all stages: ", "3 runs · 1 thread · kept: output", "multiply-adds"})
     CHECK_THAT(result.out, Contains(word));
 }
 
@@ -182,5 +208,5 @@ TEST_CASE_METHOD(BenchLayer, "bench: where the time goes, by stage") {
   CHECK(seconds.contains("q"));
   CHECK(seconds.contains("weights"));
   CHECK_FALSE(seconds.contains("output"));
-  CHECK_THAT(bench({}).out, Contains("by stage: "));
+  CHECK_THAT(bench({}).out, Contains("stage") && Contains("head_out"));
 }

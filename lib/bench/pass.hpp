@@ -1,6 +1,7 @@
 #pragma once
 // How fast a whole model reads a text: from token numbers to the logits behind the last token.
 
+#include <mha/bench/roofline.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
 
@@ -23,7 +24,8 @@ struct PassSpeed {
   std::size_t runs = 0;
   std::size_t tokens = 0; ///< of all texts, without padding
   std::vector<LayerSeconds> layers;
-  double ends = 0; ///< last norm and logits of each text's last token; 0 without a head
+  double ends = 0;   ///< last norm and logits of each text's last token; 0 without a head
+  Roofline roofline; ///< of all layers together, and of the logits
 
   double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
 };

@@ -1,0 +1,138 @@
+#include <mha/bench/pass.hpp>
+
+#include <mha/bench/runs.hpp>
+#include <mha/forward/attention.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/system/clock.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+/// What was measured in each run.
+struct Timings {
+  std::vector<double> all, ends;
+  std::vector<std::vector<ModelPass::LayerTimes>> layers;
+};
+
+/// The positions that logits are computed for: the last of the longest text.
+Selection last_query(const Layer& ends) {
+  Selection selection;
+  selection.query = IndexList(std::to_string(ends.dims.T - 1), "--query");
+  return selection;
+}
+
+/// One pass: the logits at the last token of the longest text, or the last stream without a head.
+Tensor run_once(const Sources& model, ModelPass& pass, Timings& runs) {
+  Tensor result;
+  double ends_s = 0;
+  const double all = seconds_of([&] {
+    pass.rewind();
+    Layer ends = pass.ends_after(model, pass.layers().size());
+    if (!ends.ends->head.present()) {
+      result = ends.ends->stream;
+      return;
+    }
+    ends_s = seconds_of([&] {
+      result = trace(ends, {Stage::logits}, last_query(ends), pass.threads).value(Stage::logits);
+    });
+  });
+  runs.all.push_back(all), runs.ends.push_back(ends_s);
+  runs.layers.push_back(pass.times());
+  return result;
+}
+
+/// The medians of a layer's parts.
+LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size_t n) {
+  const auto of = [&](const auto& seconds) {
+    std::vector<double> list;
+    for (const auto& run : runs.layers) list.push_back(seconds(run[n]));
+    return median_of(std::move(list));
+  };
+  using Times = ModelPass::LayerTimes;
+  return {id,
+          of([](const Times& t) { return t.read; }),
+          of([](const Times& t) { return t.phases.projections; }),
+          of([](const Times& t) { return t.phases.attention; }),
+          of([](const Times& t) { return t.phases.output; }),
+          of([](const Times& t) { return t.phases.around; })};
+}
+
+/// The work of all layers together, and of the logits.
+StageWork work_of_pass(const Sources& model, ModelPass& pass, bool logits) {
+  StageWork sum{};
+  const auto add = [&](const Layer& layer, Stage wanted, const Selection& selection) {
+    const StageWork work = work_of(layer, make_plan(layer, set_of({wanted}), selection));
+    for (std::size_t i = 0; i < stage_count; ++i) {
+      sum[i].operations += work[i].operations;
+      sum[i].exponentials += work[i].exponentials;
+      sum[i].read_bytes += work[i].read_bytes;
+    }
+  };
+  for (const std::string& id : pass.layers()) add(model.outline(id).layer, Stage::resid_post, {});
+  if (logits) {
+    const Layer ends = pass.ends_after(model, pass.layers().size());
+    add(ends, Stage::logits, last_query(ends));
+  }
+  return sum;
+}
+
+/// Seconds of one thread in a run: the stages of all layers together.
+StageSeconds seconds_of_stages(const Timings& timings, std::size_t threads) {
+  std::vector<StageSeconds> runs;
+  for (const auto& layers : timings.layers) {
+    StageSeconds& sum = runs.emplace_back();
+    for (const ModelPass::LayerTimes& layer : layers)
+      for (std::size_t i = 0; i < stage_count; ++i)
+        sum[i] += layer.phases.stages[i] / static_cast<double>(threads);
+  }
+  return median_of(runs);
+}
+
+template <class T>
+PassSpeed measure(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
+  const std::size_t threads =
+      pass.threads == 0 ? threads_for(model.outline(pass.layers()[0]).layer) : pass.threads;
+  Timings warm_up, runs;
+  const Tensor first = run_once(model, pass, warm_up);
+  Machine<T> machine(threads);
+  double spent = 0;
+  while (repeat ? runs.all.size() < *repeat
+                : spent < enough_seconds || runs.all.size() < fewest_runs) {
+    machine.measure_products();
+    const Tensor again = run_once(model, pass, runs);
+    spent += runs.all.back();
+    if (std::memcmp(first.raw(), again.raw(), first.bytes()) != 0)
+      fail("run {} gives other numbers than the first: this machine, or this program, does not "
+           "compute reliably",
+           runs.all.size() + 1);
+  }
+  PassSpeed speed;
+  speed.runs = runs.all.size();
+  speed.median_s = median_of(runs.all);
+  speed.best_s = *std::min_element(runs.all.begin(), runs.all.end());
+  speed.ends = median_of(runs.ends);
+  speed.tokens = std::accumulate(pass.lengths().begin(), pass.lengths().end(), std::size_t{0});
+  for (std::size_t n = 0; n < pass.layers().size(); ++n)
+    speed.layers.push_back(layer_seconds(runs, pass.layers()[n], n));
+
+  StageSeconds stages = seconds_of_stages(runs, threads);
+  stages[index_of(Stage::logits)] = speed.ends;
+  Ranks alone;
+  speed.roofline =
+      roofline(machine, timed_stages(stages, work_of_pass(model, pass, speed.ends > 0)), alone);
+  return speed;
+}
+
+} // namespace
+
+PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
+  return pass.weights()->dtype() == DType::f64 ? measure<double>(model, pass, repeat)
+                                               : measure<float>(model, pass, repeat);
+}
+
+} // namespace mha

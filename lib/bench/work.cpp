@@ -1,0 +1,152 @@
+#include <mha/bench/work.hpp>
+
+#include <mha/schedule/tiles.hpp>
+#include <mha/schedule/visible.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace mha {
+
+namespace {
+
+template <class... Sizes> double product_operations(Sizes... sizes) {
+  return 2 * (static_cast<double>(sizes) * ...);
+}
+
+/// The (query, key) pairs of the plan's blocks that no position hides.
+double visible_pairs(const Layer& layer, const Plan& plan) {
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> pairs; // of a batch item and a block
+  std::size_t all = 0;
+  for (const QueryBlock& block : plan.blocks) {
+    const auto [entry, added] = pairs.try_emplace({block.batch, block.block}, 0);
+    const std::size_t end = std::min((block.block + 1) * block_queries, layer.dims.T);
+    for (std::size_t t = block.block * block_queries; added && t < end; ++t) {
+      const Visible visible = visible_keys(layer, block.batch, t);
+      entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
+    }
+    all += entry->second;
+  }
+  return static_cast<double>(all);
+}
+
+/// The rows of some tiles, each counted once a head.
+double rows_of_heads(const std::vector<Tile>& tiles) {
+  std::size_t rows = 0;
+  for (const Tile& tile : tiles) rows += tile.count * (tile.heads.last - tile.heads.first);
+  return static_cast<double>(rows);
+}
+
+/// Sums up the work of a plan's stages.
+class Counter {
+public:
+  Counter(const Layer& layer, const Plan& plan) : layer_(layer), plan_(plan) {
+    const std::vector<Tile> rows = query_rows(layer, plan), keys = key_rows(layer, plan, dims().S);
+    for (const Tile& tile : rows) queries_ += static_cast<double>(tile.count);
+    for (const QueryBlock& block : plan.blocks)
+      block_rows_ +=
+          static_cast<double>(std::min(block_queries, dims().T - block.block * block_queries));
+    head_queries_ = rows_of_heads(rows), head_keys_ = rows_of_heads(keys);
+  }
+
+  StageWork count();
+
+private:
+  const Dims& dims() const { return layer_.dims; }
+  bool computes(Stage stage) const { return contains(plan_.computed, stage); }
+  bool keeps(Stage stage) const { return contains(plan_.wanted, stage); }
+  double bytes_of(double numbers) const {
+    return numbers * static_cast<double>(size_of(layer_.dtype));
+  }
+  /// x W, where W is given: no weight is the identity.
+  void project(Stage stage, const Tensor& W, double rows_of_heads, std::size_t heads) {
+    linear(stage, W, rows_of_heads / static_cast<double>(std::max<std::size_t>(1, heads)));
+  }
+  void linear(Stage stage, const Tensor& W, double rows) {
+    if (!computes(stage)) return;
+    work_[index_of(stage)].operations += product_operations(rows, W.count());
+    work_[index_of(stage)].read_bytes += bytes_of(static_cast<double>(W.count()));
+  }
+  void attention();
+  void around();
+
+  const Layer& layer_;
+  const Plan& plan_;
+  double queries_ = 0, block_rows_ = 0, head_queries_ = 0, head_keys_ = 0;
+  StageWork work_{};
+};
+
+void Counter::attention() {
+  const bool every_score =
+      keeps(Stage::scores) || keeps(Stage::scaled) || keeps(Stage::capped) || keeps(Stage::biased);
+  const double pairs = visible_pairs(layer_, plan_);
+  const double scored = every_score ? block_rows_ * static_cast<double>(dims().S_all) : pairs;
+  const double keys = static_cast<double>(dims().B) * static_cast<double>(dims().H_kv) *
+                      static_cast<double>(dims().S_all);
+  const auto add = [&](Stage stage, Work work) {
+    if (computes(stage)) work_[index_of(stage)] = work;
+  };
+  const auto d_k = static_cast<double>(dims().d_k), d_v = static_cast<double>(dims().d_v);
+  add(Stage::scores, {product_operations(scored, d_k), 0, bytes_of(keys * d_k)});
+  add(Stage::weights, {0, pairs, 0});
+  add(Stage::head_out, {product_operations(pairs, d_v), 0, bytes_of(keys * d_v)});
+  if (!layer_.W_o.empty())
+    add(Stage::head_result, {product_operations(block_rows_, d_v, dims().d_out), 0,
+                             bytes_of(static_cast<double>(layer_.W_o.count()))});
+}
+
+void Counter::around() {
+  if (layer_.block) {
+    const FeedForward& mlp = layer_.block->mlp;
+    linear(Stage::mlp_pre, mlp.in.W, queries_);
+    linear(Stage::mlp_up, mlp.up.W, queries_);
+    linear(Stage::mlp_out, mlp.out.W, queries_);
+  }
+  if (layer_.ends) {
+    linear(Stage::logits, layer_.ends->head.dense.W, queries_);
+    linear(Stage::logits, layer_.ends->head.decoder.W, queries_);
+  }
+}
+
+StageWork Counter::count() {
+  project(Stage::q, layer_.W_q, head_queries_, dims().H);
+  project(Stage::k, layer_.W_k, head_keys_, dims().H_kv);
+  project(Stage::v, layer_.W_v, head_keys_, dims().H_kv);
+  attention();
+  linear(Stage::output, layer_.W_o, queries_);
+  around();
+  return work_;
+}
+
+} // namespace
+
+StageWork work_of(const Layer& layer, const Plan& plan) {
+  return Counter(layer, plan).count();
+}
+
+Phase phase_of(Stage stage) {
+  switch (stage) {
+  case Stage::q:
+  case Stage::k:
+  case Stage::v:
+    return Phase::projections;
+  case Stage::output:
+    return Phase::output;
+  case Stage::mlp_pre:
+  case Stage::mlp_up:
+  case Stage::mlp_out:
+  case Stage::logits:
+    return Phase::around;
+  default:
+    return Phase::attention;
+  }
+}
+
+std::array<double, phase_count> operations_of(const StageWork& work) {
+  std::array<double, phase_count> sums{};
+  for (const StageInfo& info : stages())
+    sums[static_cast<std::size_t>(phase_of(info.stage))] += work[index_of(info.stage)].operations;
+  return sums;
+}
+
+} // namespace mha

@@ -1,0 +1,34 @@
+#pragma once
+// What the stages of a layer cost at least: the operations of their products, exponentials, bytes.
+
+#include <mha/schedule/plan.hpp>
+
+#include <array>
+
+namespace mha {
+
+/// The least that a stage needs, however it is computed.
+struct Work {
+  /// Floating point operations of products, 2 m n k each. Keys that causal, window_left,
+  /// window_right or kv_lengths hide from a query are not counted, whether or not a tile computes
+  /// them along, except in the product for scores that are kept.
+  double operations = 0;
+  double exponentials = 0; ///< one a visible (query, key) pair
+  double read_bytes = 0;   ///< weights, keys and values in the layer's dtype, each read once
+};
+using StageWork = std::array<Work, stage_count>;
+
+/// The work of each stage of a plan; nothing for stages whose cost is none of these (norms,
+/// rotations, masks).
+StageWork work_of(const Layer& layer, const Plan& plan);
+
+/// The parts of a layer that `bench` times as one.
+enum class Phase { projections, attention, output, around };
+inline constexpr std::size_t phase_count = 4;
+/// The part that a stage with work belongs to; `around` is what a whole model has behind attention.
+Phase phase_of(Stage stage);
+
+/// The operations of a plan's products, by part.
+std::array<double, phase_count> operations_of(const StageWork& work);
+
+} // namespace mha
