@@ -106,7 +106,8 @@ Run declare_bench(Cli& cli) {
       "must give the bits of the first, or the exit code is 2. Each stage stands beside the least "
       "that it can take here: by multiply-adds, exponentials, or the bandwidth of caches and "
       "memory, all measured in the same run. Several layers are a row each; with "
-      "--format json, one object keyed by layers.N. With a text and no --layer, the whole pass is timed, from token numbers to the logits behind the last one: tokens a second, and "
+      "--format json, one object keyed by layers.N. With a text and no --layer, the whole pass is "
+      "timed, from token numbers to the logits behind the last one: tokens a second, and "
       "the parts of every layer.");
   add_stages(cli, bench->stages);
   cli.group("Measuring");
