@@ -37,38 +37,49 @@ together=''
 cmake --preset "$preset" $together >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
-# Both programs at once, the unit tests in four processes, as some take long; their reports one
-# after the other.
-"$build/tests/unit-tests" --list-test-names-only >"$build/unit-tests.names" || true # it returns their number
-for share in 0 1 2 3; do
-  # A comma in a name would end it.
-  awk -v share=$share 'NR % 4 == share { gsub(/,/, "\\\\,"); print }' "$build/unit-tests.names" >"$build/unit-tests-$share.names"
-  (status=0
-    "$build/tests/unit-tests" -f "$build/unit-tests-$share.names" >"$build/unit-tests-$share.log" 2>&1 || status=$?
-    echo $status >"$build/unit-tests-$share.status") &
-done
-(status=0
-  "$build/tests/cli-tests" >"$build/cli-tests.log" 2>&1 || status=$?
-  echo $status >"$build/cli-tests.status") &
-wait
-passed=0 failed=0
-for program in unit-tests-0 unit-tests-1 unit-tests-2 unit-tests-3 cli-tests; do
-  if [ "$program" = cli-tests ] && [ $((passed + failed)) -lt "$(grep -c . "$build/unit-tests.names")" ]; then
-    echo "some unit tests were in no share"
+# Each program in several processes at once, as some tests take long.
+start() { # PROGRAM SHARES
+  "$build/tests/$1" --list-test-names-only >"$build/$1.names" || true # it returns their number
+  share=0
+  while [ "$share" -lt "$2" ]; do
+    # A comma in a name would end it.
+    awk -v share="$share" -v shares="$2" 'NR % shares == share { gsub(/,/, "\\\\,"); print }' "$build/$1.names" >"$build/$1-$share.names"
+    (status=0
+      "$build/tests/$1" -f "$build/$1-$share.names" >"$build/$1-$share.log" 2>&1 || status=$?
+      echo $status >"$build/$1-$share.status") &
+    share=$((share + 1))
+  done
+}
+
+# The reports of its processes, one after the other, added to passed and failed.
+report() { # PROGRAM SHARES
+  share=0 ran=$((passed + failed))
+  while [ "$share" -lt "$2" ]; do
+    echo "== $1 $((share + 1)) of $2"
+    cat "$build/$1-$share.log"
+    # Catch2's last line: "All tests passed (N assertions in N test cases)" or "test cases: N | N passed | N failed".
+    counts=$(awk '/^All tests passed/ { match($0, /in [0-9]+ test/); print substr($0, RSTART + 3, RLENGTH - 8), 0 }
+                  /^test cases:/ { p = f = 0
+                    n = split($0, part, "|")
+                    for (i = 2; i <= n; i++) { split(part[i], word, " "); if (word[2] == "passed") p = word[1]; if (word[2] == "failed") f = word[1] }
+                    print p, f }' "$build/$1-$share.log" | tail -n 1)
+    [ -n "$counts" ] || counts="0 1" # it ended without a summary: a crash counts as a failure
+    passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+    [ "$(cat "$build/$1-$share.status")" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
+    share=$((share + 1))
+  done
+  if [ $((passed + failed - ran)) -lt "$(grep -c . "$build/$1.names")" ]; then
+    echo "some of $1 were in no share"
     failed=$((failed + 1))
   fi
-  echo "== $program"
-  cat "$build/$program.log"
-  # Catch2's last line: "All tests passed (N assertions in N test cases)" or "test cases: N | N passed | N failed".
-  counts=$(awk '/^All tests passed/ { match($0, /in [0-9]+ test/); print substr($0, RSTART + 3, RLENGTH - 8), 0 }
-                /^test cases:/ { p = f = 0
-                  n = split($0, part, "|")
-                  for (i = 2; i <= n; i++) { split(part[i], word, " "); if (word[2] == "passed") p = word[1]; if (word[2] == "failed") f = word[1] }
-                  print p, f }' "$build/$program.log" | tail -n 1)
-  [ -n "$counts" ] || counts="0 1" # it ended without a summary: a crash counts as a failure
-  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
-  [ "$(cat "$build/$program.status")" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
-done
+}
+
+start unit-tests 4
+start cli-tests 3
+wait
+passed=0 failed=0
+report unit-tests 4
+report cli-tests 3
 
 # node_tests NAME WHAT ENVIRONMENT... -- PROGRAM...: tests/NAME with its npm packages, which need
 # the programs. Where they are missing, a run by hand says so and CI fails.
