@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 namespace mha::app {
@@ -67,6 +68,26 @@ void add_index_list(Cli& cli, std::string name, std::string letter,
     target = tokens ? IndexList::of_tokens(text, label) : IndexList(text, label);
   };
   cli.add(std::move(option));
+}
+
+/// "2G", "512M", "1.5GiB", "0": binary units.
+std::size_t bytes_named(const std::string& text, const std::string& label) {
+  constexpr std::string_view units = "KMGT";
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, text.data() + text.size());
+  double factor = 1;
+  if (!unit.empty()) {
+    const std::size_t at =
+        units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+    if (at != std::string_view::npos) factor = std::pow(1024, at + 1), unit.remove_prefix(1);
+    if (unit == "iB" || unit == "B") unit = {};
+  }
+  const double bytes = number * factor;
+  if (error != std::errc() || !unit.empty() || !(bytes >= 0 && bytes < 9e18))
+    throw UsageError(
+        fmt::format("{} is '{}': a number of bytes expected, such as 2G, 512M or 0", label, text));
+  return static_cast<std::size_t>(bytes);
 }
 
 } // namespace
@@ -135,6 +156,12 @@ void add_text(Cli& cli, Request& request, bool numbers) {
     repeated("--ids", "N,N…|FILE",
              "token numbers as they are, or a file of them (T or B × T); again: a batch", text.ids,
              Completes::files);
+  Option memory;
+  memory.name = "--memory", memory.value_name = "SIZE";
+  memory.help = "what packed weights may take that are kept for the next pass: 2G, 512M, 0; "
+                "default: half of what is free";
+  memory.set = [run](const std::string& size) { run->memory = bytes_named(size, "--memory"); };
+  cli.add(std::move(memory));
   Option bos;
   bos.name = "--bos", bos.off = "--no-bos";
   bos.help = "begin with the special token that opens a text, whatever the files say";
@@ -253,6 +280,8 @@ Sources open_sources(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
   Sources model(request);
   common.counts = model.counts();
+  const auto* const pass = dynamic_cast<const ModelPass*>(model.text());
+  if (pass && pass->weights()) common.weights = pass->weights()->kept();
   return model;
 }
 
@@ -283,7 +312,6 @@ LoadedLayer load_layer(const Sources& model, const std::string& id, Common& comm
     return parts ? model.load(id, *parts) : outline ? model.outline(id) : model.load(id);
   }();
   count_as_computed(model, common);
-  common.weights = loaded.layer.kept;
   // A whole model's weights are not read for this: its results tell (OverflowWatch).
   if (!outline && !loaded.layer.block)
     std::ranges::move(not_finite_inputs(loaded.layer), std::back_inserter(loaded.notes));
@@ -307,12 +335,14 @@ void report_timings(const Common& common) {
   if (!common.timings) return;
   const LayerCounts none;
   const LayerCounts& counts = common.counts ? *common.counts : none;
-  const double packing = common.weights ? common.weights->packing_seconds() : 0;
+  const KeptWeights no_weights(0);
+  const KeptWeights& weights = common.weights ? *common.weights : no_weights;
+  const double packing = weights.packing_seconds();
   print_message(fmt::format(
       "{{\"read_s\": {:.6f}, \"pack_s\": {:.6f}, \"compute_s\": {:.6f}, \"write_s\": {:.6f}, "
-      "\"layers_made\": {}, \"layers_computed\": {}}}\n",
+      "\"layers_made\": {}, \"layers_computed\": {}, \"kept_bytes\": {}, \"memory\": {}}}\n",
       common.read_s, packing, common.compute_s - packing, common.write_s, counts.made.load(),
-      counts.computed.load()));
+      counts.computed.load(), weights.bytes(), weights.budget()));
 }
 
 } // namespace mha::app

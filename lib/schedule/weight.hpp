@@ -50,7 +50,9 @@ public:
   /// others wait for it.
   template <class T> std::shared_ptr<const PackedWeight<T>> packed(Routine routine, const Tensor& W,
                                                                    std::size_t threads);
+  /// What the kept forms take, and may take.
   std::size_t bytes() const { return bytes_; }
+  std::size_t budget() const { return budget_; }
   double packing_seconds() const { return seconds_; }
 
 private:

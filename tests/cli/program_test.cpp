@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <regex>
 
@@ -226,9 +227,35 @@ TEST_CASE("timings are one line of JSON on standard error") {
       run({"show", folder.write("layer.json", small_layer()), "--timings", "--quiet"});
   CHECK(result.code == 0);
   CHECK(std::regex_match(
-      result.err,
-      std::regex("\\{\"read_s\": [\\d.]+, \"pack_s\": [\\d.]+, \"compute_s\": [\\d.]+, "
-                 "\"write_s\": [\\d.]+, \"layers_made\": 1, \"layers_computed\": 1\\}\n")));
+      result.err, std::regex("\\{\"read_s\": [\\d.]+, \"pack_s\": [\\d.]+, \"compute_s\": [\\d.]+, "
+                             "\"write_s\": [\\d.]+, \"layers_made\": 1, \"layers_computed\": 1, "
+                             "\"kept_bytes\": 0, \"memory\": 0\\}\n")));
+}
+
+TEST_CASE("--memory bounds the weights that are kept packed, and changes no number") {
+  const std::vector<std::string> effects{"effects", "data/bard-gpt2", "--text", "To be", "-f",
+                                         "csv",     "--timings"};
+  const auto with = [&](const std::string& memory) {
+    std::vector<std::string> arguments = effects;
+    arguments.insert(arguments.end(), {"--memory", memory});
+    return run(arguments);
+  };
+  const auto kept = [](const Result& result) {
+    return nlohmann::json::parse(result.err).at("kept_bytes").get<double>();
+  };
+  const Result all = with("1G"), some = with("200K"), none = with("0");
+  CHECK(kept(all) > kept(some));
+  CHECK(kept(some) > 0);
+  CHECK(kept(some) <= 200 * 1024);
+  CHECK(kept(none) == 0);
+  CHECK(nlohmann::json::parse(some.err).at("memory") == 200 * 1024);
+  CHECK(all.out == some.out);
+  CHECK(all.out == none.out);
+  for (const std::string wrong : {"-1", "much", "2X", "1e30", "nan"}) {
+    const Result result = with(wrong);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("--memory is '" + wrong + "': a number of bytes expected"));
+  }
 }
 
 TEST_CASE("program: MHA_CPU says which instructions are used at most") {
