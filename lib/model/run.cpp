@@ -72,6 +72,7 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     const Shape shape = from.x.shape();
     const Plan plan = make_plan(layer, all.wants());
     compute(layer, plan, all, advance.threads);
+    ++layers.counts().computed;
     from.x = std::move(stream).value(Stage::resid_post).reshaped(shape);
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }

@@ -45,6 +45,8 @@ public:
   Layer layer(std::size_t n, const Tensor& x) const;
   /// What stands behind the last layer: its last norm and its head read `x`.
   Layer ends(const Tensor& x) const;
+  /// How often layers were made and computed, by all runs over the model that was opened.
+  LayerCounts& counts() const { return *sources_.counts(); }
   /// What is to be known about the texts and the layers that were made.
   std::vector<Note> notes() const;
 

@@ -124,6 +124,19 @@ TEST_CASE_METHOD(Texts,
     check(words, "data/bard-gpt2", {"--ids", "1,5,9,2,7"}, 3);
 }
 
+TEST_CASE("passes: what is taken out of a layer computes the layers behind it, and no other") {
+  // 6 heads, the attention and the feed-forward of each of 4 layers: 3, 2, 1 and 0 layers follow.
+  const nlohmann::json found = timings({"effects", "data/bard-gpt2", "--ids", "1,5,9"});
+  CHECK(found["layers_made"] == 4);
+  CHECK(found["layers_computed"] == 4 + (6 + 1 + 1) * (3 + 2 + 1 + 0));
+  // Two texts; a stream that is replaced before a layer is followed by 4, 3, 2 and 1 layers.
+  const nlohmann::json sweep =
+      timings({"effects", "data/bard-gpt2", "--ids", "1,5,9", "--patch-from-ids", "2,5,9",
+               "--sweep", "resid_pre", "--over", "layer", "--answer-id", "3", "--versus-id", "4"});
+  CHECK(sweep["layers_made"] == 4);
+  CHECK(sweep["layers_computed"] == 2 * 4 + (4 + 3 + 2 + 1));
+}
+
 TEST_CASE("passes: layers from files are counted, too") {
   const nlohmann::json found = timings(
       {"stats", "data/induction", "--layer", "all", "X=data/induction/hidden.npz:layers.{layer}"});
