@@ -4,6 +4,7 @@
 #include "grid.hpp"
 #include "output.hpp"
 #include "sweep.hpp"
+#include "text_groups.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/render/effects.hpp>
 
@@ -19,7 +20,7 @@ struct EffectsCommand {
   OutputOptions output;
   std::string ablate = "zero", set, answer, versus, grid;
   std::optional<std::size_t> answer_id, versus_id, top;
-  bool centre = false, per_position = false;
+  bool centre = false, per_position = false, spread = false;
   SweepOptions sweep;
   Common common;
 
@@ -27,6 +28,12 @@ struct EffectsCommand {
 
 private:
   std::vector<std::pair<std::size_t, std::size_t>> places(const ModelPass& text) const;
+  /// What was found, a line a part and prediction or their means, and what those vary by.
+  struct Found {
+    std::vector<Effect> effects, deviations;
+  };
+  Found computed(const Sources& model, const std::shared_ptr<ModelPass>& pass,
+                 EffectsRequest asked);
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
 };
@@ -127,6 +134,39 @@ void require_effect_measure(const std::string& grid) {
     throw UsageError(fmt::format("--grid: '{}' is no effect{}", grid, did_you_mean(grid, names)));
 }
 
+/// Tokens that are computed together: every layer of the clean run is kept for its ablations.
+constexpr std::size_t most_ablated = 512;
+
+/// The lines of a text file some at a time; means and the values of other texts need all of them.
+EffectsCommand::Found EffectsCommand::computed(const Sources& model,
+                                               const std::shared_ptr<ModelPass>& pass,
+                                               EffectsRequest asked) {
+  const Stopwatch watch(common.compute_s);
+  Found found;
+  EffectMeans means;
+  const auto add = [&](const TextLayers& layers, std::size_t first) {
+    asked.places = places(layers.texts());
+    std::vector<Effect> list = effects(layers, asked);
+    for (Effect& one : list) one.batch += first;
+    if (per_position)
+      std::ranges::move(list, std::back_inserter(found.effects));
+    else
+      means.add(list);
+  };
+  if (pass->text.each_line && asked.ablation == Ablation::zero && request.patches.empty()) {
+    const TextGroups groups(*pass, most_ablated, model.layers().size(), common);
+    for (std::size_t n = 0; n < groups.count(); ++n) {
+      const TextGroup group = groups.group(n);
+      add(TextLayers(model.for_text(group.texts), group.texts), group.first);
+    }
+  } else {
+    add(TextLayers(model, pass), 0);
+  }
+  if (!per_position) found.effects = means.means();
+  if (spread) found.deviations = means.deviations();
+  return found;
+}
+
 int EffectsCommand::run() {
   require_effect_measure(grid);
   const std::string picture = grid_form(output, !grid.empty());
@@ -134,7 +174,10 @@ int EffectsCommand::run() {
     throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png or .svg");
   if (!picture.empty() && (per_position || top))
     throw UsageError("a picture has every head: --top and --per-position are for tables");
+  if (spread && (per_position || !picture.empty() || top))
+    throw UsageError("--spread is of means, in a table of every part");
   const bool sweeps = sweep.asked();
+  if (sweeps && spread) throw UsageError("--spread: a sweep of several pairs has it beside its mean");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -161,7 +204,6 @@ int EffectsCommand::run() {
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
   EffectsRequest asked;
-  asked.places = places(text);
   asked.ablation = ablate == "mean"       ? Ablation::mean
                    : ablate == "resample" ? Ablation::resample
                                           : Ablation::zero;
@@ -169,12 +211,7 @@ int EffectsCommand::run() {
   asked.versus = token_of(text, versus, "--versus", versus_id);
   asked.set = set_of_places(set, ablate);
   asked.centre = centre, asked.threads = common.threads;
-  std::vector<Effect> found;
-  {
-    const Stopwatch watch(common.compute_s);
-    found = effects(TextLayers(model, pass), asked);
-  }
-  if (!per_position) found = mean_over_places(found);
+  auto [found, deviations] = computed(model, pass, std::move(asked));
   if (!picture.empty()) {
     draw(found, picture, render::visible(model.title()));
     report_timings(common);
@@ -191,7 +228,7 @@ int EffectsCommand::run() {
   const Stopwatch watch(common.write_s);
   TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
-  const render::EffectsView view{per_position};
+  const render::EffectsView view{per_position, std::move(deviations)};
   if (form == "json")
     file.sink()(render::effects_json(found, view));
   else if (form == "table")
@@ -227,6 +264,8 @@ Run declare_effects(Cli& cli) {
   cli.flag("--centre", effects->centre, "the vocabulary's mean logit is subtracted");
   cli.flag("--per-position", effects->per_position,
            "a line a part and position, instead of their mean");
+  cli.flag("--spread", effects->spread,
+           "beside each mean the standard deviation over its predictions, as of many texts");
   cli.value("--top", "N", effects->top, "the N heads with the largest effect alone");
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
