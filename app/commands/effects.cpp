@@ -3,6 +3,7 @@
 #include "commands/commands.hpp"
 #include "grid.hpp"
 #include "output.hpp"
+#include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
 #include <mha/model/effects.hpp>
@@ -27,7 +28,6 @@ struct EffectsCommand {
   int run();
 
 private:
-  std::vector<std::pair<std::size_t, std::size_t>> places(const ModelPass& text) const;
   /// What was found, a line a part and prediction or their means, and what those vary by.
   struct Found {
     std::vector<Effect> effects, deviations;
@@ -37,23 +37,6 @@ private:
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
 };
-
-/// --query of each text; else the last token of each, or the hidden ones of a masked model.
-std::vector<std::pair<std::size_t, std::size_t>>
-EffectsCommand::places(const ModelPass& text) const {
-  std::vector<std::pair<std::size_t, std::size_t>> list;
-  for (std::size_t b = 0; b < text.lengths().size(); ++b)
-    if (selection.query)
-      for (std::size_t position : positions_in(*selection.query, text, b))
-        list.emplace_back(b, position);
-    else if (text.model().causal())
-      list.emplace_back(b, text.lengths()[b] - 1);
-  if (!selection.query && !text.model().causal()) list = text.hidden_positions();
-  if (list.empty())
-    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query");
-  return list;
-}
 
 /// The number of a token that is one, with a leading blank if it is none without.
 std::optional<int> token_of(const ModelPass& text, const std::string& word, const char* option,
@@ -145,7 +128,7 @@ EffectsCommand::Found EffectsCommand::computed(const Sources& model,
   Found found;
   EffectMeans means;
   const auto add = [&](const TextLayers& layers, std::size_t first) {
-    asked.places = places(layers.texts());
+    asked.places = predicted_places(layers.texts(), selection.query);
     std::vector<Effect> list = effects(layers, asked);
     for (Effect& one : list) one.batch += first;
     if (per_position)
@@ -192,7 +175,7 @@ int EffectsCommand::run() {
     SweepRequest asked;
     asked.answer = token_of(text, answer, "--answer", answer_id);
     asked.versus = token_of(text, versus, "--versus", versus_id);
-    asked.places = [this](const ModelPass& one) { return places(one); };
+    asked.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
     run_sweep(sweep, model, pass, std::move(asked), {output, picture}, common);
     report_timings(common);
     return 0;

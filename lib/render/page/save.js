@@ -148,6 +148,6 @@ function setupSaving() {
     beside: () => matrixPicture(beside.matrix, besideHead()),
   };
   for (const [what, picture] of Object.entries(pictures))
-    $(`save-${what}`).replaceChildren('Save ', ...[['SVG', saveSvg], ['PNG', savePng]].map(([form, save]) =>
+    $(`save-${what}`).replaceChildren('Save', ...[['SVG', saveSvg], ['PNG', savePng]].map(([form, save]) =>
       el('button', { class: 'link', 'aria-label': `Save as ${form}`, onclick: () => save(picture()) }, form)));
 }
