@@ -73,8 +73,7 @@ std::string MinusOptions::title() const {
   if (head) words.push_back("head " + head->text());
   for (const std::string& text : texts) words.push_back(fmt::format("'{}'", text));
   for (const std::string& list : ids) words.push_back("ids " + list);
-  for (const std::string& patch : patches)
-    words.push_back(patch == "none" ? "no patch" : patch);
+  for (const std::string& patch : patches) words.push_back(patch == "none" ? "no patch" : patch);
   return " − " + render::shortened(render::visible(fmt::format("{}", fmt::join(words, ", "))), 60);
 }
 
@@ -169,9 +168,8 @@ void write_map_npy(const std::string& path, const std::vector<render::MapPanel>&
     if (panel.map.rows != rows || panel.map.cols != cols)
       fail("the maps have different sizes and make no array; choose with --layer");
     for (std::size_t c = 0; c < panel.map.values.size(); ++c)
-      values.push_back(panel.map.masked[c] != 0 && is_zero_where_masked(stage)
-                           ? 0
-                           : panel.map.values[c]);
+      values.push_back(
+          panel.map.masked[c] != 0 && is_zero_where_masked(stage) ? 0 : panel.map.values[c]);
   }
   Shape shape;
   if (layers > 1) shape.push_back(layers);

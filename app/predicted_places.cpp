@@ -10,8 +10,7 @@ std::vector<TextPosition> predicted_places(const ModelPass& text,
   std::vector<TextPosition> list;
   for (std::size_t b = 0; b < text.lengths().size(); ++b)
     if (query)
-      for (std::size_t position : positions_in(*query, text, b))
-        list.emplace_back(b, position);
+      for (std::size_t position : positions_in(*query, text, b)) list.emplace_back(b, position);
     else if (text.model().causal())
       list.emplace_back(b, text.lengths()[b] - 1);
   if (!query && !text.model().causal()) list = text.hidden_positions();

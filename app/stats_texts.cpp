@@ -23,7 +23,7 @@ using render::TextStatsRow;
 constexpr std::size_t most_of_heads = 4096, most_of_queries = 2048;
 
 /// The columns of rows that nobody chose columns for.
-constexpr std::string_view usual[] = {"previous",      "first",      "self",        "induction",
+constexpr std::string_view usual[] = {"previous",      "first",      "self",       "induction",
                                       "entropy_share", "confidence", "result_norm"};
 /// Numbers of heads, queries and keys have no mean.
 constexpr std::string_view without_mean[] = {"max_query", "max_key", "nearest_head", "max_batch"};
@@ -80,7 +80,8 @@ public:
                                      "mean over texts",
                                      measure->name));
     // Rows of a text are whole with it, and need not wait.
-    streams_ = view_.rows == TextRows::text && form != "table" && asked.sort == nullptr && !asked.top;
+    streams_ =
+        view_.rows == TextRows::text && form != "table" && asked.sort == nullptr && !asked.top;
   }
 
   /// Whether every query is measured by itself.
@@ -155,8 +156,8 @@ private:
 
   void write(const std::vector<TextStatsRow>& rows) {
     if (form_ == "csv" || form_ == "tsv") {
-      file_.write(text_stats_csv(rows, view_, form_ == "tsv" ? '\t' : ',', is_first_,
-                                 asked_.precision));
+      file_.write(
+          text_stats_csv(rows, view_, form_ == "tsv" ? '\t' : ',', is_first_, asked_.precision));
       is_first_ = false;
       return;
     }
@@ -227,8 +228,8 @@ private:
   }
 
   void insert(const ModelPass& texts, std::size_t b, render::Activation one) {
-    const auto place = std::ranges::upper_bound(list_, one.norm, std::greater<>(),
-                                                &render::Activation::norm);
+    const auto place =
+        std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
     if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
     const std::vector<int>& ids = texts.ids()[b];
     const std::size_t at = one.position, last = std::min(at + around + 1, texts.lengths()[b]);
@@ -276,9 +277,9 @@ int write_top_texts(const Sources& model, const ModelPass& texts, const TextStat
     Selection selection;
     selection.head = IndexList(std::to_string(head.indices[0]), "--head");
     longest.add(*group.texts, group.first,
-                 trace(loaded.layer, {Stage::head_result}, selection, common.threads)
-                     .value(Stage::head_result),
-                 asked.measuring.selection.query);
+                trace(loaded.layer, {Stage::head_result}, selection, common.threads)
+                    .value(Stage::head_result),
+                asked.measuring.selection.query);
   }
   const Stopwatch watch(common.write_s);
   TextFile file(asked.output.path);

@@ -6,8 +6,10 @@
 #include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
+#include "work_count.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/render/effects.hpp>
+#include <mha/system/clock.hpp>
 
 #include <algorithm>
 
@@ -32,6 +34,15 @@ private:
   struct Found {
     std::vector<Effect> effects, deviations;
   };
+  /// What --timings says of the ablations.
+  struct Cost {
+    std::size_t ablations = 0;
+    double operations = 0, of_passes = 0; ///< all of them; if each were a whole pass
+    double pass_s = 0;                    ///< of one whole pass
+  };
+  void measure_pass(const TextLayers& layers, const EffectsRequest& asked);
+  void report_cost() const;
+  Cost cost_;
   Found computed(const Sources& model, const std::shared_ptr<ModelPass>& pass,
                  EffectsRequest asked);
   void draw(const std::vector<Effect>& found, const std::string& picture,
@@ -117,6 +128,32 @@ void require_effect_measure(const std::string& grid) {
     throw UsageError(fmt::format("--grid: '{}' is no effect{}", grid, did_you_mean(grid, names)));
 }
 
+/// A whole pass to the predictions, beside which the ablations are counted.
+void EffectsCommand::measure_pass(const TextLayers& layers, const EffectsRequest& asked) {
+  const WorkCount work;
+  cost_.pass_s += seconds_of([&] {
+    Advance way;
+    way.threads = common.threads;
+    const Residual last = advance(layers, layers.embedded(), layers.count(), way);
+    prediction_rows(layers.ends(last.x), asked.places, common.threads);
+  });
+  std::size_t ablations = asked.set.empty() ? 0 : 1;
+  for (std::size_t n = 0; n < layers.count(); ++n) {
+    const Layer layer = layers.layer(n, layers.embedded().x);
+    ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
+  }
+  cost_.ablations += ablations;
+  cost_.of_passes += static_cast<double>(ablations) * work.operations();
+}
+
+void EffectsCommand::report_cost() const {
+  if (!common.timings || cost_.ablations == 0) return;
+  print_message(fmt::format("{{\"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": "
+                            "{:.6g}, \"share\": {:.4f}, \"pass_s\": {:.6f}}}\n",
+                            cost_.ablations, cost_.operations, cost_.of_passes,
+                            cost_.operations / cost_.of_passes, cost_.pass_s));
+}
+
 /// Tokens that are computed together: every layer of the clean run is kept for its ablations.
 constexpr std::size_t most_ablated = 512;
 
@@ -129,7 +166,10 @@ EffectsCommand::Found EffectsCommand::computed(const Sources& model,
   EffectMeans means;
   const auto add = [&](const TextLayers& layers, std::size_t first) {
     asked.places = predicted_places(layers.texts(), selection.query);
+    if (common.timings) measure_pass(layers, asked);
+    const WorkCount work;
     std::vector<Effect> list = effects(layers, asked);
+    cost_.operations += work.operations();
     for (Effect& one : list) one.batch += first;
     if (per_position)
       std::ranges::move(list, std::back_inserter(found.effects));
@@ -160,7 +200,8 @@ int EffectsCommand::run() {
   if (spread && (per_position || !picture.empty() || top))
     throw UsageError("--spread is of means, in a table of every part");
   const bool sweeps = sweep.asked();
-  if (sweeps && spread) throw UsageError("--spread: a sweep of several pairs has it beside its mean");
+  if (sweeps && spread)
+    throw UsageError("--spread: a sweep of several pairs has it beside its mean");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -198,6 +239,7 @@ int EffectsCommand::run() {
   if (!picture.empty()) {
     draw(found, picture, render::visible(model.title()));
     report_timings(common);
+    report_cost();
     return 0;
   }
   if (top) {
@@ -220,6 +262,7 @@ int EffectsCommand::run() {
     file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
   file.finish();
   report_timings(common);
+  report_cost();
   return 0;
 }
 

@@ -59,11 +59,12 @@ Run declare_map(Cli& cli) {
   cli.list("--vocab", "TOKEN[,TOKEN]", map->vocabulary,
            "the tokens between which a circuit is drawn; one with a blank before it is another");
   add_offset(cli, map->offset);
-  add_output(cli, map->output, {"text", "png", "svg", "pdf", "npy"},
-             "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference or a mean FILE.npy, "
-             "too; {layer}, {batch} and {head} in "
-             "PATH write one file each",
-             all_placeholders);
+  add_output(
+      cli, map->output, {"text", "png", "svg", "pdf", "npy"},
+      "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference or a mean FILE.npy, "
+      "too; {layer}, {batch} and {head} in "
+      "PATH write one file each",
+      all_placeholders);
   add_layer(cli, map->request);
   add_common(cli, map->common);
   cli.example("map data/quickstart.json", "every head, in the terminal");

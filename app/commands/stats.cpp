@@ -173,7 +173,8 @@ int Stats::run_texts() {
   const Order order = sort.empty() ? Order{} : order_of(sort);
   if (!sort.empty() && order.measure == nullptr)
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
-  TextStatsRequest asked{texts, measuring, {}, order.measure, order.ascending, top, precision, output};
+  TextStatsRequest asked{texts,           measuring, {},        order.measure,
+                         order.ascending, top,       precision, output};
   for (const std::string& name : measures) {
     const Measure& measure = measure_named(name);
     asked.columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
@@ -326,9 +327,10 @@ Run declare_stats(Cli& cli) {
               "the induction heads, the clearest first");
   cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
               "layers × heads in the terminal, coloured by a measure");
-  cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
-              "--spread --measures previous,entropy_share",
-              "the mean over texts, and what it varies by");
+  cli.example(
+      "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
+      "--spread --measures previous,entropy_share",
+      "the mean over texts, and what it varies by");
   cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
   cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
               "of the weights alone: no input is needed");

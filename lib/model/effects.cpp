@@ -289,10 +289,10 @@ void EffectMeans::add(const std::vector<Effect>& effects) {
   }
 }
 
-std::vector<Effect>
-EffectMeans::collected(std::optional<double> (MeanSpread::*number)() const) const {
+std::vector<Effect> EffectMeans::collected(std::optional<double> (MeanSpread::*number)()
+                                               const) const {
   std::vector<Effect> list;
-  for (const OfPart& one : parts_) {
+  for (const Spreads& one : parts_) {
     Effect& to = list.emplace_back(one.part);
     for (std::size_t k = 0; k < effect_numbers.size(); ++k)
       to.*effect_numbers[k] = (one.values[k].*number)();

@@ -76,12 +76,12 @@ public:
 
 private:
   static constexpr std::size_t numbers = 5;
-  struct OfPart {
+  struct Spreads {
     Effect part; ///< its name alone
     std::array<MeanSpread, numbers> values;
   };
   std::vector<Effect> collected(std::optional<double> (MeanSpread::*number)() const) const;
-  std::vector<OfPart> parts_;
+  std::vector<Spreads> parts_;
 };
 /// The means of one list.
 std::vector<Effect> mean_over_places(const std::vector<Effect>& effects);

@@ -9,14 +9,14 @@ namespace mha::render {
 namespace {
 
 /// The titles in front of the measures, and what stands below them.
-struct NamedCell {
+struct NamedValue {
   std::string_view title, cell;
   bool is_number = true;
 };
 
-std::vector<NamedCell> named_cells(const TextStatsRow& row, const TextStatsView& view,
+std::vector<NamedValue> named_cells(const TextStatsRow& row, const TextStatsView& view,
                                    const std::vector<std::string>& numbers) {
-  std::vector<NamedCell> cells{{"layer", row.layer, false}, {"head", numbers[0]}};
+  std::vector<NamedValue> cells{{"layer", row.layer, false}, {"head", numbers[0]}};
   const bool of_query = view.rows == TextRows::position || view.rows == TextRows::token;
   if (!of_query) cells.push_back({"kind", row.kind, false});
   if (view.rows == TextRows::text) cells.push_back({"text", numbers[1]});
@@ -48,7 +48,7 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
                              const TextStyle& look) {
   std::vector<Grid::Column> titles;
   const TextStatsRow none;
-  for (const NamedCell& cell : named_cells(none, view, numbers_of(none)))
+  for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
     titles.push_back({std::string(cell.title), cell.is_number});
   for (const Measure* measure : view.columns) {
     titles.push_back({std::string(measure->name), true});
@@ -61,7 +61,7 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
   for (const TextStatsRow& row : rows) {
     std::vector<std::string> cells;
     const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedCell& cell : named_cells(row, view, numbers))
+    for (const NamedValue& cell : named_cells(row, view, numbers))
       cells.push_back(cell.title == "token" ? readable(cell.cell) : visible(cell.cell));
     for (const MeanSpread& value : row.values) {
       cells.push_back(for_eyes(value.mean()));
@@ -85,7 +85,7 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
   std::vector<std::string> cells;
   if (titles) {
     const TextStatsRow none;
-    for (const NamedCell& cell : named_cells(none, view, numbers_of(none)))
+    for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
       cells.emplace_back(cell.title);
     for (const Measure* measure : view.columns) {
       cells.emplace_back(measure->name);
@@ -96,7 +96,7 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
   for (const TextStatsRow& row : rows) {
     cells.clear();
     const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedCell& cell : named_cells(row, view, numbers)) cells.emplace_back(cell.cell);
+    for (const NamedValue& cell : named_cells(row, view, numbers)) cells.emplace_back(cell.cell);
     for (const MeanSpread& value : row.values) {
       cells.push_back(written(value.mean(), Dialect::csv, precision));
       if (view.spread) cells.push_back(written(value.deviation(), Dialect::csv, precision));
@@ -111,7 +111,7 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
   JsonText json(precision);
   json.object([&] {
     const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedCell& cell : named_cells(row, view, numbers)) {
+    for (const NamedValue& cell : named_cells(row, view, numbers)) {
       json.key(cell.title);
       if (cell.title == "layer")
         json.layer(cell.cell);
@@ -130,7 +130,8 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
 }
 
 std::string activations_table(const std::vector<Activation>& list, const TextStyle& look) {
-  Grid grid({{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
+  Grid grid(
+      {{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
   for (const Activation& one : list)
     grid.add({rounded(one.norm), std::to_string(one.text), std::to_string(one.position),
               readable(one.token),
@@ -146,9 +147,9 @@ std::string activations_text(const std::vector<Activation>& list, std::string_vi
     };
     std::string out = fmt::format("norm{0}text{0}position{0}token{0}before{0}after\n", between);
     for (const Activation& one : list)
-      out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}\n", between,
-                         exact(one.norm, Dialect::csv), one.text, one.position, word(one.token),
-                         word(one.before), word(one.after));
+      out +=
+          fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}\n", between, exact(one.norm, Dialect::csv),
+                      one.text, one.position, word(one.token), word(one.before), word(one.after));
     return out;
   }
   JsonText json;

@@ -21,7 +21,7 @@ struct TextStatsRow {
   std::string kind;       ///< of most texts, or of the one; "" where rows are queries
   std::size_t number = 0; ///< of the text, or of the position
   std::string token;
-  std::size_t count = 0; ///< texts, or queries, that are behind it
+  std::size_t count = 0;          ///< texts, or queries, that are behind it
   std::vector<MeanSpread> values; ///< one a column
 };
 

@@ -144,8 +144,8 @@ PackedStage packed(const Pool& pool) {
   return stage;
 }
 
-/// Contributions and measures as text, and visible keys; in packed bytes, of which base64 makes four
-/// out of three.
+/// Contributions and measures as text, and visible keys; in packed bytes, of which base64 makes
+/// four out of three.
 std::size_t text_bytes(const Dims& dims, std::size_t heads) {
   return (heads + 1) * dims.T * 14 + heads * 1100;
 }

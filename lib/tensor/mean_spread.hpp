@@ -20,9 +20,7 @@ struct MeanSpread {
     centre += before / static_cast<double>(count);
     squares += before * (number - centre);
   }
-  std::optional<double> mean() const {
-    return count > 0 ? std::optional(centre) : std::nullopt;
-  }
+  std::optional<double> mean() const { return count > 0 ? std::optional(centre) : std::nullopt; }
   /// √(Σ (x − mean)² / (n − 1)); nothing of fewer than two numbers.
   std::optional<double> deviation() const {
     if (count < 2) return std::nullopt;
