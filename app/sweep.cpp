@@ -1,6 +1,7 @@
 #include "sweep.hpp"
 
 #include "grid.hpp"
+#include "text_groups.hpp"
 
 #include <mha/formats/create.hpp>
 #include <mha/render/sweep.hpp>
@@ -20,11 +21,7 @@ std::vector<std::shared_ptr<const TextLayers>>
 one_by_one(const Sources& model, const ModelPass& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
-    const std::vector<int>& ids = texts.ids()[b];
-    const std::vector<int> own(ids.begin(),
-                               ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[b]));
-    const auto pass =
-        std::make_shared<ModelPass>(texts.weights(), padded({own}, false, 0), source, true);
+    const auto pass = some_texts(texts, b, 1, source, false);
     list.push_back(std::make_shared<const TextLayers>(model.for_text(pass), pass));
   }
   return list;

@@ -3,9 +3,13 @@
 #include "commands/commands.hpp"
 #include "grid.hpp"
 #include "output.hpp"
+#include "predicted_places.hpp"
 #include "sweep.hpp"
+#include "text_groups.hpp"
+#include "work_count.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/render/effects.hpp>
+#include <mha/system/clock.hpp>
 
 #include <algorithm>
 
@@ -19,34 +23,31 @@ struct EffectsCommand {
   OutputOptions output;
   std::string ablate = "zero", set, answer, versus, grid;
   std::optional<std::size_t> answer_id, versus_id, top;
-  bool centre = false, per_position = false;
+  bool centre = false, per_position = false, spread = false;
   SweepOptions sweep;
   Common common;
 
   int run();
 
 private:
-  std::vector<std::pair<std::size_t, std::size_t>> places(const ModelPass& text) const;
+  /// What was found, a line a part and prediction or their means, and what those vary by.
+  struct Found {
+    std::vector<Effect> effects, deviations;
+  };
+  /// What --timings says of the ablations.
+  struct Cost {
+    std::size_t ablations = 0;
+    double operations = 0, of_passes = 0; ///< all of them; if each were a whole pass
+    double pass_s = 0;                    ///< of one whole pass
+  };
+  void measure_pass(const TextLayers& layers, const EffectsRequest& asked);
+  void report_cost() const;
+  Cost cost_;
+  Found computed(const Sources& model, const std::shared_ptr<ModelPass>& pass,
+                 EffectsRequest asked);
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
 };
-
-/// --query of each text; else the last token of each, or the hidden ones of a masked model.
-std::vector<std::pair<std::size_t, std::size_t>>
-EffectsCommand::places(const ModelPass& text) const {
-  std::vector<std::pair<std::size_t, std::size_t>> list;
-  for (std::size_t b = 0; b < text.lengths().size(); ++b)
-    if (selection.query)
-      for (std::size_t position : positions_in(*selection.query, text, b))
-        list.emplace_back(b, position);
-    else if (text.model().causal())
-      list.emplace_back(b, text.lengths()[b] - 1);
-  if (!selection.query && !text.model().causal()) list = text.hidden_positions();
-  if (list.empty())
-    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query");
-  return list;
-}
 
 /// The number of a token that is one, with a leading blank if it is none without.
 std::optional<int> token_of(const ModelPass& text, const std::string& word, const char* option,
@@ -127,6 +128,68 @@ void require_effect_measure(const std::string& grid) {
     throw UsageError(fmt::format("--grid: '{}' is no effect{}", grid, did_you_mean(grid, names)));
 }
 
+/// A whole pass to the predictions, beside which the ablations are counted.
+void EffectsCommand::measure_pass(const TextLayers& layers, const EffectsRequest& asked) {
+  const WorkCount work;
+  cost_.pass_s += seconds_of([&] {
+    Advance way;
+    way.threads = common.threads;
+    const Residual last = advance(layers, layers.embedded(), layers.count(), way);
+    prediction_rows(layers.ends(last.x), asked.places, common.threads);
+  });
+  std::size_t ablations = asked.set.empty() ? 0 : 1;
+  for (std::size_t n = 0; n < layers.count(); ++n) {
+    const Layer layer = layers.layer(n, layers.embedded().x);
+    ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
+  }
+  cost_.ablations += ablations;
+  cost_.of_passes += static_cast<double>(ablations) * work.operations();
+}
+
+void EffectsCommand::report_cost() const {
+  if (!common.timings || cost_.ablations == 0) return;
+  print_message(fmt::format("{{\"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": "
+                            "{:.6g}, \"share\": {:.4f}, \"pass_s\": {:.6f}}}\n",
+                            cost_.ablations, cost_.operations, cost_.of_passes,
+                            cost_.operations / cost_.of_passes, cost_.pass_s));
+}
+
+/// Tokens that are computed together: every layer of the clean run is kept for its ablations.
+constexpr std::size_t most_ablated = 512;
+
+/// The lines of a text file some at a time; means and the values of other texts need all of them.
+EffectsCommand::Found EffectsCommand::computed(const Sources& model,
+                                               const std::shared_ptr<ModelPass>& pass,
+                                               EffectsRequest asked) {
+  const Stopwatch watch(common.compute_s);
+  Found found;
+  EffectMeans means;
+  const auto add = [&](const TextLayers& layers, std::size_t first) {
+    asked.places = predicted_places(layers.texts(), selection.query);
+    if (common.timings) measure_pass(layers, asked);
+    const WorkCount work;
+    std::vector<Effect> list = effects(layers, asked);
+    cost_.operations += work.operations();
+    for (Effect& one : list) one.batch += first;
+    if (per_position)
+      std::ranges::move(list, std::back_inserter(found.effects));
+    else
+      means.add(list);
+  };
+  if (pass->text.each_line && asked.ablation == Ablation::zero && request.patches.empty()) {
+    const TextGroups groups(*pass, most_ablated, model.layers().size(), common);
+    for (std::size_t n = 0; n < groups.count(); ++n) {
+      const TextGroup group = groups.group(n);
+      add(TextLayers(model.for_text(group.texts), group.texts), group.first);
+    }
+  } else {
+    add(TextLayers(model, pass), 0);
+  }
+  if (!per_position) found.effects = means.means();
+  if (spread) found.deviations = means.deviations();
+  return found;
+}
+
 int EffectsCommand::run() {
   require_effect_measure(grid);
   const std::string picture = grid_form(output, !grid.empty());
@@ -134,7 +197,11 @@ int EffectsCommand::run() {
     throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png or .svg");
   if (!picture.empty() && (per_position || top))
     throw UsageError("a picture has every head: --top and --per-position are for tables");
+  if (spread && (per_position || !picture.empty() || top))
+    throw UsageError("--spread is of means, in a table of every part");
   const bool sweeps = sweep.asked();
+  if (sweeps && spread)
+    throw UsageError("--spread: a sweep of several pairs has it beside its mean");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -149,7 +216,7 @@ int EffectsCommand::run() {
     SweepRequest asked;
     asked.answer = token_of(text, answer, "--answer", answer_id);
     asked.versus = token_of(text, versus, "--versus", versus_id);
-    asked.places = [this](const ModelPass& one) { return places(one); };
+    asked.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
     run_sweep(sweep, model, pass, std::move(asked), {output, picture}, common);
     report_timings(common);
     return 0;
@@ -161,7 +228,6 @@ int EffectsCommand::run() {
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
   EffectsRequest asked;
-  asked.places = places(text);
   asked.ablation = ablate == "mean"       ? Ablation::mean
                    : ablate == "resample" ? Ablation::resample
                                           : Ablation::zero;
@@ -169,15 +235,11 @@ int EffectsCommand::run() {
   asked.versus = token_of(text, versus, "--versus", versus_id);
   asked.set = set_of_places(set, ablate);
   asked.centre = centre, asked.threads = common.threads;
-  std::vector<Effect> found;
-  {
-    const Stopwatch watch(common.compute_s);
-    found = effects(TextLayers(model, pass), asked);
-  }
-  if (!per_position) found = mean_over_places(found);
+  auto [found, deviations] = computed(model, pass, std::move(asked));
   if (!picture.empty()) {
     draw(found, picture, render::visible(model.title()));
     report_timings(common);
+    report_cost();
     return 0;
   }
   if (top) {
@@ -191,7 +253,7 @@ int EffectsCommand::run() {
   const Stopwatch watch(common.write_s);
   TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
-  const render::EffectsView view{per_position};
+  const render::EffectsView view{per_position, std::move(deviations)};
   if (form == "json")
     file.sink()(render::effects_json(found, view));
   else if (form == "table")
@@ -200,6 +262,7 @@ int EffectsCommand::run() {
     file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
   file.finish();
   report_timings(common);
+  report_cost();
   return 0;
 }
 
@@ -227,6 +290,8 @@ Run declare_effects(Cli& cli) {
   cli.flag("--centre", effects->centre, "the vocabulary's mean logit is subtracted");
   cli.flag("--per-position", effects->per_position,
            "a line a part and position, instead of their mean");
+  cli.flag("--spread", effects->spread,
+           "beside each mean the standard deviation over its predictions, as of many texts");
   cli.value("--top", "N", effects->top, "the N heads with the largest effect alone");
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,

@@ -3,7 +3,9 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "predicted_places.hpp"
 #include "sink_note.hpp"
+#include <mha/model/effects.hpp>
 #include <mha/render/report.hpp>
 
 #include <algorithm>
@@ -17,14 +19,70 @@ struct ReportCommand {
   Selection selection;
   OutputOptions output;
   double max_size = 24;
+  bool with_effects = false;
   Common common;
 
   int run();
   using Pages = std::vector<std::pair<std::string, std::vector<LayerReport>>>;
   void add_reports(const Sources& model, Pages& pages);
+  void compute_effects(const Sources& model);
+  void add_effects(LayerReport& report) const;
   LayerReport report_of(const LoadedLayer& loaded, const std::optional<IndexList>& heads,
                         std::size_t batch, double parts);
+
+private:
+  std::vector<Effect> effects_;
 };
+
+/// What a page shows of an effect.
+struct PageEffect {
+  const char* name;
+  const char* text;
+  std::optional<double> Effect::*of;
+};
+constexpr PageEffect page_effects[]{
+    {"kl", "what taking the head out does to the prediction: D(clean ‖ without it), in nats",
+     &Effect::kl},
+    {"loss_change", "by how much the loss of the next token rises without the head",
+     &Effect::loss_change},
+    {"logit_change", "by how much the most probable token's logit changes without the head",
+     &Effect::logit_change},
+    {"direct", "what the head adds to that logit by itself", &Effect::direct},
+    {"change", "‖Δfinal‖ / ‖final‖ without the head", &Effect::change}};
+
+void ReportCommand::compute_effects(const Sources& model) {
+  if (!with_effects) return;
+  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  if (!request.has_text() || !pass)
+    throw UsageError("--effects is about a prediction: it needs a whole model and a text");
+  const Stopwatch watch(common.compute_s);
+  EffectsRequest asked;
+  asked.places = predicted_places(*pass, std::nullopt), asked.threads = common.threads;
+  effects_ = effects(TextLayers(model, pass), asked);
+}
+
+/// Means over the predictions of the page's batch item.
+void ReportCommand::add_effects(LayerReport& report) const {
+  std::vector<Effect> own;
+  for (const Effect& one : effects_)
+    if (one.part == Contributor::head && std::to_string(*one.layer) == report.id &&
+        one.batch == report.batch.value_or(0))
+      own.push_back(one);
+  const std::vector<Effect> means = mean_over_places(own);
+  for (const PageEffect& effect : page_effects) {
+    if (std::ranges::none_of(effects_, [&](const Effect& one) {
+          return one.part == Contributor::head && (one.*effect.of).has_value();
+        }))
+      continue;
+    HeadNumbers& numbers = report.effects.emplace_back();
+    numbers.name = effect.name, numbers.text = effect.text;
+    for (const std::size_t head : report.heads) {
+      const auto found =
+          std::ranges::find(means, std::optional(head), [](const Effect& one) { return one.head; });
+      numbers.of_heads.push_back(found == means.end() ? std::nullopt : (*found).*effect.of);
+    }
+  }
+}
 
 void ReportCommand::add_reports(const Sources& model, Pages& pages) {
   const bool page_a_layer = mentions(output.path, "{layer}");
@@ -57,12 +115,13 @@ LayerReport ReportCommand::report_of(const LoadedLayer& loaded,
   wanted.batch = batch;
   wanted.selection.head = heads;
   wanted.threads = common.threads;
-  // Base64 makes four bytes out of three; the template takes 0.1 MB.
-  wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.1) * 1e6 * 3 / 4 / parts);
+  // Base64 makes four bytes out of three; the template takes 0.15 MB.
+  wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.15) * 1e6 * 3 / 4 / parts);
   wanted.all_exact = static_cast<std::size_t>(400e3 / parts);
   LayerReport report = mha::report(layer, wanted);
   report.id = loaded.id;
   report.headline = description(loaded);
+  add_effects(report);
   report_overflow(report.overflow, common);
   return report;
 }
@@ -73,6 +132,7 @@ int ReportCommand::run() {
   if (!(max_size > 0))
     throw UsageError(fmt::format("--max-size is {}: more than 0 expected", max_size));
   const Sources model = open_sources(request, common);
+  compute_effects(model);
   Pages pages;
   add_reports(model, pages);
   SinkNote sinks;
@@ -105,6 +165,9 @@ Run declare_report(Cli& cli) {
                   "the page; - for standard output; {layer}, {batch} and {head} in PATH write one "
                   "page each",
                   all_placeholders);
+  cli.flag("--effects", report->with_effects,
+           "of a whole model's text: beside the measures, what taking out each head does to the "
+           "prediction");
   cli.value("--max-size", "MB", report->max_size,
             "how large the page may become; default: 24. Weights are exact as long as they fit, "
             "then rounded to 16 bits; the page says so");

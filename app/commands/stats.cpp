@@ -5,6 +5,7 @@
 #include "grid.hpp"
 #include "output.hpp"
 #include "sink_note.hpp"
+#include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
 
@@ -25,6 +26,7 @@ struct Stats {
   std::string sort, grid;
   std::optional<std::size_t> top, precision;
   bool all = false, less_uniform = false;
+  TextStatsOptions texts;
   OutputOptions output;
   Common common;
 
@@ -32,6 +34,7 @@ struct Stats {
 
 private:
   void check() const;
+  int run_texts();
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
   render::TextStyle look() const;
@@ -163,8 +166,27 @@ void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& plann
       files[path].push_back({loaded.id, head});
 }
 
+/// --by, --spread and --top-texts.
+int Stats::run_texts() {
+  if (!grid.empty() || !kinds.empty())
+    throw UsageError("--grid and --kind are of heads: rows of many texts have neither");
+  const Order order = sort.empty() ? Order{} : order_of(sort);
+  if (!sort.empty() && order.measure == nullptr)
+    throw UsageError("--sort kind: rows of many texts are sorted by a measure");
+  TextStatsRequest asked{texts,           measuring, {},        order.measure,
+                         order.ascending, top,       precision, output};
+  for (const std::string& name : measures) {
+    const Measure& measure = measure_named(name);
+    asked.columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
+  }
+  if (all)
+    throw UsageError("--all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
+  return run_text_stats(request, asked, common);
+}
+
 int Stats::run() {
   check();
+  if (texts.asked()) return run_texts();
   const std::string picture = grid_form(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
@@ -281,6 +303,8 @@ Run declare_stats(Cli& cli) {
   cli.flag("--above-uniform", stats->less_uniform,
            "scores less what equal weights on the keys that each row may see would have: "
            "previous_above for previous");
+  add_text_stats(cli, stats->texts);
+  cli.group("Output");
   add_grid(cli, stats->grid, names_of(mha::measures()));
   std::vector<std::string> forms = names_of(render::forms());
   forms.insert(forms.end(), {"text", "png", "svg"});
@@ -303,6 +327,10 @@ Run declare_stats(Cli& cli) {
               "the induction heads, the clearest first");
   cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
               "layers × heads in the terminal, coloured by a measure");
+  cli.example(
+      "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
+      "--spread --measures previous,entropy_share",
+      "the mean over texts, and what it varies by");
   cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
   cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
               "of the weights alone: no input is needed");

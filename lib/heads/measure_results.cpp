@@ -32,21 +32,24 @@ ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasu
       dims_(layer.dims),
       output_(std::move(output)),
       rows_(rows),
-      blocks_((dims_.T + block_queries - 1) / block_queries),
+      block_rows_(rows.block_rows()),
+      blocks_((dims_.T + block_rows_ - 1) / block_rows_),
       parts_(dims_.B * dims_.H * blocks_) {
   if (output_.empty()) return;
-  for (const auto& [batch, head, block] : part.blocks)
-    if (head == 0 && block < blocks_)
-      parts_[batch * dims_.H * blocks_ + block].squares =
-          layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
-                                    : squares_of_sums<float>(batch, block);
+  for (const std::size_t place : places_of(part)) {
+    const std::size_t batch = place / blocks_ / dims_.H, block = place % blocks_;
+    if (place / blocks_ % dims_.H == 0)
+      parts_[place].squares = layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
+                                                        : squares_of_sums<float>(batch, block);
+  }
 }
 
 std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
   std::vector<std::size_t> places;
+  const std::size_t units = block_queries / block_rows_; // of a plan's block
   for (const auto& [batch, head, block] : plan.blocks)
-    if (head < dims_.H && block < blocks_)
-      places.push_back((batch * dims_.H + head) * blocks_ + block);
+    for (std::size_t unit = block * units; head < dims_.H && unit < (block + 1) * units; ++unit)
+      if (unit < blocks_) places.push_back((batch * dims_.H + head) * blocks_ + unit);
   return places;
 }
 
@@ -81,7 +84,7 @@ void ResultMeasures::sum_of_heads(std::size_t b, std::size_t t, std::vector<doub
 template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::size_t block) const {
   double squares = 0;
   std::vector<double> sum;
-  const std::size_t first = block * block_queries, last = std::min(first + block_queries, dims_.T);
+  const std::size_t first = block * block_rows_, last = std::min(first + block_rows_, dims_.T);
   for (std::size_t t = first; t < last; ++t) {
     if (!is_shared(b, t)) continue;
     sum_of_heads<T>(b, t, sum);
@@ -100,11 +103,11 @@ void ResultMeasures::observe(const Slice& block) {
 // The bands of a block arrive one after the other, in one thread.
 template <class T> void ResultMeasures::observe_as(const Slice& block) {
   const std::size_t b = block.batch;
-  BlockSums& part = parts_[(b * dims_.H + block.head) * blocks_ + block.token / block_queries];
   std::vector<double> sum;
   for (std::size_t i = 0; i < block.values.shape[1]; ++i) {
     const std::size_t t = block.token + i;
     if (!rows_.selected(t) || !rows_.attends(b, block.head, t)) continue;
+    BlockSums& part = parts_[(b * dims_.H + block.head) * blocks_ + t / block_rows_];
     const T* result = reinterpret_cast<const T*>(block.values.data) +
                       static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
     double squares = 0;
@@ -125,7 +128,8 @@ void ResultMeasures::fill(HeadMeasures& head) const {
   double squares = 0;
   const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
   for (std::size_t b = first; b < last; ++b)
-    for (std::size_t block = 0; block < blocks_; ++block) {
+    for (std::size_t block = head.query.value_or(0);
+         block < (head.query ? *head.query + 1 : blocks_); ++block) {
       const BlockSums& part = parts_[(b * dims_.H + head.head) * blocks_ + block];
       all.norm.add(part.norm);
       all.along_output += part.along_output;

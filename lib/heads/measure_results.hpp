@@ -54,7 +54,7 @@ private:
   const Dims& dims_;
   Tensor output_;
   const RowMeasures& rows_;
-  std::size_t blocks_;
+  std::size_t block_rows_, blocks_;
   std::vector<BlockSums> parts_; ///< B, H, blocks
 };
 

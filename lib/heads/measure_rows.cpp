@@ -35,8 +35,8 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
     : layer_(layer),
       dims_(layer.dims),
       window_(request.window),
-      block_rows_(block_queries),
-      blocks_((dims_.T + block_queries - 1) / block_queries),
+      block_rows_(request.each_query ? 1 : block_queries),
+      blocks_((dims_.T + block_rows_ - 1) / block_rows_),
       weights_are_given_(layer.has_given(Stage::weights)),
       positioned_(queries_are_among_keys(layer)),
       starts_after_masks_(layer.has_given(Stage::weights) || layer.has_given(Stage::exp) ||
@@ -68,7 +68,7 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       last_keys_.push_back(h > 0 && !by_head ? last_keys_.back() : last_key(b, h));
   may_be_causal_ = weights_are_given_ && positioned_ && dims_.S_all == dims_.T && dims_.T > 1 &&
                    !has_masks(layer);
-  if (dims_.H > 1) {
+  if (dims_.H > 1 && !request.each_query) {
     row_step_ = std::min(cell_step(dims_.T), block_rows_), col_step_ = cell_step(dims_.S_all);
     cell_rows_ = (may_be_causal_ ? 1 : 0) + (dims_.T + row_step_ - 1) / row_step_;
     cell_cols_ = (dims_.S_all + col_step_ - 1) / col_step_;
@@ -86,7 +86,7 @@ void RowMeasures::observe(const Slice& block) {
 // A block's stages arrive in the order of the computation, its bands one after the other, in one
 // thread.
 template <class T> void RowMeasures::observe_as(const Slice& block) {
-  BlockSums& part = sums_of(block);
+  const auto part = [&](std::size_t i) -> BlockSums& { return sums_of(block, i); };
   const std::size_t n = block.values.shape[1];
   // What is behind the end of a shorter text is not measured.
   const std::size_t tokens =
@@ -96,16 +96,16 @@ template <class T> void RowMeasures::observe_as(const Slice& block) {
     for (std::size_t i = 0; i < tokens; ++i)
       if (const T value = *values_of<T>(block, i);
           selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
-        keep_larger(part.totals.largest_logit, value);
+        keep_larger(part(i).totals.largest_logit, value);
     break;
   case Stage::logsumexp:
     for (std::size_t i = 0; i < tokens; ++i)
       if (selected_[block.token + i])
-        keep_larger(part.totals.largest_logsumexp, *values_of<T>(block, i));
+        keep_larger(part(i).totals.largest_logsumexp, *values_of<T>(block, i));
     break;
   default:
-    for (std::size_t i = 0; i < tokens; ++i) measure_row(block, i, values_of<T>(block, i), part);
-    for (std::size_t i = tokens; i < n; ++i) pass_over<T>(block, i, part);
+    for (std::size_t i = 0; i < tokens; ++i) measure_row(block, i, values_of<T>(block, i), part(i));
+    for (std::size_t i = tokens; i < n; ++i) pass_over<T>(block, i, part(i));
   }
 }
 

@@ -27,7 +27,9 @@ public:
   bool attends(std::size_t b, std::size_t h, std::size_t t) const {
     return attends_[(b * dims_.H + h) * dims_.T + t] != 0;
   }
-  /// Fills in the measures of one head.
+  /// The queries that are summed up together: a block, or one.
+  std::size_t block_rows() const { return block_rows_; }
+  /// Fills in the measures of one head, or of one of its queries.
   void fill(HeadMeasures& head) const;
 
 private:
@@ -75,8 +77,8 @@ private:
   std::optional<std::size_t> last_key(std::size_t b, std::size_t h) const;
   /// Keys [first, last) that stand within the window of query t.
   std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
-  BlockSums& sums_of(const Slice& block) {
-    return parts_[(block.batch * dims_.H + block.head) * blocks_ + block.token / block_rows_];
+  BlockSums& sums_of(const Slice& block, std::size_t i) {
+    return parts_[(block.batch * dims_.H + block.head) * blocks_ + (block.token + i) / block_rows_];
   }
   /// The units of a plan that have queries: where their totals and their cells lie. No row of
   /// cells lies in two blocks.
@@ -103,7 +105,7 @@ private:
   std::vector<std::optional<std::size_t>> last_keys_; ///< B, H
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T
-  std::vector<BlockSums> parts_;      ///< B, H, blocks
+  std::vector<BlockSums> parts_;      ///< B, H, blocks (or queries)
   /// A map that may be causal has query 0 in a row of cells of its own, in front.
   std::size_t row_step_ = 1, col_step_ = 1, cell_rows_ = 0, cell_cols_ = 0;
   std::vector<float> cells_; ///< B, H, cell_rows, cell_cols

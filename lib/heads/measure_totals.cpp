@@ -13,13 +13,15 @@ std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const 
   std::vector<Filled> list;
   const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_, // of cells, in a block
       front = may_be_causal_ ? 1 : 0;
+  const std::size_t units = block_queries / block_rows_; // of a plan's block
   for (const auto& [batch, head, block] : plan.blocks) {
-    if (head >= dims_.H || block >= blocks_) continue; // there is nothing to compute
+    if (head >= dims_.H) continue; // there is nothing to compute
     const std::size_t map = batch * dims_.H + head,
                       first = block == 0 ? 0 : std::min(front + block * rows, cell_rows_),
                       last = std::min(front + (block + 1) * rows, cell_rows_);
-    list.push_back(
-        {map * blocks_ + block, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
+    for (std::size_t unit = block * units; unit < std::min((block + 1) * units, blocks_); ++unit)
+      list.push_back(
+          {map * blocks_ + unit, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
   }
   return list;
 }
@@ -65,7 +67,8 @@ void RowMeasures::fill(HeadMeasures& head) const {
   RowTotals totals;
   const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
   for (std::size_t b = first; b < last; ++b)
-    for (std::size_t block = 0; block < blocks_; ++block)
+    for (std::size_t block = head.query.value_or(0);
+         block < (head.query ? *head.query + 1 : blocks_); ++block)
       totals.add(parts_[(b * dims_.H + head.head) * blocks_ + block].totals);
   // What one head sees, all heads of the item may.
   const auto looks_ahead = [&](std::size_t b) {
@@ -115,7 +118,7 @@ void RowMeasures::fill(HeadMeasures& head) const {
   head.max = weights.max;
   head.max_query = to_double(weights.max_query), head.max_key = to_double(weights.max_key);
   if (dims_.batched) head.max_batch = to_double(weights.max_batch);
-  for (std::size_t other = 0; other < dims_.H; ++other) {
+  for (std::size_t other = 0; !cells_.empty() && other < dims_.H; ++other) {
     if (other == head.head) continue;
     const double cosine = similarity(head.head, other, first, last, causal);
     if (std::isnan(cosine) || (head.similarity && cosine <= *head.similarity)) continue;

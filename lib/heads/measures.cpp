@@ -85,11 +85,17 @@ LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
     const auto chosen = resolved(request_.selection.batch, layer_.dims.B, "batch items").indices;
     items.assign(chosen.begin(), chosen.end());
   }
+  std::vector<std::optional<std::size_t>> queries{std::nullopt};
+  if (request_.each_query) {
+    const auto chosen = resolved(request_.selection.query, layer_.dims.T, "queries").indices;
+    queries.assign(chosen.begin(), chosen.end());
+  }
   for (const std::optional<std::size_t>& item : items)
-    for (std::size_t h : resolved(request_.selection.head, layer_.dims.H, "heads").indices) {
-      result.heads.emplace_back();
-      result.heads.back().head = h, result.heads.back().batch = item;
-    }
+    for (std::size_t h : resolved(request_.selection.head, layer_.dims.H, "heads").indices)
+      for (const std::optional<std::size_t>& query : queries) {
+        HeadMeasures& head = result.heads.emplace_back();
+        head.head = h, head.batch = item, head.query = query;
+      }
   if (measures_stages_) {
     for (HeadMeasures& head : result.heads) {
       rows_->fill(head);
@@ -99,13 +105,15 @@ LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
   }
   // Of the weights alone, the same for every batch item.
   const std::size_t heads = items.empty() ? 0 : result.heads.size() / items.size();
-  if (!measure_projections(layer_, std::span(result.heads).first(heads), request_.threads, ranks))
+  const bool of_weights = request_.projections && !request_.each_query;
+  if (of_weights &&
+      !measure_projections(layer_, std::span(result.heads).first(heads), request_.threads, ranks))
     result.notes.push_back(
         fmt::format("rank, cond and stiefel need LAPACK, which is not installed: "
                     "apt-get install {}",
                     lapack_package));
   if (!ranks.is_first()) return {};
-  for (std::size_t i = heads; i < result.heads.size(); ++i) {
+  for (std::size_t i = heads; of_weights && i < result.heads.size(); ++i) {
     const HeadMeasures& known = result.heads[i % heads];
     result.heads[i].q = known.q, result.heads[i].k = known.k;
     result.heads[i].v = known.v, result.heads[i].o = known.o;
@@ -114,7 +122,7 @@ LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
     if (layer_.block && result.overflow.empty() && !std::isfinite(head.result_norm.value_or(0)))
       result.overflow = not_finite_text(layer_);
     const bool known = !head.entropy || std::isfinite(*head.entropy);
-    if (contains(available_, Stage::weights) && known) head.kind = kind_of(head);
+    if (contains(available_, Stage::weights) && known && !head.query) head.kind = kind_of(head);
   }
   return result;
 }

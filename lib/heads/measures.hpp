@@ -31,6 +31,7 @@ struct PlaceMeasures {
 struct HeadMeasures : PlaceMeasures {
   std::size_t head = 0;
   std::optional<std::size_t> batch; ///< the batch item, where each is measured by itself
+  std::optional<std::size_t> query; ///< the query, where each is measured by itself
   std::string kind;                 ///< what it looks like ("previous-token"); "" without weights
 
   std::optional<double> entropy, entropy_share, effective_keys;
@@ -94,6 +95,9 @@ struct MeasureRequest {
   Selection selection;     ///< batch items and queries that are measured, heads that are returned
   std::size_t window = 8;  ///< keys within ±window of the query count for `window`
   bool each_batch = false; ///< every batch item by itself, instead of all together
+  /// Every query by itself, in the order of the selection: no similarity, no kind.
+  bool each_query = false;
+  bool projections = true; ///< those of the weights alone, too
   /// Tokens that separate; empty: those of separators.hpp.
   std::vector<std::string> separators;
   std::size_t threads = 0;

@@ -264,32 +264,52 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   return list;
 }
 
-std::vector<Effect> mean_over_places(const std::vector<Effect>& effects) {
-  std::vector<Effect> means;
-  std::vector<std::array<std::size_t, 5>> counts;
-  using Number = std::optional<double> Effect::*;
-  constexpr std::array<Number, 5> numbers{&Effect::kl, &Effect::loss_change, &Effect::logit_change,
-                                          &Effect::direct, &Effect::change};
+namespace {
+using EffectNumber = std::optional<double> Effect::*;
+constexpr std::array<EffectNumber, 5> effect_numbers{
+    &Effect::kl, &Effect::loss_change, &Effect::logit_change, &Effect::direct, &Effect::change};
+} // namespace
+
+void EffectMeans::add(const std::vector<Effect>& effects) {
+  std::size_t at = 0;
+  const auto is_of = [&](const Effect& one) {
+    return at < parts_.size() && parts_[at].part.part == one.part &&
+           parts_[at].part.layer == one.layer && parts_[at].part.head == one.head;
+  };
   for (const Effect& one : effects) {
-    const bool same = !means.empty() && means.back().part == one.part &&
-                      means.back().layer == one.layer && means.back().head == one.head;
-    if (!same) {
-      Effect& mean = means.emplace_back();
-      mean.part = one.part, mean.layer = one.layer, mean.head = one.head;
-      counts.emplace_back();
+    while (at < parts_.size() && !is_of(one)) ++at; // the next part's
+    if (at == parts_.size()) {
+      Effect name;
+      name.part = one.part, name.layer = one.layer, name.head = one.head;
+      parts_.push_back({name, {}});
     }
-    for (std::size_t k = 0; k < numbers.size(); ++k)
-      if (const std::optional<double>& number = one.*numbers[k]) {
-        std::optional<double>& sum = means.back().*numbers[k];
-        sum = sum.value_or(0) + *number;
-        ++counts.back()[k];
-      }
+    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
+      if (const std::optional<double>& number = one.*effect_numbers[k])
+        parts_[at].values[k].add(*number);
   }
-  for (std::size_t i = 0; i < means.size(); ++i)
-    for (std::size_t k = 0; k < numbers.size(); ++k)
-      if (std::optional<double>& sum = means[i].*numbers[k])
-        sum = *sum / static_cast<double>(counts[i][k]);
-  return means;
+}
+
+std::vector<Effect> EffectMeans::collected(std::optional<double> (MeanSpread::*number)()
+                                               const) const {
+  std::vector<Effect> list;
+  for (const Spreads& one : parts_) {
+    Effect& to = list.emplace_back(one.part);
+    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
+      to.*effect_numbers[k] = (one.values[k].*number)();
+  }
+  return list;
+}
+std::vector<Effect> EffectMeans::means() const {
+  return collected(&MeanSpread::mean);
+}
+std::vector<Effect> EffectMeans::deviations() const {
+  return collected(&MeanSpread::deviation);
+}
+
+std::vector<Effect> mean_over_places(const std::vector<Effect>& effects) {
+  EffectMeans all;
+  all.add(effects);
+  return all.means();
 }
 
 } // namespace mha

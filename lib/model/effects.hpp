@@ -5,7 +5,9 @@
 #include <mha/load/patch_text.hpp>
 #include <mha/model/prediction_rows.hpp>
 #include <mha/model/run.hpp>
+#include <mha/tensor/mean_spread.hpp>
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -62,7 +64,26 @@ struct Effect {
 /// enough for the ablation.
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
 
-/// The mean over all places of each part; of what is not at some place, over the others.
+/// The mean of each part's effects over predictions, and what they vary by; of what is not there
+/// for some, over the others.
+class EffectMeans {
+public:
+  /// Effects of the same parts, in the order of effects(); of the same texts, or of others.
+  void add(const std::vector<Effect>& effects);
+  std::vector<Effect> means() const;
+  /// In each number's place its standard deviation; nothing of fewer than two predictions.
+  std::vector<Effect> deviations() const;
+
+private:
+  static constexpr std::size_t numbers = 5;
+  struct Spreads {
+    Effect part; ///< its name alone
+    std::array<MeanSpread, numbers> values;
+  };
+  std::vector<Effect> collected(std::optional<double> (MeanSpread::*number)() const) const;
+  std::vector<Spreads> parts_;
+};
+/// The means of one list.
 std::vector<Effect> mean_over_places(const std::vector<Effect>& effects);
 
 } // namespace mha

@@ -60,7 +60,11 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   std::vector<Grid::Column> titles;
   if (view.per_position) titles = {{"text", true}, {"position", true}};
   titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
-  for (const EffectColumn& column : shown) titles.push_back({std::string(column.name), true});
+  const bool spreads = !view.deviations.empty();
+  for (const EffectColumn& column : shown) {
+    titles.push_back({std::string(column.name), true});
+    if (spreads) titles.push_back({"±", true});
+  }
   if (!shown.empty()) titles.push_back({""});
   double largest = 0;
   const auto first = [&](const Effect& one) {
@@ -69,12 +73,16 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   for (const Effect& one : effects)
     if (one.part == Contributor::head) largest = std::max(largest, first(one));
   Grid grid(std::move(titles));
-  for (const Effect& one : effects) {
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    const Effect& one = effects[i];
     std::vector<std::string> cells;
     if (view.per_position) cells = {fmt::format("{}", one.batch), fmt::format("{}", one.position)};
     cells.insert(cells.end(),
                  {index_text(one.layer), std::string(name_of(one.part)), index_text(one.head)});
-    for (const EffectColumn& column : shown) cells.push_back(for_eyes(one.*column.number));
+    for (const EffectColumn& column : shown) {
+      cells.push_back(for_eyes(one.*column.number));
+      if (spreads) cells.push_back(for_eyes(view.deviations[i].*column.number));
+    }
     if (!shown.empty())
       cells.push_back(
           one.part == Contributor::head && largest > 0 ? effect_bar(first(one) / largest) : "");
@@ -93,15 +101,22 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
   };
   std::vector<std::string> titles{"part", "layer", "head"};
   if (view.per_position) titles.insert(titles.end(), {"batch", "position"});
-  for (const EffectColumn& column : columns) titles.emplace_back(column.name);
+  const bool spreads = !view.deviations.empty();
+  for (const EffectColumn& column : columns) {
+    titles.emplace_back(column.name);
+    if (spreads) titles.push_back(fmt::format("{}_sd", column.name));
+  }
   line(titles);
-  for (const Effect& one : effects) {
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    const Effect& one = effects[i];
     std::vector<std::string> cells{std::string(name_of(one.part)), index_text(one.layer),
                                    index_text(one.head)};
     if (view.per_position)
       cells.insert(cells.end(), {fmt::format("{}", one.batch), fmt::format("{}", one.position)});
-    for (const EffectColumn& column : columns)
+    for (const EffectColumn& column : columns) {
       cells.push_back(exact(one.*column.number, Dialect::csv));
+      if (spreads) cells.push_back(exact(view.deviations[i].*column.number, Dialect::csv));
+    }
     line(cells);
   }
   return out;
@@ -109,7 +124,8 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
 
 std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
-  for (const Effect& one : effects) {
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    const Effect& one = effects[i];
     const auto index = [](const std::optional<std::size_t>& number) {
       return number ? fmt::format("{}", *number) : std::string("null");
     };
@@ -118,8 +134,12 @@ std::string effects_json(const std::vector<Effect>& effects, const EffectsView& 
                         index(one.head));
     if (view.per_position)
       list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
-    for (const EffectColumn& column : columns)
+    for (const EffectColumn& column : columns) {
       list += fmt::format(", \"{}\": {}", column.name, exact(one.*column.number, Dialect::json));
+      if (!view.deviations.empty())
+        list += fmt::format(", \"{}_sd\": {}", column.name,
+                            exact(view.deviations[i].*column.number, Dialect::json));
+    }
     list += "}";
   }
   return "[" + list + "\n]\n";

@@ -8,6 +8,7 @@ namespace mha::render {
 
 struct EffectsView {
   bool per_position = false; ///< a line a part and prediction, with text and position
+  std::vector<Effect> deviations = {}; ///< of each line, beside it; or none
 };
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,

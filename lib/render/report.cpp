@@ -119,6 +119,8 @@ PageJson measures_of(const LayerReport& layer) {
   for (const HeadMeasures& head : layer.measures) {
     PageJson values = PageJson::array();
     for (const Measure& measure : measures()) values.push_back(number_or_null(measure.of(head)));
+    for (const HeadNumbers& numbers : layer.effects)
+      values.push_back(number_or_null(numbers.of_heads[list.size()]));
     list.push_back({{"kind", head.kind}, {"values", std::move(values)}});
   }
   return list;
@@ -180,6 +182,8 @@ void report_page(const std::vector<LayerReport>& layers, const ReportTitle& titl
     data["measures"].push_back({{"name", measure.name},
                                 {"text", measure.text},
                                 {"count", measure.form == Measure::Form::count}});
+  for (const HeadNumbers& numbers : layers.empty() ? std::vector<HeadNumbers>() : layers[0].effects)
+    data["measures"].push_back({{"name", numbers.name}, {"text", numbers.text}, {"count", false}});
   for (const HeadKind& kind : head_kinds())
     data["kinds"].push_back({{"name", kind.name}, {"text", kind.text}});
   sink(page_start);

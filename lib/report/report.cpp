@@ -144,9 +144,10 @@ PackedStage packed(const Pool& pool) {
   return stage;
 }
 
-/// Contributions as text, and visible keys.
+/// Contributions and measures as text, and visible keys; in packed bytes, of which base64 makes
+/// four out of three.
 std::size_t text_bytes(const Dims& dims, std::size_t heads) {
-  return (heads + 1) * dims.T * 12;
+  return (heads + 1) * dims.T * 14 + heads * 1100;
 }
 
 std::size_t packed_bytes(const PackedStage& stage) {
@@ -173,7 +174,12 @@ std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std
 struct Kept {
   std::vector<PackedRows::Target> targets;
   std::size_t limit = 0; ///< bytes that the packed weights may take
+  /// Whether the weights are rounded, unless they pack to so little that they fit exactly.
+  bool may_be_exact = false;
 };
+/// Deflating leaves this much of exact weights at best where half of them are hidden: what is more
+/// is not even tried.
+constexpr double least_packed = 0.3;
 
 /// Everything exactly where it is small; else the weights exactly as long as they fit, then
 /// rounded; what tells the steps rounded, as long as it takes a third.
@@ -199,6 +205,8 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
       // Deflating makes an eighth of a map at best, rarely: then it is not even tried.
       if (maps / element * 2 <= 8 * kept.limit)
         kept.targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
+      kept.may_be_exact =
+          !exact && least_packed * static_cast<double>(maps) <= static_cast<double>(kept.limit);
     } else if (stage == Stage::head_out && adds_up && others != RowForm::exact) {
       continue;
     } else if (map ? exact && 2 * maps <= request.limit : with_vectors) {
@@ -331,6 +339,10 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
   const Kept kept = kept_of(layer, report, request);
   PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
   all.add(rows);
+  std::optional<PackedRows> exact;
+  if (kept.may_be_exact)
+    all.add(exact.emplace(layer, std::vector<PackedRows::Target>{{Stage::weights, RowForm::exact}},
+                          selection, request.batch, kept.limit));
   std::optional<RowPeaks> peaks;
   if (!fits_for_sure(layer, kept)) all.add(peaks.emplace(peaks_of(layer, asked, report.heads)));
   std::optional<Pool> pool;
@@ -355,6 +367,9 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
     if (contains(rows.wants(), stage))
       if (std::optional<PackedStage> packed = rows.take(stage))
         report.stages.emplace(name, std::move(*packed));
+  if (exact)
+    if (std::optional<PackedStage> weights = exact->take(Stage::weights))
+      report.stages.insert_or_assign("weights", std::move(*weights));
   if (report.stages.count("weights")) {
     peaks.reset();
   } else if (!peaks) { // deflating made them longer

@@ -26,6 +26,12 @@ struct HeadContribution {
   std::vector<float> share; ///< head_result · output / ‖output‖²: T; NaN where the output is zero
 };
 
+/// A number of each head that others have measured: its effect on the prediction.
+struct HeadNumbers {
+  std::string name, text;                      ///< "kl", and what it is
+  std::vector<std::optional<double>> of_heads; ///< one a chosen head
+};
+
 /// Plain data: a page needs no layer.
 struct LayerReport {
   std::string id; ///< "1", or ""
@@ -52,6 +58,7 @@ struct LayerReport {
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head
+  std::vector<HeadNumbers> effects; ///< beside them; the same names on every layer of a page
   std::string overflow; ///< where numbers left their type's range, in words, or ""
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <regex>
 
 using namespace mha::test;
@@ -173,4 +174,45 @@ TEST_CASE_METHOD(ReportPage, "report: fails with a line that says why") {
     CHECK_THAT(result.err, Contains(message));
     CHECK_FALSE(folder.has("page.html"));
   }
+}
+
+TEST_CASE_METHOD(ReportPage,
+                 "report: exact weights where they pack to what fits, and a size that is kept") {
+  // Six heads of 60 queries: 86 kB of float32, of which half are zeros.
+  const std::vector<std::string> words{"data/bard-gpt2", "--layer", "0", "--ids",
+                                       "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,"
+                                       "23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40"};
+  const auto form = [&](const std::string& megabytes) {
+    std::vector<std::string> sized = words;
+    sized.insert(sized.end(), {"--max-size", megabytes});
+    const std::string page = this->page(sized);
+    CHECK(static_cast<double>(page.size()) <= 1e6 * std::stod(megabytes));
+    return data_of(page)["layers"][0]["stages"]["weights"]["form"].get<std::string>();
+  };
+  // The weights take 38,400 bytes as they are, 19,800 rounded.
+  CHECK(form("0.215") == "exact");
+  CHECK(form("0.200") != "exact");
+}
+
+TEST_CASE_METHOD(ReportPage, "report --effects: beside the measures, as effects tells them") {
+  const std::vector<std::string> text{"--text", "O Romeo, Romeo!"};
+  const json data =
+      data_of(page({"data/bard-gpt2", text[0], text[1], "--layer", "1-2", "--effects"}));
+  const Result told = run({"effects", "data/bard-gpt2", text[0], text[1], "-f", "json"});
+  std::map<std::string, std::size_t> columns;
+  for (std::size_t i = 0; i < data["measures"].size(); ++i)
+    columns[data["measures"][i]["name"]] = i;
+  CHECK(columns.count("loss_change") == 0); // the last token has no next one
+  std::size_t compared = 0;
+  for (const json& effect : json::parse(told.out)) {
+    if (effect["part"] != "head" || effect["layer"] == 0 || effect["layer"] == 3) continue;
+    const std::size_t layer = effect["layer"].get<std::size_t>() - 1, head = effect["head"];
+    for (const char* name : {"kl", "logit_change", "direct"}) {
+      CHECK(data["layers"][layer]["measures"][head]["values"][columns.at(name)] == effect[name]);
+      ++compared;
+    }
+  }
+  CHECK(compared == 36);
+  CHECK_THAT(report({layer, "--effects", "-o", folder.path("x.html")}).err,
+             Contains("--effects is about a prediction"));
 }

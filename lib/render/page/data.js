@@ -130,11 +130,12 @@ function load(layer, name, head) {
   const stage = layer.stages[name];
   if (!stage) return Promise.resolve(null);
   const chunk = stage.heads[name === 'k' || name === 'v' ? layer.kv[head] : head];
-  if (!unpacked.has(chunk))
-    unpacked.set(chunk, inflated(bytesOf($(`chunk${chunk}`).textContent))
-      .then((bytes) => rowsOf(stage, layer.dtype, bytes)));
+  const known = layer.run ? layer.run.unpacked : unpacked;
+  const text = () => (layer.run ? layer.run.chunks.get(chunk) : $(`chunk${chunk}`).textContent);
+  if (!known.has(chunk))
+    known.set(chunk, inflated(bytesOf(text())).then((bytes) => rowsOf(stage, layer.dtype, bytes)));
   document.documentElement.dataset.unpacked = unpacked.size; // for tests
-  return unpacked.get(chunk);
+  return known.get(chunk);
 }
 
 /// Everything that the views need of a head, ready.
@@ -170,7 +171,7 @@ function shortName(layer, head) {
 }
 /// The value of a measure ("entropy"), or null.
 function measureOf(layer, head, name) {
-  const index = page.measures.findIndex((measure) => measure.name === name);
+  const index = (layer.run || page).measures.findIndex((measure) => measure.name === name);
   const measures = layer.measures[head];
   return index < 0 || !measures ? null : measures.values[index];
 }

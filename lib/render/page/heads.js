@@ -29,11 +29,9 @@ const hasLoneKeys = layers.some((layer) => layer.stages.hidden
   || (layer.visible && layer.visible.some((end, i) => i % 2 === 1 && end - layer.visible[i - 1] === 1)));
 const hasCommonRange = () => state.range === 'common' && commonHigh > 0;
 
-/// What the colours of the small maps mean: a bar between two numbers, and whose they are.
-function drawScale() {
-  const log = state.colors === 'log', common = hasCommonRange();
-  const paint = painter({ low: 0, high: 1, log });
-  const canvas = $('scale-bar'), context = canvas.getContext('2d');
+/// The colours from the lowest to the highest, in a small canvas.
+function drawBar(canvas, paint) {
+  const context = canvas.getContext('2d');
   canvas.width = 256;
   canvas.height = 1;
   for (let x = 0; x < 256; ++x) {
@@ -41,6 +39,12 @@ function drawScale() {
     context.fillStyle = `rgb(${paint.table[at]} ${paint.table[at + 1]} ${paint.table[at + 2]})`;
     context.fillRect(x, 0, 1, 1);
   }
+}
+
+/// What the colours of the small maps mean: a bar between two numbers, and whose they are.
+function drawScale() {
+  const log = state.colors === 'log', common = hasCommonRange();
+  drawBar($('scale-bar'), painter({ low: 0, high: 1, log }));
   $('scale-low').textContent = !log ? '0' : common ? `≤ ${Number((commonHigh * 1e-4).toPrecision(2))}` : '≤ 0.0001 of it';
   $('scale-high').textContent = !common ? 'its largest weight'
     : `${hasLoneKeys && commonHigh < 0.9995 ? '≥ ' : ''}${rounded(commonHigh, 3)}`;
@@ -165,6 +169,10 @@ function drawCount(count) {
   $('heads-count').textContent = count < all ? `${count} of ${all}`
     : layers.length > 1 ? `${all} in ${layers.length} ${items}` : String(all);
 }
+/// "L3", "L3 B0": what stands before a layer's row.
+function rowTitle(layer) {
+  return `${layer.id === '' ? '' : `L${layer.id}`}${layer.batch === undefined ? '' : ` B${layer.batch}`}`.trim();
+}
 /// Cards with their layer before each row, and the heads' numbers above the columns.
 const rowNames = new Map();
 function rowName(key, text) {
@@ -182,7 +190,7 @@ function inRows(list, shown) {
       column = 0;
       before = l;
       const layer = layers[l];
-      children.push(rowName(l, `${layer.id === '' ? '' : `L${layer.id}`}${layer.batch === undefined ? '' : ` B${layer.batch}`}`.trim()));
+      children.push(rowName(l, rowTitle(layer)));
     }
     shown[i].style.setProperty('--column', ++column + 1);
     children.push(shown[i]);

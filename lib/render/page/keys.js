@@ -25,6 +25,7 @@ const actions = {
   ']': () => stepLayer(1),
   Escape: () => update({ pin: null, key: null }),
   t: toggleTheme,
+  '/': () => $('search').focus(),
   '?': toggleHelp,
 };
 const shiftActions = { ArrowLeft: () => stepKey(-1), ArrowRight: () => stepKey(1) };

@@ -80,7 +80,7 @@ function drawLines() {
   const weighed = (values) => ({ strength: values[0], values, strong: false, dim: !values.some((value) => value >= 0.01) });
   lines.queries.show(queryLabels(layer), first, Math.min(last, layer.T), height, (q) => {
     if (key !== undefined) return weighed(heads.map((head) => head.rows.at(q, key)));
-    return { strength: query === q ? 0.25 : null, values: none, strong: query === q, dim: query !== undefined && query !== q };
+    return { strength: query === q ? 0.25 : null, values: none, strong: query === q, dim: query !== undefined && query !== q && !isFound('query', q) };
   }, color, heads);
   lines.keys.show(keyLabels(layer), first, Math.min(last, layer.S), height, (k) => {
     if (query !== undefined && query < layer.T) return weighed(heads.map((head) => head.rows.at(query, k)));
@@ -97,7 +97,13 @@ function drawLines() {
   const width = lines.inner.clientWidth - left - right;
   lines.canvas.style.left = `${left}px`;
   lines.canvas.style.top = `${top}px`;
-  const context = sized(lines.canvas, Math.max(width, 20), view);
+  lines.shown = { left, right, width: Math.max(width, 20), top, view, height, first, last };
+  strokeLines(sized(lines.canvas, lines.shown.width, view), lines.shown);
+}
+
+/// The curves between the rows that are in view, on a canvas of their own width.
+function strokeLines(context, { width, top, view, height, first, last }) {
+  const layer = layers[state.layer], { query, key } = focus();
   context.lineCap = 'round';
   const line = (q, k, weight, least) => {
     const y0 = (q + 0.5) * height - top, y1 = (k + 0.5) * height - top;
@@ -127,6 +133,38 @@ function drawLines() {
         if (weights[k] > (alone ? 0.001 : faintest)) line(q, k, weights[k], alone ? 0.15 : 0.04);
     }
   }
+}
+
+/// What is in view of the lines, with the tokens on both sides.
+function linesPicture() {
+  const layer = layers[state.layer], { left, right, width, top, view, height } = lines.shown;
+  const margin = 24;
+  return { name: pictureName('lines', layer, state.head), width: left + width + right, height: view + margin, paint(context) {
+    const family = getComputedStyle(document.body).fontFamily;
+    context.save();
+    context.beginPath();
+    context.rect(0, margin, left + width + right, view);
+    context.clip();
+    context.translate(0, margin);
+    context.font = `${Math.min(13, height - 2)}px ${family}`;
+    context.textBaseline = 'middle';
+    context.fillStyle = themed('--ink');
+    const column = (labels, count, x, align) => {
+      context.textAlign = align;
+      for (let i = Math.floor(top / height); i < Math.min(count, Math.ceil((top + view) / height)); ++i)
+        context.fillText(labels ? named(i, labels) : String(i), x, (i + 0.5) * height - top);
+    };
+    column(queryLabels(layer), layer.T, left - 6, 'right');
+    column(keyLabels(layer), layer.S, left + width + 6, 'left');
+    context.translate(left, 0);
+    strokeLines(context, lines.shown);
+    context.restore();
+    context.fillStyle = themed('--quiet');
+    context.font = `12px ${family}`;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    context.fillText(`${page.title} · ${headName(layer, state.head)}`, 6, 11);
+  } };
 }
 
 /// Scrolls so that the pinned token is in view.

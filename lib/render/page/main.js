@@ -18,9 +18,7 @@ function setupControls() {
     $('layer-name').textContent = 'Item';
     fillSelect($('scope'), [['layer', 'this item'], ['all', 'all items']], state.scope);
   }
-  const known = page.measures.filter((measure) =>
-    layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
-  fillSelect($('sort'), [['head', 'head']].concat(known.map(({ name }) => [name, name.replaceAll('_', ' ')])), state.sort);
+  fillSelect($('sort'), [['head', 'head']].concat(knownMeasures.map(({ name }) => [name, name.replaceAll('_', ' ')])), state.sort);
   for (const name of ['layer', 'scope', 'sort', 'colors', 'range', 'stage', 'zoom'])
     $(name).addEventListener('change', (event) => {
       const number = name === 'layer' || name === 'zoom';
@@ -58,6 +56,7 @@ function drawControls() {
   const maps = mapStages.filter((name) => layer.stages[name]);
   fillSelect($('stage'), maps.map((name) => [name, name]), state.stage);
   $('stage-field').hidden = maps.length < 2;
+  $('zoom-field').hidden = Math.max(layer.T, layer.S) <= 64;
   const most = Math.max(layer.T, layer.S);
   fillSelect($('zoom'), zooms.filter((size) => size < most).map((size) =>
     [size, size === 0 ? 'whole' : `${size} tokens`]), state.zoom);
@@ -104,7 +103,10 @@ async function drawHead(names) {
   if (state.pin && (other || names.has('query') || names.has('pin') || names.has('key'))) revealToken();
   drawSwatches();
   drawLines();
-  if (other || ['query', 'key', 'pin', 'stage', 'zoom', 'colors', 'theme', 'size'].some((name) => names.has(name))) drawMatrix();
+  if (other || ['query', 'key', 'pin', 'stage', 'zoom', 'colors', 'theme', 'size'].some((name) => names.has(name))) {
+    matrix.draw();
+    drawBeside(other);
+  }
   drawSteps(stages);
   drawOutputs();
   document.documentElement.dataset.ready = wanted;
@@ -113,22 +115,31 @@ async function drawHead(names) {
 function draw(names) {
   if (names.has('theme')) applyTheme();
   drawControls();
+  drawGrid(names);
   drawHeads();
+  if (names.has('layer')) findTokens(false);
+  drawFound();
   drawHead(names);
 }
 
 function start() {
   const long = Math.max(layers[0].T, layers[0].S) > 128; // most weights are small there
-  Object.assign(initial, state, { query: layers[0].T - 1, colors: long ? 'log' : 'linear' });
+  Object.assign(initial, state, { query: layers[0].T - 1, colors: long ? 'log' : 'linear', grid: firstMeasure() });
   Object.assign(state, readAddress());
   fit();
   setupControls();
+  setupGrid();
   setupLines();
-  setupMatrix();
+  matrix.setup();
+  setupBeside();
+  setupSearch();
+  setupSaving();
+  showBeside(null);
   watch(draw);
   watchHover(() => {
     drawLines();
-    drawMarks();
+    matrix.drawMarks();
+    beside.matrix.drawMarks();
   });
   let width = window.innerWidth;
   window.addEventListener('resize', () => {
@@ -138,7 +149,7 @@ function start() {
   });
   window.addEventListener('hashchange', () => update(readAddress()));
   darkSystem.addEventListener('change', () => draw(new Set(['theme'])));
-  draw(new Set(['theme']));
+  draw(new Set(['theme', 'grid']));
   writeAddress();
 }
 start();

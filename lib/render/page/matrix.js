@@ -1,247 +1,308 @@
-// The matrix: every weight of a head, its exact value under the pointer.
+// The matrix: every weight of a head, its exact value under the pointer. A page has one, and a second
+// one of what is opened beside it.
 
-const matrix = {
-  canvas: el('canvas', { 'aria-hidden': 'true' }),
-  marks: el('canvas', { class: 'marks', 'aria-hidden': 'true' }),
-  head: null,    // the stages of the head
-  window: null,  // { q, k, rows, cols }: what is shown of the map
-  place: null,   // { left, top, cell, width, height } in CSS pixels
-};
 const zooms = [0, 256, 64, 24];
 const longestLabel = 76; // pixels of a token beside the matrix, or above it
 
-function setupMatrix() {
-  $('matrix').append(matrix.canvas, matrix.marks);
-  matrix.marks.addEventListener('mousemove', (event) => {
-    const cell = cellAt(event);
-    setHover(cell || {});
-    if (cell) showTip(event, cellLines(cell));
-    else hideTip();
-  });
-  matrix.marks.addEventListener('mouseleave', () => {
-    setHover({});
-    hideTip();
-  });
-  matrix.marks.addEventListener('click', (event) => {
-    const cell = cellAt(event);
-    if (!cell) return;
-    const same = state.pin === 'query' && state.query === cell.query && state.key === cell.key;
-    update(same ? { pin: null } : { pin: 'query', query: cell.query, key: cell.key });
-  });
-}
-
-function shownRows() {
-  return matrix.head && (matrix.head[state.stage] || matrix.head.weights);
-}
-/// Whether the picture is of pools of cells instead of cells.
-function isPooled() {
-  return state.stage === 'weights' && state.zoom === 0 && matrix.head.weights.kept > 0 && matrix.head.pooled !== null;
-}
-function hidden(query, key) {
-  return isHidden(layers[state.layer], matrix.head.hidden, query, key);
-}
-
-/// The cell under the pointer; where a pixel stands for several, the largest of them.
-function cellAt(event) {
-  const { place, window: view } = matrix;
-  if (!place) return null;
-  const box = matrix.marks.getBoundingClientRect();
-  const x = event.clientX - box.left - place.left, y = event.clientY - box.top - place.top;
-  if (x < 0 || y < 0 || x >= place.width || y >= place.height) return null;
-  const range = (at, size, count, first) => {
-    const low = Math.floor((at / size) * count);
-    const high = Math.max(low + 1, Math.floor(((at + 1) / size) * count));
-    return [first + Math.min(low, count - 1), first + Math.min(high, count)];
-  };
-  const rows = shownRows();
-  if (isPooled()) return strongestOfPool(y, x);
-  if (place.cell >= 1)
-    return { query: view.q + Math.floor(y / place.cell), key: view.k + Math.floor(x / place.cell) };
-  const [q0, q1] = range(y, place.height, view.rows, view.q);
-  const [k0, k1] = range(x, place.width, view.cols, view.k);
-  let best = { query: q0, key: k0 }, most = -Infinity;
-  for (let q = q0; q < q1; ++q)
-    for (let k = k0; k < k1; ++k)
-      if (rows.at(q, k) > most) (most = rows.at(q, k)), (best = { query: q, key: k });
-  return best;
-}
-
-/// The largest weight that is kept of the pool under the pointer, else its middle.
-function strongestOfPool(y, x) {
-  const layer = layers[state.layer], { pooled, weights } = matrix.head;
-  const pool = (at, size, factor, total) => {
-    const first = Math.floor(((at / size) * total) / factor) * factor;
-    return [first, Math.min(first + factor, total)];
-  };
-  const [q0, q1] = pool(y, matrix.place.height, pooled.queries, layer.T);
-  const [k0, k1] = pool(x, matrix.place.width, pooled.keys, layer.S);
-  let best = { query: (q0 + q1) >> 1, key: (k0 + k1) >> 1 }, most = 0;
-  for (let q = q0; q < q1; ++q)
-    for (let i = q * weights.kept; i < (q + 1) * weights.kept; ++i)
-      if (weights.keys[i] >= k0 && weights.keys[i] < k1 && weights.numbers[i] > most) {
-        most = weights.numbers[i];
-        best = { query: q, key: weights.keys[i] };
-      }
-  return best;
-}
-
-function cellText({ query, key }) {
-  const rows = shownRows(), value = rows.at(query, key);
-  if (rows.kept && rows.place(query, key) < 0)
-    return hidden(query, key) ? '0' : `at most ${rounded(rows.below(query), 3)}`;
-  return rows.exact ? exact(value, rows.dtype) : `≈ ${rounded(value, 5)}`;
-}
-function cellLines(cell) {
-  const layer = layers[state.layer];
-  const lines = [cellText(cell),
-    `query ${named(cell.query, queryLabels(layer))}`, `key ${named(cell.key, keyLabels(layer))}`];
-  if (hidden(cell.query, cell.key)) lines.push('hidden by the mask');
-  return lines;
-}
-
-/// What is shown: all, or so many tokens around the chosen cell.
-function fitWindow(layer) {
-  const size = state.zoom;
-  const rows = size > 0 ? Math.min(size, layer.T) : layer.T;
-  const cols = size > 0 ? Math.min(size, layer.S) : layer.S;
-  let { q, k } = matrix.window || { q: -1, k: -1 };
-  const strongest = () => {
-    const row = matrix.head.weights.row(state.query);
-    return row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
-  };
-  const key = state.key === null ? strongest() : state.key;
-  const around = (at, first, count, total) =>
-    at >= first && at < first + count && first >= 0 && first + count <= total
-      ? first : Math.max(0, Math.min(total - count, at - Math.floor(count / 2)));
-  q = around(state.query, q, rows, layer.T);
-  k = around(key, k, cols, layer.S);
-  matrix.window = { q, k, rows, cols };
-}
-
-function drawMatrix() {
-  const layer = layers[state.layer], rows = shownRows();
-  const outer = $('matrix').clientWidth;
-  if (!rows || outer < 100) return; // not laid out yet: a resize follows
-  $('zoom-field').hidden = Math.max(layer.T, layer.S) <= 64;
-  fitWindow(layer);
-  const view = matrix.window;
-  const pooled = isPooled() ? matrix.head.pooled : null;
-  const labels = { q: queryLabels(layer), k: keyLabels(layer) };
-  const style = getComputedStyle(document.body);
-  const measure = sized(matrix.canvas, 1, 1);
-  measure.font = `11px ${style.fontFamily}`;
-  const widest = (list) => Math.min(longestLabel, Math.max(...(list || ['0000'])
-    .slice(0, 2000).map((label) => measure.measureText(label).width)));
-
-  const fits = (margin) => (outer - margin - 8) / view.cols;
-  const readable = fits(90) >= 9;
-  const left = Math.ceil((readable && labels.q ? widest(labels.q) : 26) + 10);
-  const top = Math.ceil((readable && labels.k ? widest(labels.k) : 14) + 10);
-  const high = 760;
-  const size = Math.min(fits(left), Math.max(high / view.rows, 6), 48);
-  const cell = size >= 1 ? Math.floor(size) : size;
-  const width = Math.floor(cell * view.cols), height = Math.max(1, Math.floor(cell * view.rows));
-  const legend = 40;
-  matrix.place = { left, top, cell, width, height };
-  matrix.marks.dataset.place = JSON.stringify({ ...matrix.place, ...view }); // for tests
-  const context = sized(matrix.canvas, outer, top + height + legend);
-  sized(matrix.marks, outer, top + height);
-
-  const signed = state.stage !== 'weights';
-  const range = (pooled || rows).range();
-  const paint = signed
-    ? painter({ high: Math.max(Math.abs(range.low), Math.abs(range.high)), signed: true })
-    : painter({ low: 0, high: range.high, log: state.colors === 'log' });
-  matrix.paint = paint;
-  paintCells(context, pooled || rows, paint,
-    pooled ? { q: 0, k: 0, rows: pooled.rows, cols: pooled.cols } : view, matrix.place, layer);
-  drawAxes(context, view, labels, readable);
-  drawLegend(context, paint, left, top + height + 16, Math.min(width, 240));
-  drawMarks();
-}
-
-/// A pixel a cell, then scaled; or the largest of the cells that a pixel stands for. `view` counts
-/// the cells of `rows`, which may be pools of queries and keys.
-function paintCells(context, rows, paint, view, { left, top, width, height, cell }, layer) {
-  const ratio = window.devicePixelRatio || 1;
-  const fewer = width * ratio < view.cols || height * ratio < view.rows;
-  const w = fewer ? Math.min(Math.round(width * ratio), view.cols) : view.cols;
-  const h = fewer ? Math.min(Math.round(height * ratio), view.rows) : view.rows;
-  const picture = el('canvas', { width: w, height: h });
-  const pixels = picture.getContext('2d');
-  const image = pixels.createImageData(w, h);
-  const best = new Float64Array(w);
-  const none = channels(themed('--hidden').slice(1)), alarm = channels(themed('--mark').slice(1));
-  const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
-  const { hidden: bits } = matrix.head;
-  for (let y = 0; y < h; ++y) {
-    best.fill(-Infinity);
-    const first = Math.floor((y * view.rows) / h);
-    const end = Math.max(first + 1, Math.floor(((y + 1) * view.rows) / h));
-    for (let r = first; r < end; ++r) {
-      const row = rows.row(view.q + r);
-      for (let c = 0; c < view.cols; ++c) {
-        const value = row[view.k + c];
-        if (value !== value) best[columns[c]] = Infinity; // is not a number: must be seen
-        if (!(value > best[columns[c]])) continue;
-        if (rows.pooled || !isHidden(layer, bits, view.q + r, view.k + c)) best[columns[c]] = value;
-      }
-    }
-    for (let x = 0; x < w; ++x) {
-      const at = 4 * (y * w + x);
-      const special = best[x] === -Infinity ? none : best[x] === Infinity ? alarm : null;
-      const from = special ? 0 : 3 * paint.index(best[x]);
-      for (let i = 0; i < 3; ++i) image.data[at + i] = special ? special[i] : paint.table[from + i];
-      image.data[at + 3] = 255;
-    }
+class Matrix {
+  /// The ids of the element that it stands in and of its readout; layer(): what is drawn of.
+  constructor(host, cell, layer) {
+    this.host = host;
+    this.cell = cell;
+    this.layerOf = layer;
+    this.canvas = el('canvas', { 'aria-hidden': 'true' });
+    this.marks = el('canvas', { class: 'marks', 'aria-hidden': 'true' });
+    this.head = null;   // the stages of the head
+    this.window = null; // { q, k, rows, cols }: what is shown of the map
+    this.place = null;  // { left, top, cell, width, height } in CSS pixels
   }
-  pixels.putImageData(image, 0, 0);
-  context.imageSmoothingEnabled = false;
-  // The last pools may reach beyond the map.
-  const right = rows.pooled ? (view.cols * rows.keys) / layer.S : 1;
-  const bottom = rows.pooled ? (view.rows * rows.queries) / layer.T : 1;
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  context.drawImage(picture, left, top, width * right, height * bottom);
-  context.restore();
-}
+  get layer() {
+    return this.layerOf();
+  }
 
-function drawAxes(context, view, labels, readable) {
-  const { left, top, cell, width, height } = matrix.place;
-  context.fillStyle = themed('--quiet');
-  context.textBaseline = 'middle';
-  const every = cell >= 9 ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * cell >= 30);
-  const text = (list, i) => (readable && list ? list[i] : String(i));
-  const step = (list) => (readable && list ? 1 : Math.max(every, cell >= 9 && cell < 16 ? 5 : 1));
-  const cut = (word) => {
-    const letters = [...word];
-    if (context.measureText(word).width <= longestLabel) return word;
-    while (letters.length > 1 && context.measureText(`${letters.join('')}…`).width > longestLabel) letters.pop();
-    return `${letters.join('')}…`;
-  };
-  context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;
-  context.textAlign = 'right';
-  for (let r = 0; r < view.rows; ++r)
-    if ((view.q + r) % step(labels.q) === 0)
-      context.fillText(cut(text(labels.q, view.q + r)), left - 6, top + (r + 0.5) * cell);
-  for (let c = 0; c < view.cols; ++c) {
-    if ((view.k + c) % step(labels.k) !== 0) continue;
-    context.save();
-    context.translate(left + (c + 0.5) * cell, top - 6);
-    if (readable && labels.k) {
-      context.rotate(-Math.PI / 2);
-      context.textAlign = 'left';
-    } else {
-      context.textAlign = 'center';
-      context.translate(0, -5);
+  setup() {
+    $(this.host).append(this.canvas, this.marks);
+    this.marks.addEventListener('mousemove', (event) => {
+      const cell = this.cellAt(event);
+      setHover(cell || {});
+      if (cell) showTip(event, this.cellLines(cell));
+      else hideTip();
+    });
+    this.marks.addEventListener('mouseleave', () => {
+      setHover({});
+      hideTip();
+    });
+    this.marks.addEventListener('click', (event) => {
+      const cell = this.cellAt(event);
+      if (!cell) return;
+      const same = state.pin === 'query' && state.query === cell.query && state.key === cell.key;
+      update(same ? { pin: null } : { pin: 'query', query: cell.query, key: cell.key });
+    });
+  }
+
+  /// Whether it is drawn, and has the cell.
+  holds({ query, key }) {
+    return this.head !== null && query < this.layer.T && key < this.layer.S;
+  }
+  shownRows() {
+    return this.head && (this.head[state.stage] || this.head.weights);
+  }
+  /// Whether the picture is of pools of cells instead of cells.
+  isPooled() {
+    return state.stage === 'weights' && state.zoom === 0 && this.head.weights.kept > 0 && this.head.pooled !== null;
+  }
+  hidden(query, key) {
+    return isHidden(this.layer, this.head.hidden, query, key);
+  }
+
+  /// The cell under the pointer; where a pixel stands for several, the largest of them.
+  cellAt(event) {
+    const { place, window: view } = this;
+    if (!place) return null;
+    const box = this.marks.getBoundingClientRect();
+    const x = event.clientX - box.left - place.left, y = event.clientY - box.top - place.top;
+    if (x < 0 || y < 0 || x >= place.width || y >= place.height) return null;
+    const range = (at, size, count, first) => {
+      const low = Math.floor((at / size) * count);
+      const high = Math.max(low + 1, Math.floor(((at + 1) / size) * count));
+      return [first + Math.min(low, count - 1), first + Math.min(high, count)];
+    };
+    const rows = this.shownRows();
+    if (this.isPooled()) return this.strongestOfPool(y, x);
+    if (place.cell >= 1)
+      return { query: view.q + Math.floor(y / place.cell), key: view.k + Math.floor(x / place.cell) };
+    const [q0, q1] = range(y, place.height, view.rows, view.q);
+    const [k0, k1] = range(x, place.width, view.cols, view.k);
+    let best = { query: q0, key: k0 }, most = -Infinity;
+    for (let q = q0; q < q1; ++q)
+      for (let k = k0; k < k1; ++k)
+        if (rows.at(q, k) > most) (most = rows.at(q, k)), (best = { query: q, key: k });
+    return best;
+  }
+
+  /// The largest weight that is kept of the pool under the pointer, else its middle.
+  strongestOfPool(y, x) {
+    const layer = this.layer, { pooled, weights } = this.head;
+    const pool = (at, size, factor, total) => {
+      const first = Math.floor(((at / size) * total) / factor) * factor;
+      return [first, Math.min(first + factor, total)];
+    };
+    const [q0, q1] = pool(y, this.place.height, pooled.queries, layer.T);
+    const [k0, k1] = pool(x, this.place.width, pooled.keys, layer.S);
+    let best = { query: (q0 + q1) >> 1, key: (k0 + k1) >> 1 }, most = 0;
+    for (let q = q0; q < q1; ++q)
+      for (let i = q * weights.kept; i < (q + 1) * weights.kept; ++i)
+        if (weights.keys[i] >= k0 && weights.keys[i] < k1 && weights.numbers[i] > most) {
+          most = weights.numbers[i];
+          best = { query: q, key: weights.keys[i] };
+        }
+    return best;
+  }
+
+  cellText({ query, key }) {
+    const rows = this.shownRows(), value = rows.at(query, key);
+    if (rows.kept && rows.place(query, key) < 0)
+      return this.hidden(query, key) ? '0' : `at most ${rounded(rows.below(query), 3)}`;
+    return rows.exact ? exact(value, rows.dtype) : `≈ ${rounded(value, 5)}`;
+  }
+  cellLines(cell) {
+    const layer = this.layer;
+    const lines = [this.cellText(cell),
+      `query ${named(cell.query, queryLabels(layer))}`, `key ${named(cell.key, keyLabels(layer))}`];
+    if (this.hidden(cell.query, cell.key)) lines.push('hidden by the mask');
+    const other = this === matrix ? beside.matrix : matrix;
+    if (other.holds(cell)) lines.push(`beside it ${other.cellText(cell)}`);
+    return lines;
+  }
+
+  /// What is shown: all, or so many tokens around the chosen cell.
+  fitWindow(layer) {
+    const size = state.zoom;
+    const rows = size > 0 ? Math.min(size, layer.T) : layer.T;
+    const cols = size > 0 ? Math.min(size, layer.S) : layer.S;
+    let { q, k } = this.window || { q: -1, k: -1 };
+    const strongest = () => {
+      const row = this.head.weights.row(Math.min(state.query, layer.T - 1));
+      return row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
+    };
+    const key = state.key === null ? strongest() : Math.min(state.key, layer.S - 1);
+    const around = (at, first, count, total) =>
+      at >= first && at < first + count && first >= 0 && first + count <= total
+        ? first : Math.max(0, Math.min(total - count, at - Math.floor(count / 2)));
+    q = around(Math.min(state.query, layer.T - 1), q, rows, layer.T);
+    k = around(key, k, cols, layer.S);
+    this.window = { q, k, rows, cols };
+  }
+
+  draw() {
+    const layer = this.layer, rows = this.shownRows();
+    const outer = $(this.host).clientWidth;
+    if (!rows || outer < 100) return; // not laid out yet: a resize follows
+    this.fitWindow(layer);
+    const view = this.window;
+    const labels = { q: queryLabels(layer), k: keyLabels(layer) };
+    const style = getComputedStyle(document.body);
+    const measure = sized(this.canvas, 1, 1);
+    measure.font = `11px ${style.fontFamily}`;
+    const widest = (list) => Math.min(longestLabel, Math.max(...(list || ['0000'])
+      .slice(0, 2000).map((label) => measure.measureText(label).width)));
+
+    const fits = (margin) => (outer - margin - 8) / view.cols;
+    const readable = fits(90) >= 9;
+    const left = Math.ceil((readable && labels.q ? widest(labels.q) : 26) + 10);
+    const top = Math.ceil((readable && labels.k ? widest(labels.k) : 14) + 10);
+    const high = 760;
+    const size = Math.min(fits(left), Math.max(high / view.rows, 6), 48);
+    const cell = size >= 1 ? Math.floor(size) : size;
+    const width = Math.floor(cell * view.cols), height = Math.max(1, Math.floor(cell * view.rows));
+    const legend = 40;
+    this.place = { left, top, cell, width, height };
+    this.marks.dataset.place = JSON.stringify({ ...this.place, ...view }); // for tests
+    this.size = { width: outer, height: top + height + legend };
+    this.readable = readable;
+    sized(this.marks, outer, top + height);
+    this.paint(sized(this.canvas, outer, this.size.height));
+    this.drawMarks();
+  }
+
+  /// The colours: the same of both where two are side by side.
+  painter() {
+    const ranges = [matrix, beside.matrix].filter((one) => one.head !== null)
+      .map((one) => (one.isPooled() ? one.head.pooled : one.shownRows()).range());
+    const high = Math.max(...ranges.map((range) => range.high));
+    return state.stage !== 'weights'
+      ? painter({ high: Math.max(high, ...ranges.map((range) => Math.abs(range.low))), signed: true })
+      : painter({ low: 0, high, log: state.colors === 'log' });
+  }
+
+  /// Cells, axes and what the colours mean, on a canvas or for a saved picture.
+  paint(context) {
+    const layer = this.layer, rows = this.shownRows(), view = this.window;
+    const pooled = this.isPooled() ? this.head.pooled : null;
+    const labels = { q: queryLabels(layer), k: keyLabels(layer) };
+    const { left, top, width, height } = this.place, paint = this.painter();
+    this.paintCells(context, pooled || rows, paint,
+      pooled ? { q: 0, k: 0, rows: pooled.rows, cols: pooled.cols } : view, this.place, layer);
+    this.drawAxes(context, view, labels, this.readable);
+    drawLegend(context, paint, left, top + height + 16, Math.min(width, 240));
+  }
+
+  /// A pixel a cell, then scaled; or the largest of the cells that a pixel stands for. `view` counts
+  /// the cells of `rows`, which may be pools of queries and keys.
+  paintCells(context, rows, paint, view, { left, top, width, height, cell }, layer) {
+    const ratio = window.devicePixelRatio || 1;
+    const fewer = width * ratio < view.cols || height * ratio < view.rows;
+    const w = fewer ? Math.min(Math.round(width * ratio), view.cols) : view.cols;
+    const h = fewer ? Math.min(Math.round(height * ratio), view.rows) : view.rows;
+    const picture = el('canvas', { width: w, height: h });
+    const pixels = picture.getContext('2d');
+    const image = pixels.createImageData(w, h);
+    const best = new Float64Array(w);
+    const none = channels(themed('--hidden').slice(1)), alarm = channels(themed('--mark').slice(1));
+    const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
+    const { hidden: bits } = this.head;
+    for (let y = 0; y < h; ++y) {
+      best.fill(-Infinity);
+      const first = Math.floor((y * view.rows) / h);
+      const end = Math.max(first + 1, Math.floor(((y + 1) * view.rows) / h));
+      for (let r = first; r < end; ++r) {
+        const row = rows.row(view.q + r);
+        for (let c = 0; c < view.cols; ++c) {
+          const value = row[view.k + c];
+          if (value !== value) best[columns[c]] = Infinity; // is not a number: must be seen
+          if (!(value > best[columns[c]])) continue;
+          if (rows.pooled || !isHidden(layer, bits, view.q + r, view.k + c)) best[columns[c]] = value;
+        }
+      }
+      for (let x = 0; x < w; ++x) {
+        const at = 4 * (y * w + x);
+        const special = best[x] === -Infinity ? none : best[x] === Infinity ? alarm : null;
+        const from = special ? 0 : 3 * paint.index(best[x]);
+        for (let i = 0; i < 3; ++i) image.data[at + i] = special ? special[i] : paint.table[from + i];
+        image.data[at + 3] = 255;
+      }
     }
-    context.fillText(cut(text(labels.k, view.k + c)), 0, 0);
+    pixels.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    // The last pools may reach beyond the map.
+    const right = rows.pooled ? (view.cols * rows.keys) / layer.S : 1;
+    const bottom = rows.pooled ? (view.rows * rows.queries) / layer.T : 1;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    context.drawImage(picture, left, top, width * right, height * bottom);
     context.restore();
   }
-  context.strokeStyle = themed('--line');
-  context.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
+
+  drawAxes(context, view, labels, readable) {
+    const { left, top, cell, width, height } = this.place;
+    context.fillStyle = themed('--quiet');
+    context.textBaseline = 'middle';
+    const every = cell >= 9 ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * cell >= 30);
+    const text = (list, i) => (readable && list ? list[i] : String(i));
+    const step = (list) => (readable && list ? 1 : Math.max(every, cell >= 9 && cell < 16 ? 5 : 1));
+    const cut = (word) => {
+      const letters = [...word];
+      if (context.measureText(word).width <= longestLabel) return word;
+      while (letters.length > 1 && context.measureText(`${letters.join('')}…`).width > longestLabel) letters.pop();
+      return `${letters.join('')}…`;
+    };
+    context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;
+    context.textAlign = 'right';
+    for (let r = 0; r < view.rows; ++r)
+      if ((view.q + r) % step(labels.q) === 0)
+        context.fillText(cut(text(labels.q, view.q + r)), left - 6, top + (r + 0.5) * cell);
+    for (let c = 0; c < view.cols; ++c) {
+      if ((view.k + c) % step(labels.k) !== 0) continue;
+      context.save();
+      context.translate(left + (c + 0.5) * cell, top - 6);
+      if (readable && labels.k) {
+        context.rotate(-Math.PI / 2);
+        context.textAlign = 'left';
+      } else {
+        context.textAlign = 'center';
+        context.translate(0, -5);
+      }
+      context.fillText(cut(text(labels.k, view.k + c)), 0, 0);
+      context.restore();
+    }
+    context.strokeStyle = themed('--line');
+    context.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
+  }
+
+  /// The rows, columns and cells that are pinned or under the pointer.
+  drawMarks() {
+    const { place, window: view } = this;
+    if (!place || this.head === null) return;
+    const context = this.marks.getContext('2d');
+    context.clearRect(0, 0, this.marks.width, this.marks.height);
+    const { left, top, cell, width, height } = place;
+    const line = (x, y, w, h, color, thick) => {
+      context.strokeStyle = color;
+      context.lineWidth = thick;
+      context.strokeRect(left + x - thick / 2, top + y - thick / 2, w + thick, h + thick);
+    };
+    const size = Math.max(cell, 1);
+    const rowAt = (q) => (q - view.q) * cell, colAt = (k) => (k - view.k) * cell;
+    const within = (at, first, count) => at !== null && at !== undefined && at >= first && at < first + count;
+    const mark = themed('--mark');
+    if (state.pin === 'query' && within(state.query, view.q, view.rows))
+      line(0, rowAt(state.query), width, size, mark, 1.5);
+    if (state.pin === 'key' && within(state.key, view.k, view.cols))
+      line(colAt(state.key), 0, size, height, mark, 1.5);
+    if (state.pin === 'query' && within(state.query, view.q, view.rows) && within(state.key, view.k, view.cols))
+      line(colAt(state.key), rowAt(state.query), size, size, mark, 3);
+    const pale = themed('--pale-mark');
+    if (within(hover.query, view.q, view.rows)) line(0, rowAt(hover.query), width, size, pale, 1);
+    if (within(hover.key, view.k, view.cols)) line(colAt(hover.key), 0, size, height, pale, 1);
+    const cellShown = hover.query !== undefined && hover.key !== undefined ? hover
+      : state.key !== null && state.pin === 'query' ? { query: state.query, key: state.key } : null;
+    const layer = this.layer;
+    $(this.cell).textContent = cellShown && within(cellShown.query, 0, layer.T) && within(cellShown.key, 0, layer.S)
+      ? `query ${named(cellShown.query, queryLabels(layer))} · key ${named(cellShown.key, keyLabels(layer))} · ${state.stage} ${this.cellText(cellShown)}${this.hidden(cellShown.query, cellShown.key) ? ', hidden by the mask' : ''}`
+      : '\u00a0';
+  }
 }
 
 /// What the colours mean.
@@ -261,35 +322,4 @@ function drawLegend(context, paint, left, top, width) {
   context.fillText(rounded(paint.high, 3), left + width, top + 11);
 }
 
-/// The rows, columns and cells that are pinned or under the pointer.
-function drawMarks() {
-  const { place, window: view } = matrix;
-  if (!place) return;
-  const context = matrix.marks.getContext('2d');
-  context.clearRect(0, 0, matrix.marks.width, matrix.marks.height);
-  const { left, top, cell, width, height } = place;
-  const line = (x, y, w, h, color, thick) => {
-    context.strokeStyle = color;
-    context.lineWidth = thick;
-    context.strokeRect(left + x - thick / 2, top + y - thick / 2, w + thick, h + thick);
-  };
-  const size = Math.max(cell, 1);
-  const rowAt = (q) => (q - view.q) * cell, colAt = (k) => (k - view.k) * cell;
-  const within = (at, first, count) => at !== null && at !== undefined && at >= first && at < first + count;
-  const mark = themed('--mark');
-  if (state.pin === 'query' && within(state.query, view.q, view.rows))
-    line(0, rowAt(state.query), width, size, mark, 1.5);
-  if (state.pin === 'key' && within(state.key, view.k, view.cols))
-    line(colAt(state.key), 0, size, height, mark, 1.5);
-  if (state.pin === 'query' && within(state.query, view.q, view.rows) && within(state.key, view.k, view.cols))
-    line(colAt(state.key), rowAt(state.query), size, size, mark, 3);
-  const pale = themed('--pale-mark');
-  if (within(hover.query, view.q, view.rows)) line(0, rowAt(hover.query), width, size, pale, 1);
-  if (within(hover.key, view.k, view.cols)) line(colAt(hover.key), 0, size, height, pale, 1);
-  const cellShown = hover.query !== undefined && hover.key !== undefined ? hover
-    : state.key !== null && state.pin === 'query' ? { query: state.query, key: state.key } : null;
-  const layer = layers[state.layer];
-  $('cell').textContent = cellShown && within(cellShown.query, 0, layer.T) && within(cellShown.key, 0, layer.S)
-    ? `query ${named(cellShown.query, queryLabels(layer))} · key ${named(cellShown.key, keyLabels(layer))} · ${state.stage} ${cellText(cellShown)}${hidden(cellShown.query, cellShown.key) ? ', hidden by the mask' : ''}`
-    : '\u00a0';
-}
+const matrix = new Matrix('matrix', 'cell', () => layers[state.layer]);

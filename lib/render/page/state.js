@@ -6,6 +6,7 @@ const state = {
   query: 0,
   key: null,      // of the cell that was chosen
   pin: null,      // 'query', 'key' or null
+  grid: '',       // the measure that layers × heads are coloured by
   sort: 'head',
   order: 'down',  // largest first
   scope: 'layer', // or 'all'
@@ -74,7 +75,7 @@ function readAddress() {
     if (!(name in state) || name === 'layer' || name === 'head') continue;
     if (allowed[name]) {
       if (allowed[name].includes(text)) wanted[name] = text;
-    } else if (name === 'sort' || name === 'stage' || name === 'also') {
+    } else if (name === 'sort' || name === 'stage' || name === 'also' || name === 'grid') {
       wanted[name] = text;
     } else if (/^\d+$/.test(text)) {
       wanted[name] = Number(text);
@@ -82,6 +83,7 @@ function readAddress() {
   }
   if (wanted.sort !== 'head' && !page.measures.some((measure) => measure.name === wanted.sort))
     wanted.sort = 'head';
+  if (!knownMeasures.some((measure) => measure.name === wanted.grid)) wanted.grid = initial.grid;
   const item = read.get('item');
   const found = layers.findIndex((layer) =>
     layer.id === (read.get('layer') ?? layer.id) &&

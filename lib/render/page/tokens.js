@@ -69,7 +69,7 @@ class TokenColumn {
       });
       row.style.setProperty('--strength', mark.strength === null ? 0 : mark.strength);
       row.style.setProperty('--color', color);
-      row.className = `token${mark.strong ? ' strong' : ''}${mark.dim ? ' dim' : ''}`;
+      row.className = `token${mark.strong ? ' strong' : ''}${mark.dim ? ' dim' : ''}${isFound(this.side, i) ? ' found' : ''}`;
       rows.push(row);
     }
     if (rows.length !== this.element.children.length || rows[0] !== this.element.firstChild)

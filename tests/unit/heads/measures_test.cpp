@@ -403,3 +403,37 @@ TEST_CASE("measures of drawn maps in float64 equal their formulas to 1e-9", "[me
     CHECK(difference(measure_heads(layer).heads, reference::measure(layer), 1e-9) == "");
   }
 }
+
+TEST_CASE("every query by itself is measured as it is alone", "[measures]") {
+  for (const std::uint64_t seed : {3, 8, 21}) {
+    const RandomLayer random = random_layer(seed, random_variants(seed, 0, 5), false);
+    Layer layer = library_layer(random.layer, random.form);
+    label(layer, seed);
+    if (layer.dims.T == 0) continue;
+    MeasureRequest each;
+    each.each_query = each.each_batch = true, each.threads = 3;
+    const std::vector<HeadMeasures> heads = measure_heads(layer, each).heads;
+    CHECK(heads.size() == layer.dims.B * layer.dims.H * layer.dims.T);
+    for (std::size_t t = 0; t < layer.dims.T; t += 2) {
+      MeasureRequest one;
+      one.selection.query = IndexList(std::to_string(t) + ":" + std::to_string(t + 1), "--query");
+      one.each_batch = true;
+      for (const HeadMeasures& wanted : measure_heads(layer, one).heads) {
+        const HeadMeasures& got =
+            heads[(wanted.batch.value_or(0) * layer.dims.H + wanted.head) * layer.dims.T + t];
+        REQUIRE(got.query == t);
+        CHECK(got.head == wanted.head);
+        for (const Measure& measure : measures()) {
+          const std::string name(measure.name);
+          if (name == "similarity" || name == "nearest_head" || name.starts_with("rank_") ||
+              name.starts_with("cond_") || name.starts_with("stiefel_"))
+            continue;
+          const std::optional<double> a = measure.of(got), b = measure.of(wanted);
+          INFO("seed " << seed << " head " << got.head << " query " << t << " " << name);
+          CHECK(a.has_value() == b.has_value());
+          if (a && b) CHECK(std::memcmp(&*a, &*b, sizeof *a) == 0);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,335 @@
+#include "map_command.hpp"
+
+#include "circuit_maps.hpp"
+#include "describe.hpp"
+#include "flow.hpp"
+#include <mha/model/patcher.hpp>
+#include <mha/observe/overflow.hpp>
+#include <mha/observe/several.hpp>
+#include <mha/observe/sink_watch.hpp>
+#include <mha/ranks/compute.hpp>
+#include <mha/render/map_layout.hpp>
+
+#include <algorithm>
+
+namespace mha::app {
+
+void MapCommand::check() {
+  const auto ends = [&](std::string_view extension) { return output.path.ends_with(extension); };
+  form_ = output.format;
+  if (form_.empty() && (output.to_standard_output() || ends(".txt"))) form_ = "text";
+  if (form_.empty() && ends(".png")) form_ = "png";
+  if (form_.empty() && ends(".svg")) form_ = "svg";
+  if (form_.empty() && ends(".pdf")) form_ = "pdf";
+  if (form_.empty() && ends(".npy")) form_ = "npy";
+  check_made();
+  if (form_.empty())
+    throw UsageError(
+        fmt::format("{}: pictures are .png, .svg, .pdf or .txt; give the path one of these, or "
+                    "--format",
+                    output.path));
+  if ((form_ == "png" || form_ == "pdf") && output.to_standard_output() && output_is_terminal())
+    fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
+         form_ == "png" ? "PNG" : "PDF");
+  figure.check(form_, request, common);
+  if (cells == std::size_t{0}) throw UsageError("--cells is 0: at least 1 expected");
+  if (without_sink && selection.key) throw UsageError("--without-sink and --key: give one of them");
+  if (without_sink) selection.key.emplace("1:", "--without-sink");
+  if (low && high && *low >= *high)
+    throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
+  look_ = look_of_output(common.color);
+  if (!output.to_standard_output()) look_ = {false, look_.width};
+}
+
+/// Maps that are made of others: means, whose pools are means, too.
+void MapCommand::check_made() const {
+  if (form_ == "npy" && !is_made())
+    throw UsageError("an array is of a difference (--minus) or a mean (--batch mean); `dump` "
+                     "writes a stage as it is");
+  if (!is_made()) return;
+  for (const std::string_view placeholder : all_placeholders)
+    if (mentions(output.path, placeholder))
+      throw UsageError(fmt::format("{}: a difference or a mean is one file; leave {} out",
+                                   output.path, placeholder));
+  if (pooling == "max")
+    throw UsageError("--pool max: the largest of a difference or a mean is not made of the "
+                     "largest of its maps; leave it out");
+  if (minus.asked() && (per_head_range || color_scale == "log"))
+    throw UsageError(fmt::format("{}: a difference has one scale around 0",
+                                 per_head_range ? "--per-head-range" : "--color-scale log"));
+  if (world().count() > 1) fail("maps are subtracted by one process, without mpirun");
+}
+
+bool MapCommand::draws_circuits() const {
+  const bool circuits = stages.size() == 1 && (stages[0] == "qk" || stages[0] == "ov");
+  if (!circuits && (!vocabulary.empty() || offset))
+    throw UsageError(fmt::format("{} is for the circuits of the weights alone: -s qk or -s ov",
+                                 offset ? "--offset" : "--vocab"));
+  return circuits;
+}
+
+/// What colours or chooses the maps of stages only; `selects`: tokens and texts, too.
+void MapCommand::refuse_of_stages(bool selects) const {
+  for (const auto& [given, option] :
+       {std::pair(selects && selection.query.has_value(), "--query"),
+        {selects && selection.key.has_value(), "--key or --without-sink"},
+        {selects && selection.batch.has_value(), "--batch"},
+        {mean_of_items, "--batch mean"},
+        {minus.asked(), "--minus"},
+        {per_head_range, "--per-head-range"},
+        {color_scale == "log", "--color-scale log"},
+        {!pooling.empty(), "--pool"},
+        {cells.has_value(), "--cells"}})
+    if (given) throw UsageError(fmt::format("-s {}: {} changes nothing", stages[0], option));
+}
+
+/// -s qk|ov: of weights and tokens, so that nothing of a text chooses or colours.
+void MapCommand::draw_circuit() {
+  refuse_of_stages(true);
+  draw_circuits(request,
+                {stages[0] == "ov",
+                 vocabulary,
+                 offset.value_or(0),
+                 selection,
+                 {color_map, render::ColorScale::linear, low, high},
+                 output},
+                form_, common);
+  report_timings(common);
+}
+
+int MapCommand::run() {
+  check();
+  if (draws_circuits()) {
+    draw_circuit();
+    return 0;
+  }
+  if (const FlowInfo* const flow = flow_among(stages)) {
+    refuse_of_stages(false);
+    draw_flow(
+        request,
+        {flow, selection, output, form_, {}, {color_map, render::ColorScale::linear, low, high}},
+        common);
+    report_timings(common);
+    return 0;
+  }
+  compute_layers(open_sources(request, common));
+  if (!world().is_first()) return 0;
+  if (minus.asked()) compute_difference();
+  const Stopwatch watch(common.write_s);
+  choose_colors();
+  for (const Picture& picture : pictures_) write(picture);
+  report_timings(common);
+  return 0;
+}
+
+void MapCommand::compute_layers(const Sources& model) {
+  for (const std::string& id : model.chosen()) compute_layer(model, id);
+  for (Picture& one : pictures_) {
+    if (!mean_of_items) break;
+    std::vector<render::MapPanel>& panels = one.picture.panels;
+    const std::size_t maps = panels.size();
+    panels = mean_over_items(panels);
+    one.picture.title += fmt::format(" · mean of {}", counted(maps / panels.size(), "items"));
+  }
+}
+
+/// The second side is pooled as the first one was, and subtracted.
+void MapCommand::compute_difference() {
+  std::vector<Picture> first = std::exchange(pictures_, {});
+  selection = minus.selection_of(selection);
+  mean_of_items = mean_of_items && !minus.batch;
+  compute_layers(open_sources(minus.request_of(request), common));
+  if (minus.patcher) minus.patcher->require_read();
+  subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
+  pictures_ = std::move(first);
+  if (!figure.title && !figure.no_title) pictures_[0].picture.title += minus.title();
+}
+
+/// Of several batch items the first, unless they were asked for.
+Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
+  Selection chosen = selection;
+  const Dims& dims = loaded.layer.dims;
+  if (mean_of_items) {
+    if (!dims.batched) fail("--batch mean: the input is not batched");
+    chosen.batch.reset();
+    return chosen;
+  }
+  if (!dims.batched || chosen.batch || mentions(output.path, "{batch}")) return chosen;
+  chosen.batch.emplace("0", "--batch");
+  if (dims.B == 1 || !pictures_.empty()) return chosen;
+  const std::string note = fmt::format(
+      "batch item 0 of {} is drawn; choose others with --batch, or all with --batch :", dims.B);
+  if (common.strict) fail("{} (an error by --strict)", note);
+  if (!common.quiet) print_note(note, common.color);
+  return chosen;
+}
+
+MapCommand::Picture& MapCommand::picture_for(const Sources& model, const LoadedLayer& loaded,
+                                             Stage stage, const PlannedFile& file) {
+  const auto found = std::find_if(pictures_.begin(), pictures_.end(), [&](const Picture& picture) {
+    return picture.path == file.path;
+  });
+  if (found != pictures_.end()) return *found;
+
+  const Dims& dims = loaded.layer.dims;
+  const std::size_t heads = resolved(file.selection.head, dims.H, "heads").indices.size(),
+                    batches =
+                        mean_of_items
+                            ? 1
+                            : resolved(file.selection.batch, dims.B, "batch items").indices.size(),
+                    layers = mentions(output.path, "{layer}") ? 1 : model.chosen().size();
+  Picture made{file.path, {}, {}};
+  render::MapPicture& picture = made.picture;
+  picture.stage = stage;
+  picture.pooling = is_made()          ? Pooling::mean
+                    : pooling.empty()  ? render::default_pooling(stage)
+                    : pooling == "max" ? Pooling::max
+                                       : Pooling::mean;
+  picture.figure = figure.style;
+  picture.title = fmt::format("{} · {}", name_of(stage), title_of(model));
+  if (layers == 1 && !loaded.id.empty())
+    picture.title += fmt::format(" layer {}", render::visible(loaded.id));
+  if (figure.title) picture.title = *figure.title;
+  if (figure.no_title) picture.title.clear();
+  picture.several_layers = layers > 1;
+  picture.several_batches = batches > 1;
+  const std::size_t panels = heads * batches * layers;
+  picture.columns = render::grid_columns(panels, heads);
+  if (form_ == "text") {
+    const render::MapAxes axes = render::axes_of(loaded.layer, stage, file.selection);
+    const std::size_t beside = panels > heads ? picture.columns : panels;
+    picture.columns = beside;
+    std::size_t widest_title = 1 + std::to_string(dims.H - 1).size();
+    if (batches > 1) widest_title += 2 + std::to_string(dims.B - 1).size();
+    if (layers > 1)
+      for (std::size_t before = widest_title; const std::string& id : model.chosen())
+        widest_title = std::max(widest_title, before + 2 + render::display_width(id));
+    if (per_head_range) widest_title = std::max(widest_title, render::widest_range);
+    made.text = render::fit_text({panels, beside, axes.rows, axes.cols, widest_title}, look_);
+  }
+  return pictures_.emplace_back(std::move(made));
+}
+
+Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) const {
+  const render::MapPicture& drawn = picture.picture;
+  const std::size_t most = cells.value_or(render::default_cells(drawn.columns, figure.style.width));
+  Pool::Size size{most, most};
+  if (form_ == "npy") return {layer.dims.T, layer.dims.S_all};
+  if (form_ == "text") {
+    size = {picture.text.rows, picture.text.cols};
+    if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
+    if (layer.settings.columns) std::swap(size.rows, size.cols);
+    ShareWriter bytes; // other ranks have no terminal, or another
+    bytes.add(size);
+    size = ShareReader(world().from_first(bytes.take())).take<Pool::Size>();
+  }
+  return size;
+}
+
+void MapCommand::compute_layer(const Sources& model, const std::string& id) {
+  const LoadedLayer loaded = load_layer(model, id, common);
+  const Layer& layer = loaded.layer;
+  std::vector<Stage> wanted =
+      stages_of(layer, stages.empty() ? std::vector<std::string>{"weights"} : stages);
+  if (wanted.size() != 1) throw UsageError("map draws one stage; name one with --stage");
+  const Stage stage = wanted[0];
+  const Selection chosen = batch_chosen(loaded).placed(loaded.layer);
+  require_axes(layer, wanted, chosen);
+
+  const auto size_of_map = [&](const Picture& picture) {
+    const Pool::Size size = size_.value_or(size_for(picture, layer));
+    if (minus.asked()) size_ = size;
+    return size;
+  };
+
+  struct Share {
+    std::size_t picture;
+    Selection selection;
+    std::unique_ptr<Pool> pool;
+  };
+  std::vector<Share> shares;
+  SeveralShareable all;
+  for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
+    const Picture& picture = picture_for(model, loaded, stage, file);
+    auto pool = std::make_unique<Pool>(layer, stage, file.selection, size_of_map(picture),
+                                       picture.picture.pooling);
+    all.add(*pool);
+    shares.push_back(
+        {static_cast<std::size_t>(&picture - pictures_.data()), file.selection, std::move(pool)});
+  }
+  OverflowWatch overflow(layer);
+  if (stage >= Stage::exp) all.add(overflow);
+  SinkWatch sink;
+  if (stage == Stage::weights) all.add(sink);
+  const Stopwatch watch(common.compute_s);
+  compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads);
+  if (!world().is_first()) return;
+  report_overflow(overflow.report(layer), common);
+  if (!chosen.key) note_sink(sink.share());
+  for (const Share& share : shares)
+    for (render::MapPanel& panel :
+         render::make_panels(layer, render::visible(id), stage, share.selection, *share.pool))
+      pictures_[share.picture].picture.panels.push_back(std::move(panel));
+}
+
+/// Beside a key that takes most of the weight, the rest is dark.
+void MapCommand::note_sink(std::optional<double> share) {
+  if (!share || *share <= 1.0 / 3 || common.quiet || sink_is_noted_ || is_made()) return;
+  sink_is_noted_ = true;
+  print_note(
+      fmt::format("key 0 has {:.0f} % of the weight: a sink; --without-sink draws the others",
+                  100 * *share),
+      common.color);
+}
+
+/// Every picture of a run has the same colours for the same numbers, or each head its own.
+void MapCommand::choose_colors() {
+  render::MapColors colors{color_map, {}, low, high};
+  if (minus.asked() && low.has_value() != high.has_value())
+    colors.low = -high.value_or(-low.value_or(0)), colors.high = -*colors.low;
+  if (!color_scale.empty())
+    colors.scale = color_scale == "log" ? render::ColorScale::log : render::ColorScale::linear;
+  render::CellRange range;
+  for (const Picture& picture : pictures_)
+    for (const render::MapPanel& panel : picture.picture.panels) {
+      range.add(panel.map);
+      colors.is_long = colors.is_long || render::is_long_map(panel.rows.positions.size(),
+                                                             panel.cols.positions.size());
+    }
+  for (Picture& picture : pictures_) {
+    // A difference is drawn around zero, as scores are.
+    const Stage stage = minus.asked() ? Stage::scaled : picture.picture.stage;
+    if (!per_head_range) {
+      picture.picture.styles = {render::style_for(stage, colors, range)};
+      continue;
+    }
+    for (const render::MapPanel& panel : picture.picture.panels) {
+      render::CellRange own;
+      own.add(panel.map);
+      picture.picture.styles.push_back(render::style_for(stage, colors, own));
+    }
+  }
+}
+
+void MapCommand::write(const Picture& picture) {
+  if (form_ == "npy") {
+    const std::vector<render::MapPanel>& panels = picture.picture.panels;
+    std::vector<std::string> layers;
+    for (const render::MapPanel& panel : panels)
+      if (layers.empty() || layers.back() != panel.layer) layers.push_back(panel.layer);
+    return write_map_npy(picture.path, panels, layers.size(), panels.size() == layers.size(),
+                         picture.picture.stage);
+  }
+  TextFile file(picture.path);
+  if (form_ == "png")
+    file.sink()(render::map_png(picture.picture));
+  else if (form_ == "svg")
+    file.sink()(render::map_svg(picture.picture));
+  else if (form_ == "pdf")
+    file.sink()(render::map_pdf(picture.picture));
+  else
+    file.sink()(render::map_text(picture.picture, picture.text, look_));
+  file.finish();
+}
+
+} // namespace mha::app

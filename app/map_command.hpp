@@ -1,0 +1,61 @@
+#pragma once
+// map: the maps of some layers, as pictures; commands/map.cpp declares its options.
+
+#include "figure_options.hpp"
+#include "map_difference.hpp"
+#include "output.hpp"
+#include <mha/observe/pool.hpp>
+#include <mha/render/map_terminal.hpp>
+
+namespace mha::app {
+
+struct MapCommand {
+  Request request;
+  std::vector<std::string> stages;
+  Selection selection;
+  OutputOptions output;
+  std::string color_map, color_scale, pooling;
+  std::optional<double> low, high;
+  std::optional<std::size_t> cells;
+  bool per_head_range = false, without_sink = false, mean_of_items = false;
+  MinusOptions minus;
+  FigureOptions figure;
+  std::vector<std::string> vocabulary;
+  std::optional<std::int64_t> offset;
+  Common common;
+
+  int run();
+
+private:
+  /// One file, while its panels come in.
+  struct Picture {
+    std::string path;
+    render::MapPicture picture;
+    render::MapText text;
+  };
+
+  void check();
+  void check_made() const;
+  bool is_made() const { return mean_of_items || minus.asked(); }
+  bool draws_circuits() const;
+  void draw_circuit();
+  void refuse_of_stages(bool selects) const;
+  void compute_layers(const Sources& model);
+  void compute_layer(const Sources& model, const std::string& id);
+  void compute_difference();
+  Selection batch_chosen(const LoadedLayer& loaded);
+  Picture& picture_for(const Sources& model, const LoadedLayer& loaded, Stage stage,
+                       const PlannedFile& file);
+  Pool::Size size_for(const Picture& picture, const Layer& layer) const;
+  void choose_colors();
+  void note_sink(std::optional<double> share);
+  void write(const Picture& picture);
+
+  std::string form_; ///< text, png, svg, pdf
+  render::TextStyle look_;
+  std::vector<Picture> pictures_;
+  std::optional<Pool::Size> size_; ///< of every map, where others are subtracted
+  bool sink_is_noted_ = false;
+};
+
+} // namespace mha::app

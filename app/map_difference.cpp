@@ -1,0 +1,186 @@
+#include "map_difference.hpp"
+
+#include <mha/formats/create.hpp>
+#include <mha/model/pass.hpp>
+#include <mha/model/patcher.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/ranges.h>
+
+namespace mha::app {
+
+namespace {
+
+/// Whether a stage is zero where it is masked.
+bool is_zero_where_masked(Stage stage) {
+  return stage == Stage::weights || stage == Stage::exp;
+}
+
+void require_equal_sizes(const render::MapPanel& a, const render::MapPanel& b) {
+  const auto size = [](const render::MapPanel& panel) {
+    return fmt::format("{} × {}", panel.rows.positions.size(), panel.cols.positions.size());
+  };
+  if (size(a) != size(b))
+    fail("--minus: a map of {} less one of {}: both need as many {} and {}; choose with --query "
+         "and --key, or texts of equal lengths",
+         size(a), size(b), a.rows.name == "query" ? "queries" : "keys",
+         a.cols.name == "key" ? "keys" : "queries");
+}
+
+} // namespace
+
+bool MinusOptions::asked() const {
+  return !sources.empty() || !texts.empty() || !ids.empty() || !patches.empty() || !layer.empty() ||
+         head || batch;
+}
+
+Request MinusOptions::request_of(const Request& first) const {
+  Request request = on_own_pass(first);
+  if (!sources.empty()) request.sources = sources;
+  if (!layer.empty()) request.layer = layer;
+  request.patches.clear(), request.patch_layer = nullptr;
+  if (patcher) {
+    for (const std::string& patch : patches)
+      if (patch != "none") request.patches.push_back(patch);
+    request.patch_layer = [own = patcher](Layer& to, const std::string& id, const Sources& from,
+                                          const Request& opened) {
+      own->patch(to, id, from, opened);
+    };
+  }
+  if (texts.empty() && ids.empty()) return request;
+  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  if (!pass || !first.has_text())
+    fail("--minus-text is of a whole model's text, and the first side has none; give it --text");
+  pass->text.texts = texts, pass->text.ids = ids;
+  pass->text.files.clear(), pass->text.each_line = false;
+  return request;
+}
+
+Selection MinusOptions::selection_of(const Selection& first) const {
+  Selection selection = first;
+  if (head) selection.head = head;
+  if (batch) selection.batch = batch;
+  return selection;
+}
+
+std::string MinusOptions::title() const {
+  std::vector<std::string> words = sources;
+  if (!layer.empty()) words.push_back("layer " + layer);
+  if (batch) words.push_back("batch " + batch->text());
+  if (head) words.push_back("head " + head->text());
+  for (const std::string& text : texts) words.push_back(fmt::format("'{}'", text));
+  for (const std::string& list : ids) words.push_back("ids " + list);
+  for (const std::string& patch : patches) words.push_back(patch == "none" ? "no patch" : patch);
+  return " − " + render::shortened(render::visible(fmt::format("{}", fmt::join(words, ", "))), 60);
+}
+
+void add_minus(Cli& cli, MinusOptions& minus) {
+  cli.group("A difference: what is subtracted, as far as it is another, in blue and red around 0");
+  const auto add = [&](const char* name, const char* value, const char* help, auto set) {
+    Option option;
+    option.name = name, option.value_name = value, option.help = help, option.repeats = true;
+    option.set = std::move(set);
+    cli.add(std::move(option));
+  };
+  add("--minus", "SOURCE", "another checkpoint or file; again: all of its sources",
+      [&minus](const std::string& word) { minus.sources.push_back(word); });
+  cli.value("--minus-layer", "LAYER", minus.layer, "another layer");
+  add("--minus-head", "LIST", "other heads, or one that is subtracted from each",
+      [&minus](const std::string& word) { minus.head.emplace(word, "--minus-head"); });
+  add("--minus-batch", "LIST", "another batch item",
+      [&minus](const std::string& word) { minus.batch.emplace(word, "--minus-batch"); });
+  add("--minus-text", "TEXT", "another text, as long in tokens",
+      [&minus](const std::string& word) { minus.texts.push_back(word); });
+  add("--minus-ids", "N,N…", "the same by token numbers",
+      [&minus](const std::string& word) { minus.ids.push_back(word); });
+  add("--minus-patch", "PLACE=VALUE",
+      "the run with this patch, as --patch takes it; none: without those of --patch",
+      [&minus](const std::string& word) {
+        if (!minus.patcher) minus.patcher = std::make_shared<Patcher>();
+        if (word != "none") minus.patcher->add(word);
+        minus.patches.push_back(word);
+      });
+}
+
+void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
+              Stage stage) {
+  if (other.empty() || panels.size() % other.size() != 0)
+    fail("--minus: {} less {}: as many maps expected, or one; choose with --head and --minus-head",
+         counted(panels.size(), "maps"), other.size());
+  const bool zero = is_zero_where_masked(stage);
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    render::MapPanel& panel = panels[i];
+    const render::MapPanel& minus = other[i % other.size()];
+    require_equal_sizes(panel, minus);
+    for (std::size_t c = 0; c < panel.map.values.size(); ++c) {
+      std::uint8_t& masked = panel.map.masked[c];
+      const bool both = masked != 0 && minus.map.masked[c] != 0;
+      const auto value = [&](const PooledMap& map) {
+        return map.masked[c] == 0 ? map.values[c]
+               : zero             ? 0
+                                  : std::numeric_limits<double>::quiet_NaN();
+      };
+      const double difference = value(panel.map) - value(minus.map);
+      masked = both || (!zero && (masked != 0 || minus.map.masked[c] != 0)) ? 1 : 0;
+      panel.map.values[c] = masked ? std::numeric_limits<double>::quiet_NaN() : difference;
+    }
+  }
+}
+
+std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel>& panels) {
+  std::vector<render::MapPanel> means;
+  std::vector<std::vector<std::size_t>> counts;
+  for (const render::MapPanel& panel : panels) {
+    const auto same = std::ranges::find_if(means, [&](const render::MapPanel& mean) {
+      return mean.layer == panel.layer && mean.map.head == panel.map.head;
+    });
+    const auto place = static_cast<std::size_t>(same - means.begin());
+    if (same == means.end()) {
+      means.push_back(panel);
+      means.back().map.batch = 0;
+      std::ranges::fill(means.back().map.values, 0.0);
+      counts.emplace_back(panel.map.values.size());
+    }
+    render::MapPanel& mean = means[place];
+    if (mean.rows.labels != panel.rows.labels) mean.rows.labels.clear();
+    if (mean.cols.labels != panel.cols.labels) mean.cols.labels.clear();
+    for (std::size_t c = 0; c < panel.map.values.size(); ++c)
+      if (panel.map.masked[c] == 0) mean.map.values[c] += panel.map.values[c], ++counts[place][c];
+  }
+  for (std::size_t i = 0; i < means.size(); ++i)
+    for (std::size_t c = 0; c < counts[i].size(); ++c) {
+      means[i].map.masked[c] = counts[i][c] == 0 ? 1 : 0;
+      means[i].map.values[c] = counts[i][c] == 0
+                                   ? std::numeric_limits<double>::quiet_NaN()
+                                   : means[i].map.values[c] / static_cast<double>(counts[i][c]);
+    }
+  return means;
+}
+
+void write_map_npy(const std::string& path, const std::vector<render::MapPanel>& panels,
+                   std::size_t layers, bool one_head, Stage stage) {
+  const std::size_t rows = panels[0].map.rows, cols = panels[0].map.cols;
+  std::vector<double> values;
+  for (const render::MapPanel& panel : panels) {
+    if (panel.map.rows != rows || panel.map.cols != cols)
+      fail("the maps have different sizes and make no array; choose with --layer");
+    for (std::size_t c = 0; c < panel.map.values.size(); ++c)
+      values.push_back(
+          panel.map.masked[c] != 0 && is_zero_where_masked(stage) ? 0 : panel.map.values[c]);
+  }
+  Shape shape;
+  if (layers > 1) shape.push_back(layers);
+  if (!one_head || panels.size() != layers) shape.push_back(panels.size() / layers);
+  shape.push_back(rows), shape.push_back(cols);
+  io::Output out;
+  out.items = {{"map", DType::f64, shape}};
+  flush();
+  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, "npy", out);
+  writer->write(0, 0, reinterpret_cast<const std::byte*>(values.data()), values.size());
+  writer->finish();
+}
+
+} // namespace mha::app

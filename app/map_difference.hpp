@@ -1,0 +1,44 @@
+#pragma once
+// map A --minus B, and the mean over batch items: maps made of others, cell by cell.
+
+#include "output.hpp"
+#include <mha/render/map.hpp>
+
+namespace mha {
+class Patcher;
+}
+
+namespace mha::app {
+
+/// What is subtracted: what these options say differs from the first side, all else is the same.
+struct MinusOptions {
+  std::vector<std::string> sources, texts, ids, patches;
+  std::string layer;
+  std::optional<IndexList> head, batch;
+  std::shared_ptr<Patcher> patcher;
+
+  bool asked() const;
+  /// The first side's request with what differs. Its patches are its own: none without
+  /// --minus-patch.
+  Request request_of(const Request& first) const;
+  Selection selection_of(const Selection& first) const;
+  /// " − layer 5 head 3", behind the first side's title.
+  std::string title() const;
+};
+void add_minus(Cli& cli, MinusOptions& minus);
+
+/// panels −= other: one by one, or each with the same one where there are fewer of the other. A
+/// cell that is masked on one side counts as 0 there where `stage` is zero where it is masked
+/// (weights, exp); else nothing is there. Throws Error for maps of other sizes.
+void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
+              Stage stage);
+
+/// The mean of each head's maps over the batch items, of those that have the cell.
+std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel>& panels);
+
+/// The cells of panels as one array in float64; axes of one layer, and of a head that was chosen by
+/// a bare index, are left out. Masked cells are 0 where the stage is, else NaN.
+void write_map_npy(const std::string& path, const std::vector<render::MapPanel>& panels,
+                   std::size_t layers, bool one_head, Stage stage);
+
+} // namespace mha::app

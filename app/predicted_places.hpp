@@ -1,0 +1,21 @@
+#pragma once
+// At which positions of texts a model's predictions are looked at.
+
+#include <mha/layer/select.hpp>
+#include <mha/model/prediction_rows.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace mha {
+class ModelPass;
+}
+
+namespace mha::app {
+
+/// --query of each text; else the last token of each, or the hidden ones of a masked model. Throws
+/// Error where a masked model's texts hide none.
+std::vector<TextPosition> predicted_places(const ModelPass& text,
+                                           const std::optional<IndexList>& query);
+
+} // namespace mha::app

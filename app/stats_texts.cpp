@@ -1,0 +1,357 @@
+#include "stats_texts.hpp"
+
+#include "text_groups.hpp"
+#include <mha/files/output_file.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/ranks/ranks.hpp>
+#include <mha/render/text_stats.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+namespace mha::app {
+
+namespace {
+
+using render::TextRows;
+using render::TextStatsRow;
+
+/// Tokens of a group, padding included: of queries that are measured one by one, fewer.
+constexpr std::size_t most_of_heads = 4096, most_of_queries = 2048;
+
+/// The columns of rows that nobody chose columns for.
+constexpr std::string_view usual[] = {"previous",      "first",      "self",       "induction",
+                                      "entropy_share", "confidence", "result_norm"};
+/// Numbers of heads, queries and keys have no mean.
+constexpr std::string_view without_mean[] = {"max_query", "max_key", "nearest_head", "max_batch"};
+
+TextRows rows_of(const TextStatsOptions& options) {
+  return options.by == "text"       ? TextRows::text
+         : options.by == "position" ? TextRows::position
+         : options.by == "token"    ? TextRows::token
+                                    : TextRows::head;
+}
+
+/// Text that goes to its file, or to standard output, while it is made.
+class GrowingFile {
+public:
+  explicit GrowingFile(const std::string& path) {
+    if (!path.empty() && path != "-") file_.emplace(path);
+  }
+  void write(std::string_view text) {
+    if (!file_) return print(text);
+    file_->write(size_, text);
+    size_ += text.size();
+  }
+  void finish() {
+    if (file_)
+      file_->commit();
+    else
+      flush();
+  }
+
+private:
+  std::optional<io::OutputFile> file_;
+  std::uint64_t size_ = 0;
+};
+
+/// The rows of many texts while these come in.
+class TextStats {
+public:
+  TextStats(const TextStatsRequest& asked, const std::string& form)
+      : asked_(asked), form_(form), file_(asked.output.path) {
+    view_.rows = rows_of(asked.options);
+    view_.spread = asked.options.spread;
+    view_.columns = asked.columns;
+    const bool all = asked.columns.empty() && view_.rows == TextRows::head && form != "table";
+    if (all) {
+      for (const Measure& measure : measures())
+        if (std::ranges::find(without_mean, measure.name) == std::end(without_mean))
+          view_.columns.push_back(&measure);
+    } else if (asked.columns.empty()) {
+      for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
+    }
+    for (const Measure* measure : view_.columns)
+      if (std::ranges::find(without_mean, measure->name) != std::end(without_mean))
+        throw UsageError(fmt::format("--measures {}: a number of a head, query, key or item has no "
+                                     "mean over texts",
+                                     measure->name));
+    // Rows of a text are whole with it, and need not wait.
+    streams_ =
+        view_.rows == TextRows::text && form != "table" && asked.sort == nullptr && !asked.top;
+  }
+
+  /// Whether every query is measured by itself.
+  bool each_query() const {
+    return view_.rows == TextRows::position || view_.rows == TextRows::token;
+  }
+
+  void add(const LoadedLayer& loaded, std::size_t place, std::size_t first_text,
+           const HeadMeasures& head) {
+    const Layer& layer = loaded.layer;
+    const std::size_t item = head.batch.value_or(0), text = first_text + item;
+    if (head.query && *head.query >= layer.length_of(item)) return;
+    Key key{view_.rows == TextRows::text ? text : 0, place, head.head, 0, {}};
+    if (view_.rows == TextRows::position) std::get<3>(key) = *head.query;
+    if (view_.rows == TextRows::token) {
+      const std::vector<std::string>& tokens = layer.tokens_of(item);
+      if (tokens.empty()) fail("--by token: the model has no tokenizer; --by position has rows");
+      std::get<4>(key) = tokens[*head.query];
+    }
+    const auto [at, is_new] = rows_.try_emplace(key);
+    Collected& row = at->second;
+    if (is_new) {
+      row.row.layer = loaded.id, row.row.head = head.head;
+      row.row.number = view_.rows == TextRows::text ? text : std::get<3>(key);
+      row.row.token = std::get<4>(key);
+      row.row.values.resize(view_.columns.size());
+    }
+    ++row.row.count;
+    if (!head.kind.empty()) ++row.kinds[head.kind];
+    for (std::size_t i = 0; i < view_.columns.size(); ++i)
+      if (const std::optional<double> value = view_.columns[i]->of(head))
+        row.row.values[i].add(*value);
+  }
+
+  /// After each group: writes what is whole.
+  void end_group() {
+    if (streams_) write(take_rows());
+  }
+
+  void finish(const render::TextStyle& look) {
+    std::vector<TextStatsRow> rows = take_rows();
+    if (asked_.sort != nullptr) sort(rows);
+    if (asked_.top && rows.size() > *asked_.top) rows.resize(*asked_.top);
+    if (form_ == "table")
+      file_.write(text_stats_table(rows, view_, look));
+    else
+      write(rows);
+    if (form_ == "json") file_.write(is_first_ ? "[]\n" : "\n]\n");
+    file_.finish();
+  }
+
+private:
+  using Key = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t, std::string>;
+  struct Collected {
+    TextStatsRow row;
+    std::map<std::string, std::size_t> kinds;
+  };
+
+  std::vector<TextStatsRow> take_rows() {
+    std::vector<TextStatsRow> rows;
+    for (auto& [key, collected] : rows_) {
+      std::size_t most = 0;
+      for (const auto& [kind, count] : collected.kinds)
+        if (count > most) most = count, collected.row.kind = kind;
+      const auto known = [](const MeanSpread& value) { return value.count > 0; };
+      if (each_query() && std::ranges::none_of(collected.row.values, known)) continue;
+      rows.push_back(std::move(collected.row));
+    }
+    rows_.clear();
+    return rows;
+  }
+
+  void write(const std::vector<TextStatsRow>& rows) {
+    if (form_ == "csv" || form_ == "tsv") {
+      file_.write(
+          text_stats_csv(rows, view_, form_ == "tsv" ? '\t' : ',', is_first_, asked_.precision));
+      is_first_ = false;
+      return;
+    }
+    for (const TextStatsRow& row : rows) {
+      if (form_ == "json") file_.write(is_first_ ? "[\n" : ",\n");
+      file_.write(text_stats_object(row, view_, asked_.precision));
+      if (form_ == "ndjson") file_.write("\n");
+      is_first_ = false;
+    }
+  }
+
+  void sort(std::vector<TextStatsRow>& rows) const {
+    const auto column = std::ranges::find(view_.columns, asked_.sort);
+    if (column == view_.columns.end())
+      throw UsageError(fmt::format("--sort {0}: rows have no such column; give --measures {0},…",
+                                   asked_.sort->name));
+    const auto i = static_cast<std::size_t>(column - view_.columns.begin());
+    std::ranges::stable_sort(rows, [&](const TextStatsRow& a, const TextStatsRow& b) {
+      const std::optional<double> x = a.values[i].mean(), y = b.values[i].mean();
+      if (!x || !y) return x.has_value() && !y;
+      return asked_.ascending ? *x < *y : *x > *y;
+    });
+  }
+
+  const TextStatsRequest& asked_;
+  std::string form_;
+  render::TextStatsView view_;
+  GrowingFile file_;
+  bool streams_ = false, is_first_ = true;
+  std::map<Key, Collected> rows_;
+};
+
+/// The texts in which a head's vector is the longest, each with its longest one.
+class LongestVectors {
+public:
+  explicit LongestVectors(std::size_t most) : most_(most) {}
+
+  /// `results`: B, T, d_model of the head; of the positions that `chosen` picks of each text.
+  void add(const ModelPass& texts, std::size_t first_text, const Tensor& results,
+           const std::optional<IndexList>& chosen) {
+    const std::size_t T = results.shape()[1], width = results.shape()[2];
+    for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
+      std::optional<render::Activation> longest;
+      for (const std::size_t t : positions(texts, b, chosen)) {
+        double squares = 0;
+        for (std::size_t i = 0; i < width; ++i) {
+          const double value = value_at(results, (b * T + t) * width + i);
+          squares += value * value;
+        }
+        if (!longest || std::sqrt(squares) > longest->norm)
+          longest = {std::sqrt(squares), first_text + b, t, {}, {}, {}};
+      }
+      if (longest) insert(texts, b, std::move(*longest));
+    }
+  }
+  const std::vector<render::Activation>& list() const { return list_; }
+
+private:
+  static constexpr std::size_t around = 8; ///< tokens on either side
+
+  /// A shorter text may have none of them.
+  static std::vector<std::size_t> positions(const ModelPass& texts, std::size_t b,
+                                            const std::optional<IndexList>& chosen) {
+    if (chosen) return positions_in(*chosen, texts, b);
+    std::vector<std::size_t> all(texts.lengths()[b]);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return all;
+  }
+
+  void insert(const ModelPass& texts, std::size_t b, render::Activation one) {
+    const auto place =
+        std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
+    if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
+    const std::vector<int>& ids = texts.ids()[b];
+    const std::size_t at = one.position, last = std::min(at + around + 1, texts.lengths()[b]);
+    for (std::size_t t = at > around ? at - around : 0; t < last; ++t) {
+      std::string& part = t < at ? one.before : t == at ? one.token : one.after;
+      part += texts.plain(ids[t]);
+    }
+    list_.insert(place, std::move(one));
+    if (list_.size() > most_) list_.pop_back();
+  }
+
+  std::size_t most_;
+  std::vector<render::Activation> list_;
+};
+
+/// Notes are about the texts or the weights: those of the first group are those of all.
+Common without_notes(Common common, bool first) {
+  common.progress = false; // the bar is of all groups
+  if (!first) common.quiet = true;
+  return common;
+}
+
+void take_times(Common& common, const Common& own) {
+  common.read_s = own.read_s, common.compute_s = own.compute_s, common.weights = own.weights;
+}
+
+int write_top_texts(const Sources& model, const ModelPass& texts, const TextStatsRequest& asked,
+                    const std::string& form, Common& common) {
+  const std::optional<IndexList>& chosen = asked.measuring.selection.head;
+  if (model.chosen().size() != 1 || !chosen)
+    throw UsageError("--top-texts is about one head: --layer 5 --head 1");
+  const std::string id = model.chosen()[0];
+  LongestVectors longest(*asked.options.top_texts);
+  const TextGroups groups(texts, most_of_heads, 1, common);
+  for (std::size_t n = 0; n < groups.count(); ++n) {
+    const TextGroup group = groups.group(n);
+    Common own = without_notes(common, n == 0);
+    const LoadedLayer loaded = load_layer(model.for_text(group.texts), id, own);
+    take_times(common, own);
+    const Pick head = resolved(chosen, loaded.layer.dims.H, "heads");
+    if (head.indices.size() != 1)
+      throw UsageError(fmt::format("--top-texts is about one head, and --head {} is {}",
+                                   chosen->text(), head.indices.size()));
+    const Stopwatch watch(common.compute_s);
+    Selection selection;
+    selection.head = IndexList(std::to_string(head.indices[0]), "--head");
+    longest.add(*group.texts, group.first,
+                trace(loaded.layer, {Stage::head_result}, selection, common.threads)
+                    .value(Stage::head_result),
+                asked.measuring.selection.query);
+  }
+  const Stopwatch watch(common.write_s);
+  TextFile file(asked.output.path);
+  if (form == "table")
+    file.sink()(activations_table(longest.list(), look_of(asked.output, common.color)));
+  else
+    file.sink()(render::activations_text(longest.list(), form));
+  file.finish();
+  return 0;
+}
+
+} // namespace
+
+void add_text_stats(Cli& cli, TextStatsOptions& options) {
+  cli.group("Many texts: --text-file FILE --each-line, some computed at a time");
+  cli.flag("--spread", options.spread,
+           "each measure's mean over the texts, and its standard deviation beside it");
+  cli.choice("--by", {"head", "text", "position", "token"}, options.by,
+             "a row a head of all texts, of each text, of each position, or of each token that "
+             "the query is");
+  cli.value("--top-texts", "N", options.top_texts,
+            "the N texts, and their positions, in which one head adds the longest vector "
+            "‖head_result‖ to the stream; --query 1: leaves out the first token");
+}
+
+int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
+  if (!request.has_text())
+    throw UsageError("--by, --spread and --top-texts are about texts: --text-file FILE "
+                     "--each-line, or several --text");
+  if (asked.options.top_texts && (!asked.options.by.empty() || asked.options.spread))
+    throw UsageError("--top-texts has rows of its own: --by and --spread change nothing");
+  if (asked.options.top_texts == std::size_t{0})
+    throw UsageError("--top-texts is 0: at least 1 expected");
+  if (world().count() > 1) fail("many texts are computed by one process, without mpirun");
+  for (const std::string_view placeholder : all_placeholders)
+    if (mentions(asked.output.path, placeholder))
+      throw UsageError(fmt::format("{}: rows of many texts are one file; leave {} out",
+                                   asked.output.path, placeholder));
+  require_own_patches(request, "stats over many texts");
+  request.keeps_layers = true;
+  const std::string form = text_form(asked.output);
+  const Sources model = open_sources(request, common);
+  const auto texts = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  if (asked.options.top_texts) return write_top_texts(model, *texts, asked, form, common);
+  TextStats stats(asked, form);
+  const TextGroups groups(*texts, stats.each_query() ? most_of_queries : most_of_heads,
+                          model.chosen().size(), common);
+  for (std::size_t n = 0; n < groups.count(); ++n) {
+    const TextGroup group = groups.group(n);
+    const Sources sources = model.for_text(group.texts);
+    for (std::size_t place = 0; place < model.chosen().size(); ++place) {
+      Common own = without_notes(common, n == 0);
+      const LoadedLayer loaded = load_layer(sources, model.chosen()[place], own);
+      take_times(common, own);
+      MeasureRequest measured = asked.measuring;
+      measured.selection = asked.measuring.selection.placed(loaded.layer);
+      measured.selection.batch.reset();
+      measured.each_batch = true, measured.each_query = stats.each_query();
+      measured.projections = n == 0, measured.threads = common.threads;
+      const Stopwatch watch(common.compute_s);
+      const LayerMeasures found = measure_heads(loaded.layer, measured);
+      if (n == 0)
+        for (const std::string& note : found.notes)
+          if (!common.quiet) print_note(note, common.color);
+      report_overflow(found.overflow, own);
+      for (const HeadMeasures& head : found.heads) stats.add(loaded, place, group.first, head);
+    }
+    stats.end_group();
+  }
+  const Stopwatch watch(common.write_s);
+  stats.finish(look_of(asked.output, common.color));
+  return 0;
+}
+
+} // namespace mha::app

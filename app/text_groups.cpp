@@ -1,0 +1,52 @@
+#include "text_groups.hpp"
+
+#include "progress_bar.hpp"
+#include <mha/load/patch_text.hpp>
+
+#include <algorithm>
+
+namespace mha::app {
+
+std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
+                                      const std::string& source, bool batched) {
+  std::vector<std::vector<int>> own;
+  for (std::size_t b = first; b < first + count; ++b) {
+    const std::vector<int>& ids = texts.ids()[b];
+    own.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[b]));
+  }
+  const int pad = texts.model().pad().value_or(0);
+  return std::make_shared<ModelPass>(texts.weights(), padded(std::move(own), batched, pad), source,
+                                     true);
+}
+
+TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
+                       const Common& common)
+    : texts_(texts), threads_(common.threads) {
+  std::size_t longest = 0;
+  for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
+    longest = std::max(longest, texts.lengths()[b]);
+    if (!starts_.empty() && (b + 1 - starts_.back()) * longest <= most_tokens) continue;
+    starts_.push_back(b);
+    longest = texts.lengths()[b];
+  }
+  starts_.push_back(texts.lengths().size());
+  if (!common.quiet && common.progress) show_progress(count() * layers);
+}
+
+TextGroup TextGroups::group(std::size_t n) const {
+  TextGroup group{starts_[n], nullptr};
+  group.texts = some_texts(texts_, group.first, starts_[n + 1] - group.first, "--text", true);
+  group.texts->threads = threads_;
+  return group;
+}
+
+void require_own_patches(const Request& request, std::string_view option) {
+  for (const std::string& typed : request.patches)
+    if (const PatchText patch = parse_patch(typed);
+        patch.value == "mean" || patch.value.starts_with("from"))
+      fail("--patch '{}': {} computes some texts at a time, and this value is of all of them or of "
+           "others; give a number or a file",
+           typed, option);
+}
+
+} // namespace mha::app

@@ -1,0 +1,40 @@
+#pragma once
+// Many texts, some at a time: memory holds those that are computed together.
+
+#include "options.hpp"
+#include <mha/model/pass.hpp>
+
+namespace mha::app {
+
+/// Some texts of a pass by themselves, without the padding that the others would need.
+std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
+                                      const std::string& source, bool batched);
+
+/// Texts that are computed together.
+struct TextGroup {
+  std::size_t first = 0; ///< the number of the first one
+  std::shared_ptr<ModelPass> texts;
+};
+
+/// Texts in groups, in their order. A text has the bits that it has alone, so that no result
+/// depends on how they are grouped.
+class TextGroups {
+public:
+  /// Groups of at most `most_tokens` tokens, padding included, or of one text. A bar shows how far
+  /// `layers` layers of each are.
+  TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
+             const Common& common);
+  /// How many groups there are.
+  std::size_t count() const { return starts_.size() - 1; }
+  TextGroup group(std::size_t n) const;
+
+private:
+  const ModelPass& texts_;
+  std::size_t threads_;
+  std::vector<std::size_t> starts_; ///< of each group, and the number of texts
+};
+
+/// Throws Error for patches whose values are of all texts or of others: a group has not got them.
+void require_own_patches(const Request& request, std::string_view option);
+
+} // namespace mha::app

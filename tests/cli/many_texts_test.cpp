@@ -1,0 +1,281 @@
+// Many texts: what stats and effects say of each, of all, and of those that activate a head.
+
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <map>
+
+using namespace mha::test;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> lines{"O Romeo, Romeo! wherefore art thou Romeo?",
+                                     "To be, or not to be", "my love, my love, my lord",
+                                     "the king is dead, long live the king"};
+
+struct TextFileOf {
+  Folder folder;
+  std::string file;
+  explicit TextFileOf(const std::vector<std::string>& texts) {
+    std::string all;
+    for (const std::string& text : texts) all += text + "\n";
+    file = folder.write("texts.txt", all);
+  }
+};
+
+json of(std::vector<std::string> words, const std::string& command = "stats") {
+  words.insert(words.begin(), {command, "data/bard-gpt2"});
+  words.insert(words.end(), {"-f", "json"});
+  const Result result = run(words);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return json::parse(result.out);
+}
+
+/// Mean and standard deviation by their definitions.
+std::pair<double, double> moments(const std::vector<double>& numbers) {
+  double sum = 0, squares = 0;
+  for (const double x : numbers) sum += x;
+  const double mean = sum / static_cast<double>(numbers.size());
+  for (const double x : numbers) squares += (x - mean) * (x - mean);
+  return {mean, std::sqrt(squares / static_cast<double>(numbers.size() - 1))};
+}
+
+std::vector<std::string> operator+(std::vector<std::string> words,
+                                   const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+} // namespace
+
+TEST_CASE("stats --by text: each text as it is measured alone, in groups of any size") {
+  // 420 texts of 8 to 14 tokens: two groups of at most 4096 with their padding.
+  std::vector<std::string> many;
+  for (int i = 0; i < 105; ++i) many.insert(many.end(), lines.begin(), lines.end());
+  const TextFileOf texts(many);
+  const std::vector<std::string> asked{"--layer", "1",          "--head",
+                                       "0,3",     "--measures", "previous,entropy,result_share"};
+  const json rows = of(
+      asked + std::vector<std::string>{"--text-file", texts.file, "--each-line", "--by", "text"});
+  REQUIRE(rows.size() == 2 * many.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const json alone = of(asked + std::vector<std::string>{"--text", lines[i]});
+    for (std::size_t h = 0; h < 2; ++h)
+      for (const std::size_t text : {i, many.size() - lines.size() + i}) {
+        const json& row = rows[2 * text + h];
+        CHECK(row["text"] == text);
+        CHECK(row["head"] == alone[h]["head"]);
+        for (const char* name : {"previous", "entropy", "result_share", "kind"})
+          CHECK(row[name] == alone[h][name]);
+      }
+  }
+}
+
+TEST_CASE("stats --spread: mean and standard deviation over the texts") {
+  const TextFileOf texts(lines);
+  const std::vector<std::string> asked{"--text-file",
+                                       texts.file,
+                                       "--each-line",
+                                       "--layer",
+                                       "2-3",
+                                       "--measures",
+                                       "first,confidence,induction"};
+  const json rows = of(asked + std::vector<std::string>{"--spread"}),
+             each = of(asked + std::vector<std::string>{"--by", "text"});
+  REQUIRE(rows.size() == 12);
+  for (const json& row : rows)
+    for (const std::string name : {"first", "confidence", "induction"}) {
+      std::vector<double> numbers;
+      for (const json& text : each)
+        if (text["layer"] == row["layer"] && text["head"] == row["head"] && !text[name].is_null())
+          numbers.push_back(text[name]);
+      const auto [mean, deviation] = moments(numbers);
+      CHECK(row["texts"] == 4);
+      CHECK(row[name].get<double>() == Approx(mean).epsilon(1e-12));
+      CHECK(row[name + "_sd"].get<double>() == Approx(deviation).epsilon(1e-9));
+    }
+  const Result table = run({"stats", "data/bard-gpt2", "--text-file", texts.file, "--each-line",
+                            "--layer", "0", "--spread", "--measures", "previous"});
+  CHECK_THAT(table.out,
+             Contains("layer  head  kind") && Contains("texts  previous") && Contains("±"));
+  CHECK(table.err.empty());
+}
+
+TEST_CASE("stats --by position and token: the queries as --query measures them") {
+  const TextFileOf texts(lines);
+  const std::vector<std::string> asked{
+      "--layer", "2", "--head", "1", "--measures", "previous,self,result_norm,separator"};
+  const std::vector<std::string> of_file{"--text-file", texts.file, "--each-line", "--spread"};
+  // A query of a text by itself.
+  struct Query {
+    std::string token;
+    json row;
+  };
+  std::map<std::size_t, std::vector<Query>> queries; // by position
+  for (const std::string& line : lines) {
+    const json tokens =
+        json::parse(run({"tokens", "data/bard-gpt2", "--text", line, "-f", "json"}).out);
+    const json& list = tokens.is_array() ? tokens : tokens["tokens"];
+    for (std::size_t t = 0; t < list.size(); ++t)
+      queries[t].push_back(
+          {list[t]["text"],
+           of(asked + std::vector<std::string>{"--text", line, "--query", std::to_string(t)})[0]});
+  }
+  const auto check = [&](const json& row, const std::vector<json>& parts) {
+    for (const std::string name : {"previous", "self", "result_norm", "separator"}) {
+      std::vector<double> numbers;
+      for (const json& part : parts)
+        if (!part[name].is_null()) numbers.push_back(part[name]);
+      INFO(row.dump() << " " << name);
+      CHECK(row[name].is_null() == numbers.empty());
+      if (numbers.empty()) continue;
+      CHECK(row[name].get<double>() == Approx(moments(numbers).first).epsilon(1e-12));
+      if (numbers.size() > 1)
+        CHECK(row[name + "_sd"].get<double>() == Approx(moments(numbers).second).margin(1e-12));
+    }
+  };
+  const json positions = of(asked + of_file + std::vector<std::string>{"--by", "position"});
+  REQUIRE(positions.size() == queries.size());
+  std::map<std::string, std::vector<json>> by_token;
+  for (const json& row : positions) {
+    std::vector<json> parts;
+    for (const Query& query : queries.at(row["position"])) {
+      parts.push_back(query.row);
+      by_token[query.token].push_back(query.row);
+    }
+    CHECK(row["texts"] == parts.size());
+    check(row, parts);
+  }
+  const json tokens = of(asked + of_file + std::vector<std::string>{"--by", "token"});
+  REQUIRE(tokens.size() == by_token.size());
+  for (const json& row : tokens) {
+    const std::vector<json>& parts = by_token.at(row["token"]);
+    CHECK(row["queries"] == parts.size());
+    check(row, parts);
+  }
+  // Sorted, and the first ones.
+  const json first =
+      of(asked + of_file +
+         std::vector<std::string>{"--by", "token", "--sort", "self:asc", "--top", "3"});
+  REQUIRE(first.size() == 3);
+  CHECK(first[0]["self"] <= first[1]["self"]);
+  CHECK(first[1]["self"] <= first[2]["self"]);
+}
+
+TEST_CASE("stats --top-texts: where head_result is the longest") {
+  const TextFileOf texts(lines);
+  const std::vector<std::string> asked{"--text-file", texts.file, "--each-line", "--layer", "3",
+                                       "--head",      "2"};
+  struct Longest {
+    double norm = 0;
+    std::size_t text = 0, position = 0;
+  };
+  for (const std::size_t first : {0U, 1U}) {
+    std::vector<Longest> wanted;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const json shown = json::parse(run({"show", "data/bard-gpt2", "--text", lines[i], "--layer",
+                                          "3", "--head", "2", "-s", "head_result", "-f", "json"})
+                                         .out)["head_result"]["data"];
+      Longest longest;
+      for (std::size_t t = first; t < shown.size(); ++t) {
+        double squares = 0;
+        for (const double x : shown[t]) squares += x * x;
+        if (std::sqrt(squares) > longest.norm) longest = {std::sqrt(squares), i, t};
+      }
+      wanted.push_back(longest);
+    }
+    std::ranges::sort(wanted, std::greater<>(), &Longest::norm);
+    const json rows = of(
+        asked + std::vector<std::string>{"--top-texts", "3", "--query", fmt::format("{}:", first)});
+    REQUIRE(rows.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(rows[i]["norm"].get<double>() == Approx(wanted[i].norm).epsilon(1e-6));
+      CHECK(rows[i]["text"] == wanted[i].text);
+      CHECK(rows[i]["position"] == wanted[i].position);
+      const std::string around = rows[i]["before"].get<std::string>() +
+                                 rows[i]["token"].get<std::string>() +
+                                 rows[i]["after"].get<std::string>();
+      CHECK(lines[wanted[i].text].find(around) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE(
+    "effects --spread: over the lines of a file, some at a time, with the bits of all at once") {
+  std::vector<std::string> many;
+  for (int i = 0; i < 14; ++i) many.insert(many.end(), lines.begin(), lines.end());
+  const TextFileOf texts(many); // more than 512 tokens with their padding
+  const std::vector<std::string> of_file{"--text-file", texts.file, "--each-line"};
+  const json each = of(of_file + std::vector<std::string>{"--per-position"}, "effects"),
+             spread = of(of_file + std::vector<std::string>{"--spread"}, "effects"),
+             means = of(of_file, "effects");
+  std::vector<std::string> at_once;
+  for (const std::string& text : many) at_once.insert(at_once.end(), {"--text", text});
+  const json once = of(at_once + std::vector<std::string>{"--per-position"}, "effects");
+  REQUIRE(each.size() == once.size());
+  std::map<std::string, json> by_place;
+  const auto place = [](const json& one) {
+    return fmt::format("{} {} {} {}", one["part"].dump(), one["layer"].dump(), one["head"].dump(),
+                       one["batch"].dump());
+  };
+  for (const json& one : once) by_place[place(one)] = one;
+  std::size_t different = 0;
+  for (const json& one : each) different += by_place.at(place(one)) == one ? 0 : 1;
+  CHECK(different == 0);
+  REQUIRE(spread.size() == means.size());
+  for (std::size_t i = 0; i < spread.size(); i += 7)
+    for (const std::string name : {"kl", "logit_change", "direct"}) {
+      std::vector<double> numbers;
+      for (const json& one : each)
+        if (one["part"] == means[i]["part"] && one["layer"] == means[i]["layer"] &&
+            one["head"] == means[i]["head"] && !one[name].is_null())
+          numbers.push_back(one[name]);
+      CHECK(spread[i][name] == means[i][name]);
+      CHECK(means[i][name].is_null() == numbers.empty());
+      if (numbers.empty()) continue;
+      CHECK(means[i][name].get<double>() == Approx(moments(numbers).first).margin(1e-12));
+      CHECK(spread[i][name + "_sd"].get<double>() == Approx(moments(numbers).second).margin(1e-12));
+    }
+}
+
+TEST_CASE("many texts: one line says what is wrong") {
+  const std::string text = "--text 'my lord' ";
+  for (const auto& [line, message] : std::vector<std::pair<std::string, std::string>>{
+           {"stats data/quickstart.json --spread",
+            "--by, --spread and --top-texts are about texts"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 2",
+            "--top-texts is about one head"},
+           {"stats data/bard-gpt2 --layer 0 --head 0,1 " + text + "--top-texts 2",
+            "--head 0,1 is 2"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 0", "--top-texts is 0"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --top-texts 1 --head 0",
+            "--by and --spread change nothing"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--spread --measures max_key",
+            "has no mean"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --sort max --measures self",
+            "rows have no such column"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --grid self",
+            "--grid and --kind are of heads"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --all", "--all is a table's"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token -o '{head}.csv'",
+            "leave {head} out"},
+           {"stats data/bard-gpt2 --layer 0 " + text +
+                "--spread --patch 'layers.0.head_out = mean'",
+            "this value is of all of them"},
+           {"effects data/bard-gpt2 " + text + "--spread --top 3", "--spread is of means"},
+       }) {
+    const Result result = shell("\"$MHA\" " + line);
+    INFO(line << "\n" << result.err);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(one_line(result.err));
+    CHECK_THAT(result.err, Contains(message));
+  }
+}
