@@ -54,7 +54,8 @@ private:
 
   void check_options() const;
   void dump(const Sources& model, const std::vector<std::string>& ids, bool several_layers);
-  void plan(const LoadedLayer& loaded, bool several_layers, Files& files);
+  void plan(const LoadedLayer& loaded, bool several_layers, Files& files,
+            const Fingerprint& of_layer);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
   void require_asked_for(const Sources& model) const;
@@ -64,14 +65,19 @@ private:
   void say_skipped(std::size_t all) const;
   Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_shard() const { return part || world().count() > 1; }
+  /// Whether a file is to say what its numbers are made of: one of several that become one, or one
+  /// that --resume may find.
+  bool is_marked() const { return is_shard() || mentions(output.path, "{layer}"); }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
   }
 
   std::vector<std::string> ids_;     ///< of the chosen layers
   Fingerprint fingerprint_;          ///< of everything that decides the result of all parts
-  std::size_t fingerprinted_ = 0;    ///< layers of a text that are in it
+  Fingerprint input_;                ///< of what enters a text's next layer
+  std::size_t layers_before_ = 0;    ///< that are in it
   std::vector<std::string> skipped_; ///< layers that --resume found whole
+  bool skipped_unmarked_ = false;    ///< some of them in files that do not say of which run
 };
 
 void DumpCommand::check_options() const {
@@ -144,24 +150,29 @@ void DumpCommand::require_asked_for(const Sources& model) const {
       ids_.size() == 1 ? "the layer" : fmt::format("{} layers", ids_.size()), bytes / 1e9));
 }
 
-/// Whether a file of an earlier run holds exactly what this one would write. Files appear when they
-/// are whole, so the header says all.
-bool is_there(const std::string& path, const io::Output& expected) {
-  if (!std::filesystem::exists(path)) return false;
+/// What --resume finds in a result's place.
+enum class Found { nothing, unmarked, marked };
+
+/// Whether a file of an earlier run holds exactly what this one would write, and says so. Files
+/// appear when they are whole, so the header says all.
+Found found_at(const std::string& path, const io::Output& expected) {
+  if (!std::filesystem::exists(path)) return Found::nothing;
   try {
     const io::NotAnInput result_of_before;
     const io::Contents found = io::open(path);
     const auto same = [](const io::Entry& entry, const io::Item& item) {
       return entry.dtype == item.dtype && entry.shape == item.shape;
     };
-    if (found.tensors.size() != expected.items.size()) return false;
-    if (found.format == "npy") return same(found.tensors[0], expected.items[0]);
-    return std::all_of(expected.items.begin(), expected.items.end(), [&](const io::Item& item) {
-      const io::Entry* entry = found.find(item.name);
-      return entry && same(*entry, item);
-    });
+    if (found.tensors.size() != expected.items.size()) return Found::nothing;
+    if (found.format == "npy")
+      return same(found.tensors[0], expected.items[0]) ? Found::unmarked : Found::nothing;
+    for (const io::Item& item : expected.items)
+      if (const io::Entry* entry = found.find(item.name); !entry || !same(*entry, item))
+        return Found::nothing;
+    const bool has_mark = found.format == "npz" || found.format == "safetensors";
+    return !has_mark ? Found::unmarked : found.run == expected.run ? Found::marked : Found::nothing;
   } catch (const Error&) {
-    return false; // no file of ours, or a damaged one: written anew
+    return Found::nothing; // no file of ours, or a damaged one: written anew
   }
 }
 
@@ -173,19 +184,31 @@ void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids
   std::optional<LoadedLayer> only;
   for (const std::string& id : ids) {
     LoadedLayer loaded = load_layer(model, id, common, ids.size() > 1);
-    if (is_shard()) model.add_input_of(id, fingerprint_, fingerprinted_);
-    plan(loaded, several_layers, files);
+    if (is_marked()) {
+      model.add_input_of(id, input_, layers_before_);
+      Fingerprint mark = input_;
+      add_to(mark, loaded);
+      plan(loaded, several_layers, files, mark);
+      if (model.text()) input_ = mark, ++layers_before_;
+    } else {
+      plan(loaded, several_layers, files, {});
+    }
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
   if (files.empty()) return; // the model's ends, whose stages have no {head}
   const auto there = [&] {
-    return std::all_of(files.begin(), files.end(), [](const auto& entry) {
-      return is_there(entry.first, entry.second.output);
-    });
+    Found least = Found::marked;
+    for (const auto& [path, file] : files) least = std::min(least, found_at(path, file.output));
+    return least;
   };
-  if (resume && world().from_first(there() ? "yes" : "no") == "yes") {
-    skipped_.push_back(ids[0]);
-    return;
+  if (resume) {
+    const std::string number = world().from_first(std::to_string(static_cast<int>(there())));
+    const auto found = static_cast<Found>(std::stoi(number));
+    if (found != Found::nothing) {
+      skipped_.push_back(ids[0]);
+      skipped_unmarked_ |= found == Found::unmarked;
+      return;
+    }
   }
   require_same_input(world(), fingerprint_.text());
   create(files);
@@ -213,7 +236,8 @@ Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) con
                   {(mine.index + number) % mine.count, mine.count});
 }
 
-void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files) {
+void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files,
+                       const Fingerprint& of_layer) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   const Selection own = selection_of(loaded, selection, ids_.size());
   require_axes(loaded.layer, wanted, own);
@@ -222,6 +246,7 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
                              [&](const auto& entry) { return entry.first == planned.path; });
     if (file == files.end()) file = files.emplace(files.end(), planned.path, File{});
     io::Output& out = file->second.output;
+    Fingerprint mark = of_layer;
     file->second.shares.push_back({loaded.id, wanted, planned.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.set(index_of(stage));
@@ -235,10 +260,9 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       if (several_layers && !loaded.id.empty()) name = fmt::format("layers.{}.{}", loaded.id, name);
       const Placement placement(loaded.layer, stage, planned.selection);
       if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
-      if (is_shard())
-        for (const SelectedAxis& axis : placement.axes())
-          fingerprint_.add(axis.pick.indices.data(),
-                           axis.pick.indices.size() * sizeof(std::size_t));
+      mark.add(name_of(stage));
+      for (const SelectedAxis& axis : placement.axes())
+        mark.add(axis.pick.indices.data(), axis.pick.indices.size() * sizeof(std::size_t));
       if (stacked) {
         stack(loaded, placement.shape(), std::move(name), file->second);
         continue;
@@ -246,11 +270,11 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
     if (!stacked) add_text(loaded, planned, file->second);
-    if (is_shard()) {
-      add_to(fingerprint_, loaded);
-      for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
-        fingerprint_.add(*list ? (*list)->text() : "");
-    }
+    if (!is_marked()) continue;
+    for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
+      mark.add(*list ? (*list)->text() : "");
+    fingerprint_.add(mark.text());
+    if (mentions(output.path, "{layer}")) out.run = mark.text();
   }
 }
 
@@ -347,8 +371,12 @@ void DumpCommand::say_skipped(std::size_t all) const {
     if (skipped_.size() > 12 && i == 6) list += ", …", i = skipped_.size() - 2;
     list += (list.empty() ? "" : ", ") + skipped_[i];
   }
-  print_note(fmt::format("{} of {} layers were there and whole, and are left as they are{}",
-                         skipped_.size(), all, list.empty() ? "" : ": " + list),
+  print_note(fmt::format("{} of {} layers were there and whole, and are left as they are{}{}",
+                         skipped_.size(), all, list.empty() ? "" : ": " + list,
+                         skipped_unmarked_
+                             ? " (by their sizes: which input and weights they are of, "
+                               "only .npz and .safetensors say)"
+                             : ""),
              common.color);
 }
 

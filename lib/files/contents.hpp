@@ -76,6 +76,8 @@ struct Contents {
   std::map<std::string, std::string> config;
   /// What else lies in the file, and was set aside or seen through: for `info`.
   std::vector<std::string> notes;
+  /// What the run that wrote the file started from (Output::run); "" if the file does not say.
+  std::string run;
 
   /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
   /// of its tensors, and a file may hold tens of thousands. Thread-safe.

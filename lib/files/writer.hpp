@@ -25,6 +25,9 @@ struct Output {
   std::vector<std::pair<std::string, std::vector<std::string>>> labels; ///< tokens
   /// Tokens of each batch item, equally many.
   std::vector<std::pair<std::string, std::vector<std::vector<std::string>>>> item_labels{};
+  /// What the run starts from, in a word, beside the arrays: the comment of an .npz, metadata of
+  /// .safetensors. Other formats have no place for it.
+  std::string run{};
 };
 
 /// Takes the elements of every item, each exactly once, and makes the file appear when it is whole.

@@ -12,6 +12,7 @@ Contents read_npz(const Bytes& bytes, bool void_is_bf16) {
   Contents contents;
   contents.name = bytes.name;
   contents.format = "npz";
+  contents.run = zip_comment(bytes);
   const std::string path = bytes.name == "standard input" ? "-" : bytes.name;
 
   std::set<std::string> names;

@@ -91,7 +91,8 @@ std::string central_header(const Member& member) {
   return record.add(member.name).add(extra.text).text;
 }
 
-std::string end_records(std::uint64_t members, std::uint64_t offset, std::uint64_t size) {
+std::string end_records(std::uint64_t members, std::uint64_t offset, std::uint64_t size,
+                        const std::string& comment) {
   Record record;
   if (members >= 0xffff || offset >= four_gib || size >= four_gib) {
     record.u32(0x06064b50).u64(44).u16(3u << 8 | 45).u16(45).u32(0).u32(0);
@@ -100,14 +101,14 @@ std::string end_records(std::uint64_t members, std::uint64_t offset, std::uint64
   }
   const std::uint64_t count = std::min<std::uint64_t>(members, 0xffff);
   record.u32(0x06054b50).u16(0).u16(0).u16(count).u16(count);
-  record.u32(std::min(size, four_gib)).u32(std::min(offset, four_gib)).u16(0);
-  return record.text;
+  record.u32(std::min(size, four_gib)).u32(std::min(offset, four_gib)).u16(comment.size());
+  return record.add(comment).text;
 }
 
 class NpzWriter : public Writer {
 public:
   NpzWriter(const std::string& path, const Output& output)
-      : pieces_(path, output.items), items_(output.items.size()), file_(path) {
+      : pieces_(path, output.items), items_(output.items.size()), run_(output.run), file_(path) {
     for (const Item& item : output.items)
       add(path, item.name, npy_header(path, item), count_of(item.shape) * size_of(item.dtype));
     for (auto& [name, npy] : npy_extras(output)) add(path, name, std::move(npy), 0);
@@ -136,7 +137,7 @@ public:
       directory += central_header(member);
     }
     const std::uint64_t size = directory.size();
-    file_.write(end_, directory + end_records(members_.size(), end_, size));
+    file_.write(end_, directory + end_records(members_.size(), end_, size, run_));
     file_.commit();
   }
 
@@ -162,6 +163,7 @@ private:
 
   WrittenExtents pieces_;
   std::size_t items_; // the first members are items, the others settings and labels
+  std::string run_;   // the archive's comment
   OutputFile file_;
   std::set<std::string> names_;
   std::vector<Member> members_;

@@ -208,7 +208,9 @@ Contents read_safetensors(const Bytes& bytes) {
   }
   for (auto& [key, text_value] : header.metadata) {
     if (key == "format") continue; // "pt": which library wrote the file, no setting
-    if (auto labels = labels_of_json(text_value))
+    if (key == run_metadata)
+      contents.run = text_value;
+    else if (auto labels = labels_of_json(text_value))
       contents.labels.emplace_back(key, std::move(*labels));
     else if (auto lists = item_labels_of_json(text_value))
       contents.item_labels.emplace_back(key, std::move(*lists));

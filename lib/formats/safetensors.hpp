@@ -6,6 +6,9 @@
 
 namespace mha::io {
 
+/// The metadata that holds Output::run.
+inline constexpr std::string_view run_metadata = "mha-inspect.run";
+
 Contents read_safetensors(const Bytes& bytes);
 std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output);
 Layout safetensors_layout(const std::string& path, const Output& output);

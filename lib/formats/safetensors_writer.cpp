@@ -26,21 +26,16 @@ Layout safetensors_layout(const std::string& path, const Output& output) {
                            [&](std::size_t i) { return size_of(output.items[i].dtype); });
 
   std::string text = "{";
-  for (const auto& [name, value] : output.scalars) {
+  const auto add_metadata = [&](const std::string& name, const std::string& value) {
     claim(name);
     text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
                         json_string(value));
-  }
-  for (const auto& [name, labels] : output.labels) {
-    claim(name);
-    text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
-                        json_string(json_of_labels(labels)));
-  }
-  for (const auto& [name, lists] : output.item_labels) {
-    claim(name);
-    text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
-                        json_string(json_of_item_labels(lists)));
-  }
+  };
+  for (const auto& [name, value] : output.scalars) add_metadata(name, value);
+  for (const auto& [name, labels] : output.labels) add_metadata(name, json_of_labels(labels));
+  for (const auto& [name, lists] : output.item_labels)
+    add_metadata(name, json_of_item_labels(lists));
+  if (!output.run.empty()) add_metadata(std::string(run_metadata), output.run);
   if (text != "{") text += "}";
   std::uint64_t at = 0;
   for (const std::size_t i : order) {

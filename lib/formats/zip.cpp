@@ -49,16 +49,20 @@ struct Directory {
   std::uint64_t offset = 0, size = 0, members = 0;
 };
 
-Directory find_directory(const Bytes& archive, const Reader& reader, const std::string& where) {
+/// Where the end record lies: it is the archive's last, but for a comment of up to 64 KiB.
+std::uint64_t find_end(const Bytes& archive, const Reader& reader, const std::string& where) {
   if (archive.size < end_size)
     fail("{}: cut short: no ZIP archive has {} bytes", where, archive.size);
-  // The end record is the archive's last, but for a comment of up to 64 KiB.
   std::uint64_t end = archive.size - end_size;
   const std::uint64_t first = end > 0xffff ? end - 0xffff : 0;
   while (reader.u32(end) != end_signature || reader.u16(end + 20) != archive.size - end - end_size)
     if (end-- == first)
       fail("{}: not a whole ZIP archive: no directory at its end (cut short?)", where);
+  return end;
+}
 
+Directory find_directory(const Bytes& archive, const Reader& reader, const std::string& where) {
+  const std::uint64_t end = find_end(archive, reader, where);
   Directory directory{reader.u32(end + 16), reader.u32(end + 12), reader.u16(end + 10)};
   if (reader.u16(end + 4) != 0 || reader.u16(end + 8) != reader.u16(end + 10))
     fail("{}: part of a ZIP archive in several files, which is not read", where);
@@ -175,6 +179,11 @@ void require_crc(const ZipMember& member, std::uint32_t crc) {
 }
 
 } // namespace
+
+std::string zip_comment(const Bytes& archive) {
+  const std::uint64_t end = find_end(archive, Reader(archive), shown(archive.name));
+  return std::string(archive.text().substr(end + end_size));
+}
 
 std::vector<ZipMember> zip_members(const Bytes& archive) {
   const Reader reader(archive);

@@ -18,6 +18,8 @@ struct ZipMember {
 
 /// All members: the directory, every local header, sizes and overlaps are checked.
 std::vector<ZipMember> zip_members(const Bytes& archive);
+/// The comment behind the directory, up to 64 KiB.
+std::string zip_comment(const Bytes& archive);
 /// The first `count` bytes of a member (fewer where it is shorter).
 std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t count);
 /// The bytes of a member after its first `skip`, checksum verified; a stored one is copied only

@@ -176,7 +176,7 @@ void Sources::add_input_of(const std::string& id, Fingerprint& fingerprint,
                            std::size_t& added) const {
   Inputs* const inputs = text();
   if (!inputs) return;
-  inputs->add_to(fingerprint);
+  if (added == 0) inputs->add_to(fingerprint);
   const std::vector<std::string>& layers = inputs->layers();
   for (std::size_t n = 0; n < layers.size() && layers[n] != id; ++n)
     if (n >= added) mha::add_to(fingerprint, outline(layers[n])), added = n + 1;

@@ -102,19 +102,17 @@ TEST_CASE_METHOD(Checkpoint, "dump --resume: computes the layers that are missin
     return result.err;
   };
   dump("0-4", {});
-  const std::string right = folder.read("layer3.npz");
-  // One is missing, one is cut off, one holds something else; one is whole, but has other numbers:
-  // left as it is.
+  const std::string right = folder.read("layer3.npz"), first = folder.read("layer0.npz");
+  // One is missing, one is cut off, one holds something else, one is another layer's.
   std::filesystem::remove(folder.path("layer1.npz"));
   folder.write("layer2.npz", folder.read("layer2.npz").substr(0, 900));
   REQUIRE(run({"dump", folder.path("model"), "--layer", "3", input, "-s", "q", "-o",
                folder.path("layer3.npz")})
               .code == 0);
-  const std::string other = folder.read("layer4.npz");
-  folder.write("layer0.npz", other);
+  folder.write("layer0.npz", folder.read("layer4.npz"));
   const std::string said = dump("0-4", {"--resume"});
-  CHECK_THAT(said, Contains("2 of 5 layers were there and whole, and are left as they are: 0, 4"));
-  CHECK(folder.read("layer0.npz") == other);
+  CHECK_THAT(said, Contains("1 of 5 layers were there and whole, and are left as they are: 4"));
+  CHECK(folder.read("layer0.npz") == first);
   CHECK(folder.read("layer3.npz") == right);
   CHECK(folder.has("layer1.npz"));
   CHECK(folder.read("layer2.npz").size() == right.size());
@@ -122,6 +120,36 @@ TEST_CASE_METHOD(Checkpoint, "dump --resume: computes the layers that are missin
   // Other numbers are wanted: nothing is there.
   CHECK_THAT(dump("0-4", {"--resume", "--dump-dtype", "f16"}), !Contains("were there"));
   CHECK(dump("0-4", {"--resume", "--dump-dtype", "f16", "--quiet"}).empty());
+}
+
+TEST_CASE("dump --resume: results of another text, patch or setting are no results of this run") {
+  const Folder folder;
+  const auto kept = [&](const std::string& format, std::vector<std::string> words) {
+    words.insert(words.begin(), {"dump", "data/bard-gpt2", "-s", "weights", "-o",
+                                 folder.path("l{layer}." + format), "--resume"});
+    const Result result = run(words);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    const std::size_t at = result.err.find("left as they are");
+    return at == std::string::npos
+               ? ""
+               : result.err.substr(at + 16, result.err.find('\n', at) - at - 16);
+  };
+  const std::vector<std::string> ids{"--ids", "1,5,9"};
+  const std::string patch = "layers.2.head_out[0] = zero";
+  for (const std::string format : {"npz", "safetensors"}) {
+    CHECK(kept(format, ids).empty());
+    CHECK(kept(format, ids) == ": 0, 1, 2, 3");
+    CHECK(kept(format, {"--ids", "1,5,8"}).empty());
+    CHECK(kept(format, ids).empty());
+    CHECK(kept(format, {"--ids", "1,5,9", "--layer", "3"}) == ": 3");
+    CHECK(kept(format, {"--ids", "1,5,9", "--patch", patch}) ==
+          ": 0, 1, 2"); // weights of layer 2 stand before it
+    CHECK(kept(format, {"--ids", "1,5,9", "--scale", "0.3"}).empty());
+  }
+  CHECK(kept("npy", ids).empty());
+  CHECK(kept("npy", {"--ids", "1,5,8"}) == ": 0, 1, 2, 3 (by their sizes: which input and weights "
+                                           "they are of, only .npz and .safetensors say)");
 }
 
 TEST_CASE_METHOD(Checkpoint, "dump --resume: needs a file a layer") {
