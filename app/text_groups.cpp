@@ -7,6 +7,21 @@
 
 namespace mha::app {
 
+namespace {
+
+/// Before the first one is computed: a run over many texts may take hours.
+void require_positions(const ModelPass& texts) {
+  const Embedding& embedding = texts.model().embedding();
+  if (embedding.positions.empty()) return;
+  const std::size_t rows = embedding.positions.shape()[0] - embedding.first_position;
+  for (std::size_t b = 0; b < texts.lengths().size(); ++b)
+    if (texts.lengths()[b] > rows)
+      fail("text {} has {}, the model has positions for {}: give a shorter text, or leave it out", b,
+           counted(texts.lengths()[b], "tokens"), rows);
+}
+
+} // namespace
+
 std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
                                       const std::string& source, bool batched) {
   std::vector<std::vector<int>> own;
@@ -22,6 +37,7 @@ std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first,
 TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
                        const Common& common)
     : texts_(texts), threads_(common.threads) {
+  require_positions(texts);
   std::size_t longest = 0;
   for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
     longest = std::max(longest, texts.lengths()[b]);

@@ -122,10 +122,10 @@ TEST_CASE("stats --by position and token: the queries as --query measures them")
   for (const std::string& line : lines) {
     const json tokens =
         json::parse(run({"tokens", "data/bard-gpt2", "--text", line, "-f", "json"}).out);
-    const json& list = tokens.is_array() ? tokens : tokens["tokens"];
+    const json& list = tokens["tokens"];
     for (std::size_t t = 0; t < list.size(); ++t)
       queries[t].push_back(
-          {list[t]["text"],
+          {list[t],
            of(asked + std::vector<std::string>{"--text", line, "--query", std::to_string(t)})[0]});
   }
   const auto check = [&](const json& row, const std::vector<json>& parts) {

@@ -18,11 +18,15 @@ function saved(name, layers, heads, tokens, peak) {
           numbers.push(k === q ? peak(l, h) : (1 - peak(l, h)) / (tokens - 1));
   return [`weights=${write(`${name}.npy`, npy([layers, heads, tokens, tokens], numbers))}@LHTS`, '--layer', 'all'];
 }
-/// The colour of the largest weight in a head's small map.
-const colorOf = (page, card) => page.evaluate(`(() => {
-  const canvas = document.querySelectorAll('.card canvas')[${card}];
-  return [...canvas.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3);
-})()`);
+/// The colour of the largest weight in a head's small map, which is drawn where it is in view.
+async function colorOf(page, card) {
+  await page.locator('.card').nth(card).scrollIntoViewIfNeeded();
+  await page.waitForTimeout(150);
+  return page.evaluate(`(() => {
+    const canvas = document.querySelectorAll('.card canvas')[${card}];
+    return [...canvas.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3);
+  })()`);
+}
 /// CIE 1976 L*, a*, b*.
 function lab([r, g, b]) {
   const linear = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);

@@ -60,7 +60,7 @@ export async function stopBrowser() {
 
 /// A page at an address, in a window of its own; check() after it that nothing complained and that
 /// nothing was asked of a network.
-export async function open(url, { theme = 'light', width = 1400, height = 1000, touch = false } = {}) {
+export async function open(url, { theme = 'light', width = 1400, height = 1000, touch = false, svg = false } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, hasTouch: touch });
   const page = await context.newPage();
   const complaints = [];
@@ -77,7 +77,7 @@ export async function open(url, { theme = 'light', width = 1400, height = 1000, 
     if (!request.url().startsWith('file:')) complaints.push(`request: ${request.url()}`);
   });
   await page.goto(url);
-  await page.locator('html[data-ready]').waitFor({ state: 'attached' });
+  if (!svg) await page.locator('html[data-ready]').waitFor({ state: 'attached' });
   return Object.assign(page, {
     async settled(place) {
       await page.locator(`html[data-ready="${place}"]`).waitFor({ state: 'attached' });

@@ -39,7 +39,7 @@ function setupGrid() {
   for (let h = 0; h < widest; ++h)
     children.push(el('span', { class: 'grid-title' }, h % every === 0 ? String(layers[0].heads[h] ?? h) : ''));
   layers.forEach((layer, l) => {
-    children.push(el('span', { class: 'row-name' }, rowTitle(layer)));
+    children.push(el('span', { class: 'grid-row' }, rowTitle(layer)));
     layer.heads.forEach((_, h) => {
       const cell = el('button', { class: 'grid-cell', 'data-place': `${l} ${h}`, onclick: () => update({ layer: l, head: h }) });
       if (h === 0) cell.style.gridColumn = 2;

@@ -8,19 +8,19 @@ class SvgContext {
     this.width = width;
     this.height = height;
     this.parts = [];
-    this.clips = 0;
-    this.own = { transform: [], clip: '' };
+    this.own = { transform: [], clips: 0 };
     this.saved = [];
     this.path = '';
     this.measuring = el('canvas').getContext('2d');
   }
   static properties = ['fillStyle', 'strokeStyle', 'lineWidth', 'lineCap', 'font', 'textAlign', 'textBaseline', 'globalAlpha'];
   save() {
-    this.saved.push({ own: { transform: [...this.own.transform], clip: this.own.clip },
+    this.saved.push({ own: { transform: [...this.own.transform], clips: this.own.clips },
       values: SvgContext.properties.map((name) => this[name]) });
   }
   restore() {
     const { own, values } = this.saved.pop();
+    for (; this.own.clips > own.clips; --this.own.clips) this.parts.push('</svg>');
     this.own = own;
     SvgContext.properties.forEach((name, i) => { this[name] = values[i]; });
   }
@@ -32,7 +32,6 @@ class SvgContext {
   }
   put(tag, attributes, content = '') {
     if (this.own.transform.length > 0) attributes.transform = this.own.transform.join(' ');
-    if (this.own.clip) attributes['clip-path'] = `url(#${this.own.clip})`;
     if (this.globalAlpha < 1) attributes.opacity = short(this.globalAlpha);
     const text = Object.entries(attributes).map(([name, value]) => ` ${name}="${xml(String(value))}"`).join('');
     this.parts.push(content === '' ? `<${tag}${text}/>` : `<${tag}${text}>${content}</${tag}>`);
@@ -69,10 +68,11 @@ class SvgContext {
   rect(x, y, width, height) {
     this.box = { x, y, width, height };
   }
+  /// A picture within the picture shows nothing beyond its own edges.
   clip() {
-    const { x, y, width, height } = this.box;
-    this.own.clip = `clip${this.clips++}`;
-    this.parts.push(`<clipPath id="${this.own.clip}"><rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}"/></clipPath>`);
+    const [x, y, width, height] = ['x', 'y', 'width', 'height'].map((name) => short(this.box[name]));
+    this.parts.push(`<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}">`);
+    ++this.own.clips;
   }
   stroke() {
     this.put('path', { d: this.path, fill: 'none', stroke: this.strokeStyle, 'stroke-width': short(this.lineWidth), 'stroke-linecap': this.lineCap });
@@ -100,7 +100,7 @@ class SvgContext {
       }
   }
   text() {
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}">\n`
+    return `<svg xmlns="${$('svg').namespaceURI}" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}">\n`
       + `${this.parts.join('\n')}\n</svg>\n`;
   }
 }
