@@ -77,8 +77,6 @@ Predict::files_of(const ModelPass& text, std::vector<Prediction> predictions) co
   if (mentions(output.path, "{layer}") && !each_layer)
     fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
          output.path);
-  if (mentions(output.path, "{batch}") && !text.batched())
-    fail("{}: the input is not batched, so there is no {{batch}}", output.path);
   std::vector<std::pair<std::string, std::vector<Prediction>>> files;
   std::map<std::string, std::size_t> places;
   if (predictions.empty()) files.push_back({output.path, {}});

@@ -36,8 +36,8 @@ double visible_pairs(const Layer& layer, const Plan& plan) {
   std::size_t all = 0;
   for (const QueryBlock& block : plan.blocks) {
     const auto [entry, added] = pairs.try_emplace({block.batch, block.block}, 0);
-    const std::size_t end = std::min((block.block + 1) * block_queries, layer.dims.T);
-    for (std::size_t t = block.block * block_queries; added && t < end; ++t) {
+    const Tile rows = block_rows(layer, block);
+    for (std::size_t t = rows.first; added && t < rows.first + rows.count; ++t) {
       const Visible visible = visible_keys(layer, block.batch, t);
       entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
     }
@@ -233,14 +233,15 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
   const auto wants = [&](Stage stage) { return contains(plan.wanted, stage); };
   // Rows of all heads of a query, or of one.
-  double queries = 0, block_rows = 0;
+  double queries = 0, rows_of_blocks = 0, all_scores = 0;
   const std::vector<Tile> rows = query_rows(layer, plan);
   for (const Tile& run : rows) queries += static_cast<double>(run.count);
-  for (const QueryBlock& block : plan.blocks)
-    block_rows +=
-        static_cast<double>(std::min(block_queries, dims.T - block.block * block_queries));
-  const double head_queries = rows_of_heads(rows),
-               head_keys = rows_of_heads(key_rows(layer, plan, dims.S));
+  for (const QueryBlock& block : plan.blocks) {
+    const auto count = static_cast<double>(block_rows(layer, block).count);
+    rows_of_blocks += count;
+    all_scores += count * static_cast<double>(computed_keys(layer, block.batch));
+  }
+  const double head_queries = rows_of_heads(rows), head_keys = rows_of_heads(key_rows(layer, plan));
 
   Operations sum;
   // No weight is the identity: nothing is multiplied.
@@ -257,11 +258,11 @@ Operations operations_of(const Layer& layer, const Plan& plan) {
   const bool every_score =
       wants(Stage::scores) || wants(Stage::scaled) || wants(Stage::capped) || wants(Stage::biased);
   const double pairs = visible_pairs(layer, plan);
-  const double scored = every_score ? block_rows * static_cast<double>(dims.S_all) : pairs;
+  const double scored = every_score ? all_scores : pairs;
   if (computes(Stage::scores)) sum.attention += product_operations(scored, dims.d_k);
   if (computes(Stage::head_out)) sum.attention += product_operations(pairs, dims.d_v);
   if (computes(Stage::head_result) && !layer.W_o.empty())
-    sum.attention += product_operations(block_rows, dims.d_v, dims.d_out);
+    sum.attention += product_operations(rows_of_blocks, dims.d_v, dims.d_out);
 
   sum.around = around_attention(layer, queries, computes);
   if (computes(Stage::output)) sum.output += product_operations(queries, layer.W_o.count());
