@@ -37,8 +37,11 @@ Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
              const Selection& selection) {
   const Dims& dims = layer.dims;
   if (axis == "head") return {resolved(selection.head, dims.H, "heads"), {}};
-  if (axis == "query") return {resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)};
-  return {resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+  const bool query = axis == "query";
+  Side side = query ? Side{resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)}
+                    : Side{resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+  if (!side.labels.empty()) side.labels.resize(query ? dims.T : dims.S_all); // none in the padding
+  return side;
 }
 
 void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& selection) {

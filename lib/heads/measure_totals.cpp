@@ -49,12 +49,14 @@ double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, 
   for (std::size_t batch = first; batch < last; ++batch) {
     const CellGrid& grid = grids_[batch];
     const std::size_t front = may_be_causal_ ? grid.cols : 0;
+    // Numbers that a cell covers: texts of other lengths have other cells.
+    const double covers = to_double(grid.row_step * grid.col_step);
     const float *x = &cells_[grid.of_head(a)], *y = &cells_[grid.of_head(b)];
     for (std::size_t i = front; i < grid.count(); ++i) {
       const bool with_front = !causal && i < 2 * front;
       const double u = x[i] + (with_front ? x[i - front] : 0.F),
                    v = y[i] + (with_front ? y[i - front] : 0.F);
-      aa += u * u, bb += v * v, ab += u * v;
+      aa += covers * u * u, bb += covers * v * v, ab += covers * u * v;
     }
   }
   return ab / std::sqrt(aa * bb);

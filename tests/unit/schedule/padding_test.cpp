@@ -125,6 +125,8 @@ std::size_t wrong_numbers(const Batch& batch, std::size_t b, mha::Stage stage,
       from += index * stride, stride *= own.shape()[axis];
     }
     const double value = value_at(item, i);
+    if (padding && extra && stage == mha::Stage::biased)
+      continue; // their position bias is added before the mask
     if (padding)
       wrong += !(value == 0 || std::isnan(value) || value < -std::numeric_limits<double>::max());
     else if (const double want = value_at(own, from); extra) // sums run over zeros between
@@ -165,14 +167,12 @@ void require_lone_bits(std::size_t tokens, std::size_t batches) {
 /// Texts of these lengths as one layer.
 Batch batch_of_lengths(const std::vector<std::size_t>& lengths) {
   Limits limits;
-  limits.heads = 4, limits.width = 16, limits.d_model = 32;
-  limits.tokens = *std::ranges::max_element(lengths);
+  limits.heads = 4, limits.width = 16, limits.d_model = 32, limits.tokens = 2;
   for (std::uint64_t seed = 1;; ++seed) {
     RandomLayer drawn = random_layer(seed, {}, true, limits);
     reference::Layer& layer = drawn.layer;
-    if (layer.H < 2 || layer.T() < limits.tokens / 2) continue;
-    const std::size_t width = layer.X.shape[2];
-    layer.X = Array({lengths.size(), limits.tokens, width});
+    if (layer.H < 2 || !layer.X_k.empty() || !layer.X_v.empty()) continue;
+    layer.X = Array({lengths.size(), *std::ranges::max_element(lengths), layer.X.shape[2]});
     Random random(seed);
     for (double& value : layer.X.values) value = static_cast<float>(random.uniform(-1, 1));
     layer.causal = true, drawn.form.batched = true, drawn.form.columns = false;
