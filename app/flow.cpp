@@ -37,8 +37,22 @@ Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
              const Selection& selection) {
   const Dims& dims = layer.dims;
   if (axis == "head") return {resolved(selection.head, dims.H, "heads"), {}};
-  if (axis == "query") return {resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)};
-  return {resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+  const bool query = axis == "query";
+  Side side = query ? Side{resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)}
+                    : Side{resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+  if (!side.labels.empty()) side.labels.resize(query ? dims.T : dims.S_all); // none in the padding
+  return side;
+}
+
+/// The positions that are picked of one batch item, without the padding at their end.
+std::vector<std::size_t> without_padding(const Side& side, std::string_view axis,
+                                         const Layer& layer, std::size_t item) {
+  const Dims& dims = layer.dims;
+  std::vector<std::size_t> own = side.pick.indices;
+  if (axis == "head" || (axis == "key" && dims.extra + dims.zero > 0)) return own;
+  const std::size_t end = layer.length_of(item) + (axis == "key" ? dims.past : 0);
+  while (own.size() > 1 && own.back() >= end && !layer.lengths.empty()) own.pop_back();
+  return own;
 }
 
 void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& selection) {
@@ -70,22 +84,30 @@ FlowOfLayer selected_of(const FlowInfo& kind, const LoadedLayer& loaded, const T
     for (const std::size_t h : heads.indices) {
       const Side down = side_of(kind.rows, layer, b, selection),
                  across = side_of(kind.cols, layer, b, selection);
-      FlowMatrix matrix{loaded.id,     {}, {}, down.pick.indices, across.pick.indices, down.labels,
-                        across.labels, {}};
+      FlowMatrix matrix{loaded.id,
+                        {},
+                        {},
+                        without_padding(down, kind.rows, layer, b),
+                        without_padding(across, kind.cols, layer, b),
+                        down.labels,
+                        across.labels,
+                        {}};
       if (dims.batched) matrix.batch = b;
       if (kind.of_heads) matrix.head = h;
       matrix.values = Tensor(DType::f64, {matrix.rows.size(), matrix.cols.size()});
+      const auto number = [&](std::size_t r, std::size_t c) {
+        return all.as<double>()[((b * H + h) * rows + r) * cols + c];
+      };
       double* next = matrix.values.as_mutable<double>().data();
       for (const std::size_t r : matrix.rows)
-        for (const std::size_t c : matrix.cols) {
-          *next = all.as<double>()[((b * H + h) * rows + r) * cols + c];
-          numbers.push_back(*next++);
-        }
+        for (const std::size_t c : matrix.cols) *next++ = number(r, c);
+      for (const std::size_t r : down.pick.indices)
+        for (const std::size_t c : across.pick.indices) numbers.push_back(number(r, c));
       if (to.matrices.empty()) {
         if (dims.batched && !items.drops_axis) shape.push_back(items.indices.size());
         if (!heads.drops_axis) shape.push_back(heads.indices.size());
-        if (!down.pick.drops_axis) shape.push_back(matrix.rows.size());
-        if (!across.pick.drops_axis) shape.push_back(matrix.cols.size());
+        if (!down.pick.drops_axis) shape.push_back(down.pick.indices.size());
+        if (!across.pick.drops_axis) shape.push_back(across.pick.indices.size());
       }
       to.matrices.push_back(std::move(matrix));
     }
@@ -151,7 +173,7 @@ std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kin
     out += '\n';
   };
   std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
-  if (labelled) titles.insert(titles.end(), {"row_label", "col_label"});
+  if (labelled) titles.insert(titles.end(), {"row_token", "col_token"});
   line(titles);
   const auto index = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string();

@@ -176,10 +176,9 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
   const Dims& dims = loaded.layer.dims;
   const std::string id = loaded.id.empty() && loaded.layer.ends ? "model" : loaded.id;
   std::vector<PlannedFile> files{{with_layer(path, id), selection.placed(loaded.layer)}};
+  if (!dims.batched) files[0].path = with_batch(std::move(files[0].path), 0);
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
-    if (!mentions(path, placeholder)) continue;
-    if (placeholder == "{batch}" && !dims.batched)
-      fail("{}: the input is not batched, so there is no {{batch}}", path);
+    if (!mentions(files[0].path, placeholder)) continue;
     const auto lacks = [&](Stage stage) { return !has_axis(stage, placeholder); };
     const auto lacking = std::find_if(stages.begin(), stages.end(), lacks);
     if (lacking != stages.end() && named)
@@ -189,7 +188,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
     if (stages.empty() && loaded.layer.ends && !named) return {};
     if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
   }
-  if (mentions(path, "{batch}"))
+  if (mentions(files[0].path, "{batch}"))
     split(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}")) split(files, "{head}", &Selection::head, dims.H, "heads", "--head");
   // Before anything is computed. Who writes looks again, when all is known that was read.

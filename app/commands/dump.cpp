@@ -144,10 +144,13 @@ void DumpCommand::require_asked_for(const Sources& model) const {
     }
   }
   if (bytes <= most) return;
+  // The model's own stages are no layer.
+  const auto layers = static_cast<std::size_t>(
+      std::ranges::count_if(ids_, [](const std::string& id) { return !id.empty(); }));
   throw UsageError(fmt::format(
       "every stage of {} is {:.1f} GB: name some with --stage, choose with --head, --query, --key "
       "or --batch, or give --all-stages",
-      ids_.size() == 1 ? "the layer" : fmt::format("{} layers", ids_.size()), bytes / 1e9));
+      ids_.size() == 1 ? "the layer" : counted(layers, "layers"), bytes / 1e9));
 }
 
 /// What --resume finds in a result's place.

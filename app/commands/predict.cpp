@@ -34,7 +34,7 @@ private:
   void write(const std::string& path,
              const std::function<std::string(const std::string& form)>& text);
   std::vector<std::pair<std::string, std::vector<Prediction>>>
-  files_of(const ModelPass& text, std::vector<Prediction> predictions) const;
+  files_of(std::vector<Prediction> predictions) const;
 };
 
 /// Of several texts each has its own last position, its own hidden ones, its own --query.
@@ -73,12 +73,10 @@ std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
 
 /// What each file gets: everything, unless the path has placeholders.
 std::vector<std::pair<std::string, std::vector<Prediction>>>
-Predict::files_of(const ModelPass& text, std::vector<Prediction> predictions) const {
+Predict::files_of(std::vector<Prediction> predictions) const {
   if (mentions(output.path, "{layer}") && !each_layer)
     fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
          output.path);
-  if (mentions(output.path, "{batch}") && !text.batched())
-    fail("{}: the input is not batched, so there is no {{batch}}", output.path);
   std::vector<std::pair<std::string, std::vector<Prediction>>> files;
   std::map<std::string, std::size_t> places;
   if (predictions.empty()) files.push_back({output.path, {}});
@@ -176,7 +174,7 @@ int Predict::run() {
   const render::PredictView view{all, text.batched(), text.model().causal(), &text.ids()};
   const render::TokenNames names = names_of(text);
   const Stopwatch watch(common.write_s);
-  for (const auto& [path, some] : files_of(text, std::move(predictions)))
+  for (const auto& [path, some] : files_of(std::move(predictions)))
     write(path, [&, &some = some](const std::string& form) {
       const render::TextStyle look = look_of(output, common.color);
       if (form == "json") return render::predict_json(some, view, names);

@@ -20,8 +20,8 @@ double visible_pairs(const Layer& layer, const Plan& plan) {
   std::size_t all = 0;
   for (const QueryBlock& block : plan.blocks) {
     const auto [entry, added] = pairs.try_emplace({block.batch, block.block}, 0);
-    const std::size_t end = std::min((block.block + 1) * block_queries, layer.dims.T);
-    for (std::size_t t = block.block * block_queries; added && t < end; ++t) {
+    const Tile rows = block_rows(layer, block);
+    for (std::size_t t = rows.first; added && t < rows.first + rows.count; ++t) {
       const Visible visible = visible_keys(layer, block.batch, t);
       entry->second += visible.last - visible.first + layer.dims.extra + layer.dims.zero;
     }
@@ -41,11 +41,13 @@ double rows_of_heads(const std::vector<Tile>& tiles) {
 class Counter {
 public:
   Counter(const Layer& layer, const Plan& plan) : layer_(layer), plan_(plan) {
-    const std::vector<Tile> rows = query_rows(layer, plan), keys = key_rows(layer, plan, dims().S);
+    const std::vector<Tile> rows = query_rows(layer, plan), keys = key_rows(layer, plan);
     for (const Tile& tile : rows) queries_ += static_cast<double>(tile.count);
-    for (const QueryBlock& block : plan.blocks)
-      block_rows_ +=
-          static_cast<double>(std::min(block_queries, dims().T - block.block * block_queries));
+    for (const QueryBlock& block : plan.blocks) {
+      const auto count = static_cast<double>(block_rows(layer, block).count);
+      block_rows_ += count;
+      all_scores_ += count * static_cast<double>(computed_keys(layer, block.batch));
+    }
     head_queries_ = rows_of_heads(rows), head_keys_ = rows_of_heads(keys);
   }
 
@@ -72,7 +74,7 @@ private:
 
   const Layer& layer_;
   const Plan& plan_;
-  double queries_ = 0, block_rows_ = 0, head_queries_ = 0, head_keys_ = 0;
+  double queries_ = 0, block_rows_ = 0, all_scores_ = 0, head_queries_ = 0, head_keys_ = 0;
   StageWork work_{};
 };
 
@@ -80,9 +82,10 @@ void Counter::attention() {
   const bool every_score =
       keeps(Stage::scores) || keeps(Stage::scaled) || keeps(Stage::capped) || keeps(Stage::biased);
   const double pairs = visible_pairs(layer_, plan_);
-  const double scored = every_score ? block_rows_ * static_cast<double>(dims().S_all) : pairs;
-  const double keys = static_cast<double>(dims().B) * static_cast<double>(dims().H_kv) *
-                      static_cast<double>(dims().S_all);
+  const double scored = every_score ? all_scores_ : pairs;
+  double keys = 0; // of all key/value heads
+  for (std::size_t b = 0; b < dims().B; ++b)
+    keys += static_cast<double>(computed_keys(layer_, b) * dims().H_kv);
   const auto add = [&](Stage stage, Work work) {
     if (computes(stage)) work_[index_of(stage)] = work;
   };

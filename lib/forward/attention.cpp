@@ -97,11 +97,10 @@ PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_
         (patch.stage == Stage::concat && contains(needed, Stage::head_out)))
       *patch.is_read = true;
   layer = with_patched_inputs(std::move(layer));
-  BlankPadding blank(layer, pass);
-  Observer& shown = layer.lengths.empty() ? static_cast<Observer&>(pass) : blank;
+  show_padding(layer, pass.plan(), pass, threads);
   return layer.block || layer.ends
-             ? compute_block(std::move(layer), pass.plan(), shown, threads)
-             : compute_attention(std::move(layer), pass.plan(), shown, threads);
+             ? compute_block(std::move(layer), pass.plan(), pass, threads)
+             : compute_attention(std::move(layer), pass.plan(), pass, threads);
 }
 
 } // namespace mha

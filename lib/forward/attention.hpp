@@ -14,7 +14,7 @@ namespace mha {
 /// used.
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
 
-/// Attention alone, without the block around it; padding is shown as it comes.
+/// Attention alone, without the block around it; padding is not shown.
 PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
                              std::size_t threads);
 

@@ -74,7 +74,7 @@ template <class T> void add_bias(const Layer& layer, const RowPlace& at, Keys<T>
 }
 
 template <class T> void add_alibi(const Layer& layer, T slope, const RowPlace& at, Keys<T> keys) {
-  const auto all = static_cast<std::ptrdiff_t>(layer.dims.past + layer.dims.S);
+  const auto all = static_cast<std::ptrdiff_t>(keys_of(layer, at.batch));
   const std::ptrdiff_t query = layer.query_position(at.batch, at.query);
   keys = with_position(layer, keys);
   for (std::size_t j = keys.first; j < keys.last; ++j) {

@@ -84,9 +84,8 @@ template <class T> void around_attention(const TransformerBlock& block, Stream<T
 class KeepOutput : public Observer {
 public:
   KeepOutput(Observer& observer, const Layer& layer, const StageSet& wanted, bool keep)
-      : observer_(observer), wanted_(wanted), keep_(keep) {
-    if (keep)
-      output_ = Tensor::uninitialised(layer.dtype, {layer.dims.B, layer.dims.T, layer.dims.d_out});
+      : observer_(observer), wanted_(wanted), keep_(keep), items_(layer, Dim::T) {
+    if (keep) output_ = Tensor::uninitialised(layer.dtype, {items_.all(), layer.dims.d_out});
   }
   StageSet wants() const override {
     StageSet all = wanted_;
@@ -96,8 +95,8 @@ public:
   void observe(const Slice& block) override {
     if (contains(wanted_, block.stage)) observer_.observe(block);
     if (!keep_ || block.stage != Stage::output) return;
-    const std::size_t width = output_.shape()[2], element = size_of(output_.dtype());
-    const std::size_t first = block.batch * output_.shape()[1] + block.token;
+    const std::size_t width = output_.shape()[1], element = size_of(output_.dtype());
+    const std::size_t first = items_.first(block.batch) + block.token;
     for (std::size_t t = 0; t < block.values.shape[0]; ++t)
       std::copy_n(block.values.data +
                       static_cast<std::size_t>(block.values.strides[0]) * t * element,
@@ -109,7 +108,8 @@ private:
   Observer& observer_;
   StageSet wanted_;
   bool keep_;
-  Tensor output_; ///< B, T, d_model
+  ItemRows items_;
+  Tensor output_; ///< the items' rows, d_model
 };
 
 StageSet attention_stages() {

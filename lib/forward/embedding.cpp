@@ -1,6 +1,7 @@
 #include <mha/forward/embedding.hpp>
 
 #include <mha/forward/norm.hpp>
+#include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
 
@@ -102,18 +103,24 @@ template <class T> void embed_text(const Embedding& e, const std::vector<int>& i
 
 } // namespace
 
-Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype) {
+Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype,
+             const std::vector<std::size_t>& lengths) {
   const std::size_t B = ids.size(), T = ids.front().size(), d = embedding.width();
-  Tensor all = Tensor::uninitialised(dtype, {B, T, d});
+  const bool padded = std::ranges::any_of(lengths, [&](std::size_t n) { return n < T; });
+  Tensor all = padded ? sparse_zeros(dtype, {B, T, d}) : Tensor::uninitialised(dtype, {B, T, d});
   Embedding e = embedding;
   e.norm = in_precision(e.norm, dtype);
   for (Tensor* tensor : {&e.projection.W, &e.projection.b})
     if (!tensor->empty()) *tensor = convert(*tensor, dtype);
-  for (std::size_t b = 0; b < B; ++b)
+  for (std::size_t b = 0; b < B; ++b) {
+    std::vector<int> own = ids[b];
+    if (!lengths.empty()) own.resize(lengths[b]);
+    const std::size_t first = b * T * d, rows = own.size();
     if (dtype == DType::f64)
-      embed_text<double>(e, ids[b], {all.as_mutable<double>().data() + b * T * d, T, d, d});
+      embed_text<double>(e, own, {all.as_mutable<double>().data() + first, rows, d, d});
     else
-      embed_text<float>(e, ids[b], {all.as_mutable<float>().data() + b * T * d, T, d, d});
+      embed_text<float>(e, own, {all.as_mutable<float>().data() + first, rows, d, d});
+  }
   return all;
 }
 

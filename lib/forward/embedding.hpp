@@ -7,8 +7,9 @@ namespace mha {
 
 /// embed = norm(scale · token + position + type), of narrower tables with a linear map where
 /// `projection_place` says: (B, T, d_model) in `dtype`, f32 or f64, for `ids`
-/// of B texts of T tokens. Throws Error for a number beyond the vocabulary, and for more tokens
-/// than there are positions.
-Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype);
+/// of B texts of T tokens; zeros behind the `lengths` of texts, where they are given. Throws Error
+/// for a number beyond the vocabulary, and for more tokens than there are positions.
+Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype,
+             const std::vector<std::size_t>& lengths = {});
 
 } // namespace mha

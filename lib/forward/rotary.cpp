@@ -37,15 +37,20 @@ template <class T> void rotate(const T* x, const T* cosines, const T* sines, std
 }
 
 template <class T> void Rotary<T>::prepare(std::size_t, std::size_t, bool) {
+  if (!tables_.empty()) return;
   const Dims& dims = layer_.dims;
-  if (table_.cosines.empty())
-    table_ =
-        rotary_table<T>(layer_, std::max(dims.T, dims.S),
-                        layer_.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
+  const std::int64_t first =
+      layer_.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past));
+  if (layer_.lengths.empty() || !turns_by_length(layer_.settings))
+    tables_.push_back(rotary_table<T>(layer_, std::max(dims.T, dims.S), first));
+  else
+    for (const std::size_t length : layer_.lengths)
+      tables_.push_back(rotary_table<T>(layer_, length, first));
 }
 
 template <class T> void Rotary<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
-  const std::size_t d_k = layer_.dims.d_k, pairs = table_.pairs;
+  const RotaryTable<T>& table = tables_[tables_.size() == 1 ? 0 : rows.batch()];
+  const std::size_t d_k = layer_.dims.d_k, pairs = table.pairs;
   const std::size_t before = layer_.settings.rope_first; // they pass through
   const Matrix<const T> x = rows[from];
   const Matrix<T> y = rows[to];
@@ -53,8 +58,8 @@ template <class T> void Rotary<T>::apply(const TokenRows<T>& rows, Stage from, S
     for (std::size_t h = rows.heads().first; h < rows.heads().last; ++h) {
       const T* head = x.row(i) + h * d_k;
       T* turned = std::copy_n(head, before, y.row(i) + h * d_k);
-      rotate(head + before, table_.cosines.data() + (rows.first() + i) * pairs,
-             table_.sines.data() + (rows.first() + i) * pairs, d_k - before, 2 * pairs,
+      rotate(head + before, table.cosines.data() + (rows.first() + i) * pairs,
+             table.sines.data() + (rows.first() + i) * pairs, d_k - before, 2 * pairs,
              layer_.settings.rope == Rope::interleaved, turned);
     }
 }

@@ -29,13 +29,13 @@ public:
   explicit Rotary(const Layer& layer) : layer_(layer) {}
 
   void prepare(std::size_t rows, std::size_t threads, bool shared) override;
-  void release() override { table_ = {}; }
+  void release() override { tables_.clear(); }
 
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   const Layer& layer_;
-  RotaryTable<T> table_;
+  std::vector<RotaryTable<T>> tables_; ///< one, or one a text where texts of a batch turn otherwise
 };
 
 } // namespace mha

@@ -139,6 +139,11 @@ std::size_t rotary_length(const Layer& layer, std::size_t rows, std::int64_t fir
   return last < 0 ? 0 : static_cast<std::size_t>(std::min(last, 1e15)) + 1;
 }
 
+bool turns_by_length(const Settings& settings) {
+  return settings.rope_scaling == RopeScaling::dynamic ||
+         settings.rope_scaling == RopeScaling::longrope;
+}
+
 RotaryFrequencies rotary_frequencies(const Layer& layer, std::size_t rows, std::int64_t first) {
   const Settings& s = layer.settings;
   const std::size_t room = layer.dims.d_k - std::min(s.rope_first, layer.dims.d_k);

@@ -34,4 +34,7 @@ std::size_t rotary_length(const Layer& layer, std::size_t rows, std::int64_t fir
 /// the pair belongs to (time, height or width).
 double rotary_position(const Layer& layer, std::int64_t first, std::size_t t, std::size_t pair);
 
+/// Whether the frequencies follow from how long the sequence is.
+bool turns_by_length(const Settings& settings);
+
 } // namespace mha

@@ -1,6 +1,7 @@
 #include <mha/heads/measure_results.hpp>
 
 #include <mha/observe/share_bytes.hpp>
+#include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,15 @@ namespace mha {
 KeptTokens::KeptTokens(const Layer& layer, const StageSet& wanted) : wanted_(wanted) {
   const Dims& dims = layer.dims;
   for (const StageInfo& info : stages())
-    if (contains(wanted, info.stage))
-      kept_.emplace(info.stage,
-                    Tensor(layer.dtype, {dims.B, dims.T, dims.size_of(info.letters.back())}));
+    if (contains(wanted, info.stage)) {
+      const Shape shape{dims.B, dims.T, dims.size_of(info.letters.back())};
+      kept_.emplace(info.stage, layer.lengths.empty() ? Tensor(layer.dtype, shape)
+                                                      : sparse_zeros(layer.dtype, shape));
+    }
 }
 
 void KeptTokens::observe(const Slice& block) {
+  if (block.token >= block.length) return;
   Tensor& tensor = kept_.at(block.stage);
   const std::size_t T = tensor.shape()[1], width = tensor.shape()[2],
                     element = size_of(tensor.dtype());
@@ -94,6 +98,7 @@ template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::si
 }
 
 void ResultMeasures::observe(const Slice& block) {
+  if (block.token >= block.length) return;
   if (block.values.dtype == DType::f64)
     observe_as<double>(block);
   else

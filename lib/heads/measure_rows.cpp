@@ -68,15 +68,26 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       last_keys_.push_back(h > 0 && !by_head ? last_keys_.back() : last_key(b, h));
   may_be_causal_ = weights_are_given_ && positioned_ && dims_.S_all == dims_.T && dims_.T > 1 &&
                    !has_masks(layer);
-  if (dims_.H > 1 && !request.each_query) {
-    row_step_ = std::min(cell_step(dims_.T), block_rows_), col_step_ = cell_step(dims_.S_all);
-    cell_rows_ = (may_be_causal_ ? 1 : 0) + (dims_.T + row_step_ - 1) / row_step_;
-    cell_cols_ = (dims_.S_all + col_step_ - 1) / col_step_;
-    cells_.resize(dims_.B * dims_.H * cells());
+  if (dims_.H > 1 && !request.each_query) make_cells();
+}
+
+void RowMeasures::make_cells() {
+  std::size_t cells = 0;
+  for (std::size_t b = 0; b < dims_.B; ++b) {
+    const std::size_t rows = layer_.length_of(b), cols = computed_keys(layer_, b);
+    CellGrid grid;
+    grid.row_step = std::min(cell_step(rows), block_rows_), grid.col_step = cell_step(cols);
+    grid.rows = (may_be_causal_ ? 1 : 0) + (rows + grid.row_step - 1) / grid.row_step;
+    grid.cols = (cols + grid.col_step - 1) / grid.col_step;
+    grid.first = cells;
+    cells = grid.of_head(dims_.H);
+    grids_.push_back(grid);
   }
+  cells_.resize(cells);
 }
 
 void RowMeasures::observe(const Slice& block) {
+  if (block.token >= block.length) return; // padding
   if (block.values.dtype == DType::f64)
     observe_as<double>(block);
   else
@@ -88,24 +99,20 @@ void RowMeasures::observe(const Slice& block) {
 template <class T> void RowMeasures::observe_as(const Slice& block) {
   const auto part = [&](std::size_t i) -> BlockSums& { return sums_of(block, i); };
   const std::size_t n = block.values.shape[1];
-  // What is behind the end of a shorter text is not measured.
-  const std::size_t tokens =
-      std::min(n, block.length > block.token ? block.length - block.token : 0);
   switch (block.stage) {
   case Stage::row_max:
-    for (std::size_t i = 0; i < tokens; ++i)
+    for (std::size_t i = 0; i < n; ++i)
       if (const T value = *values_of<T>(block, i);
           selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
         keep_larger(part(i).totals.largest_logit, value);
     break;
   case Stage::logsumexp:
-    for (std::size_t i = 0; i < tokens; ++i)
+    for (std::size_t i = 0; i < n; ++i)
       if (selected_[block.token + i])
         keep_larger(part(i).totals.largest_logsumexp, *values_of<T>(block, i));
     break;
   default:
-    for (std::size_t i = 0; i < tokens; ++i) measure_row(block, i, values_of<T>(block, i), part(i));
-    for (std::size_t i = tokens; i < n; ++i) pass_over<T>(block, i, part(i));
+    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, values_of<T>(block, i), part(i));
   }
 }
 
@@ -255,7 +262,7 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   RowTotals& totals = part.totals;
   // Keys that computed weights leave out are zero.
   const Visible visible =
-      weights_are_given_ ? Visible{0, with_position_} : visible_keys(layer_, b, t);
+      weights_are_given_ ? Visible{0, keys_of(layer_, b)} : visible_keys(layer_, b, t);
   const std::ptrdiff_t p = layer_.query_position(b, t);
   const auto signed_first = static_cast<std::ptrdiff_t>(visible.first),
              signed_last = static_cast<std::ptrdiff_t>(visible.last);
@@ -307,13 +314,6 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   if (chooses) add(measured, row, seen, std::isnan(sum) ? sum : overlap, totals.weights);
 }
 
-/// A query that is padding: it attends to nothing and counts nowhere.
-template <class T> void RowMeasures::pass_over(const Slice& block, std::size_t i, BlockSums& part) {
-  const std::size_t t = block.token + i;
-  attends_[(block.batch * dims_.H + block.head) * dims_.T + t] = 0;
-  if (!cells_.empty()) add_to_cells<T>(block, t, nullptr, part);
-}
-
 template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
   if constexpr (std::is_same_v<T, double>)
     return part.column_sums_f64;
@@ -325,26 +325,29 @@ template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
 template <class T>
 void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part) {
   std::vector<T>& sums = column_sums<T>(part);
-  const std::size_t S = dims_.S_all, place = t % row_step_, front = may_be_causal_ ? 1 : 0;
+  const CellGrid& grid = grids_[block.batch];
+  const std::size_t S = computed_keys(layer_, block.batch), rows = layer_.length_of(block.batch),
+                    place = t % grid.row_step, front = may_be_causal_ ? 1 : 0;
   if (sums.empty()) sums.assign(S, T(0));
-  float* cell = cells_of(block.batch, block.head);
-  const auto put = [&](const T* of_row, std::size_t rows) {
-    for (std::size_t first = 0; first < S; first += col_step_, ++cell) {
-      const std::size_t last = std::min(first + col_step_, S);
+  float* const cells = &cells_[grid.of_head(block.head)];
+  float* cell = cells;
+  const auto put = [&](const T* of_row, std::size_t count) {
+    for (std::size_t first = 0; first < S; first += grid.col_step, ++cell) {
+      const std::size_t last = std::min(first + grid.col_step, S);
       double sum = 0;
       for (std::size_t j = first; j < last; ++j) sum += static_cast<double>(of_row[j]);
-      *cell = static_cast<float>(sum / to_double(rows * (last - first)));
+      *cell = static_cast<float>(sum / to_double(count * (last - first)));
     }
   };
   if (front == 1 && t == 0) {
-    if (row != nullptr) put(row, std::min(row_step_, dims_.T));
-    row = nullptr, cell = cells_of(block.batch, block.head);
+    if (row != nullptr) put(row, std::min(grid.row_step, rows));
+    row = nullptr, cell = cells;
   }
   if (row != nullptr) row_add(sums.data(), row, S);
-  if (place + 1 < row_step_ && t + 1 < dims_.T) return;
-  cell += (front + t / row_step_) * cell_cols_;
+  if (place + 1 < grid.row_step && t + 1 < rows) return;
+  cell += (front + t / grid.row_step) * grid.cols;
   put(sums.data(), place + 1);
-  const bool ends = (t + 1) % block_rows_ == 0 || t + 1 == dims_.T;
+  const bool ends = (t + 1) % block_rows_ == 0 || t + 1 == rows;
   if (ends)
     sums = {};
   else

@@ -23,9 +23,10 @@ public:
 
   /// Whether query t is measured at all.
   bool selected(std::size_t t) const { return selected_[t]; }
-  /// Whether the row is not fully masked; known when the head's row was observed here.
+  /// Whether the row is neither padding nor fully masked; known when the head's row was observed
+  /// here.
   bool attends(std::size_t b, std::size_t h, std::size_t t) const {
-    return attends_[(b * dims_.H + h) * dims_.T + t] != 0;
+    return t < layer_.length_of(b) && attends_[(b * dims_.H + h) * dims_.T + t] != 0;
   }
   /// The queries that are summed up together: a block, or one.
   std::size_t block_rows() const { return block_rows_; }
@@ -57,7 +58,6 @@ private:
   template <class T> void observe_as(const Slice& block);
   template <class T>
   void measure_row(const Slice& block, std::size_t i, const T* row, BlockSums& part);
-  template <class T> void pass_over(const Slice& block, std::size_t i, BlockSums& part);
   template <class T> void add_if_causal(const Row& row, const T* weights, RowTotals& totals) const;
   template <class T> void add(const Row& row, const T* weights, const Seen& seen, double overlap,
                               WeightTotals& totals) const;
@@ -86,8 +86,14 @@ private:
     std::size_t part = 0, first_cell = 0, cells = 0;
   };
   std::vector<Filled> filled_by(const Plan& plan) const;
-  std::size_t cells() const { return cell_rows_ * cell_cols_; }
-  float* cells_of(std::size_t b, std::size_t h) { return &cells_[(b * dims_.H + h) * cells()]; }
+  /// The cells of a batch item's maps: how many positions one covers, how many a map has, and where
+  /// those of head 0 begin. A map that may be causal has query 0 in a row of its own, in front.
+  struct CellGrid {
+    std::size_t row_step = 1, col_step = 1, rows = 0, cols = 0, first = 0;
+    std::size_t count() const { return rows * cols; }
+    std::size_t of_head(std::size_t h) const { return first + h * count(); }
+  };
+  void make_cells();
   /// Of batch items [first, last); `causal`: without query 0, which has no choice then.
   double similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
                     bool causal) const;
@@ -106,9 +112,8 @@ private:
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T
   std::vector<BlockSums> parts_;      ///< B, H, blocks (or queries)
-  /// A map that may be causal has query 0 in a row of cells of its own, in front.
-  std::size_t row_step_ = 1, col_step_ = 1, cell_rows_ = 0, cell_cols_ = 0;
-  std::vector<float> cells_; ///< B, H, cell_rows, cell_cols
+  std::vector<CellGrid> grids_;       ///< B
+  std::vector<float> cells_;          ///< of every item's heads, rows × cols
 };
 
 } // namespace mha

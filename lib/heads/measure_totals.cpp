@@ -11,17 +11,17 @@ namespace mha {
 
 std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
   std::vector<Filled> list;
-  const std::size_t rows = cells_.empty() ? 0 : block_rows_ / row_step_, // of cells, in a block
-      front = may_be_causal_ ? 1 : 0;
+  const std::size_t front = may_be_causal_ ? 1 : 0;
   const std::size_t units = block_queries / block_rows_; // of a plan's block
   for (const auto& [batch, head, block] : plan.blocks) {
     if (head >= dims_.H) continue; // there is nothing to compute
-    const std::size_t map = batch * dims_.H + head,
-                      first = block == 0 ? 0 : std::min(front + block * rows, cell_rows_),
-                      last = std::min(front + (block + 1) * rows, cell_rows_);
+    const CellGrid grid = cells_.empty() ? CellGrid{} : grids_[batch];
+    const std::size_t rows = block_rows_ / grid.row_step, // of cells, in a block
+        first = block == 0 ? 0 : std::min(front + block * rows, grid.rows),
+                      last = std::min(front + (block + 1) * rows, grid.rows);
     for (std::size_t unit = block * units; unit < std::min((block + 1) * units, blocks_); ++unit)
-      list.push_back(
-          {map * blocks_ + unit, map * cells() + first * cell_cols_, (last - first) * cell_cols_});
+      list.push_back({(batch * dims_.H + head) * blocks_ + unit,
+                      grid.of_head(head) + first * grid.cols, (last - first) * grid.cols});
   }
   return list;
 }
@@ -48,15 +48,17 @@ double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, 
                                bool causal) const {
   double aa = 0, bb = 0, ab = 0;
   // Query 0 of a map that may be causal stands in front of the cells that it is part of.
-  const std::size_t front = may_be_causal_ ? cell_cols_ : 0;
   for (std::size_t batch = first; batch < last; ++batch) {
-    const float *x = &cells_[(batch * dims_.H + a) * cells()],
-                *y = &cells_[(batch * dims_.H + b) * cells()];
-    for (std::size_t i = front; i < cells(); ++i) {
+    const CellGrid& grid = grids_[batch];
+    const std::size_t front = may_be_causal_ ? grid.cols : 0;
+    // Numbers that a cell covers: texts of other lengths have other cells.
+    const double covers = to_double(grid.row_step * grid.col_step);
+    const float *x = &cells_[grid.of_head(a)], *y = &cells_[grid.of_head(b)];
+    for (std::size_t i = front; i < grid.count(); ++i) {
       const bool with_front = !causal && i < 2 * front;
       const double u = x[i] + (with_front ? x[i - front] : 0.F),
                    v = y[i] + (with_front ? y[i - front] : 0.F);
-      aa += u * u, bb += v * v, ab += u * v;
+      aa += covers * u * u, bb += covers * v * v, ab += covers * u * v;
     }
   }
   return ab / std::sqrt(aa * bb);

@@ -1,5 +1,6 @@
 #include <mha/heads/row_totals.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -65,7 +66,7 @@ Repeats::Repeats(const Layer& layer, std::size_t batch) {
   };
   for (const std::string& token : tokens) keys_of_query_.push_back(number_of(token));
   keys_.resize(numbers.size());
-  for (std::size_t j = 0; j < layer.dims.past + layer.dims.S; ++j)
+  for (std::size_t j = 0; j < std::min(keys.size(), layer.dims.past + layer.dims.S); ++j)
     if (const auto number = numbers.find(keys[j]); number != numbers.end())
       keys_[number->second].push_back(j);
 }

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <optional>
+#include <span>
 
 namespace mha {
 
@@ -83,12 +84,15 @@ class Repeats {
 public:
   Repeats(const Layer& layer, std::size_t batch);
   bool known() const { return !keys_of_query_.empty(); }
-  /// The keys whose token is query t's, in order.
-  const std::vector<std::size_t>& keys_of(std::size_t t) const { return keys_[keys_of_query_[t]]; }
+  /// The keys whose token is query t's, in order; none where it has no label.
+  std::span<const std::size_t> keys_of(std::size_t t) const {
+    if (t >= keys_of_query_.size()) return {};
+    return keys_[keys_of_query_[t]];
+  }
 
 private:
   std::vector<std::vector<std::size_t>> keys_; ///< by token
-  std::vector<std::size_t> keys_of_query_;     ///< T: which of them
+  std::vector<std::size_t> keys_of_query_;     ///< which of them, of each labelled query
 };
 
 /// Whether queries have a place among the keys: they come from the same tokens, or causal or a

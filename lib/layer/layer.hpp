@@ -100,8 +100,8 @@ struct MHA_API Layer {
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
-  /// Of a batch of texts, the tokens of each that are no padding: the others are handed out as
-  /// zeros, and no measure counts them. Empty: all are.
+  /// Of a batch of texts, the tokens of each that are no padding: the others are neither computed
+  /// nor attended to, are handed out as zeros, and count in no measure. Empty: all are.
   std::vector<std::size_t> lengths;
 
   std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups

@@ -1,6 +1,7 @@
 #include <mha/layer/layer_pass.hpp>
 
 #include <mha/layer/members.hpp>
+#include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -82,11 +83,14 @@ bool LayerPass::needs(const Layer& layer, const std::vector<std::size_t>& items)
 }
 
 void LayerPass::begin(const Layer& layer, const std::vector<std::size_t>& items) {
-  // Zeros, which only what no row is computed of keeps.
-  if (resid_post_.empty())
-    resid_post_ = Tensor(layer.dtype, {lengths_.size(), layer_->dims.T, layer_->dims.d_out});
+  // Zeros, which padding keeps, and what no row is computed of.
+  if (resid_post_.empty()) {
+    const Shape shape{lengths_.size(), layer_->dims.T, layer_->dims.d_out};
+    resid_post_ =
+        layer.lengths.empty() ? Tensor(layer.dtype, shape) : sparse_zeros(layer.dtype, shape);
+  }
   for (const std::size_t item : items)
-    if (computes_whole(layer, item)) rows_missing_[item] = layer.dims.T;
+    if (computes_whole(layer, item)) rows_missing_[item] = lengths_[item];
   // A computation lets go of tensors that it no longer reads: not kept here, they are gone then.
   if (std::ranges::none_of(rows_missing_, [](const auto& rows) { return rows == not_begun; }))
     layer_.reset();

@@ -20,7 +20,6 @@ class Fingerprint;
 /// What one layer gets.
 struct LayerInput {
   Tensor X;              ///< (B,) T, d_model: the residual stream before the layer
-  Tensor attention_mask; ///< B, T of 0 and 1; empty: no padding
   std::shared_ptr<const TransformerBlock> block;
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each

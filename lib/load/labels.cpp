@@ -12,23 +12,22 @@ void require_count(const List& list, const std::string& source, std::size_t n,
     fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"), counted(n, what));
 }
 
-/// One list a batch item, each as long as the longest may be.
-void require_items(std::vector<List>& lists, const std::string& source, const Dims& d,
+/// One list a batch item, each with as many labels as its text has tokens.
+void require_items(const std::vector<List>& lists, const std::string& source, const Dims& d,
                    std::size_t n, std::string_view what) {
   if (lists.empty()) return;
   if (lists.size() != d.B)
     fail("{}: {} of labels, but the layer has {}", source, counted(lists.size(), "lists"),
          counted(d.B, "batch items"));
-  for (std::size_t b = 0; b < lists.size(); ++b) {
+  for (std::size_t b = 0; b < lists.size(); ++b)
     if (n != 0 && lists[b].size() > n)
       fail("{}: {} of batch item {}, but the layer has {}", source,
            counted(lists[b].size(), "labels"), b, counted(n, what));
-    lists[b].resize(n);
-  }
 }
 
 /// The labels of the current keys, with those of the others around them.
-List of_all_keys(const List& current, const Dims& d) {
+List of_all_keys(List current, const Dims& d) {
+  if (d.extra + d.zero > 0) current.resize(d.S);
   List all;
   for (std::size_t j = 0; j < d.past; ++j) all.push_back(fmt::format("[past {}]", j));
   all.insert(all.end(), current.begin(), current.end());

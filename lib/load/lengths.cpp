@@ -8,9 +8,11 @@ namespace mha {
 
 void take_lengths(const std::vector<io::Contents>& files, Layer& layer) {
   const Dims& dims = layer.dims;
+  const bool of_texts =
+      dims.batched && dims.T > 0 && dims.T == dims.S && layer.X_k.empty() && layer.X_v.empty();
   for (const io::Contents& file : files) {
     const io::Entry* entry = file.format == "checkpoint" ? nullptr : file.find("lengths");
-    if (!entry || !dims.batched || dims.T == 0) continue; // of a lone text, or without an input
+    if (!entry || !of_texts) continue;
     if (entry->shape != Shape{dims.B})
       fail("{}: lengths is {}, but the batch has {}", io::shown(file.name), to_string(entry->shape),
            counted(dims.B, "items"));

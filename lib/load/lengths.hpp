@@ -8,8 +8,9 @@
 
 namespace mha {
 
-/// Takes `lengths`, (B), as dump and convert write it for texts that are not equally long. A
-/// checkpoint's tensor of that name is its own. Throws Error where it does not fit the layer.
+/// Takes `lengths`, (B), as dump and convert write it for texts that are not equally long, where
+/// the layer is of a batch of texts: a layer that attends to another sequence, or without an input,
+/// has none. A checkpoint's tensor of that name is its own. Throws Error where it does not fit.
 void take_lengths(const std::vector<io::Contents>& files, Layer& layer);
 
 } // namespace mha

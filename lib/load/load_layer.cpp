@@ -12,11 +12,6 @@ void ReadLayer::take_input(const LayerInput& input) {
     return part == parts.end() || (!input_source.empty() && part->second.source == input_source);
   };
   if (of_text("X")) parts["X"] = {input.X, input.source};
-  if (of_text("attention_mask")) {
-    parts.erase("attention_mask");
-    if (!input.attention_mask.empty())
-      parts["attention_mask"] = {input.attention_mask, input.source};
-  }
   if (labels.tokens_source == input_source)
     labels.take("tokens", {input.labels, input.item_labels}, input.source);
   input_source = input.source;

@@ -163,7 +163,6 @@ Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> en
   if (ends->head.present()) dims.vocabulary = ends->head.decoder.out();
   layer.tokens = input.labels;
   layer.item_tokens = input.item_labels;
-  for (std::vector<std::string>& labels : layer.item_tokens) labels.resize(dims.T);
   if (!layer.item_tokens.empty()) layer.tokens = layer.item_tokens[0];
   layer.key_tokens = layer.tokens, layer.item_key_tokens = layer.item_tokens;
   layer.lengths = input.lengths;

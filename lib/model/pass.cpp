@@ -100,13 +100,6 @@ void ModelPass::take_tokens() {
            lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
-  if (std::any_of(lengths_.begin(), lengths_.end(), [&](std::size_t n) { return n < T; })) {
-    attention_mask_ = Tensor(DType::i64, {B, T});
-    for (std::size_t b = 0; b < B; ++b)
-      std::fill_n(attention_mask_.as_mutable<std::int64_t>().begin() +
-                      static_cast<std::ptrdiff_t>(b * T),
-                  lengths_[b], 1);
-  }
   if (const auto trained = model().trained_positions(); trained && T > *trained)
     add_note(fmt::format(
         "{} has {}, but config.json says positions for {}: what the model does "
@@ -186,10 +179,10 @@ bool ModelPass::is_asked(std::size_t batch, std::size_t position) const {
 LayerInput ModelPass::like_stream() const {
   LayerInput input;
   input.source = source_;
-  input.attention_mask = attention_mask_;
   input.notes = notes_;
   input.kept = weights_->kept();
-  if (!attention_mask_.empty()) input.lengths = lengths_;
+  if (std::ranges::any_of(lengths_, [&](std::size_t n) { return n < ids_[0].size(); }))
+    input.lengths = lengths_;
   if (!tokenizer_) return input;
   // Several texts have different tokens at a place.
   for (std::size_t b = 0; b < ids_.size(); ++b) {
@@ -219,11 +212,7 @@ LayerInput ModelPass::input(const Sources& sources, const std::string& id, bool 
 
 const Tensor& ModelPass::embedded() {
   if (!embed_.empty()) return embed_;
-  embed_ = embed(model().embedding(), ids_, weights_->dtype());
-  const std::size_t T = embed_.shape()[1], row = embed_.shape()[2] * size_of(weights_->dtype());
-  for (std::size_t b = 0; b < lengths_.size(); ++b)
-    std::memset(embed_.raw_mutable() + (b * T + lengths_[b]) * row, 0, (T - lengths_[b]) * row);
-  return embed_;
+  return embed_ = embed(model().embedding(), ids_, weights_->dtype(), lengths_);
 }
 
 /// A layer's warnings, without what is said of the text.

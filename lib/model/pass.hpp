@@ -124,7 +124,6 @@ private:
   std::vector<std::size_t> lengths_;
   bool batched_ = false;
   std::string source_;
-  Tensor attention_mask_;
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;

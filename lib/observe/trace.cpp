@@ -3,6 +3,7 @@
 #include <mha/kernels/copy.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/tensor/sparse.hpp>
 
 namespace mha {
 
@@ -17,7 +18,8 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
   require_memory(bytes, "the stages asked for",
                  "select heads or queries, or let `dump` stream them to a file");
   for (auto& [stage, kept] : kept_)
-    kept.value = Tensor::uninitialised(layer.dtype, kept.placement.shape());
+    kept.value = layer.lengths.empty() ? Tensor::uninitialised(layer.dtype, kept.placement.shape())
+                                       : sparse_zeros(layer.dtype, kept.placement.shape());
 }
 
 StageSet Trace::wants() const {
@@ -27,6 +29,7 @@ StageSet Trace::wants() const {
 }
 
 void Trace::observe(const Slice& block) {
+  if (block.token >= block.length) return; // zeros, as its memory
   Kept& kept = kept_.at(block.stage);
   const std::size_t element = size_of(kept.value.dtype());
   std::byte* to = kept.value.raw_mutable();

@@ -38,16 +38,18 @@ private:
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < value.row.count(); ++r) {
+          const bool padding = r >= value.row.count_of(b);
           const std::string row = start + position(value.batch, b) + separator_ +
                                   position(value.head, h) + separator_ + position(value.row, r) +
                                   separator_;
           const std::string row_label = field(label(value.row, b, r));
-          for (std::size_t c = 0; c < value.col.count(); ++c) {
+          for (std::size_t c = 0; c < value.col.count(); ++c, ++number) {
+            if (padding || c >= value.col.count_of(b)) continue;
             text_ += row;
             if (value.col.exists())
               fmt::format_to(std::back_inserter(text_), "{}", value.col.positions[c]);
             text_ += separator_;
-            numbers_.append(text_, *number++);
+            numbers_.append(text_, *number);
             if (options_.labelled) {
               text_ += separator_;
               text_ += row_label;

@@ -85,7 +85,8 @@ private:
     const T* number = value.numbers.as<T>().data();
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
-        for (std::size_t r = 0; r < lines; ++r) {
+        for (std::size_t r = 0; r < lines; ++r, number += inside.count()) {
+          if (with_columns && r >= value.row.count_of(b)) continue; // padding
           json_.object([&] {
             json_.key("layer").layer(value.layer);
             json_.member("stage", mha::name_of(value.stage));
@@ -97,9 +98,8 @@ private:
                 json_.member("row_token", row.labels[r]);
             }
             if (inside.dropped) put(with_columns ? "col" : "row", inside, 0);
-            json_.key("values").list(std::span(number, inside.count()));
+            json_.key("values").list(std::span(number, inside.count_of(b)));
           });
-          number += inside.count();
           json_.end_line();
           if (json_.size() > enough_text) sink_(json_.take());
         }

@@ -45,7 +45,7 @@ public:
     const std::size_t rows = value.row.count(), cols = value.col.count(),
                       heads = value.head.count();
     for (std::size_t b = 0; b < value.batch.count(); ++b) {
-      const Side row = value.row.of_item(b), col = value.col.of_item(b);
+      const Side row = value.row.without_padding(b), col = value.col.without_padding(b);
       // Of a row value such as row_max, the heads stand side by side.
       if (!value.col.exists() && value.head.exists()) {
         write_heading(value, b, std::nullopt);

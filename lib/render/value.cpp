@@ -26,12 +26,28 @@ std::vector<std::string> labels_of(const Layer& layer, const Side& side, std::si
   return list;
 }
 
+/// How many positions of a side are left in one batch item without the padding at the end.
+std::size_t own_count(const Layer& layer, const Side& side, std::size_t count, std::size_t batch) {
+  const Dims& dims = layer.dims;
+  std::size_t end = count;
+  if (side.axis == Axis::query || (side.axis == Axis::key && count == dims.S))
+    end = layer.length_of(batch);
+  else if (side.axis == Axis::key && dims.extra + dims.zero == 0)
+    end = dims.past + layer.length_of(batch);
+  std::size_t own = side.positions.size();
+  while (own > 0 && side.positions[own - 1] >= end) --own;
+  return own;
+}
+
 Side side_of(const Layer& layer, SelectedAxis axis, const std::vector<std::size_t>& batches) {
   Side side{axis.axis, std::move(axis.pick.indices), axis.pick.drops_axis, {}};
   side.labels = labels_of(layer, side, axis.count, batches.empty() ? 0 : batches[0]);
   if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty())
     for (std::size_t batch : batches)
       side.of_items.push_back(labels_of(layer, side, axis.count, batch));
+  if (!layer.lengths.empty())
+    for (std::size_t batch : batches)
+      side.own_counts.push_back(own_count(layer, side, axis.count, batch));
   return side;
 }
 
@@ -58,6 +74,14 @@ std::string_view name_of(Axis axis) {
 Side Side::of_item(std::size_t b) const {
   Side side = *this;
   if (b < of_items.size()) side.labels = of_items[b];
+  return side;
+}
+
+Side Side::without_padding(std::size_t b) const {
+  Side side = of_item(b);
+  if (absent) return side;
+  side.positions.resize(count_of(b));
+  if (!side.labels.empty()) side.labels.resize(side.positions.size());
   return side;
 }
 

@@ -17,12 +17,21 @@ struct Side {
   /// Labels of the positions for each position of the batch, where items are other texts; else
   /// empty.
   std::vector<std::vector<std::string>> of_items{};
+  /// Of texts of several lengths: how many positions each text has, those of its padding at the end
+  /// left out; else empty.
+  std::vector<std::size_t> own_counts{};
 
   bool exists() const { return !absent; }
   /// Positions to run over: one where there is no such side.
   std::size_t count() const { return absent ? 1 : positions.size(); }
   /// The same with the labels of one position of the batch.
   Side of_item(std::size_t b) const;
+  /// count() without the padding behind the text at one position of the batch.
+  std::size_t count_of(std::size_t b) const {
+    return b < own_counts.size() ? own_counts[b] : count();
+  }
+  /// of_item() without that padding.
+  Side without_padding(std::size_t b) const;
 };
 
 /// A stage, or a selected part of it. `numbers` is row-major over batch, head, row, col, as far as

@@ -34,8 +34,9 @@ Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& 
       results_(results),
       observer_(observer),
       place_(place),
-      all_keys_(layer.dims.S_all) {
-  const Visible all{0, all_keys_};
+      all_keys_(layer.dims.S_all),
+      item_keys_(mha::computed_keys(layer, place.batch)) {
+  const Visible all{0, item_keys_};
   visible_keys_ = steps.may_skip && keys.finite && !touches_maps()
                       ? visible_tiles(layer, place.batch, place.token, place.count,
                                       PackedMatrix<T>::column_step)

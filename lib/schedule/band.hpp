@@ -108,7 +108,8 @@ private:
   PatchedResults<T>& results_;
   Observer& observer_;
   Place place_;
-  std::size_t all_keys_;
+  std::size_t all_keys_;  ///< of a row in memory
+  std::size_t item_keys_; ///< of the batch item: the first of those
   Visible computed_keys_, visible_keys_;
 };
 
@@ -125,7 +126,7 @@ public:
   RowPlace place() const {
     return {band_.place_.batch, band_.place_.head, band_.place_.token + i_};
   }
-  std::size_t all_keys() const { return band_.all_keys_; }
+  std::size_t all_keys() const { return band_.item_keys_; }
   /// The query itself, and the keys that its head reads: S_all × d_k.
   const T* query() const { return band_[Stage::q_rope].row(i_); }
   Matrix<const T> keys_read() const {

@@ -1,5 +1,7 @@
 #include <mha/schedule/memory.hpp>
 
+#include <mha/schedule/padding.hpp>
+#include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -12,13 +14,33 @@ template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b
   return {tensor.as<T>().data() + b * rows * cols, rows, cols, cols};
 }
 
+ItemRows::ItemRows(const Layer& layer, Dim tokens) {
+  for (std::size_t b = 0; b < layer.dims.B; ++b)
+    first_.push_back(first_.back() + (tokens == Dim::T   ? layer.length_of(b)
+                                      : tokens == Dim::S ? keys_of(layer, b) - layer.dims.past
+                                                         : computed_keys(layer, b)));
+}
+
 template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& plan)
-    : layer_(layer), plan_(plan) {
+    : layer_(layer),
+      plan_(plan),
+      items_{ItemRows(layer, Dim::T), ItemRows(layer, Dim::S), ItemRows(layer, Dim::S_all)} {
   for (const StageInfo& info : stages())
     if (info.kind == Kind::token) place(info.stage);
   // A given concatenation can be split again.
   Tensor& head_out = tensors_[index_of(Stage::head_out)];
-  if (head_out.empty()) head_out = tensor(Stage::concat);
+  if (head_out.empty()) head_out = tensors_[index_of(Stage::concat)];
+}
+
+template <class T> const ItemRows& TokenStages<T>::items_of(Stage stage) const {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const Dim tokens = letters[letters.size() - 2];
+  return items_[tokens == Dim::T ? 0 : tokens == Dim::S ? 1 : 2];
+}
+
+template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, std::size_t b) const {
+  const Tensor& tensor = tensors_[index_of(stage)];
+  return tensor.rank() == 3 ? matrix_of<T>(tensor, b) : items_of(stage).template of<T>(tensor, b);
 }
 
 /// Gives a token stage its memory: the given tensor, that of the step before where the two are the
@@ -36,10 +58,10 @@ template <class T> void TokenStages<T>::place(Stage stage) {
   const bool is_step_before = stage == Stage::concat || !contains(plan_.computed, stage);
   if (layer_.has_given(stage))
     tensor = layer_.given[index_of(stage)].reshaped(shape);
-  else if (is_input)
-    tensor = layer_.X;
+  else if (is_input && !layer_.X.empty())
+    tensor = layer_.X.reshaped(shape);
   else if (!is_step_before)
-    tensor = Tensor::uninitialised(layer_.dtype, shape);
+    tensor = Tensor::uninitialised(layer_.dtype, {items_of(stage).all(), shape[2]});
   else if (info.inputs.size() == 1)
     tensor = tensors_[index_of(info.inputs[0])];
 }
@@ -66,7 +88,9 @@ void TokenStages<T>::show(Stage stage, Observer& observer, std::size_t threads) 
   const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
   const std::vector<Place> places = places_of(layer_, plan_, stage);
   parallel_for(places.size(), threads, [&](std::size_t i) {
-    const Place& place = places[i];
+    Place place = places[i];
+    place.count = own_rows(layer_, stage, place);
+    if (place.count == 0) return;
     mha::show(observer, layer_, stage, place,
               rows(stage, place.batch)
                   .rows_from(place.token, place.count)
@@ -79,6 +103,7 @@ template <class T> void show(Observer& observer, const Layer& layer, Stage stage
   Slice block;
   block.stage = stage;
   block.batch = place.batch, block.head = place.head, block.token = place.token;
+  if (!layer.lengths.empty()) block.length = layer.lengths[place.batch];
   const auto stride = static_cast<std::ptrdiff_t>(values.stride);
   block.values = {layer.dtype,
                   reinterpret_cast<const std::byte*>(values.data),

@@ -6,6 +6,7 @@
 #include <mha/schedule/tiles.hpp>
 
 #include <array>
+#include <vector>
 
 namespace mha {
 
@@ -15,15 +16,30 @@ template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b
 /// A copy of a tensor that may be written into.
 Tensor own_copy(const Tensor& tensor);
 
+/// Where the computed rows of each batch item lie in a tensor that has them one item after the
+/// other: of queries (T), current keys (S), or all keys (S_all).
+class ItemRows {
+public:
+  ItemRows(const Layer& layer, Dim tokens);
+  std::size_t all() const { return first_.back(); }
+  std::size_t first(std::size_t batch) const { return first_[batch]; }
+  /// Those of an item, in such a tensor.
+  template <class T> Matrix<const T> of(const Tensor& tensor, std::size_t batch) const {
+    return matrix_of<T>(tensor).rows_from(first_[batch], first_[batch + 1] - first_[batch]);
+  }
+
+private:
+  std::vector<std::size_t> first_{0};
+};
+
 template <class T> class TokenStages {
 public:
   /// Room for the stages that are computed; given ones are where they are. A step that the layer
   /// does not have reads as the step before it. concat is head_out's memory, unless one is given.
   TokenStages(const Layer& layer, const Plan& plan);
 
-  const Tensor& tensor(Stage stage) const { return tensors_[index_of(stage)]; }
-  /// The rows of batch b: tokens × (heads · width).
-  Matrix<const T> rows(Stage stage, std::size_t b) const { return matrix_of<T>(tensor(stage), b); }
+  /// The rows of batch b that are computed, or given: tokens × (heads · width).
+  Matrix<const T> rows(Stage stage, std::size_t b) const;
   /// The same, for who computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b) const;
 
@@ -38,10 +54,13 @@ public:
 
 private:
   void place(Stage stage);
+  const ItemRows& items_of(Stage stage) const;
 
   const Layer& layer_;
   const Plan& plan_;
-  std::array<Tensor, stage_count> tensors_; ///< B, tokens, width
+  std::array<ItemRows, 3> items_; ///< of queries, current keys, all keys
+  /// B, tokens, width where they are given; else the items' rows, width.
+  std::array<Tensor, stage_count> tensors_;
 };
 
 /// Shows an observer a piece of a stage: the rows of its place, or the numbers of a row stage as

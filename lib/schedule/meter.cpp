@@ -54,7 +54,7 @@ double Meter::work_of(const Plan& plan) const {
     for (const Tile& run : runs) work += times * per_row_ * static_cast<double>(run.count);
   };
   add({Stage::q, Stage::output}, query_rows(layer_, plan));
-  add({Stage::k, Stage::v}, key_rows(layer_, plan, layer_.dims.S));
+  add({Stage::k, Stage::v}, key_rows(layer_, plan));
   if (per_pair_ > 0)
     for (const QueryBlock& block : plan.blocks) work += work_of(block);
   return work;
@@ -82,7 +82,7 @@ void Meter::queries(const QueryBlock& block) const {
 }
 
 double Meter::work_of(const QueryBlock& block) const {
-  const Tile queries = block_rows(layer_.dims, block);
+  const Tile queries = block_rows(layer_, block);
   return per_pair_ * static_cast<double>(queries.count * keys_seen(layer_, queries));
 }
 

@@ -1,36 +1,55 @@
 #include <mha/schedule/padding.hpp>
 
-#include <cstring>
+#include <mha/schedule/memory.hpp>
+#include <mha/schedule/tiles.hpp>
+#include <mha/schedule/visible.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
 
 namespace mha {
 
-void BlankPadding::observe(const Slice& block) {
-  const StageInfo& info = info_of(block.stage);
-  Slice own = block;
-  own.length = lengths_[block.batch];
-  const Shape& shape = block.values.shape;
-  const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;
-  const std::size_t heads = with_heads ? shape[0] : 1, rows = shape[with_heads ? 1 : 0],
-                    width = info.kind == Kind::row ? 1 : shape.back();
-  const bool keys = info.kind == Kind::map && block.stage != Stage::masked &&
-                    block.stage != Stage::shifted && own.length < dims_.S;
-  // What is attended to may begin with earlier keys, which no text pads.
-  const bool of_all_keys = info.kind == Kind::token && dims_.past > 0 &&
-                           (block.stage == Stage::k_all || block.stage == Stage::v_all);
-  const std::size_t end = own.length + (of_all_keys ? dims_.past : 0);
-  if (block.token + rows <= end && !keys) return observer_.observe(own);
+std::size_t own_rows(const Layer& layer, Stage stage, const Place& place) {
+  if (layer.lengths.empty()) return place.count;
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const bool of_all_keys = letters.size() == 3 && letters[1] == Dim::S_all;
+  const std::size_t end =
+      of_all_keys ? computed_keys(layer, place.batch) : layer.length_of(place.batch);
+  return std::min(place.count, std::max(end, place.token) - place.token);
+}
 
-  Tensor copy = copy_of(block.values);
-  const std::size_t element = size_of(copy.dtype()), row = width * element;
-  std::byte* to = copy.raw_mutable();
-  for (std::size_t h = 0; h < heads; ++h)
-    for (std::size_t i = 0; i < rows; ++i, to += row)
-      if (block.token + i >= end)
-        std::memset(to, 0, row);
-      else if (keys)
-        std::memset(to + (dims_.past + own.length) * element, 0, (dims_.S - own.length) * element);
-  own.values = view_of(copy);
-  observer_.observe(own);
+namespace {
+
+template <class T>
+void show_zeros(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  std::size_t widest = block_queries;
+  for (const StageInfo& info : stages())
+    if (contains(plan.wanted, info.stage))
+      widest = std::max(widest, layer.dims.size_of(info.letters.back()));
+  const Tensor zeros(layer.dtype, {widest});
+  for (const StageInfo& info : stages()) {
+    if (!contains(plan.wanted, info.stage)) continue;
+    const std::vector<Place> places = places_of(layer, plan, info.stage);
+    parallel_for(places.size(), threads, [&](std::size_t i) {
+      Place padding = places[i];
+      const std::size_t own = own_rows(layer, info.stage, padding);
+      padding.token += own, padding.count -= own;
+      if (padding.count == 0) return;
+      const bool row = info.kind == Kind::row; // its numbers stand side by side
+      show<T>(observer, layer, info.stage, padding,
+              {zeros.as<T>().data(), row ? 1 : padding.count,
+               row ? padding.count : layer.dims.size_of(info.letters.back()), 0});
+    });
+  }
+}
+
+} // namespace
+
+void show_padding(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
+  if (layer.lengths.empty()) return;
+  if (threads == 0) threads = threads_for(layer);
+  layer.dtype == DType::f64 ? show_zeros<double>(layer, plan, observer, threads)
+                            : show_zeros<float>(layer, plan, observer, threads);
 }
 
 } // namespace mha

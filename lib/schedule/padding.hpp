@@ -1,27 +1,19 @@
 #pragma once
-// Padding of a batch of texts: what lies behind the end of a shorter one is handed out as zeros.
+// Padding of a batch of texts: what lies behind the end of a shorter one is not computed, and is
+// handed out as zeros.
 
-#include <mha/layer/layer.hpp>
 #include <mha/schedule/observer.hpp>
+#include <mha/schedule/place.hpp>
+#include <mha/schedule/plan.hpp>
 
 namespace mha {
 
-/// Shows another observer every block with zeros at the padding of layer.lengths, so that a dump
-/// does not depend on what a padding token happens to compute to. In `masked` and `shifted` the
-/// padded keys of a token stay −inf, as the mask makes them.
-class BlankPadding : public Observer {
-public:
-  /// `observer` outlives this; the layer's sizes are copied.
-  BlankPadding(const Layer& layer, Observer& observer)
-      : lengths_(layer.lengths), dims_(layer.dims), observer_(observer) {}
+/// How many rows of a place of a stage, from its first on, are no padding.
+std::size_t own_rows(const Layer& layer, Stage stage, const Place& place);
 
-  StageSet wants() const override { return observer_.wants(); }
-  void observe(const Slice& block) override;
-
-private:
-  std::vector<std::size_t> lengths_;
-  Dims dims_;
-  Observer& observer_;
-};
+/// Shows an observer zeros in the padding of every place of a plan, on up to `threads` threads, so
+/// that every number of a dump is known. Padded keys of a text's own rows are shown with the rows:
+/// as zeros, in `masked` and `shifted` as −inf.
+void show_padding(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads);
 
 } // namespace mha

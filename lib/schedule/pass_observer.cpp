@@ -58,7 +58,7 @@ bool PassObserver::was_asked(const Slice& block) const {
 }
 
 void PassObserver::observe(const Slice& block) {
-  if (pass_ && block.stage == Stage::resid_post)
+  if (pass_ && block.stage == Stage::resid_post && block.token < block.length)
     pass_->take(block.batch, block.token, block.values);
   if (!whole_ || was_asked(block)) observer_.observe(block);
 }

@@ -1,5 +1,6 @@
 #include <mha/schedule/plan.hpp>
 
+#include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -81,9 +82,13 @@ std::size_t threads_for(const Layer& layer) {
   // Threads that have nothing to do cost more than they bring.
   const Dims& dims = layer.dims;
   const auto product = [](auto... sizes) { return (static_cast<double>(sizes) * ...); };
-  const double work = product(dims.B * (dims.T + dims.S), dims.d_model + dims.d_out,
-                              dims.H * (dims.d_k + dims.d_v)) +
-                      product(dims.B * dims.H * dims.T, dims.S_all, dims.d_k + dims.d_v);
+  double work = 0;
+  for (std::size_t b = 0; b < dims.B; ++b) {
+    const std::size_t queries = layer.length_of(b), keys = keys_of(layer, b);
+    work += product(queries + keys - dims.past, dims.d_model + dims.d_out,
+                    dims.H * (dims.d_k + dims.d_v)) +
+            product(dims.H * queries, keys + dims.extra + dims.zero, dims.d_k + dims.d_v);
+  }
   return work < 4e6 ? 1 : core_count();
 }
 

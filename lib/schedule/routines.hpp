@@ -4,24 +4,21 @@
 
 #include <mha/kernels/routine.hpp>
 #include <mha/layer/layer.hpp>
+#include <mha/schedule/visible.hpp>
 
 #include <algorithm>
 #include <vector>
 
 namespace mha {
 
-/// How many of a batch item's tokens are its own: of T (or S) those that are no padding.
-inline std::size_t own_length(const Layer& layer, std::size_t batch, std::size_t tokens) {
-  return layer.lengths.empty() ? tokens : std::min(tokens, layer.lengths[batch]);
-}
-
 class Routines {
 public:
   Routines() = default;
-  /// `chosen(own)` for each item; own(tokens): how many of T or S tokens are the item's own.
+  /// `chosen(queries, keys)` for each item: how many of them a lone run of it has.
   template <class F> Routines(const Layer& layer, const F& chosen) {
-    for (std::size_t b = 0; b < layer.dims.B; ++b)
-      of_item_.push_back(chosen([&](std::size_t tokens) { return own_length(layer, b, tokens); }));
+    const Dims& dims = layer.dims;
+    for (std::size_t b = 0; b < dims.B; ++b)
+      of_item_.push_back(chosen(layer.length_of(b), keys_of(layer, b) + dims.extra + dims.zero));
   }
 
   Routine of(std::size_t batch) const { return of_item_[batch]; }

@@ -35,13 +35,15 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
   // never from a tile's: rows, columns, depth.
   const Dims& d = layer_.dims;
   const std::size_t narrowest = narrowest_projection(layer_);
-  projecting_ = Routines(layer_, [&](auto own) {
-    return routine_for<T>(own(std::max(d.T, d.S)), narrowest, d.d_model);
+  projecting_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
+    return routine_for<T>(std::max(queries, keys - (d.S_all - d.S)), narrowest, d.d_model);
   });
-  scoring_ =
-      Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), own(d.S_all), d.d_k); });
-  weighing_ =
-      Routines(layer_, [&](auto own) { return routine_for<T>(own(d.T), d.d_v, own(d.S_all)); });
+  scoring_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
+    return routine_for<T>(queries, keys, d.d_k);
+  });
+  weighing_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
+    return routine_for<T>(queries, d.d_v, keys);
+  });
   if (layer_.settings.input_norm == InputNorm::none && !layer_.patches.has(Stage::x))
     to_compute_.reset(index_of(Stage::x));
   release_inputs();
@@ -103,12 +105,12 @@ void Schedule<T>::prepare(const TokenSteps<T>& tokens, const std::vector<Task>& 
 
 /// The rows of a batch item that its tokens need, and their heads.
 template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) const {
-  if (sequence == Sequence::key) return key_rows(layer_, plan_, layer_.dims.S);
+  if (sequence == Sequence::key) return key_rows(layer_, plan_);
   const std::vector<Tile> queries = query_rows(layer_, plan_);
   // Keys and values may be made of rows that no block of queries holds.
   const bool made_of_x =
       (computes(Stage::k) && layer_.X_k.empty()) || (computes(Stage::v) && layer_.X_v.empty());
-  return sequence == Sequence::input && made_of_x ? whole_items(queries, layer_.dims.T) : queries;
+  return sequence == Sequence::input && made_of_x ? whole_items(layer_, queries) : queries;
 }
 
 /// Tokens are cut by rows. Where that makes fewer tiles than threads, they are cut by heads
@@ -185,7 +187,7 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
   const Dims& dims = layer_.dims;
   seconds_of_phase(all) += seconds_of([&] {
     if (computes(all))
-      for (const Tile& item : key_rows(layer_, plan_, dims.S)) {
+      for (const Tile& item : key_rows(layer_, plan_)) {
         const std::size_t d = tokens_.rows(all, item.batch).cols / dims.H_kv;
         const std::size_t left = item.heads.first * d;
         const std::size_t width = (item.heads.last - item.heads.first) * d;
@@ -193,8 +195,10 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
         const Matrix<const T> from = tokens_.rows(current, item.batch).cols_from(left, width);
         for (std::size_t j = 0; j < dims.past; ++j)
           std::copy_n(matrix_of<T>(past, item.batch).row(j) + left, width, to.row(j));
-        for (std::size_t j = 0; j < dims.S; ++j)
+        for (std::size_t j = 0; j < item.count; ++j)
           std::copy_n(from.row(j), width, to.row(dims.past + j));
+        for (std::size_t j = dims.past + item.count; j < std::min(to.rows, dims.past + dims.S); ++j)
+          std::fill_n(to.row(j), width, T(0));
         if (dims.extra > 0)
           std::copy_n(extra.as<T>().data() + left, width, to.row(dims.past + dims.S));
         if (dims.zero > 0) std::fill_n(to.row(dims.S_all - 1), width, T(0));
@@ -242,21 +246,24 @@ template <class T> void Schedule<T>::take_out_results() {
 template <class T> std::vector<HeadKeys<T>> Schedule<T>::prepare_keys() {
   const Dims& dims = layer_.dims;
   std::vector<HeadKeys<T>> keys(dims.B * std::max<std::size_t>(1, dims.H_kv));
-  const std::size_t rows = dims.T * dims.group();
   std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
   for (const QueryBlock& block : plan_.blocks)
     read.emplace_back(block.batch, kv_head_of(layer_, block.head));
   std::sort(read.begin(), read.end()); // heads that share one need not be neighbours
   read.erase(std::unique(read.begin(), read.end()), read.end());
   parallel_for(read.size(), threads_, [&](std::size_t i) {
-    const auto [b, kv] = read[i];
+    const std::size_t b = read[i].first, kv = read[i].second;
+    const std::size_t rows = layer_.length_of(b) * dims.group();
+    const auto of_head = [&](Stage stage, std::size_t width) {
+      return tokens_.rows(stage, b)
+          .rows_from(0, computed_keys(layer_, b))
+          .cols_from(kv * width, width);
+    };
     HeadKeys<T>& head = keys[b * dims.H_kv + kv];
     if (computes(Stage::scores))
-      head.k = PackedMatrix<T>(scoring_.of(b),
-                               tokens_.rows(Stage::k_all, b).cols_from(kv * dims.d_k, dims.d_k),
-                               true, rows);
+      head.k = PackedMatrix<T>(scoring_.of(b), of_head(Stage::k_all, dims.d_k), true, rows);
     if (!computes(Stage::head_out)) return;
-    const Matrix<const T> v = tokens_.rows(Stage::v_all, b).cols_from(kv * dims.d_v, dims.d_v);
+    const Matrix<const T> v = of_head(Stage::v_all, dims.d_v);
     head.v = PackedMatrix<T>(weighing_.of(b), v, false, rows);
     head.finite = all_finite(v);
   });
@@ -278,7 +285,7 @@ template <class T> std::size_t Schedule<T>::band_queries() const {
 template <class T>
 void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys,
                             std::size_t worker, const std::function<void(Band<T>&)>& formulas) {
-  const Tile rows = block_rows(layer_.dims, block);
+  const Tile rows = block_rows(layer_, block);
   const std::size_t end = rows.first + rows.count, most = band_queries();
   const std::size_t kv = layer_.dims.H_kv == 0 ? 0 : kv_head_of(layer_, block.head);
   for (std::size_t first = rows.first; first < end; first += most) {

@@ -14,7 +14,7 @@ namespace {
 /// projection, of which a product of d_model numbers is as long as half as many keys take.
 std::size_t work_of(const Layer& layer, const Plan& plan, std::size_t maps,
                     const QueryBlock& block) {
-  const Tile rows = block_rows(layer.dims, block);
+  const Tile rows = block_rows(layer, block);
   if (rows.count == 0) return 1;
   const std::size_t keys = contains(plan.needed, Stage::masked) ? keys_seen(layer, rows) : 0;
   return rows.count * (1 + keys + maps * layer.dims.S_all + layer.dims.d_model / 2);

@@ -20,7 +20,8 @@ namespace {
 /// As many threads as pay: one, or all cores.
 std::size_t threads_around(const Layer& layer) {
   const Dims& d = layer.dims;
-  const double work = static_cast<double>(d.B * d.T) * static_cast<double>(d.d_model) *
+  const double work = static_cast<double>(ItemRows(layer, Dim::T).all()) *
+                      static_cast<double>(d.d_model) *
                       static_cast<double>(std::max({d.d_ff, d.vocabulary, std::size_t(1)}));
   return work < 4e6 ? 1 : core_count();
 }
@@ -38,11 +39,12 @@ template <class T> Stream<T>::Stream(const Layer& layer, const Plan& plan, Obser
       plan_(plan),
       observer_(observer),
       threads_(threads == 0 ? threads_around(layer) : threads),
+      items_(layer, Dim::T),
       output_(std::move(output)) {}
 
 template <class T> Routine Stream<T>::routine_of(std::size_t batch) const {
   const Dims& dims = layer_.dims;
-  return routine_for<T>(own_length(layer_, batch, dims.T), dims.d_model, dims.d_model);
+  return routine_for<T>(layer_.length_of(batch), dims.d_model, dims.d_model);
 }
 
 template <class T> void Stream<T>::each_run(const std::function<void()>& work) {
@@ -72,7 +74,8 @@ template <class T> Matrix<const T> Stream<T>::run_rows(const Tensor& tensor) con
 template <class T> Matrix<const T> Stream<T>::operator[](Stage stage) const {
   if (layer_.has_given(stage)) return run_rows(layer_.given[index_of(stage)]);
   if (const Tensor& own = computed_[index_of(stage)]; !own.empty()) return matrix_of<T>(own);
-  if (stage == Stage::output) return run_rows(output_);
+  if (stage == Stage::output)
+    return items_.template of<T>(output_, run_.batch).rows_from(run_.first, run_.count);
   if (stage == Stage::resid_pre) return run_rows(layer_.X);
   if (layer_.ends && stage == Stage::embed) return run_rows(layer_.ends->embed);
   if (layer_.ends && (stage == Stage::resid_post || stage == Stage::final))

@@ -4,6 +4,7 @@
 
 #include <mha/kernels/matrix.hpp>
 #include <mha/kernels/routine.hpp>
+#include <mha/schedule/memory.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/plan.hpp>
 #include <mha/schedule/tiles.hpp>
@@ -17,8 +18,8 @@ namespace mha {
 /// The rows of some consecutive queries of one batch item, of every stage that is there.
 template <class T> class Stream {
 public:
-  /// `output` is B, T, d_model: attention's, where the plan computes it. The layer, the plan and
-  /// the observer outlive this.
+  /// `output` is attention's, where the plan computes it: the rows of all items (ItemRows),
+  /// d_model. The layer, the plan and the observer outlive this.
   Stream(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads,
          Tensor output);
 
@@ -70,6 +71,7 @@ private:
   const Plan& plan_;
   Observer& observer_;
   std::size_t threads_;
+  ItemRows items_;
   Tensor output_;
   Tile run_;
   std::array<Tensor, stage_count> computed_; ///< of this run: count, width

@@ -25,12 +25,17 @@ bool first_to_read(const Layer& layer, const Plan& plan, const QueryBlock& block
          });
 }
 
+/// Of a batch item's `tokens` queries, those of a block.
+Tile rows_of_block(std::size_t tokens, const QueryBlock& block) {
+  const std::size_t first = std::min(block.block * block_queries, tokens);
+  return {
+      block.batch, first, std::min(block_queries, tokens - first), {block.head, block.head + 1}};
+}
+
 } // namespace
 
-Tile block_rows(const Dims& dims, const QueryBlock& block) {
-  const std::size_t first = std::min(block.block * block_queries, dims.T);
-  return {
-      block.batch, first, std::min(block_queries, dims.T - first), {block.head, block.head + 1}};
+Tile block_rows(const Layer& layer, const QueryBlock& block) {
+  return rows_of_block(layer.length_of(block.batch), block);
 }
 
 std::size_t keys_seen(const Layer& layer, const Tile& queries) {
@@ -43,11 +48,12 @@ std::vector<Tile> query_rows(const Layer& layer, const Plan& plan) {
   std::map<std::pair<std::size_t, std::size_t>, Tile> runs; // by batch and block
   for (const QueryBlock& block : plan.blocks) {
     Tile& run =
-        runs.try_emplace({block.batch, block.block}, block_rows(layer.dims, block)).first->second;
+        runs.try_emplace({block.batch, block.block}, block_rows(layer, block)).first->second;
     run.heads.last = block.head + 1; // heads rise
   }
   std::vector<Tile> list;
-  for (const auto& [place, run] : runs) list.push_back(run);
+  for (const auto& [place, run] : runs)
+    if (run.count > 0 || layer.lengths.empty()) list.push_back(run);
   return list;
 }
 
@@ -62,24 +68,25 @@ Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step) {
   return chosen;
 }
 
-std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows) {
+std::vector<Tile> key_rows(const Layer& layer, const Plan& plan) {
   std::vector<Tile> list;
   if (layer.dims.H_kv == 0) return list;
   for (const QueryBlock& block : plan.blocks) {
     if (!attends(plan) && !first_to_read(layer, plan, block)) continue;
     const std::size_t kv = kv_head_of(layer, block.head);
     if (list.empty() || list.back().batch != block.batch)
-      list.push_back({block.batch, 0, rows, {kv, kv + 1}});
+      list.push_back({block.batch, 0, keys_of(layer, block.batch) - layer.dims.past, {kv, kv + 1}});
     auto& heads = list.back().heads;
     heads = {std::min(heads.first, kv), std::max(heads.last, kv + 1)};
   }
   return list;
 }
 
-std::vector<Tile> whole_items(const std::vector<Tile>& some, std::size_t rows) {
+std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some) {
   std::vector<Tile> all;
   for (const Tile& run : some)
-    if (all.empty() || all.back().batch != run.batch) all.push_back({run.batch, 0, rows, {}});
+    if (all.empty() || all.back().batch != run.batch)
+      all.push_back({run.batch, 0, layer.length_of(run.batch), {}});
   return all;
 }
 
@@ -121,7 +128,7 @@ std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage) 
         list.push_back({block.batch, kv_head_of(layer, block.head), 0,
                         layer.dims.size_of(letters[letters.size() - 2])});
     } else if (of_heads || block.head == first_head) {
-      const Tile rows = block_rows(layer.dims, block);
+      const Tile rows = rows_of_block(layer.dims.T, block);
       if (rows.count > 0)
         list.push_back({block.batch, of_heads ? block.head : 0, rows.first, rows.count});
     }

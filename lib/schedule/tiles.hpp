@@ -21,8 +21,8 @@ struct Tile {
   std::size_t batch = 0, first = 0, count = 0;
   HeadRange heads;
 };
-/// The queries of a block; none behind the last one.
-Tile block_rows(const Dims& dims, const QueryBlock& block);
+/// The queries of a block that are no padding; none behind the last one.
+Tile block_rows(const Layer& layer, const QueryBlock& block);
 /// How many keys some queries see by causal, window and kv_lengths, in products of key_tile.
 std::size_t keys_seen(const Layer& layer, const Tile& queries);
 /// The blocks of queries of the plan's blocks, and the heads that they span.
@@ -30,11 +30,11 @@ std::vector<Tile> query_rows(const Layer& layer, const Plan& plan);
 /// Of these rows those from the first to the last query that the selection chose, from one multiple
 /// of `step` to another.
 Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step);
-/// All `rows` rows of each batch item of the blocks, and the key/value heads that they read; where
-/// nothing attends to them, those that places_of() shows.
-std::vector<Tile> key_rows(const Layer& layer, const Plan& plan, std::size_t rows);
-/// All `rows` rows of the batch items of some rows.
-std::vector<Tile> whole_items(const std::vector<Tile>& some, std::size_t rows);
+/// All current keys of each batch item of the blocks that are no padding, and the key/value heads
+/// that they read; where nothing attends to them, those that places_of() shows.
+std::vector<Tile> key_rows(const Layer& layer, const Plan& plan);
+/// All rows of x of the batch items of some rows.
+std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some);
 /// The same rows in tiles, whose height follows from the number of a batch item's rows alone.
 std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows);
 /// The same rows, each run cut by its heads into at most `pieces`, which begin where a multiple of
@@ -42,9 +42,9 @@ std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows);
 std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, std::size_t step,
                              std::size_t pieces);
 
-/// The pieces of a wanted stage that the plan's blocks hand out. What has no heads belongs to the
-/// first head of the selection; keys and values to the block that is the first to read them. So
-/// each belongs to one part.
+/// The pieces of a wanted stage that the plan's blocks hand out, with their padding. What has no
+/// heads belongs to the first head of the selection; keys and values to the block that is the first
+/// to read them. So each belongs to one part.
 std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage);
 
 } // namespace mha

@@ -4,9 +4,13 @@
 
 namespace mha {
 
+std::size_t keys_of(const Layer& layer, std::size_t b) {
+  return layer.dims.past + (layer.lengths.empty() ? layer.dims.S : layer.lengths[b]);
+}
+
 Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t) {
   const Settings& s = layer.settings;
-  const auto keys = static_cast<std::ptrdiff_t>(layer.dims.past + layer.dims.S);
+  const auto keys = static_cast<std::ptrdiff_t>(keys_of(layer, b));
   const std::ptrdiff_t query = layer.query_position(b, t);
   std::ptrdiff_t first = 0, last = keys;
   if (!layer.kv_lengths.empty())
@@ -21,9 +25,14 @@ Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t) {
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};
 }
 
+std::size_t computed_keys(const Layer& layer, std::size_t b) {
+  const Dims& dims = layer.dims;
+  return dims.extra + dims.zero > 0 ? dims.S_all : keys_of(layer, b);
+}
+
 Visible visible_tiles(const Layer& layer, std::size_t b, std::size_t first_query,
                       std::size_t queries, std::size_t step) {
-  const std::size_t all = layer.dims.S_all;
+  const std::size_t all = computed_keys(layer, b);
   // Both bounds grow with the query, so the block sees from the first row's first key to the last
   // row's last.
   const Visible first = visible_keys(layer, b, first_query),

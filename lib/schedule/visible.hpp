@@ -1,5 +1,6 @@
 #pragma once
-// The row of a query over its keys, and which of them it may see by causal, window and kv_lengths.
+// The row of a query over its keys, and which of them it may see by causal, window, kv_lengths
+// and padding.
 
 #include <mha/layer/layer.hpp>
 
@@ -27,12 +28,19 @@ template <class T> struct Keys {
   }
 };
 
-/// Keys a query may see by causal, window and kv_lengths: [first, last) of past and current keys;
-/// extra and zero keys, which follow them, are always seen.
+/// Keys a query may see by causal, window, kv_lengths and padding: [first, last) of past and
+/// current keys; extra and zero keys, which follow them, are always seen.
 struct Visible {
   std::size_t first = 0, last = 0;
 };
 Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t);
+
+/// Past and current keys of a batch item, without padding.
+std::size_t keys_of(const Layer& layer, std::size_t b);
+
+/// The first keys of a batch item, in the order of S_all, that products are made of: no padding,
+/// unless extra or zero keys follow it.
+std::size_t computed_keys(const Layer& layer, std::size_t b);
 
 /// The keys that some queries can see, in whole steps: to the last one where there are extra or
 /// zero keys.

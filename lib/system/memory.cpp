@@ -29,8 +29,8 @@ constexpr std::size_t huge_bytes = 256 << 10;
 #endif
 
 /// `bytes` bytes, whole small pages, from the system, from the start of a huge page on; null if
-/// there are no more.
-std::byte* map_pages(std::size_t bytes) {
+/// there are no more. Small pages where `sparse`.
+std::byte* map_pages(std::size_t bytes, bool sparse = false) {
   // One page more than asked for, of which what lies beside is returned at once.
   void* const mapped = ::mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -40,15 +40,15 @@ std::byte* map_pages(std::size_t bytes) {
       (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
   if (before > 0) ::munmap(start, before);
   if (before < huge_page) ::munmap(start + before + bytes, huge_page - before);
-  ::madvise(start + before, bytes, MADV_HUGEPAGE);
+  ::madvise(start + before, bytes, sparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   return start + before;
 }
 
 /// Zeros come from the system and go back to it: to use a block again would mean to clear it.
-std::shared_ptr<std::byte> take_zeros(std::size_t bytes) {
+std::shared_ptr<std::byte> take_zeros(std::size_t bytes, bool sparse) {
   static const auto small_page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   bytes = (bytes + small_page - 1) / small_page * small_page;
-  std::byte* const block = map_pages(bytes);
+  std::byte* const block = map_pages(bytes, sparse);
   if (!block) return nullptr;
   return {block, [bytes](std::byte* memory) { ::munmap(memory, bytes); }};
 }
@@ -138,9 +138,11 @@ private:
 
 } // namespace
 
-std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed) {
+std::shared_ptr<std::byte> take_memory(std::size_t bytes, Fill fill) {
+  const bool zeroed = fill != Fill::anything;
   const std::size_t lines = (bytes / alignment + 1) * alignment;
-  if (zeroed && bytes >= std::max(huge_bytes, huge_page)) return take_zeros(lines);
+  if (zeroed && bytes >= std::max(huge_bytes, huge_page)) 
+    return take_zeros(lines, fill == Fill::sparse_zeros);
   if (bytes >= huge_bytes) {
     bool fresh = false;
     std::byte* block = HugePages::get().take(lines, fresh);
@@ -162,7 +164,7 @@ template <class T> T* Buffer<T>::room_for(std::size_t n) {
   if (n > size_) {
     size_ = 0;
     memory_.reset();
-    memory_ = take_memory(n * sizeof(T), false);
+    memory_ = take_memory(n * sizeof(T), Fill::anything);
     if (!memory_) throw std::bad_alloc();
     size_ = n;
   }

@@ -2,16 +2,24 @@
 // Memory for many numbers: at the start of a cache line, blocks in huge pages and used again.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace mha {
 
-/// `bytes` bytes, zeros if `zeroed`, else whatever was there; null if there are no more. From 256
-/// KiB on they lie in huge pages where the system has them: blocks scattered over small pages crowd
-/// some places of the second cache and leave others empty. Blocks that were not zeroed serve the
-/// next requests when they are given back: to have the same pages cleared again takes longer than
-/// to compute what goes there. Large zeroed ones, which files are read into, return to the system.
-std::shared_ptr<std::byte> take_memory(std::size_t bytes, bool zeroed);
+/// What new memory holds.
+enum class Fill : std::uint8_t {
+  anything,
+  zeros,
+  sparse_zeros, ///< in small pages, of which those that are written take memory
+};
+
+/// `bytes` bytes; null if there are no more. From 256 KiB on they lie in huge pages where the system
+/// has them, but for sparse zeros: blocks scattered over small pages crowd some places of the second
+/// cache and leave others empty. Blocks that were not zeroed serve the next requests when they are
+/// given back: to have the same pages cleared again takes longer than to compute what goes there.
+/// Large zeroed ones, which files are read into, return to the system.
+std::shared_ptr<std::byte> take_memory(std::size_t bytes, Fill fill);
 
 /// Whether blocks that are given back are kept for the next requests, as they are at first. If not,
 /// what is unused returns to the system, now and whenever a block is given back.

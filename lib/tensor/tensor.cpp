@@ -1,6 +1,7 @@
 #include <mha/tensor/tensor.hpp>
 
 #include <mha/system/memory.hpp>
+#include <mha/tensor/sparse.hpp>
 
 #include <fmt/format.h>
 
@@ -49,9 +50,9 @@ const DTypeRow& row_of(DType dtype) {
   return dtypes[static_cast<std::size_t>(dtype)];
 }
 
-std::shared_ptr<const std::byte> memory_for(std::size_t bytes, bool zeroed, DType dtype,
+std::shared_ptr<const std::byte> memory_for(std::size_t bytes, Fill fill, DType dtype,
                                             const Shape& shape) {
-  std::shared_ptr<const std::byte> memory = take_memory(bytes, zeroed);
+  std::shared_ptr<const std::byte> memory = take_memory(bytes, fill);
   if (!memory)
     fail("not enough memory for {} numbers of {}: {} bytes", to_string(shape), name_of(dtype),
          bytes);
@@ -106,15 +107,16 @@ Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype),
       shape_(std::move(shape)),
       count_(count_of(shape_)),
-      data_(memory_for(bytes(), true, dtype_, shape_)) {}
+      data_(memory_for(bytes(), Fill::zeros, dtype_, shape_)) {}
 
 Tensor Tensor::uninitialised(DType dtype, Shape shape) {
-  Tensor tensor;
-  tensor.dtype_ = dtype;
-  tensor.shape_ = std::move(shape);
-  tensor.count_ = count_of(tensor.shape_);
-  tensor.data_ = memory_for(tensor.bytes(), false, dtype, tensor.shape_);
-  return tensor;
+  auto memory = memory_for(count_of(shape) * mha::size_of(dtype), Fill::anything, dtype, shape);
+  return {dtype, std::move(shape), std::move(memory)};
+}
+
+Tensor sparse_zeros(DType dtype, Shape shape) {
+  auto memory = memory_for(count_of(shape) * mha::size_of(dtype), Fill::sparse_zeros, dtype, shape);
+  return {dtype, std::move(shape), std::move(memory)};
 }
 
 Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)

@@ -247,6 +247,11 @@ TEST_CASE("dump: more than a gigabyte that was not asked for is refused before i
   CHECK_THAT(refused.err, Contains(" GB: name some with --stage"));
   CHECK_THAT(refused.err, Contains("--all-stages"));
   CHECK_FALSE(folder.has("all.npz"));
+  std::string ids = "1";
+  for (int t = 1; t < 1400; ++t) ids += ",7";
+  // The model's own stages are no layer.
+  CHECK_THAT(run({"dump", "data/bard-llama", "--ids", ids, "-q", "-o", folder.path("all.npz")}).err,
+             Contains("every stage of 4 layers is "));
   CHECK(run({"dump", path, "-s", "row_sum", "-o", folder.path("some.npz")}).code == 0);
   CHECK(run({"dump", path, "--query", "0", "-o", folder.path("query.npz")}).code == 0);
 }

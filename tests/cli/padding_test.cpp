@@ -8,7 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 using namespace mha;
 using namespace mha::test;
@@ -179,4 +181,35 @@ TEST_CASE("padding: a page shows one text, as long as it is") {
   CHECK(one.find("\"T\":") != std::string::npos);
   CHECK(one.find("Rome") != std::string::npos);
   CHECK(one.find("␣not") == std::string::npos);
+}
+
+TEST_CASE("padding: the numbers of a text in a batch are printed as those of the text alone") {
+  const auto lines_of = [](const std::string& out, const std::string& batch) {
+    std::vector<std::string> lines; // without what says which batch item they are of
+    std::istringstream text(out);
+    for (std::string line; std::getline(text, line);) {
+      const std::size_t at = batch.empty() ? 0 : line.find(batch);
+      if (at != std::string::npos) lines.push_back(line.erase(at, batch.size()));
+    }
+    return lines;
+  };
+  for (const char* stage : {"weights", "row_sum", "q", "k", "resid_post"}) {
+    const auto shown = [&](const std::string& form, bool batch) {
+      std::vector<std::string> words{"show", "data/bard-gpt2", "--layer", "1", "-s", stage, "-f",
+                                     form};
+      if (batch) return out_of(both(words));
+      words.insert(words.end(), {"--text", short_text, "-q"});
+      return out_of(words);
+    };
+    INFO(stage);
+    CHECK(lines_of(shown("ndjson", true), "\"batch\": 1, ") ==
+          lines_of(shown("ndjson", false), ""));
+    const std::string alone = shown("csv", false), stage_name = std::string(stage);
+    std::size_t of_item = 0;
+    std::istringstream all(shown("csv", true));
+    for (std::string line; std::getline(all, line);)
+      of_item += line.starts_with("1," + stage_name + ",1,");
+    CHECK(of_item + 1 == static_cast<std::size_t>(std::ranges::count(alone, '\n')));
+    CHECK(shown("table", true).find("''") == std::string::npos);
+  }
 }

@@ -125,3 +125,17 @@ TEST_CASE("placeholders: stats of each text, and of each head, are those of a se
     CHECK(folder.read("head" + n + ".csv") == folder.read("alone.csv"));
   }
 }
+
+TEST_CASE("placeholders: {batch} of one text is 0, in every command that fills it in") {
+  for (const Command& command : commands()) {
+    if (!command.batch) continue;
+    Folder folder;
+    std::vector<std::string> words = command.words;
+    words.insert(words.end(),
+                 {"--text", "To be", "-o", folder.path("a{batch}" + command.extension), "--quiet"});
+    const Result result = run(words);
+    INFO(command.words[0] << ": " << result.err);
+    CHECK(result.code == 0);
+    CHECK(folder.has("a0" + command.extension));
+  }
+}
