@@ -135,6 +135,11 @@ void add_text(Cli& cli, Request& request, bool numbers) {
     repeated("--ids", "N,N…|FILE",
              "token numbers as they are, or a file of them (T or B × T); again: a batch", text.ids,
              Completes::files);
+  if (numbers)
+    cli.value("--inputs-embeds", "FILE", text.rows,
+              "vectors in the place of the tokens' rows, T × N or B × T × N, as Hugging Face's "
+              "inputs_embeds")
+        .offers(Completes::files);
   Option bos;
   bos.name = "--bos", bos.off = "--no-bos";
   bos.help = "begin with the special token that opens a text, whatever the files say";

@@ -194,8 +194,9 @@ private:
     for (auto& [name, value] : layer.settings)
       contents_.scalars.emplace_back(path + name, std::move(value));
     contents_.scalars.emplace_back(path + "node", layer.node);
-    for (std::string& remark : layer.remarks)
-      contents_.scalars.emplace_back(path + "note", std::move(remark));
+    for (std::size_t i = 0; i < layer.remarks.size(); ++i)
+      contents_.scalars.emplace_back(i == 0 ? path + "note" : fmt::format("{}note_{}", path, i),
+                                     std::move(layer.remarks[i]));
   }
 
   OnnxStore store_;

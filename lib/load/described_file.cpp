@@ -46,7 +46,7 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string
   if (name.find(head_mark) == std::string::npos) return turned(*find(name, tensor.where, true));
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
-             find(with_mark(name, head_mark, heads.size()), tensor.where, heads.empty())) {
+             find(with_head(name, heads.size()), tensor.where, heads.empty())) {
     heads.push_back(turned(*entry));
     require_same_head(tensor, heads);
   }
@@ -76,7 +76,7 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
   }
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
-             find(with_mark(name, head_mark, heads.size()), tensor.where, said && heads.empty())) {
+             find(with_head(name, heads.size()), tensor.where, said && heads.empty())) {
     heads.push_back(*entry);
     require_same_head(tensor, heads);
   }

@@ -69,10 +69,10 @@ private:
                    "tensors, such as \"encoder.blocks.{layer}.\"");
     if (layers->is_list()) {
       for (const JsonTree& prefix : layers->elements)
-        to_.layers.push_back(prefix.as_text("what stands before a layer's names"));
+        to_.layers.push_back(description::name_of(prefix, "what stands before a layer's names"));
       if (to_.layers.empty()) layers->refuse("layers is an empty list");
     } else {
-      to_.layers.push_back(layers->as_text("layers"));
+      to_.layers.push_back(description::name_of(*layers, "layers"));
     }
     if (const JsonTree* count = tree_.find("num_layers")) {
       to_.num_layers = description::value_of(*count, "num_layers");
@@ -128,8 +128,6 @@ private:
         add_norm("embed.norm", *norm);
       }
     }
-    if (!to_.tensors.contains("embed.token"))
-      tree.refuse("embed has no table by token, whose rows are the tokens' vectors");
     if (added && to_.record.embedding_linear_place != ProjectionPlace::tokens)
       tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
   }
@@ -149,8 +147,9 @@ private:
       table.layout = description::layout_of(*layout, 2);
     to_.tensors.emplace(key, std::move(table));
     if (scale) {
-      if (kind != "token") scale->refuse("only the tokens' rows are scaled");
-      to_.token_scale = description::value_of(*scale, "scale");
+      if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
+      (kind == "token" ? to_.token_scale : to_.position_scale) =
+          description::value_of(*scale, "scale");
     }
     if (first) {
       if (kind != "position") first->refuse("first is of a table by position");
@@ -187,6 +186,8 @@ private:
       tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
                           : "head is neither tied nor has a name");
     if (is_tied) {
+      if (!to_.tensors.contains("embed.token"))
+        tree.refuse("head is tied, but embed has no table by token");
       to_.record.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);

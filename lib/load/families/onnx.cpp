@@ -4,12 +4,17 @@
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/namings.hpp>
 
+#include <algorithm>
+
 namespace mha::naming {
 
 namespace {
 
+/// Of a graph, or of the file that one was converted to.
 bool is_of_graph(const Group& group) {
-  return group.contents->format == "onnx";
+  const auto is_node = [&](const auto& scalar) { return scalar.first == group.prefix + "node"; };
+  return group.contents->format == "onnx" ||
+         std::ranges::any_of(group.contents->scalars, is_node);
 }
 
 /// W as the file has it, in, out: no copy.
@@ -30,7 +35,7 @@ void translate_onnx(const Group& group, Translation& to) {
   for (const auto& [name, value] : group.contents->scalars) {
     if (!name.starts_with(group.prefix)) continue;
     const std::string_view setting = std::string_view(name).substr(group.prefix.size());
-    if (setting == "note")
+    if (setting.starts_with("note"))
       to.warn(value);
     else if (setting == "norm")
       to.norm.kind = value == "rms" ? NormKind::rms : NormKind::layer;
