@@ -220,7 +220,7 @@ TEST_CASE("GGUF: llama.cpp's queries and keys are recognised in either order of 
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };
-  for (const std::string& rotated : {"", "_rope"})
+  for (const std::string rotated : {"", "_rope"})
     for (const char* order : {"--gguf-order", ""}) {
       std::vector<std::string> dump{"dump", model, "-q", "-s", "q" + rotated + ",k" + rotated + ",v",
                                     "-o", folder.path("own.npz")};

@@ -94,7 +94,7 @@ TEST_CASE("computes the attention of an ONNX graph as ONNX Runtime does", "[cli]
         }
     }
   }
-  CHECK(count == 54);
+  CHECK(count == 58);
 }
 
 TEST_CASE("an ONNX graph that is converted has each number once", "[cli][onnx]") {
