@@ -116,6 +116,7 @@ private:
            tensor.where, file_.name, W.own_name, tensor.layout, inner, inner_);
     inner_ = inner;
     const std::optional<io::Entry> b = bias_of(tensor, name, n);
+    if (b) require_bias(tensor, *b, W.shape[1]);
     if (tensor.split.empty()) {
       add(at + tensor.key + ".weight", W);
       if (b) add(at + tensor.key + ".bias", *b);
@@ -140,6 +141,10 @@ private:
       require_axis(tensor, W, W.shape.size() - 2, width_, "takes");
     } else if (output) {
       require_axis(tensor, W, W.shape.size() - 1, width_, "gives");
+    }
+    if (b) {
+      const bool by_heads = W.shape.size() == 3 && tensor.key != "W_o";
+      require_bias(tensor, *b, W.shape.back() * (by_heads ? W.shape[0] : 1));
     }
     const bool canonical =
         main && (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
@@ -273,7 +278,10 @@ private:
       require_axis(*map, W, 1, narrow_, "takes");
       width_ = W.shape[0];
       add(model + "embed.linear.weight", W);
-      if (const auto bias = bias_of(*map, map->name, 0)) add(model + "embed.linear.bias", *bias);
+      if (const auto bias = bias_of(*map, map->name, 0)) {
+        require_bias(*map, *bias, width_);
+        add(model + "embed.linear.bias", *bias);
+      }
     }
     const ProjectionPlace place = said_.record.embedding_linear_place;
     for (const char* key : {"embed.position", "embed.type"})
@@ -332,7 +340,10 @@ private:
       require_axis(*dense, W, 1, width_, "takes");
       width = W.shape[0];
       add(model + "head.dense.weight", W);
-      if (const auto bias = bias_of(*dense, dense->name, 0)) add(model + "head.dense.bias", *bias);
+      if (const auto bias = bias_of(*dense, dense->name, 0)) {
+        require_bias(*dense, *bias, width);
+        add(model + "head.dense.bias", *bias);
+      }
     }
     if (const auto norm = said_.norms.find("head.norm"); norm != said_.norms.end())
       present_norm(model + "head.norm", norm->second, 0, width);
@@ -340,7 +351,10 @@ private:
       const io::Entry W = matrix(*head, head->name, "oi");
       require_axis(*head, W, 1, width, "takes");
       add(model + "head.weight", W);
-      if (const auto bias = bias_of(*head, head->name, 0)) add(model + "head.bias", *bias);
+      if (const auto bias = bias_of(*head, head->name, 0)) {
+        require_bias(*head, *bias, W.shape[0]);
+        add(model + "head.bias", *bias);
+      }
     }
     if (const DescribedTensor* bias = said_tensor("head.bias"))
       add(model + "head.bias", *find(bias->name, bias->where, true));

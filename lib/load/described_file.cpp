@@ -83,6 +83,14 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
   return heads.empty() ? std::nullopt : std::optional(stacked_entry(heads));
 }
 
+void DescribedFile::require_bias(const DescribedTensor& tensor, const io::Entry& bias,
+                                 std::size_t expected) const {
+  if (count_of(bias.shape) == expected) return;
+  fail("{}: {}: its bias {} is {}: {} expected", tensor.where, file_.name,
+       bias.own_name.empty() ? bias.name : bias.own_name, to_string(bias.shape),
+       counted(expected, "numbers"));
+}
+
 void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry& entry,
                                  std::size_t axis, std::size_t expected,
                                  std::string_view does) const {

@@ -37,7 +37,7 @@ public:
     if (const JsonTree* head = tree_.find("head"); head && !head->is_null()) read_head(*head);
     read_settings();
     if (const JsonTree* activation = tree_.find("activation"))
-      to_.activation = description::value_of(*activation, "activation");
+      to_.activation = activation_of(*activation);
     if (const JsonTree* list = tree_.find("ignore")) {
       if (!list->is_list()) list->refuse("ignore must be a list of names");
       for (const JsonTree& name : list->elements) {
@@ -211,8 +211,17 @@ private:
     const auto take = [&](const char* key, DescribedValue& to) {
       if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
     };
-    take("activation", to_.head_activation), take("softcap", to_.softcap);
+    if (const JsonTree* there = tree.find("activation")) to_.head_activation = activation_of(*there);
+    take("softcap", to_.softcap);
     take("scale", to_.head_scale);
+  }
+
+  static DescribedValue activation_of(const JsonTree& tree) {
+    DescribedValue value = description::value_of(tree, "activation");
+    if (value.constant && !activation_named(*value.constant))
+      tree.refuse(fmt::format("activation is '{}', which is not known here: {}", *value.constant,
+                              activation_names()));
+    return value;
   }
 
   void read_settings() {
@@ -229,7 +238,14 @@ private:
                                 info->name == "qkv_order"                             ? "split"
                                 : info->name == "columns" || info->name == "residual" ? "block"
                                                                                       : "norm"));
-      if (!to_.settings.emplace(info->name, description::value_of(tree, name, true)).second)
+      DescribedValue value = description::value_of(tree, name, true);
+      Settings tried; // what is no value of the setting is told here, by its line
+      const auto try_value = [&](const DescribedValue& one) {
+        if (one.constant) set(tried, info->name, *one.constant, one.where);
+      };
+      try_value(value);
+      std::ranges::for_each(value.layers, try_value);
+      if (!to_.settings.emplace(info->name, std::move(value)).second)
         tree.refuse(fmt::format("{} is said twice", info->name));
     }
   }

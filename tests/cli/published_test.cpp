@@ -91,6 +91,17 @@ TEST_CASE("ALBERT's .bin from a text: unigram pieces, the ids of trying all cuts
   CHECK(!std::getline(lines, line));
 }
 
+TEST_CASE("PyTorch: an archive of 5 GB is listed by its header") {
+  const Folder folder;
+  const std::string model = folder.path("big.pt");
+  if (shell("/usr/bin/python3 tests/models/pytorch.py sparse " + model + " 5000000000").code != 0)
+    return;
+  const Result info = run({"info", model, "--no-values"});
+  INFO(info.err);
+  CHECK(info.code == 0);
+  CHECK(info.out.find("large.1  float32  610351 × 1024") != std::string::npos);
+}
+
 TEST_CASE("vectors in the place of tokens: what is wrong is told") {
   const Folder folder;
   const std::string tsp = in_published("routing.pt"), naming = in_published("routing.json");
@@ -162,4 +173,68 @@ TEST_CASE("vectors that are the tokens' rows give the tokens' bits") {
     CHECK(by_rows.size() > 1000);
     CHECK(by_rows == shown("--ids", "7,30,5,99"));
   }
+}
+
+TEST_CASE("a draft of a description needs few words more") {
+  // What names and shapes cannot tell: the edits that make the draft the model's description.
+  struct Drafted {
+    const char *file, *input;
+    std::vector<std::pair<std::string, std::string>> edits;
+  };
+  const std::pair<std::string, std::string> relu{R"("gelu")", R"("relu")"};
+  const std::vector<Drafted> all{
+      {"antibody.pt",
+       "ids",
+       {{"1e-05", "1e-12"},
+        {R"("HOW MANY?")", "3"},
+        {R"("by": "position")", R"("by": "position", "first": 1)"}}},
+      {"esm2.pt", "ids", {{"embed_tokens.weight\"", "embed_tokens.weight\", \"scale\": 0.88"}}},
+      {"routing.pt", "inputs_embeds", {relu}},
+      {"chemistry.pt",
+       "ids",
+       {relu,
+        {"1e-05", "1e-6"},
+        {"emb_luts.0.weight\"", "emb_luts.0.weight\", \"scale\": \"sqrt_d_model\""},
+        {R"("causal": true)", R"("causal": false)"}}},
+      {"recognition.ckpt", "inputs_embeds", {{"1e-05", "1e-6"}}},
+      {"turns.pt",
+       "ids",
+       {{R"("HOW MANY?")", "3"},
+        {R"("by": "position")", R"("by": "position", "scale": 0.22360679774997896)"}}},
+      {"module.pth",
+       "ids",
+       {relu,
+        {R"("HOW MANY?")", "4"},
+        {"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
+        {R"("causal": false)", R"("causal": true)"}}},
+      {"adder.pt", "ids", {{R"("HOW MANY?")", "3"}}}};
+  for (const auto& [file, input, edits] : all) {
+    INFO(file);
+    const Folder folder;
+    const std::string stem = std::filesystem::path(file).stem().string();
+    const Result drafted = run({"info", in_published(file), "--as-naming"});
+    CHECK(drafted.err.find("a draft from names and shapes") != std::string::npos);
+    REQUIRE(drafted.code == 0);
+    std::string naming = drafted.out;
+    INFO(naming);
+    for (const auto& [what, by] : edits) {
+      INFO(what);
+      REQUIRE(naming.find(what) != std::string::npos);
+      naming.replace(naming.find(what), what.size(), by);
+    }
+    folder.write("draft.json", naming);
+    const auto stream = [&](const std::string& description) {
+      const Result shown =
+          run({"show", in_published(file), "--naming", description,
+               input == std::string("ids") ? "--ids" : "--inputs-embeds",
+               in_published(stem + ".npz"), "-s", "resid_post", "--layer", "1", "-f", "csv", "-q"});
+      CHECK(shown.err.empty());
+      CHECK(shown.code == 0);
+      return shown.out;
+    };
+    const std::string by_hand = stream(in_published(stem + ".json"));
+    CHECK(by_hand.size() > 1000);
+    CHECK(stream(folder.path("draft.json")) == by_hand);
+  }
+  CHECK(run({"info", in_source("data/quickstart.json"), "--as-naming"}).code == 2);
 }
