@@ -17,7 +17,7 @@ namespace mha {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using DraftJson = nlohmann::ordered_json;
 using Words = std::initializer_list<std::string_view>;
 
 /// "self_attn.q_proj.weight" as self, attn, q, proj, weight.
@@ -65,11 +65,11 @@ public:
     if (!tensors_.contains("W_q") && !tensors_.contains("W_qkv")) return std::nullopt;
     take_feed_forward();
     take_norms();
-    const Json embed = steps_of_embed();
-    const Json head = head_of_model();
+    const DraftJson embed = steps_of_embed();
+    const DraftJson head = head_of_model();
     const std::string final_norm = last_norm();
     const bool after = final_norm.empty() && tensors_.contains("mlp.norm");
-    Json top;
+    DraftJson top;
     top["layers"] = stack_.prefix();
     top["block"] = !tensors_.contains("mlp.out") ? "attention_only" : after ? "post" : "pre";
     if (tensors_.contains("mlp.out"))
@@ -81,7 +81,7 @@ public:
     if (!final_norm.empty()) top["final_norm"] = final_norm;
     if (!head.is_null()) top["head"] = head;
     top["settings"] = settings(!head.is_null() && !head.contains("dense") && !after);
-    if (Json rest = leftovers(); !rest.empty()) top["ignore"] = rest;
+    if (DraftJson rest = leftovers(); !rest.empty()) top["ignore"] = rest;
     return spread_description(top.dump());
   }
 
@@ -210,8 +210,8 @@ private:
     });
   }
 
-  Json steps_of_embed() {
-    Json steps = Json::array();
+  DraftJson steps_of_embed() {
+    DraftJson steps = DraftJson::array();
     const io::Entry* positions = other_matrix({"pe", "wpe"}, {"pos"});
     const io::Entry* types = other_matrix({}, {"type", "segment"});
     const auto is_map = [](const io::Entry* entry) {
@@ -239,13 +239,13 @@ private:
     return steps;
   }
 
-  Json head_of_model() {
+  DraftJson head_of_model() {
     const io::Entry* dense = other_matrix({"dense"}, {"transform"});
     const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;
     const io::Entry* weight =
         other_matrix({"decoder", "generator", "out", "output"}, {"head", "logits", "unembed"});
     if (!weight) return nullptr;
-    Json head{{"name", weight->name}};
+    DraftJson head{{"name", weight->name}};
     if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
     if (norm) head["norm"] = norm->name;
     return head;
@@ -258,15 +258,15 @@ private:
   }
 
   /// "config:KEY" of the first key that config.json has, behind any object's name; else the value.
-  Json configured(Words keys, Json otherwise) const {
+  DraftJson configured(Words keys, DraftJson otherwise) const {
     for (const std::string_view key : keys)
       for (const auto& [name, value] : file_.config)
         if (name == key || name.ends_with("." + std::string(key))) return "config:" + name;
     return otherwise;
   }
 
-  Json settings(bool causal) const {
-    Json to;
+  DraftJson settings(bool causal) const {
+    DraftJson to;
     const bool of_heads = tensors_.contains("W_q") && tensors_["W_q"].is_object();
     if (!of_heads)
       to["num_heads"] =
@@ -282,8 +282,8 @@ private:
   }
 
   /// What no key names, layers' tensors once.
-  Json leftovers() const {
-    Json list = Json::array();
+  DraftJson leftovers() const {
+    DraftJson list = DraftJson::array();
     std::set<std::string> once;
     for (const io::Entry& entry : file_.tensors)
       if (const std::string pattern = stack_.pattern(entry.name);
@@ -296,7 +296,7 @@ private:
   NumberedStack stack_;
   std::vector<const io::Entry*> matrices_, vectors_, others_; ///< of a layer; outside of them
   std::set<std::string> claimed_;                             ///< patterns
-  Json tensors_ = Json::object();
+  DraftJson tensors_ = DraftJson::object();
   std::string norm_kind_ = "layer", final_;
 };
 

@@ -208,7 +208,8 @@ TEST_CASE("a draft of a description needs few words more") {
         {"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
         {R"("causal": false)", R"("causal": true)"}}},
       {"adder.pt", "ids", {{R"("HOW MANY?")", "3"}}}};
-  for (const auto& [file, input, edits] : all) {
+  for (const Drafted& one : all) {
+    const std::string file = one.file, input = one.input;
     INFO(file);
     const Folder folder;
     const std::string stem = std::filesystem::path(file).stem().string();
@@ -217,7 +218,7 @@ TEST_CASE("a draft of a description needs few words more") {
     REQUIRE(drafted.code == 0);
     std::string naming = drafted.out;
     INFO(naming);
-    for (const auto& [what, by] : edits) {
+    for (const auto& [what, by] : one.edits) {
       INFO(what);
       REQUIRE(naming.find(what) != std::string::npos);
       naming.replace(naming.find(what), what.size(), by);
@@ -226,7 +227,7 @@ TEST_CASE("a draft of a description needs few words more") {
     const auto stream = [&](const std::string& description) {
       const Result shown =
           run({"show", in_published(file), "--naming", description,
-               input == std::string("ids") ? "--ids" : "--inputs-embeds",
+               input == "ids" ? "--ids" : "--inputs-embeds",
                in_published(stem + ".npz"), "-s", "resid_post", "--layer", "1", "-f", "csv", "-q"});
       CHECK(shown.err.empty());
       CHECK(shown.code == 0);

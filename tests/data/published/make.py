@@ -41,7 +41,7 @@ def spread(module):
     torch.manual_seed(30)
     with torch.no_grad():
         for name, p in module.named_parameters():
-            p.copy_(torch.randn(p.shape) * (0.3 if p.dim() < 2 else 1.1 / p.shape[-1] ** 0.5) + (p.dim() < 2 and "bias" not in name))
+            p.copy_(torch.randn(p.shape) * (0.3 if p.dim() < 2 else 1.1 / p.shape[-2 if p.dim() == 3 else -1] ** 0.5) + (p.dim() < 2 and "bias" not in name))
         for name, b in module.named_buffers():
             if "running" in name:
                 b.copy_(0.5 + torch.rand(b.shape))
