@@ -51,7 +51,7 @@ Sources open_compared(const Request& request, Common& common) {
 std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const Sources& model) {
   const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
   if (!pass || !pass->given()) return std::nullopt;
-  const Embedding& embedding = pass->model().embedding();
+  const Embedding& embedding = pass->embedding();
   WholeModelOfLayer whole;
   whole.layers = pass->layers().size(), whole.last_norm = pass->model().last_norm().present();
   whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
@@ -66,7 +66,7 @@ void require_same_text(const Request& request, const ReferenceFiles& against,
   if (!pass || !pass->given()) return;
   const WholeModel& model = pass->model();
   const SameText same =
-      keep_same_text(against, {pass->ids(), &model.embedding(), model.causal(), model.pad()});
+      keep_same_text(against, {pass->ids(), &pass->embedding(), model.causal(), model.pad()});
   if (!same.why.empty()) fail("--against {}", same.why);
   if (common.quiet) return;
   for (const std::string& note : same.notes) print_note(note, common.color);

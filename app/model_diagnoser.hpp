@@ -33,7 +33,7 @@ public:
         common_(common),
         look_(look) {
     require_same_text(request, files_, common);
-    around_.embedding = &pass_.model().embedding();
+    around_.embedding = &pass_.embedding();
     around_.ids = pass_.ids(), around_.lengths = pass_.lengths();
     around_.layers = pass_.layers().size();
     around_.layer = [this](std::size_t number) { return other_layer(number); };

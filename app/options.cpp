@@ -156,6 +156,11 @@ void add_text(Cli& cli, Request& request, bool numbers) {
     repeated("--ids", "N,N…|FILE",
              "token numbers as they are, or a file of them (T or B × T); again: a batch", text.ids,
              Completes::files);
+  if (numbers)
+    cli.value("--inputs-embeds", "FILE", text.rows,
+              "vectors in the place of the tokens' rows, T × N or B × T × N, as Hugging Face's "
+              "inputs_embeds")
+        .offers(Completes::files);
   Option memory;
   memory.name = "--memory", memory.value_name = "SIZE";
   memory.help = "what packed weights may take that are kept for the next pass: 2G, 512M, 0; "

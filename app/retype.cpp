@@ -35,6 +35,7 @@ std::string retyped(const Request& request, const std::string& layer_id) {
   const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
   if (pass && pass->given()) {
     for (const std::string& ids : pass->text.ids) option("--ids", ids);
+    option("--inputs-embeds", pass->text.rows);
     for (const std::string& text : pass->text.texts) option("--text", text);
     for (const std::string& file : pass->text.files) option("--text-file", file);
     if (pass->text.each_line) add("--each-line");

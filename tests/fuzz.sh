@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fuzzes what reads files and what assembles layers: sh tests/fuzz.sh SECONDS [TARGET...]
-# TARGETs are npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint; all of them without names, as many at a
+# TARGETs are npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint description; all of them without names, as many at a
 # time as there are cores. Inputs that reach new code are kept in build/PRESET/corpus for the next
 # run; what fails lies in build/PRESET/finds, and is run again by giving the file to the program
 # build/PRESET/tests/fuzz/fuzz-TARGET. PRESET is fuzz, or asan, whose tests it shares a build with.
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:?"sh tests/fuzz.sh SECONDS [TARGET...]"}
 shift
-[ $# -gt 0 ] || set -- npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint
+[ $# -gt 0 ] || set -- npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint description
 preset=${PRESET:-fuzz}
 build=build/$preset
 seeds=$build/seeds
@@ -20,7 +20,7 @@ run() {
   dictionary=tests/fuzz/$name.dict
   longest=8192
   [ "$name" != onnx ] || longest=32768 # a graph with its weights
-  [ "$name" != model ] && [ "$name" != checkpoint ] || dictionary=tests/fuzz/json.dict
+  [ "$name" != model ] && [ "$name" != checkpoint ] && [ "$name" != description ] || dictionary=tests/fuzz/json.dict
   [ ! -f "$dictionary" ] || set -- "$@" -dict="$dictionary"
   shift
   mkdir -p "$build/corpus/$name"
@@ -44,7 +44,7 @@ cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)" --target fuzz mha-inspect >/dev/null
 
 # What there is of each format begins it; a changed list of seeds changes nothing that was found.
-mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/pytorch" "$seeds/gguf" "$seeds/onnx" "$seeds/json" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer"
+mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/pytorch" "$seeds/gguf" "$seeds/onnx" "$seeds/json" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer" "$seeds/description"
 for format in npy npz safetensors gguf onnx json; do
   cp tests/broken/*."$format" tests/data/fuzz/*."$format" "$seeds/$format/" 2>/dev/null || true
 done
@@ -58,6 +58,8 @@ for layer in data/quickstart.json data/columns.json data/qkv.json; do
   "$build/app/mha-inspect" dump "$layer" -s output -o "$seeds/npy/$name.npy" --quiet
 done
 cp "$seeds"/json/* "$seeds"/npz/* "$seeds"/safetensors/* "$seeds/model/"
+cp tests/data/published/*.json "$seeds/description/"
+cp data/wheel/naming.json "$seeds/description/wheel.json"
 cp tests/broken/tokenizers/*.json tests/fuzz/tokenizers/*.json "$seeds/tokenizer/"
 python3 tests/fuzz/checkpoints.py "$seeds/checkpoint"
 printf '\011\001%s' '0-3,7,::2' >"$seeds/lists/indices"

@@ -8,6 +8,9 @@
 #include <mha/formats/shard_file.hpp>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace mha::app {
@@ -38,6 +41,27 @@ private:
 bool holds_model(const io::Contents& contents) {
   constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx", "checkpoint"};
   return std::ranges::find(formats, contents.format) != std::end(formats);
+}
+
+/// What a converted model holds: all tensors, of an ONNX graph without those that its layers' parts
+/// hold whole.
+std::vector<const io::Entry*> converted_tensors(const io::Contents& contents) {
+  const auto in_file = [](const io::Entry& entry) -> const std::string& {
+    return entry.own_name.empty() ? entry.name : entry.own_name;
+  };
+  std::map<std::string_view, std::size_t> again; // numbers of the tensors made of one before them
+  std::set<std::string_view> seen;
+  for (const io::Entry& entry : contents.tensors)
+    if (contents.format == "onnx" && !seen.insert(in_file(entry)).second)
+      again[in_file(entry)] += count_of(entry.shape);
+  std::vector<const io::Entry*> all;
+  for (const io::Entry& entry : contents.tensors) {
+    const auto parts = again.find(in_file(entry));
+    const bool first = seen.erase(in_file(entry)) > 0;
+    if (first && parts != again.end() && parts->second >= count_of(entry.shape)) continue;
+    all.push_back(&entry);
+  }
+  return all;
 }
 
 /// Where the sources are parts of a dump: makes them one file, and says so.
@@ -91,13 +115,14 @@ bool Convert::copy() {
   const auto written = [&](const io::Entry& entry) {
     return !dtype.empty() && is_floating(entry.dtype) ? dtype_named(dtype) : entry.dtype;
   };
-  for (const io::Entry& entry : contents.tensors)
-    out.items.push_back({entry.name, written(entry), entry.shape});
+  const std::vector<const io::Entry*> tensors = converted_tensors(contents);
+  for (const io::Entry* entry : tensors)
+    out.items.push_back({entry->name, written(*entry), entry->shape});
   flush();
   const Stopwatch watch(common.write_s);
   const std::unique_ptr<io::Writer> writer = io::create(output.path, output.format, out);
-  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
-    const Tensor tensor = mha::convert(contents.tensors[i].read(), out.items[i].dtype);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor tensor = mha::convert(tensors[i]->read(), out.items[i].dtype);
     writer->write(i, 0, tensor.raw(), tensor.count());
   }
   writer->finish();

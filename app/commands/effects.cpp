@@ -211,6 +211,7 @@ int EffectsCommand::run() {
   const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
   ModelPass& text = *pass;
   text.threads = common.threads;
+  text.require_token_numbers("effects");
   report_notes(text.notes(), common);
   if (sweeps) {
     SweepRequest asked;

@@ -5,6 +5,7 @@
 #include "layer_notes.hpp"
 #include "output.hpp"
 #include <mha/load/as_naming.hpp>
+#include <mha/load/draft_naming.hpp>
 #include <mha/load/read_description.hpp>
 
 namespace mha::app {
@@ -21,7 +22,24 @@ struct Info {
 
 private:
   int print_description();
+  std::string description_of(const Sources& model) const;
 };
+
+/// As the model's family reads it; of names that no whole model's family has, a draft.
+std::string Info::description_of(const Sources& model) const {
+  const bool whole = !model.found().empty() &&
+                     (model.found()[0].family->model || model.found()[0].group.description);
+  if (!whole)
+    for (const io::Contents& file : model.contents())
+      if (std::optional<std::string> draft = draft_naming(file)) {
+        if (!common.quiet)
+          print_note("a draft from names and shapes: hold block, activation, norm, causal and "
+                     "num_heads against the model's code, then compare a layer by diff",
+                     common.color);
+        return *std::move(draft);
+      }
+  return mha::as_naming(model);
+}
 
 /// What --naming FILE.json takes, or how the model's family would be said so.
 int Info::print_description() {
@@ -31,7 +49,7 @@ int Info::print_description() {
     throw UsageError("--schema is the same for every model: it takes no SOURCE");
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
   if (as_naming && request.layer.empty()) request.layer = "all", request.same_x = true;
-  const std::string text = schema ? description_schema() : mha::as_naming(Sources(request));
+  const std::string text = schema ? description_schema() : description_of(Sources(request));
   TextFile file(output.path);
   file.sink()(text);
   file.finish();
@@ -70,8 +88,9 @@ Run declare_info(Cli& cli) {
             "Files that hold no layer are listed, too.");
   add_output(cli, info->output, {"table", "json"}, "write to a file");
   cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
+  cli.flag("--no-values", info->headers, "the same as --headers");
   cli.flag("--as-naming", info->as_naming,
-           "print how the model is named as a description for --naming");
+           "print how the model is named as a description for --naming; of unknown names a draft");
   cli.flag("--schema", info->schema, "print the JSON schema of such a description");
   add_layer(cli, info->request, false);
   add_common(cli, info->common);

@@ -151,6 +151,7 @@ int Predict::run() {
   ModelPass& text = *pass;
   text.threads = common.threads;
   report_notes(text.notes(), common);
+  if (all) text.require_token_numbers("--all");
   if (!of.empty()) {
     write_part(model, pass);
     report_timings(common);

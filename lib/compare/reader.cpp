@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace mha {
 
@@ -50,6 +51,34 @@ bool holds_not_saved(const Tensor& tensor) {
   for (std::size_t i = 0; i < tensor.count(); ++i)
     if (is_not_saved(value_at(tensor, i))) return true;
   return false;
+}
+
+/// llama.cpp's queries and keys, by its names: "Qcur-3", "Kcur-0 (reshaped)".
+bool is_llama_cpp_name(std::string_view name) {
+  return last_part(name).starts_with("Qcur") || last_part(name).starts_with("Kcur");
+}
+
+/// Each row's rotated pairs in the other order: neighbours (2j, 2j + 1) as halves (j, j + n/2), or
+/// back. Converters to GGUF permute LLaMA's rows so.
+Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
+  const std::size_t d = value.shape().back(), first = settings.rope_first,
+                    n = settings.rope_dims > 0 ? settings.rope_dims : d - first;
+  const std::size_t element = size_of(value.dtype());
+  Tensor other = Tensor::uninitialised(value.dtype(), value.shape());
+  std::memcpy(other.raw_mutable(), value.raw(), value.bytes());
+  const auto copy = [&](std::size_t row, std::size_t to, std::size_t from) {
+    std::memcpy(other.raw_mutable() + (row * d + first + to) * element,
+                value.raw() + (row * d + first + from) * element, element);
+  };
+  for (std::size_t row = 0; row < value.count() / d; ++row)
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t half = i % 2 * (n / 2) + i / 2; // where neighbour i stands among halves
+      if (settings.rope == Rope::half)
+        copy(row, half, i);
+      else
+        copy(row, i, half);
+    }
+  return other;
 }
 
 } // namespace
@@ -128,6 +157,13 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   for (std::size_t i = 1; i < ways.size(); ++i)
     result.other_axes.emplace_back(ways[i].axes.empty() ? "" : "read as " + ways[i].axes,
                                    convert(ways[i].value, kept));
+  if (is_llama_cpp_name(named.name) && layer_.settings.rope != Rope::none)
+    for (const InferredAxes& way : ways)
+      result.other_axes.emplace_back(
+          fmt::format("{}{} of a head put as {}", way.axes.empty() ? "" : "read as " + way.axes + ", ",
+                      layer_.settings.rope == Rope::half ? "neighbours" : "halves",
+                      layer_.settings.rope == Rope::half ? "halves" : "neighbours"),
+          with_other_pairs(convert(way.value, kept), layer_.settings));
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');

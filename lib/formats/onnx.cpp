@@ -47,6 +47,9 @@ public:
     constexpr std::int64_t most = 4096;
     if (const std::int64_t wanted = flow_->wanted_length; wanted > 1 && wanted <= most)
       flow_ = std::make_shared<OnnxFlow>(model_, store_, wanted);
+    flow_->of_length = [this](std::int64_t length) {
+      return std::make_shared<const OnnxFlow>(model_, store_, length);
+    };
   }
 
   Contents read() {
@@ -168,6 +171,7 @@ private:
           "its graph is larger than is searched for attention: some layers "
           "may be missing");
     if (layers.empty()) contents_.notes.push_back(advice());
+    flow_->of_length = nullptr; // tensors that are read later hold the flow
   }
 
   /// Attention whose projections were not found.
@@ -194,8 +198,9 @@ private:
     for (auto& [name, value] : layer.settings)
       contents_.scalars.emplace_back(path + name, std::move(value));
     contents_.scalars.emplace_back(path + "node", layer.node);
-    for (std::string& remark : layer.remarks)
-      contents_.scalars.emplace_back(path + "note", std::move(remark));
+    for (std::size_t i = 0; i < layer.remarks.size(); ++i)
+      contents_.scalars.emplace_back(i == 0 ? path + "note" : fmt::format("{}note_{}", path, i),
+                                     std::move(layer.remarks[i]));
   }
 
   OnnxStore store_;

@@ -6,6 +6,7 @@
 #include <mha/formats/onnx_tensor.hpp>
 
 #include <cmath>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -72,6 +73,8 @@ public:
   std::int64_t length = usual_length;
   /// and those that constants of the graph fit to, where these are others; else 0.
   std::int64_t wanted_length = 0;
+  /// The same graph for another length, with the same values. Only while a file is read.
+  std::function<std::shared_ptr<const OnnxFlow>(std::int64_t length)> of_length;
 
   std::vector<OnnxValue> values;
   std::vector<OnnxStep> steps;

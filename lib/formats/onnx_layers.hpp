@@ -90,6 +90,12 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer);
 /// Settings or a tensor of what is added to the scores.
 void add_onnx_mask(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttentionSite& site,
                    const std::vector<std::int64_t>& heads, OnnxLayer& layer);
+/// T5's bias, the rows of a table that are chosen by the distance of query and key: the tensor
+/// relative_bias, and the rows of each distance as settings, buckets_before where the key is before
+/// the query and buckets_behind, "0,1,2,3,3". Whether what is added is that.
+bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
+                            const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads,
+                            OnnxLayer& layer);
 /// A tensor of numbers that were found one by one.
 Entry onnx_entry(std::string name, const std::vector<double>& numbers, DType dtype);
 

@@ -199,7 +199,7 @@ void add_onnx_mask(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttent
     if (seen->varies) {
       if (is_alibi(site, heads))
         set("alibi", "true");
-      else
+      else if (!add_onnx_relative_bias(flow, site, heads, layer))
         add_bias_tensor(flow, site, layer);
     }
   }

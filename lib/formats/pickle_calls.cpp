@@ -16,6 +16,7 @@ struct RuleRow {
 constexpr RuleRow pickle_rules[] = {
     {"collections.OrderedDict", {RuleKind::dict}},
     {"collections.defaultdict", {RuleKind::dict}},
+    {"collections.Counter", {RuleKind::dict}}, // torchtext's frequencies
     {"builtins.set", {RuleKind::set}},
     {"builtins.frozenset", {RuleKind::set}},
     {"copyreg._reconstructor", {RuleKind::object}},

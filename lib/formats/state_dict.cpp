@@ -16,14 +16,16 @@ namespace {
 /// Where checkpoints keep the model's tensors.
 constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "model", "module",
                                            "net",        "params",           "ema"};
-/// Where they keep what it was made with.
-constexpr std::string_view config_keys[] = {
-    "model_args", "model_config", "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};
+/// Where they keep what the model was made with; and what the whole run was given, which is read
+/// where the model's own arguments are not said.
+constexpr std::string_view model_config_keys[] = {"model_args", "model_config"};
+constexpr std::string_view run_config_keys[] = {"hyper_parameters", "hparams", "config", "cfg",
+                                                "args", "opt"};
 /// What belongs to a training run, by the beginning of its key.
 constexpr std::string_view training_keys[] = {
     "optim",       "opt_",   "lr_",   "sched",     "scaler",  "grad_scaler", "amp",   "rng",
     "cuda_rng",    "random", "loops", "callbacks", "loss",    "best",        "epoch", "step",
-    "global_step", "iter",   "train", "history",   "metrics", "criterion"};
+    "global_step", "iter",   "train", "history",   "metrics", "criterion", "baseline"};
 constexpr std::string_view compiled = "_orig_mod.";
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -32,7 +34,7 @@ bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
 bool is_training(std::string_view key) {
   return std::ranges::any_of(training_keys,
                              [&](std::string_view begin) { return key.starts_with(begin); }) ||
-         is_one_of(key, config_keys);
+         is_one_of(key, model_config_keys) || is_one_of(key, run_config_keys);
 }
 
 /// "encoder.weight" of torch.compile's "_orig_mod.encoder._orig_mod.weight".
@@ -53,7 +55,8 @@ public:
     const PickleRef root = pickle_.root();
     const std::vector<PickleMember> top =
         PickleWalk(pickle_).is_module(root) ? std::vector<PickleMember>{} : members(pickle_, root);
-    add_config(top);
+    add_config(top, model_config_keys);
+    if (found_.config.empty()) add_config(top, run_config_keys);
     const std::vector<PickleMember> chosen = states_in(top);
     PickleWalk walk(pickle_);
     if (chosen.empty()) {
@@ -109,8 +112,8 @@ private:
     found_.notes.push_back("set aside: " + listed(views));
   }
 
-  void add_config(const std::vector<PickleMember>& top) {
-    for (const std::string_view key : config_keys)
+  void add_config(const std::vector<PickleMember>& top, std::span<const std::string_view> keys) {
+    for (const std::string_view key : keys)
       for (const auto& [name, value] : top) {
         if (name != key || is_numbers(pickle_, value)) continue;
         std::vector<std::pair<std::string, std::string>> plain;

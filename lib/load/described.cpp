@@ -30,6 +30,7 @@ public:
     present_embedding();
     for (std::size_t n = 0; n < layers_; ++n) present_layer(n);
     present_ends();
+    present_no_tokens();
     io::Contents made = file_;
     made.tensors.clear(), made.order = nullptr;
     made.tensors = std::move(entries_);
@@ -115,6 +116,7 @@ private:
            tensor.where, file_.name, W.own_name, tensor.layout, inner, inner_);
     inner_ = inner;
     const std::optional<io::Entry> b = bias_of(tensor, name, n);
+    if (b) require_bias(tensor, *b, W.shape[1]);
     if (tensor.split.empty()) {
       add(at + tensor.key + ".weight", W);
       if (b) add(at + tensor.key + ".bias", *b);
@@ -139,6 +141,10 @@ private:
       require_axis(tensor, W, W.shape.size() - 2, width_, "takes");
     } else if (output) {
       require_axis(tensor, W, W.shape.size() - 1, width_, "gives");
+    }
+    if (b) {
+      const bool by_heads = W.shape.size() == 3 && tensor.key != "W_o";
+      require_bias(tensor, *b, W.shape.back() * (by_heads ? W.shape[0] : 1));
     }
     const bool canonical =
         main && (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
@@ -237,6 +243,7 @@ private:
       of.variance =
           found(norm.statistics.bias ? named(*norm.statistics.bias) : module + "running_var", true);
       of.eps = norm.eps.number(base_).value_or(1e-5);
+      if (!module.empty()) find(module + "num_batches_tracked", norm.where, false);
       for (const io::Entry* entry : {of.weight, of.bias, of.variance})
         if (entry && entry->shape != of.mean->shape)
           fail("{}: {}: {} is {}, but {} is {}", norm.where, file_.name, entry->name,
@@ -259,24 +266,30 @@ private:
 
   void present_embedding() {
     const DescribedTensor *tokens = said_tensor("embed.token"), *map = said_tensor("embed.linear");
-    if (!tokens) return;
     const std::string model(naming::described_model);
-    const io::Entry rows = table(*tokens);
-    narrow_ = width_ = rows.shape[1];
-    add(model + "embed.token.weight", rows);
+    if (tokens) {
+      const io::Entry rows = table(*tokens);
+      narrow_ = width_ = rows.shape[1];
+      add(model + "embed.token.weight", rows);
+    }
     if (map) {
-      const io::Entry W = matrix(*map, map->name, "oi");
+      const io::Entry W = embedding_map(*map);
+      if (!tokens) narrow_ = W.shape[1];
       require_axis(*map, W, 1, narrow_, "takes");
       width_ = W.shape[0];
       add(model + "embed.linear.weight", W);
-      if (const auto bias = bias_of(*map, map->name, 0)) add(model + "embed.linear.bias", *bias);
+      if (const auto bias = bias_of(*map, map->name, 0)) {
+        require_bias(*map, *bias, width_);
+        add(model + "embed.linear.bias", *bias);
+      }
     }
     const ProjectionPlace place = said_.record.embedding_linear_place;
-    const std::size_t summed = map && place == ProjectionPlace::tokens ? width_ : narrow_;
     for (const char* key : {"embed.position", "embed.type"})
       if (const DescribedTensor* other = said_tensor(key)) {
         const io::Entry others = table(*other);
-        require_axis(*other, others, 1, summed, "has rows of");
+        if (narrow_ == 0) narrow_ = width_ = others.shape[1];
+        require_axis(*other, others, 1,
+                     map && place == ProjectionPlace::tokens ? width_ : narrow_, "has rows of");
         add(model + key + ".weight", others);
       }
     if (const auto norm = said_.norms.find("embed.norm"); norm != said_.norms.end())
@@ -284,12 +297,37 @@ private:
                    map && place == ProjectionPlace::normed ? narrow_ : width_);
   }
 
+  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's numbers
+  /// in their order: channels, rows, columns.
+  io::Entry embedding_map(const DescribedTensor& said) {
+    const io::Entry* entry = file_.find(said.name);
+    if (!entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)
+      return matrix(said, said.name, "oi");
+    find(said.name, said.where, true);
+    const std::size_t out = entry->shape[0];
+    if (said.layout != "oi" || out == 0) require_rank(said, *entry, 2);
+    return reshaped_entry(*entry, {out, mha::count_of(entry->shape) / out});
+  }
+
   io::Entry table(const DescribedTensor& said) {
     const io::Entry& entry = *find(said.name, said.where, true);
     if (entry.shape.size() == 1 && said.key == "embed.type")
       return reshaped_entry(entry, {1, entry.shape[0]});
     require_rank(said, entry, 2);
-    return turned_entry(entry, said.layout, "io");
+    const io::Entry rows = turned_entry(entry, said.layout, "io");
+    const bool scaled = said.key == "embed.position" && said_.position_scale.said();
+    return scaled ? scaled_entry(rows, said_.position_scale.number(base_).value_or(1)) : rows;
+  }
+
+  /// Vectors come in where there is no table of tokens: it is one without rows.
+  void present_no_tokens() {
+    if (said_tensor("embed.token")) return;
+    io::Entry none;
+    none.name = none.own_name = said_.file;
+    none.dtype = entries_.empty() ? DType::f32 : entries_.front().dtype;
+    none.shape = {0, narrow_ > 0 ? narrow_ : width_};
+    none.read = [dtype = none.dtype, shape = none.shape] { return Tensor(dtype, shape); };
+    add(std::string(naming::described_model) + "embed.token.weight", std::move(none));
   }
 
   void present_ends() {
@@ -302,7 +340,10 @@ private:
       require_axis(*dense, W, 1, width_, "takes");
       width = W.shape[0];
       add(model + "head.dense.weight", W);
-      if (const auto bias = bias_of(*dense, dense->name, 0)) add(model + "head.dense.bias", *bias);
+      if (const auto bias = bias_of(*dense, dense->name, 0)) {
+        require_bias(*dense, *bias, width);
+        add(model + "head.dense.bias", *bias);
+      }
     }
     if (const auto norm = said_.norms.find("head.norm"); norm != said_.norms.end())
       present_norm(model + "head.norm", norm->second, 0, width);
@@ -310,7 +351,10 @@ private:
       const io::Entry W = matrix(*head, head->name, "oi");
       require_axis(*head, W, 1, width, "takes");
       add(model + "head.weight", W);
-      if (const auto bias = bias_of(*head, head->name, 0)) add(model + "head.bias", *bias);
+      if (const auto bias = bias_of(*head, head->name, 0)) {
+        require_bias(*head, *bias, W.shape[0]);
+        add(model + "head.bias", *bias);
+      }
     }
     if (const DescribedTensor* bias = said_tensor("head.bias"))
       add(model + "head.bias", *find(bias->name, bias->where, true));
@@ -328,7 +372,7 @@ bool is_described(const Description& description, const io::Contents& file) {
     if (!tensor.values.empty()) continue;
     const std::string pattern =
         naming::is_of_layer(key) ? whole_pattern(description, tensor.name, 0) : tensor.name;
-    const std::string first = with_mark(with_mark(pattern, layer_mark, 0), head_mark, 0);
+    const std::string first = with_head(with_layer(pattern, 0), 0);
     if (file.find(first)) return true;
   }
   return false;
@@ -340,51 +384,6 @@ io::Contents described_contents(const Description& description, const io::Conten
   Group base;
   base.contents = &file, base.config = &config, base.reads = reads;
   return Presenter(description, file, base, options).contents();
-}
-
-std::vector<naming::Found> described_layers(const std::shared_ptr<const Description>& description,
-                                            const io::Contents& contents,
-                                            const naming::Config& config,
-                                            const std::shared_ptr<naming::Reads>& reads) {
-  const std::string stack = fmt::format("{}{}.", naming::described_model, naming::described_layers);
-  std::vector<naming::Found> layers;
-  for (const io::Entry& entry : contents.tensors) {
-    if (!entry.name.starts_with(stack)) continue;
-    const std::size_t dot = entry.name.find('.', stack.size());
-    const std::string prefix = entry.name.substr(0, dot + 1);
-    if (layers.empty() || layers.back().group.prefix != prefix) {
-      naming::Found found;
-      found.group.prefix = prefix, found.group.contents = &contents, found.group.config = &config;
-      found.group.reads = reads, found.group.description = description;
-      found.id = std::to_string(layers.size());
-      found.family = &description->family;
-      layers.push_back(std::move(found));
-    }
-    layers.back().group.tensors.emplace(entry.name.substr(dot + 1), &entry);
-  }
-  return layers;
-}
-
-std::string prefix_in_file(const Group& group) {
-  if (group.description) return whole_name(*group.description, "", group.number().value_or(0));
-  for (const auto& [name, entry] : group.tensors)
-    if (entry->own_name.ends_with(name))
-      return entry->own_name.substr(0, entry->own_name.size() - name.size());
-  return group.prefix;
-}
-
-std::vector<Note> unclaimed_tensors(const Group& group) {
-  std::string list;
-  std::size_t count = 0;
-  constexpr std::size_t most = 8;
-  for (const io::Entry& entry : group.contents->tensors)
-    if (!entry.name.starts_with(naming::described_model) && ++count <= most)
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", entry.name);
-  if (count == 0) return {};
-  if (count > most) list += fmt::format(" and {} more", count - most);
-  return {warning(fmt::format("{}: nothing in {} names {}; \"ignore\" says what is no part of the "
-                              "model",
-                              group.contents->name, group.description->file, list))};
 }
 
 } // namespace mha

@@ -46,7 +46,7 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string
   if (name.find(head_mark) == std::string::npos) return turned(*find(name, tensor.where, true));
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
-             find(with_mark(name, head_mark, heads.size()), tensor.where, heads.empty())) {
+             find(with_head(name, heads.size()), tensor.where, heads.empty())) {
     heads.push_back(turned(*entry));
     require_same_head(tensor, heads);
   }
@@ -76,11 +76,19 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
   }
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
-             find(with_mark(name, head_mark, heads.size()), tensor.where, said && heads.empty())) {
+             find(with_head(name, heads.size()), tensor.where, said && heads.empty())) {
     heads.push_back(*entry);
     require_same_head(tensor, heads);
   }
   return heads.empty() ? std::nullopt : std::optional(stacked_entry(heads));
+}
+
+void DescribedFile::require_bias(const DescribedTensor& tensor, const io::Entry& bias,
+                                 std::size_t expected) const {
+  if (count_of(bias.shape) == expected) return;
+  fail("{}: {}: its bias {} is {}: {} expected", tensor.where, file_.name,
+       bias.own_name.empty() ? bias.name : bias.own_name, to_string(bias.shape),
+       counted(expected, "numbers"));
 }
 
 void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry& entry,

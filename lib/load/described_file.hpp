@@ -29,6 +29,9 @@ protected:
   /// The bias of a linear map, or nothing: a name that is said has to be there.
   std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor, const std::string& weight,
                                    std::size_t layer);
+  /// Throws Error where a bias has not as many numbers as its map has outputs.
+  void require_bias(const naming::DescribedTensor& tensor, const io::Entry& bias,
+                    std::size_t expected) const;
   /// Throws Error where an axis has another length than expected (0: any), and says which layout
   /// would fit.
   void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,

@@ -4,34 +4,95 @@
 
 namespace mha {
 
-std::string with_mark(std::string text, std::string_view mark, std::size_t number) {
-  for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;)
-    text.replace(at, mark.size(), std::to_string(number));
+namespace {
+
+/// A number's digits from `at` on, few of them: 0 where none stand there, and `at` behind them.
+std::size_t digits_at(std::string_view text, std::size_t& at) {
+  std::size_t number = 0;
+  constexpr std::size_t most = 1000;
+  for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && number < most; ++at)
+    number = 10 * number + static_cast<std::size_t>(text[at] - '0');
+  return number;
+}
+
+/// The mark that begins with the brace at `at`.
+std::optional<LayerMark> layer_mark_at(std::string_view text, std::size_t at) {
+  constexpr std::string_view word = "layer";
+  LayerMark mark{at, 0, 1, 0};
+  std::size_t end = at + 1;
+  const std::size_t factor = digits_at(text, end);
+  if (end > at + 1) {
+    if (factor == 0 || !text.substr(end).starts_with('*')) return std::nullopt;
+    mark.factor = factor, ++end;
+  }
+  if (!text.substr(end).starts_with(word)) return std::nullopt;
+  end += word.size();
+  if (text.substr(end).starts_with('+')) {
+    const std::size_t digits = ++end;
+    mark.offset = digits_at(text, end);
+    if (end == digits) return std::nullopt;
+  }
+  if (!text.substr(end).starts_with('}')) return std::nullopt;
+  mark.length = end + 1 - at;
+  return mark;
+}
+
+} // namespace
+
+std::optional<LayerMark> layer_mark_in(std::string_view text, std::size_t from) {
+  for (std::size_t at = text.find('{', from); at != text.npos; at = text.find('{', at + 1))
+    if (const auto mark = layer_mark_at(text, at)) return mark;
+  return std::nullopt;
+}
+
+std::string unknown_mark(std::string_view name) {
+  for (std::size_t at = name.find('{'); at != name.npos; at = name.find('{', at + 1))
+    if (!layer_mark_at(name, at) && !name.substr(at).starts_with(head_mark)) {
+      const std::size_t end = name.find('}', at);
+      return std::string(name.substr(at, end == name.npos ? end : end + 1 - at));
+    }
+  return "";
+}
+
+std::string with_head(std::string text, std::size_t head) {
+  for (std::size_t at = 0; (at = text.find(head_mark, at)) != std::string::npos;)
+    text.replace(at, head_mark.size(), std::to_string(head));
+  return text;
+}
+
+std::string with_layer(std::string text, std::size_t layer) {
+  std::size_t at = 0;
+  while (const auto mark = layer_mark_in(text, at)) {
+    const std::string number = std::to_string(mark->factor * layer + mark->offset);
+    text.replace(mark->at, mark->length, number);
+    at = mark->at + number.size();
+  }
   return text;
 }
 
 std::string whole_pattern(const naming::Description& said, const std::string& name,
                           std::size_t layer) {
-  if (name.find(layer_mark) != std::string::npos) return name;
+  if (layer_mark_in(name)) return name;
   return said.layers[said.layers.size() > 1 ? std::min(layer, said.layers.size() - 1) : 0] + name;
 }
 std::string whole_name(const naming::Description& said, const std::string& name,
                        std::size_t layer) {
-  return with_mark(whole_pattern(said, name, layer), layer_mark, layer);
+  return with_layer(whole_pattern(said, name, layer), layer);
 }
 
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern) {
-  const std::size_t at = pattern.find(layer_mark);
-  if (at == std::string_view::npos || !name.starts_with(pattern.substr(0, at))) return std::nullopt;
-  std::size_t number = 0;
+  const auto mark = layer_mark_in(pattern);
+  if (!mark || !name.starts_with(pattern.substr(0, mark->at))) return std::nullopt;
+  std::size_t written = 0;
   const char* const end = name.data() + name.size();
-  const auto [behind, error] = std::from_chars(name.data() + at, end, number);
+  const auto [behind, error] = std::from_chars(name.data() + mark->at, end, written);
   constexpr std::size_t most = 100000;
-  if (error != std::errc() || number > most) return std::nullopt;
-  const std::string pattern_with(with_mark(std::string(pattern), layer_mark, number));
-  const std::size_t head = pattern_with.find(head_mark);
-  if (head != std::string::npos ? name.starts_with(pattern_with.substr(0, head))
-                                : name == pattern_with)
+  if (error != std::errc() || written > most || written < mark->offset) return std::nullopt;
+  const std::size_t number = (written - mark->offset) / mark->factor;
+  const std::string with_number = with_layer(std::string(pattern), number);
+  const std::size_t head = with_number.find(head_mark);
+  if (head != std::string::npos ? name.starts_with(with_number.substr(0, head))
+                                : name == with_number)
     return number;
   return std::nullopt;
 }

@@ -11,8 +11,19 @@ namespace mha {
 
 inline constexpr std::string_view layer_mark = "{layer}", head_mark = "{head}";
 
-/// `text` with a number in the place of every mark.
-std::string with_mark(std::string text, std::string_view mark, std::size_t number);
+/// Where a name has a layer's number: {layer}, {layer+1}, {2*layer} or {2*layer+1}.
+struct LayerMark {
+  std::size_t at, length;
+  std::size_t factor, offset; ///< factor · layer + offset stands there
+};
+/// The first mark of `text` from `from` on.
+std::optional<LayerMark> layer_mark_in(std::string_view text, std::size_t from = 0);
+/// The first brace of a name that begins no mark, with what stands in it; "" where all do.
+std::string unknown_mark(std::string_view name);
+
+/// `text` with a number in the place of every {head}; of every mark of the layer.
+std::string with_head(std::string text, std::size_t head);
+std::string with_layer(std::string text, std::size_t layer);
 /// The whole name of a layer's tensor; as a pattern it has {layer} still.
 std::string whole_pattern(const naming::Description& said, const std::string& name,
                           std::size_t layer);

@@ -87,6 +87,17 @@ io::Entry reshaped_entry(const io::Entry& from, const Shape& shape) {
   return made_entry(from, shape, [from, shape] { return from.read().reshaped(shape); });
 }
 
+io::Entry scaled_entry(const io::Entry& from, double scale) {
+  io::Entry entry = made_entry(from, from.shape, [from, scale] {
+    const Tensor rows = from.read();
+    std::vector<double> scaled(rows.count());
+    for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] = scale * value_at(rows, i);
+    return Tensor::of<double>(rows.shape(), scaled);
+  });
+  entry.dtype = DType::f64;
+  return entry;
+}
+
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count) {
   Shape shape = from.shape;
   shape.back() = count;

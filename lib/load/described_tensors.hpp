@@ -22,6 +22,8 @@ io::Entry turned_entry(const io::Entry& from, const std::string& letters,
 io::Entry stacked_entry(const std::vector<io::Entry>& of_heads);
 /// The same numbers in another shape.
 io::Entry reshaped_entry(const io::Entry& from, const Shape& shape);
+/// The numbers times `scale`, in float64.
+io::Entry scaled_entry(const io::Entry& from, double scale);
 /// Columns [first, first + count) of the last axis of a matrix or vector.
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count);
 /// Of a last axis of groups · (sum of `sizes`) · width, the part `which` of every group.

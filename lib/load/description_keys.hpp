@@ -63,7 +63,7 @@ inline constexpr std::array tensor_keys{
 inline constexpr std::array embed_keys{
   Key{"table", text_schema, "a matrix whose rows are added"},
   Key{"by", R"({"enum": ["token", "position", "type"]})", "what chooses the row: the token's number, its position; type: the first row"},
-  Key{"scale", value_schema, "of the tokens' rows: a number, or sqrt_d_model"},
+  Key{"scale", value_schema, "of the tokens' rows: a number, or sqrt_d_model; of the positions' rows: a number"},
   Key{"first", R"({})", "the first token's position; \"pad\": pad_token_id + 1, and padding has pad_token_id"},
   Key{"linear", text_schema, "a linear map of the sum so far"},
   Key{"layout", text_schema, "of table or linear: io or oi"},

@@ -1,6 +1,7 @@
 #include <mha/load/description_parts.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/load/described_names.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -147,6 +148,14 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
   return value;
 }
 
+const std::string& name_of(const JsonTree& tree, std::string_view what) {
+  const std::string& name = tree.as_text(what);
+  if (const std::string mark = unknown_mark(name); !mark.empty())
+    tree.refuse(fmt::format("'{}' in '{}': {{layer}}, {{layer+1}}, {{2*layer+1}} or {{head}} expected",
+                            mark, name));
+  return name;
+}
+
 std::string layout_of(const JsonTree& tree, std::size_t most) {
   std::string letters = tree.as_text("layout"), sorted = letters;
   std::ranges::sort(sorted);
@@ -158,7 +167,7 @@ std::string layout_of(const JsonTree& tree, std::size_t most) {
 
 std::string bias_of(const JsonTree& tree) {
   if (tree.is_boolean() && !tree.is_true()) return "";
-  return tree.as_text("bias");
+  return name_of(tree, "bias");
 }
 
 bool is_setting(std::string_view name) {
@@ -189,7 +198,7 @@ std::string_view layout_of_key(std::string_view key) {
 DescribedTensor Parse::tensor_named(const std::string& key, const JsonTree& name) const {
   DescribedTensor tensor;
   tensor.key = key, tensor.where = fmt::format("{}: \"{}\"", name.where, key);
-  tensor.name = name.as_text("a tensor's name");
+  tensor.name = name_of(name, "a tensor's name");
   if (tensor.name.empty()) name.refuse("a tensor's name is empty");
   tensor.split = usual_split(key);
   return tensor;
@@ -259,14 +268,14 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     norm_form(key, tree, norm);
     const auto text = [&](const char* name) {
       const JsonTree* there = tree.find(name);
-      return there ? there->as_text(name) : std::string();
+      return there ? name_of(*there, name) : std::string();
     };
     norm.weight = text("weight");
     if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
     norm.statistics.name = text("mean");
     if (tree.find("variance")) norm.statistics.bias = text("variance");
   } else {
-    norm.weight = tree.as_text(fmt::format("\"{}\"", key));
+    norm.weight = name_of(tree, fmt::format("\"{}\"", key));
   }
   if (norm.kind.empty())
     tree.refuse(fmt::format("\"{}\": of which kind? \"norm\": {{\"kind\": \"layer\"}} beside "

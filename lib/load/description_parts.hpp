@@ -16,6 +16,8 @@ void require_known(const JsonTree& tree, std::string_view what, std::span<const 
 /// 12, true, "half", "config:KEY", "config:KEY|OTHER", {"config": KEY, "default": 12}; with
 /// `by_layer` also a list of these, one of each layer.
 naming::DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_layer = false);
+/// A tensor's name as it is written, in which braces begin marks: {layer}, {head}.
+const std::string& name_of(const JsonTree& tree, std::string_view what);
 /// The letters of a layout: o, i and h, each once; at most `most`.
 std::string layout_of(const JsonTree& tree, std::size_t most);
 /// A bias' name, or "" of false; true is refused.

@@ -37,7 +37,7 @@ public:
     if (const JsonTree* head = tree_.find("head"); head && !head->is_null()) read_head(*head);
     read_settings();
     if (const JsonTree* activation = tree_.find("activation"))
-      to_.activation = description::value_of(*activation, "activation");
+      to_.activation = activation_of(*activation);
     if (const JsonTree* list = tree_.find("ignore")) {
       if (!list->is_list()) list->refuse("ignore must be a list of names");
       for (const JsonTree& name : list->elements) {
@@ -69,10 +69,10 @@ private:
                    "tensors, such as \"encoder.blocks.{layer}.\"");
     if (layers->is_list()) {
       for (const JsonTree& prefix : layers->elements)
-        to_.layers.push_back(prefix.as_text("what stands before a layer's names"));
+        to_.layers.push_back(description::name_of(prefix, "what stands before a layer's names"));
       if (to_.layers.empty()) layers->refuse("layers is an empty list");
     } else {
-      to_.layers.push_back(layers->as_text("layers"));
+      to_.layers.push_back(description::name_of(*layers, "layers"));
     }
     if (const JsonTree* count = tree_.find("num_layers")) {
       to_.num_layers = description::value_of(*count, "num_layers");
@@ -128,8 +128,6 @@ private:
         add_norm("embed.norm", *norm);
       }
     }
-    if (!to_.tensors.contains("embed.token"))
-      tree.refuse("embed has no table by token, whose rows are the tokens' vectors");
     if (added && to_.record.embedding_linear_place != ProjectionPlace::tokens)
       tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
   }
@@ -149,8 +147,9 @@ private:
       table.layout = description::layout_of(*layout, 2);
     to_.tensors.emplace(key, std::move(table));
     if (scale) {
-      if (kind != "token") scale->refuse("only the tokens' rows are scaled");
-      to_.token_scale = description::value_of(*scale, "scale");
+      if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
+      (kind == "token" ? to_.token_scale : to_.position_scale) =
+          description::value_of(*scale, "scale");
     }
     if (first) {
       if (kind != "position") first->refuse("first is of a table by position");
@@ -187,6 +186,8 @@ private:
       tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
                           : "head is neither tied nor has a name");
     if (is_tied) {
+      if (!to_.tensors.contains("embed.token"))
+        tree.refuse("head is tied, but embed has no table by token");
       to_.record.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
@@ -210,8 +211,17 @@ private:
     const auto take = [&](const char* key, DescribedValue& to) {
       if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
     };
-    take("activation", to_.head_activation), take("softcap", to_.softcap);
+    if (const JsonTree* there = tree.find("activation")) to_.head_activation = activation_of(*there);
+    take("softcap", to_.softcap);
     take("scale", to_.head_scale);
+  }
+
+  static DescribedValue activation_of(const JsonTree& tree) {
+    DescribedValue value = description::value_of(tree, "activation");
+    if (value.constant && !activation_named(*value.constant))
+      tree.refuse(fmt::format("activation is '{}', which is not known here: {}", *value.constant,
+                              activation_names()));
+    return value;
   }
 
   void read_settings() {
@@ -228,7 +238,14 @@ private:
                                 info->name == "qkv_order"                             ? "split"
                                 : info->name == "columns" || info->name == "residual" ? "block"
                                                                                       : "norm"));
-      if (!to_.settings.emplace(info->name, description::value_of(tree, name, true)).second)
+      DescribedValue value = description::value_of(tree, name, true);
+      Settings tried; // what is no value of the setting is told here, by its line
+      const auto try_value = [&](const DescribedValue& one) {
+        if (one.constant) set(tried, info->name, *one.constant, one.where);
+      };
+      try_value(value);
+      std::ranges::for_each(value.layers, try_value);
+      if (!to_.settings.emplace(info->name, std::move(value)).second)
         tree.refuse(fmt::format("{} is said twice", info->name));
     }
   }

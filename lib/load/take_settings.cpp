@@ -7,6 +7,7 @@
 #include <mha/layer/spelling.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace mha {
 
@@ -48,6 +49,17 @@ struct FileSetting {
 bool is_of(const FileSetting& said, const std::string& id) {
   const std::optional<std::size_t> number = naming::layer_number(said.name);
   return !number || id.empty() || *number == number_of(id);
+}
+
+/// What stands before the settings of the layers of an ONNX graph, which the file was converted from:
+/// their family reads them.
+std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
+  constexpr std::string_view mark = ".node";
+  std::set<std::string_view> prefixes;
+  for (const auto& [name, value] : file.scalars)
+    if (name.ends_with(mark))
+      prefixes.insert(std::string_view(name).substr(0, name.size() - mark.size()));
+  return prefixes;
 }
 
 /// Says what became of a value that is no setting. A misspelt one at the top is an error; other
@@ -136,8 +148,10 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
     }
     // A checkpoint's config is its family's, and so is what a graph says of its layers.
     if (file.format == "checkpoint" || file.format == "onnx") continue;
+    const std::set<std::string_view> of_graph = prefixes_of_graph(file);
     for (const auto& [name, value] : file.scalars) {
       const FileSetting said{file, name, value};
+      if (said.nested() && of_graph.contains(said.name.substr(0, said.name.rfind('.')))) continue;
       if (const auto number = naming::layer_number(name); number && !is_layer(*number)) {
         notes.push_back(warning(fmt::format("{}: {} is of layer {}, which there is not", file.name,
                                             io::shown(name), *number)));

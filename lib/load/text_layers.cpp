@@ -2,6 +2,7 @@
 
 #include <mha/load/described.hpp>
 #include <mha/load/leftovers.hpp>
+#include <mha/load/model_reader.hpp>
 #include <mha/load/model_state.hpp>
 
 #include <mha/formats/formats.hpp>
@@ -52,6 +53,11 @@ std::string Sources::State::why_no_model() const {
           "{}: model_type '{}' is not covered: its layers have no names that are known here; bind "
           "one layer's tensors instead: X=FILE W_q=FILE:TENSOR@OI …",
           file.name, type->second);
+  constexpr std::size_t few = 8; // a layer's own tensors
+  for (const io::Contents& file : contents)
+    if (file.tensors.size() > few)
+      return fmt::format("{}: none of its layers has names that are known here; {}", file.name,
+                         or_describe_it);
   return "a text needs a checkpoint: a folder with config.json and the model's tensors";
 }
 

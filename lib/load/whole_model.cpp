@@ -33,7 +33,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
     const std::string& file = layer.group.contents->name;
     if (layer.family != stack[0].family || !layer.family->model)
       fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title,
-           give_X_instead);
+           or_describe_it);
     if (layer.group.number().value_or(0) != n)
       fail(
           "{}: layer {} is missing, or a projection of it: the layers of a whole model are needed; "
@@ -51,7 +51,7 @@ void require_covered(const Group& group, const ModelRecord& record, std::string_
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
     fail("{}: model_type '{}' has {}'s names, but is not covered as a whole model yet; {}",
-         group.contents->name, *type, title, give_X_instead);
+         group.contents->name, *type, title, or_describe_it);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -115,10 +116,38 @@ void ModelPass::take_tokens() {
                     counted(static_cast<std::size_t>(tokenizer_->size()), "tokens"), rows)));
 }
 
+/// Vectors are a table with a row for each token of each text.
+void ModelPass::read_vectors() {
+  source_ = "--inputs-embeds";
+  const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
+  const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back(),
+                    T = rows.count() / (B * width);
+  Embedding own = model().embedding();
+  own.tokens = rows.reshaped({B * T, width});
+  // Counted from the padding's number, as Transformers does for vectors: none is padding.
+  if (own.pad) own.first_position = static_cast<std::size_t>(*std::exchange(own.pad, {})) + 1;
+  of_rows_ = std::move(own);
+  ids_.assign(B, std::vector<int>(T));
+  for (std::size_t b = 0; b < B; ++b)
+    std::iota(ids_[b].begin(), ids_[b].end(), static_cast<int>(b * T));
+  lengths_.assign(B, T);
+  batched_ = rows.rank() == 3 || text.batch;
+}
+
+void ModelPass::require_token_numbers(std::string_view what) const {
+  if (of_rows_)
+    fail("--inputs-embeds are vectors, of which no token is known: {} needs --ids or a text", what);
+}
+
 /// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
 void ModelPass::read_texts() {
   const bool of_text = !text.texts.empty() || !text.files.empty();
   if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
+  if (!text.rows.empty()) {
+    if (of_text || !text.ids.empty())
+      fail("--inputs-embeds stand in the place of tokens: {} is to go", of_text ? "the text" : "--ids");
+    return read_vectors();
+  }
   const int pad = model().pad().value_or(0);
   read_tokenizer(of_text);
   TokenIds read;
@@ -212,7 +241,10 @@ LayerInput ModelPass::input(const Sources& sources, const std::string& id, bool 
 
 const Tensor& ModelPass::embedded() {
   if (!embed_.empty()) return embed_;
-  return embed_ = embed(model().embedding(), ids_, weights_->dtype(), lengths_);
+  if (embedding().tokens.shape()[0] == 0)
+    fail("{}: the model has no table of tokens; give what enters its embedding by --inputs-embeds",
+         source_);
+  return embed_ = embed(embedding(), ids_, weights_->dtype(), lengths_);
 }
 
 /// A layer's warnings, without what is said of the text.
@@ -270,7 +302,7 @@ void ModelPass::add_to(Fingerprint& fingerprint) const {
   for (std::size_t b = 0; b < ids_.size(); ++b)
     fingerprint.add(ids_[b].data(), ids_[b].size() * sizeof(int))
         .add(&lengths_[b], sizeof(std::size_t));
-  fingerprint.add(model().embedding());
+  fingerprint.add(embedding());
 }
 
 void ModelPass::rewind() {

@@ -19,11 +19,12 @@ struct Text {
   std::vector<std::string> ids;   ///< "464,2068", or a file: .npy, .json …, T or B × T
   std::vector<std::string> texts; ///< as they are
   std::vector<std::string> files; ///< of text: their bytes as they are; "-" is standard input
+  std::string rows;               ///< a file of vectors in the place of the tokens' rows
   bool each_line = false;         ///< of the files: every line is a text
   bool batch = false;             ///< results have the batch axis, of one text too
   tokenizers::SpecialTokens special;
 
-  bool given() const { return !ids.empty() || !texts.empty() || !files.empty(); }
+  bool given() const { return !ids.empty() || !texts.empty() || !files.empty() || !rows.empty(); }
 };
 
 class ModelPass : public Inputs {
@@ -87,6 +88,10 @@ public:
 
   const WholeModel& model() const { return weights_->model(); }
   const std::shared_ptr<const Weights>& weights() const { return weights_; }
+  /// The model's, with the given rows as its table of tokens where vectors are given.
+  const Embedding& embedding() const { return of_rows_ ? *of_rows_ : model().embedding(); }
+  /// Throws Error where vectors are given: `what` asks which token comes next.
+  void require_token_numbers(std::string_view what) const;
   /// What enters the first layer: B, T, d_model; zeros behind the end of a text.
   const Tensor& embedded();
   /// What stands behind the last layer, which is to read `stream` (B, T, d_model).
@@ -106,6 +111,7 @@ public:
 private:
   void take_text();
   void read_texts();
+  void read_vectors();
   void read_tokenizer(bool needed);
   void take_tokens();
   std::size_t place_of(const std::string& id) const;
@@ -124,6 +130,7 @@ private:
   std::vector<std::size_t> lengths_;
   bool batched_ = false;
   std::string source_;
+  std::optional<Embedding> of_rows_; ///< where vectors are given: row b · T + t is token t of text b
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;

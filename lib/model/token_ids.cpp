@@ -137,6 +137,29 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
 
 } // namespace
 
+Tensor read_embedding_rows(const std::string& path, std::size_t width) {
+  const io::Contents file = io::open(path);
+  const io::Entry* entry = file.find("inputs_embeds");
+  if (!entry && file.tensors.size() == 1) entry = &file.tensors[0];
+  if (!entry)
+    fail("--inputs-embeds {}: {}, none is called inputs_embeds", path,
+         counted(file.tensors.size(), "tensors"));
+  const Shape& shape = entry->shape;
+  if ((shape.size() != 2 && shape.size() != 3) || count_of(shape) == 0)
+    fail("--inputs-embeds {}: {} is {}: T × {} or B × T × {} expected", path, entry->name,
+         to_string(shape), width, width);
+  if (shape.back() != width)
+    fail("--inputs-embeds {}: {} is {}: vectors of {} expected, which enter the embedding", path,
+         entry->name, to_string(shape), counted(width, "numbers"));
+  if (!is_floating(entry->dtype))
+    fail("--inputs-embeds {}: {} is {}: floating-point numbers expected; token numbers are --ids",
+         path, entry->name, name_of(entry->dtype));
+  const std::size_t tokens = count_of(shape) / width;
+  if (tokens > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    fail("--inputs-embeds {}: {} tokens: too many", path, tokens);
+  return entry->read();
+}
+
 TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad) {
   TokenIds ids;
   std::size_t longest = 0;

@@ -22,6 +22,27 @@ public:
     count_ += count;
   }
 
+  /// The same for numbers that are all finite, which need not be told apart; nothing is added where
+  /// one is not. A number less itself is 0, but NaN where it is infinite or NaN.
+  bool add_finite(const T* values, std::size_t count) {
+    std::array<double, lanes> sum = sum_;
+    std::array<T, lanes> min = min_, max = max_, none{};
+    const auto step_finite = [&](std::size_t lane, T value) {
+      none[lane] += value - value;
+      sum[lane] += static_cast<double>(value);
+      min[lane] = value < min[lane] ? value : min[lane];
+      max[lane] = value > max[lane] ? value : max[lane];
+    };
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      for (std::size_t lane = 0; lane < lanes; ++lane) step_finite(lane, values[i + lane]);
+    for (std::size_t lane = 0; i < count; ++i, ++lane) step_finite(lane, values[i]);
+    if (std::ranges::any_of(none, [](T zero) { return zero != 0; })) return false;
+    sum_ = sum, min_ = min, max_ = max;
+    finite_[0] += count, count_ += count;
+    return true;
+  }
+
   Summary summary() const {
     Summary total;
     total.count = count_;
@@ -95,19 +116,32 @@ void Summary::add(const Summary& other) {
   sum += other.sum;
 }
 
+namespace {
+
+constexpr std::size_t piece = 1 << 14;
+
+template <class T> void add_piece(const T* values, std::size_t count, Summary& total) {
+  Running<T> running;
+  if (!running.add_finite(values, count)) running.add(values, count);
+  total.add(running.summary());
+}
+
+} // namespace
+
 Summary summary_of(const Tensor& tensor) {
   // In pieces: a tensor of half precision is not held a second time as a whole.
-  constexpr std::size_t piece = 1 << 14;
   Summary total;
   std::array<double, piece> numbers{};
   const std::size_t size = size_of(tensor.dtype());
   for (std::size_t first = 0; first < tensor.count(); first += piece) {
     const std::size_t count = std::min(piece, tensor.count() - first);
-    convert(tensor.raw() + first * size, tensor.dtype(),
-            reinterpret_cast<std::byte*>(numbers.data()), DType::f64, count);
-    Running<double> running;
-    running.add(numbers.data(), count);
-    total.add(running.summary());
+    const std::byte* const from = tensor.raw() + first * size;
+    if (tensor.dtype() == DType::f32) {
+      add_piece(reinterpret_cast<const float*>(from), count, total);
+      continue;
+    }
+    convert(from, tensor.dtype(), reinterpret_cast<std::byte*>(numbers.data()), DType::f64, count);
+    add_piece(numbers.data(), count, total);
   }
   return total;
 }

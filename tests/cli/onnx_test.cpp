@@ -65,6 +65,55 @@ TEST_CASE("computes the attention of an ONNX graph as NumPy does", "[cli][onnx]"
   CHECK(count >= 16);
 }
 
+TEST_CASE("computes the attention of an ONNX graph as ONNX Runtime does", "[cli][onnx]") {
+  // Written by tests/data/onnxruntime/make.mjs.
+  const std::string graphs = in_source("tests/data/onnxruntime/");
+  const io::Contents expected = io::open(graphs + "expected.json");
+  std::size_t count = 0;
+  for (const io::Entry& entry : expected.tensors) {
+    if (!entry.name.ends_with(".X")) continue;
+    const std::string name = entry.name.substr(0, entry.name.size() - 2);
+    INFO(name);
+    const Folder folder;
+    const std::string numbers = graphs + "expected.json:" + name;
+    for (const std::string& model : {graphs + name + ".onnx", folder.path("converted.safetensors")}) {
+      INFO(model);
+      if (!model.starts_with(graphs))
+        REQUIRE(run({"convert", graphs + name + ".onnx", "-o", model}).code == 0);
+      std::vector<std::string> command{"dump", model, "X=" + numbers + ".X", "-s",
+                                       "weights,concat,output", "-q", "-o", folder.path("found.npz")};
+      if (expected.find(name + ".X_kv")) command.push_back("X_kv=" + numbers + ".X_kv");
+      const Result result = run(command);
+      INFO(result.err);
+      REQUIRE(result.code == 0);
+      const io::Contents found = io::open(folder.path("found.npz"));
+      for (const char* stage : {"weights", "concat", "output"})
+        if (const io::Entry* wanted = expected.find(name + "." + stage)) {
+          CHECK(difference(tensor_of(found, stage), wanted->read()) < 1e-5);
+          ++count;
+        }
+    }
+  }
+  CHECK(count == 58);
+}
+
+TEST_CASE("an ONNX graph that is converted has each number once", "[cli][onnx]") {
+  const Folder folder;
+  const std::string graph = in_source("tests/data/onnxruntime/fused-causal.onnx"),
+                    whole = folder.path("whole.safetensors");
+  REQUIRE(run({"convert", graph, "-o", whole}).code == 0);
+  const io::Contents from = io::open(graph), to = io::open(whole);
+  const std::string layer = "encoder.layers.3.self_attn.";
+  for (const char* part : {"W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o"})
+    CHECK(to.find(layer + part));
+  std::size_t weights = 0;
+  for (const io::Entry& entry : to.tensors)
+    if (is_floating(entry.dtype)) weights += count_of(entry.shape);
+  // 20 · 72 + 72 of the projections, 24 · 20 + 20 of the output, √6 and the mask's −10000.
+  CHECK(weights == 20 * 72 + 72 + 24 * 20 + 20 + 2);
+  CHECK(from.tensors.size() == to.tensors.size() + 4);
+}
+
 TEST_CASE("reads ONNX tensors of every type and field to their bits", "[cli][onnx]") {
   const Folder folder;
   if (onnx("types " + folder.path("types.onnx") + " " + folder.path("wanted.npz")).code != 0)

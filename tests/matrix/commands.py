@@ -46,6 +46,22 @@ COMMANDS = {
     "completion": Command({"nothing"}, ["bash"], threads=False),
 }
 
+# diff --weights of two models: what follows the command, its exit code, whether it writes a file.
+WEIGHTS = {
+    "the same folder": (["llama", "llama", "--weights"], 0, False),
+    "another container": (["llama", "llama-copy.safetensors", "--weights"], 0, False),
+    "half the precision": (["llama", "llama-half.safetensors", "--weights"], 0, False),
+    "as CSV": (["llama", "llama-copy.safetensors", "--weights", "-f", "csv"], 0, False),
+    "into a file": (["llama", "llama-copy.safetensors", "--weights", "-o", "OUT.csv"], 0, True),
+    "of layers": (["layers.safetensors", "layers.safetensors", "--weights"], 0, False),
+    "another model": (["llama", "gpt2", "--weights"], 1, False),
+    "one model": (["llama", "--weights"], 2, False),
+    "a text": (["llama", "llama", "--weights", "--text", "to be"], 2, False),
+    "a reference": (["llama", "llama", "--weights", "--against", "stages.npz"], 2, False),
+    "no such model": (["llama", "nowhere", "--weights"], 2, False),
+    "a damaged model": (["llama", "damaged.safetensors", "--weights"], 2, False),
+}
+
 # Kinds on which a command needs something else.
 INSTEAD = {
     ("convert", "parts"): ["-o", "OUT.npz"],

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import inputs
-from commands import COMMANDS, INSTEAD, REFUSALS
+from commands import COMMANDS, INSTEAD, REFUSALS, WEIGHTS
 
 REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.M)
 LINE = re.compile("(mha-inspect|note|warning): ")
@@ -91,6 +91,12 @@ def of_comparison(name, command, one):
         yield Run(words + ["stages.npz"], 2, "refused: stages of one layer beside several")
 
 
+def of_weights():
+    """The runs of diff --weights, which takes two models instead of an input and a reference."""
+    for what, (words, code, file) in WEIGHTS.items():
+        yield Run(["diff", *words], code, "weights: " + what, file)
+
+
 def references(folder, program, found):
     """What another implementation saved: the same, under another convention, and something else."""
     def dump(to, words):
@@ -108,6 +114,8 @@ def references(folder, program, found):
         stages = {name: rng.standard_normal(value.shape) for name, value in stages.items()
                   if name.split(".")[-1] in ("output", "weights")}
         np.savez(os.path.join(folder, f"{one.name}.unlike.npz"), **stages)
+    for name, more in (("llama-copy", []), ("llama-half", ["--dump-dtype", "f16"])):
+        subprocess.run([program, "convert", "llama", *more, "-o", name + ".safetensors"], cwd=folder, check=True)
     with open(os.path.join(folder, "layers.safetensors"), "rb") as file:
         data = file.read()
     with open(os.path.join(folder, "damaged.safetensors"), "wb") as file:
@@ -184,6 +192,8 @@ def main():
             # Whole models go through the most of the program.
             works = [run for run in listed_runs if run.code == 0]
             runs += sorted(works, key=lambda run: "--text" not in run.words)[:1] if arguments.once else listed_runs
+        if arguments.only in ("", "diff") and not arguments.once:
+            runs += of_weights()
         matrix = Matrix(folder, program, shlex.split(arguments.under))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for lines in pool.map(matrix.judge, range(len(runs)), runs):

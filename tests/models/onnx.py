@@ -5,12 +5,14 @@
     /usr/bin/python3 tests/models/onnx.py case NAME OUT.onnx X.npy EXPECTED.npz
     /usr/bin/python3 tests/models/onnx.py types OUT.onnx EXPECTED.npz
     /usr/bin/python3 tests/models/onnx.py sparse OUT.onnx BYTES
+    /usr/bin/python3 tests/models/onnx.py runtime FOLDER
     /usr/bin/python3 tests/models/onnx.py tiny OUT.onnx
 
 A case is one attention layer as an exporter or an operator says it. EXPECTED has the weights and the
 output of its X, and X_kv where keys and values have an input of their own. `types` writes a tensor of every
 type in every field that may hold it; `sparse` a model whose external data are BYTES long and empty.
 """
+import json
 import os
 import struct
 import sys
@@ -82,6 +84,7 @@ class Graph:
     def __init__(self, dtype, path=""):
         self.dtype, self.path = dtype, path
         self.nodes, self.initializers, self.inputs, self.outputs, self.count = [], [], [], [], 0
+        self.last, self.weights = "", ""  # the results of the last node, and of the Softmax
 
     def constant(self, array, name=None, node=False, **how):
         array = np.asarray(array)
@@ -104,6 +107,9 @@ class Graph:
                           field(3, name) + field(4, op) +
                           b"".join(field(5, attribute(k, v)) for k, v in attributes.items()) +
                           (field(7, domain) if domain else b""))
+        self.last = names[0]
+        if op == "Softmax":
+            self.weights = names[0]
         return names[0] if outputs == 1 else names
 
     def bytes(self):
@@ -197,6 +203,11 @@ class Case:
         z = g("MatMul", weights, v)
         z = g("Reshape", g("Transpose", z, perm=[0, 2, 1, 3]), np.array([0, 0, self.H * self.V]))
         return self.linear("o", z)
+
+
+class Wide(Case):
+    """Heads of 16, of which GroupQueryAttention needs a multiple."""
+    K = 16
 
 
 def plain(scale_on_q=False):
@@ -321,7 +332,7 @@ def in_bodies(loop):
             inner.inputs[2] = field(1, "state")
             inner("Identity", "go", name="go_on")
             inner.outputs = [field(1, "go_on_out0"), field(1, out)]
-            outer("Loop", np.array(2), np.array(True), "hidden", body=b"GRAPH:" + inner.bytes())
+            outer("Loop", np.array(1), np.array(True), "hidden", body=b"GRAPH:" + inner.bytes())
         else:
             inner.outputs = [field(1, out)]
             other = Graph(np.float32)
@@ -339,6 +350,7 @@ def ms_attention():
     W, b = np.concatenate([c.W[p] for p in "qkv"], 1), np.concatenate([c.b[p] for p in "qkv"])
     z = g("Attention", "hidden", W, b, domain="com.microsoft", num_heads=4, unidirectional=1, scale=0.25,
           qkv_hidden_sizes=[24, 24, 20])
+    c.concat = z
     y = g("MatMul", z, c.W["o"])
     g("SkipLayerNormalization", y, "hidden", np.ones(20), np.zeros(20), c.b["o"], domain="com.microsoft")
     return c, c.expected(causal=True), {}
@@ -360,9 +372,9 @@ def ms_multi_head():
 def ms_grouped(packed):
     def make():
         """com.microsoft's GroupQueryAttention: rotary tables, a window, a cap."""
-        c = Case(kv=2, scale=0.4)
+        c = Wide(kv=2, scale=0.4)
         g = c.g
-        angle = np.arange(64)[:, None] * 500.0 ** (-np.arange(3) * 2 / 6)[None]
+        angle = np.arange(64)[:, None] * 500.0 ** (-np.arange(8) * 2 / 16)[None]
         tables = [g.constant(np.cos(angle), "cos_cache"), g.constant(np.sin(angle), "sin_cache")]
         g.inputs += [value_info("seqlens_k", ("batch",), 6), value_info("total", (), 6)]
         if packed:
@@ -372,7 +384,7 @@ def ms_grouped(packed):
         z = g("GroupQueryAttention", *y, "", "", "seqlens_k", "total", *tables, domain="com.microsoft", num_heads=4,
               kv_num_heads=2, do_rotary=1, rotary_interleaved=int(packed), scale=0.4, softcap=3.0, local_window_size=4)
         c.linear("o", z, False)
-        turn = lambda y: rotate(y, 500.0, 6, packed)
+        turn = lambda y: rotate(y, 500.0, 16, packed)
         return c, c.expected(biases="", turn=turn, causal=True, cap=3.0, left=3), {}
     return make
 
@@ -412,6 +424,77 @@ def biased():
     return c, c.expected(bias=bias), {}
 
 
+def buckets_of(distance, both_ways, count, most):
+    """T5's bucket of key - query."""
+    offset = 0
+    if both_ways:
+        count //= 2
+        offset = (distance > 0) * count
+        distance = abs(distance)
+    else:
+        distance = np.maximum(-distance, 0)
+    near = count // 2
+    far = near + (np.log(np.maximum(distance, 1) / near) / np.log(most / near) * (count - near)).astype(int)
+    return offset + np.where(distance < near, distance, np.minimum(far, count - 1))
+
+
+def t5(both_ways):
+    def make():
+        """T5: no scale, a table's rows by the distance's bucket, computed in the graph; a causal mask one way."""
+        c = Case(scale=1.0)
+        g, count, most = c.g, 8, 6
+        table = (c.random.standard_normal((count, 4)) * 2).astype(np.float32).astype(np.float64)
+        q, k, v = (c.heads(p, 4, 6, c.linear(p, "hidden", False)) for p in "qkv")
+        T = g("Gather", g("Shape", "hidden"), np.array(1), axis=0)
+        place = g("Range", np.array(0), T, np.array(1))
+        apart = g("Sub", g("Unsqueeze", place, np.array([0])), g("Unsqueeze", place, np.array([1])))
+        n, start = count, None
+        if both_ways:
+            n //= 2
+            start = g("Mul", g("Cast", g("Greater", apart, np.array(0)), to=INT64), np.array(n))
+            distance = g("Abs", apart)
+        else:
+            distance = g("Neg", g("Min", apart, g("Mul", apart, np.array(0))))
+        near = n // 2
+        far = g("Div", g("Log", g("Div", g("Cast", distance, to=FLOAT), np.array(near, np.float32))),
+                np.array(np.log(most / near), np.float32))
+        far = g("Add", g("Cast", g("Mul", far, np.array(n - near, np.float32)), to=INT64), np.array(near))
+        far = g("Min", far, np.array(n - 1))
+        bucket = g("Where", g("Less", distance, np.array(near)), distance, far)
+        bucket = g("Add", start, bucket) if start else bucket
+        rows = g("Gather", g.constant(table, "encoder.relative_attention_bias.weight"), bucket, axis=0)
+        bias = g("Unsqueeze", g("Transpose", rows, perm=[2, 0, 1]), np.array([0]))
+        if not both_ways:
+            hidden = g("Cast", g("Greater", apart, np.array(0)), to=FLOAT)
+            bias = g("Add", bias, g("Mul", hidden, np.array(-3e38, np.float32)))
+        s = g("Add", g("MatMul", q, g("Transpose", k, perm=[0, 1, 3, 2])), bias)
+        z = g("MatMul", g("Softmax", s, axis=-1), v)
+        z = g("Reshape", g("Transpose", z, perm=[0, 2, 1, 3]), np.array([0, 0, 24]))
+        c.linear("o", z, False)
+        t = np.arange(c.T)
+        bias = table[buckets_of(t[None] - t[:, None], both_ways, count, most)].transpose(2, 0, 1)
+        return c, c.expected(biases="", causal=not both_ways, bias=bias), {}
+    return make
+
+
+def paddle():
+    """As Paddle exports a recogniser: every weight a Constant node, q, k, v cut by Slice and Squeeze, the scale on q."""
+    c = Case()
+    g = c.g
+    constant = lambda a, name: g.constant(a, name, node=True)
+    W, b = np.concatenate([c.W[p] for p in "qkv"], 1), np.concatenate([c.b[p] for p in "qkv"])
+    y = g("Add", g("MatMul", "hidden", constant(W, "linear_3.w_0")), constant(b, "linear_3.b_0"))
+    y = g("Transpose", g("Reshape", y, constant(np.array([0, -1, 3, 4, 6]), "p2o.shape")), perm=[2, 0, 3, 1, 4])
+    part = lambda i: g("Squeeze", g("Slice", y, np.array([i]), np.array([i + 1]), np.array([0])), np.array([0]))
+    q, k, v = part(0), part(1), part(2)
+    q = g("Add", g("Mul", q, constant(np.array([6 ** -0.5], np.float32), "p2o.scale")), constant(np.zeros(1, np.float32), "p2o.zero"))
+    s = g("MatMul", q, g("Transpose", k, perm=[0, 1, 3, 2]))
+    z = g("MatMul", g("Softmax", s, axis=-1), v)
+    z = g("Reshape", g("Transpose", z, perm=[0, 2, 1, 3]), constant(np.array([0, -1, 24]), "p2o.joined"))
+    g("Add", g("MatMul", z, constant(c.W["o"], "linear_4.w_0")), constant(c.b["o"], "linear_4.b_0"))
+    return c, c.expected(), {}
+
+
 def in_function():
     """A function of the model: the layer is its body, weights are its inputs, the scale an attribute."""
     c = Case(scale=0.5)
@@ -433,7 +516,7 @@ def in_function():
     function += b"".join(field(7, n) for n in lists + body.nodes) + field(9, field(2, 17)) + field(10, "made.here")
     c.g = outer
     outer("Layer", "hidden", *[x for p in "qkvo" for x in (c.W[p], c.b[p])], domain="made.here", scale=0.5)
-    return c, c.expected(), {"functions": field(25, function)}
+    return c, c.expected(), {"functions": field(25, function) + field(8, field(1, "made.here") + field(2, 1))}
 
 
 def name_of(data):
@@ -454,6 +537,7 @@ CASES = {
     "ms-attention": ms_attention, "ms-multi-head": ms_multi_head, "ms-grouped": ms_grouped(False),
     "ms-grouped-packed": ms_grouped(True), "attention-23": standard_attention(3),
     "attention-23-heads": standard_attention(4), "biased": biased, "function": in_function,
+    "t5": t5(True), "t5-causal": t5(False), "paddle": paddle,
 }
 
 
@@ -519,6 +603,30 @@ def sparse(out, size):
         file.truncate(rows * 4096 * 2)
 
 
+def runtime(folder):
+    """Every case as a whole model with outputs, which ONNX Runtime runs, and a list of what it is given."""
+    listing = []
+    for name, make in CASES.items():
+        c, _, more = make()
+        stage, out = ("concat", c.concat) if hasattr(c, "concat") else ("output", c.g.last)
+        stages = {stage: out} | ({"weights": c.g.weights} if c.g.weights else {})
+        c.g.outputs = [field(1, n) + field(2, field(1, field(1, FLOAT))) for n in stages.values()]
+        X = c.X[:, None] if name == "biased" else c.X[None]
+        given = {"hidden": ("float32", X)}
+        if "X_kv" in more:
+            given["memory"] = ("float32", more["X_kv"][None])
+        for n, (dtype, value) in {"flag": ("bool", np.array(True)), "seqlens_k": ("int32", np.array([c.T - 1])),
+                                  "total": ("int32", np.array(c.T))}.items():
+            if any(i.startswith(field(1, n)) for i in c.g.inputs):
+                given[n] = (dtype, value)
+        with open(os.path.join(folder, name + ".onnx"), "wb") as file:
+            file.write(model(c.g, 23 if "23" in name else 17, more.get("functions", b"")))
+        listing.append({"name": name, "stages": stages, "inputs": {
+            n: {"dtype": dtype, "dims": list(a.shape), "data": np.asarray(a, dtype).ravel().tolist()}
+            for n, (dtype, a) in given.items()}})
+    print(json.dumps(listing))
+
+
 def main():
     command, *rest = sys.argv[1:]
     if command == "cases":
@@ -529,6 +637,8 @@ def main():
         types(*rest)
     elif command == "sparse":
         sparse(rest[0], int(rest[1]))
+    elif command == "runtime":
+        runtime(rest[0])
     elif command == "tiny":
         c, _, _ = grouped_rotary()()
         open(rest[0], "wb").write(model(c.g))

@@ -60,7 +60,8 @@ struct Description {
   /// "norm", "mlp.norm" of the layers; "embed.norm", "final_norm", "head.norm".
   std::map<std::string, DescribedNorm> norms;
   DescribedValue activation, head_activation;
-  DescribedValue token_scale; ///< a number, or sqrt_d_model
+  DescribedValue token_scale;    ///< a number, or sqrt_d_model
+  DescribedValue position_scale; ///< a number
   DescribedValue first_position;
   DescribedValue softcap, head_scale;
   std::map<std::string, DescribedValue> settings;

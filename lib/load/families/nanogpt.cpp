@@ -12,7 +12,8 @@ bool is_nanogpt(const Group& group) {
   return s.size() == 2 && s[0] == 3 * s[1] && !group.is_model({"gpt_bigcode"});
 }
 
-void translate_nanogpt(const Group&, Translation& to) {
+void translate_nanogpt(const Group& group, Translation& to) {
+  group.flag({"bias"}); // the tensors say it
   to.take_fused("c_attn", "qkv"), to.take_output("c_proj");
   to.note_square("W_o", "c_proj.weight", "(out, in)", "IO", "gpt2");
   finish_gpt2(to);

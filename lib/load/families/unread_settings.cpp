@@ -42,7 +42,7 @@ constexpr std::string_view ignored[]{
     "problem_type", "finetuning_task", "num_labels", "n_special", "predict_special_tokens",
     "embd_layer_norm", "label_smoothing",
     // Token numbers and generation. Padding is pad_token_id, which is read.
-    "bos_token_id", "eos_token_id", "sep_token_id", "pad_token_id", "unk_token_id", "cls_token_id",
+    "bos_token_id", "eos_token_id", "eos_token_ids", "sep_token_id", "pad_token_id", "unk_token_id", "cls_token_id",
     "mask_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
     "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
@@ -202,6 +202,7 @@ bool is_ignored_setting(std::string_view key, std::string_view value) {
 
 std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole) {
   if (group.contents->format == "gguf") return {}; // made of metadata: what is read
+  if (group.description) return {};                // which says what is read
   const Config& config = *group.config;
   std::string_view section; // of the text model
   for (std::string_view known : text_sections)

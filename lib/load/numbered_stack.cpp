@@ -1,0 +1,127 @@
+#include <mha/load/numbered_stack.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <set>
+
+namespace mha {
+
+namespace {
+
+/// The number that stands at `at`, up to a dot behind it; nothing of others.
+std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& behind) {
+  std::size_t number = 0;
+  constexpr std::size_t most = 4096;
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + at, last, number);
+  behind = static_cast<std::size_t>(end - name.data());
+  if (error != std::errc() || number > most || behind >= name.size() || name[behind] != '.')
+    return std::nullopt;
+  return number;
+}
+
+/// The tensors below a prefix by their number: what stands behind it, with shapes.
+using Signatures = std::map<std::size_t, std::set<std::string>>;
+
+struct Numbered {
+  std::size_t tensors = 0;
+  Signatures layers;
+};
+
+std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
+  std::map<std::string, Numbered> found;
+  for (const io::Entry& entry : file.tensors) {
+    std::size_t behind = 0;
+    for (std::size_t at = 0; at < entry.name.size();) {
+      if (const auto number = number_at(entry.name, at, behind)) {
+        Numbered& of = found[entry.name.substr(0, at)];
+        ++of.tensors;
+        of.layers[*number].insert(
+            fmt::format("{} {}", entry.name.substr(behind), to_string(entry.shape)));
+      }
+      const std::size_t dot = entry.name.find('.', at);
+      if (dot == std::string::npos) break;
+      at = dot + 1;
+    }
+  }
+  return found;
+}
+
+/// Numbers without a gap from 0 or 1 on.
+bool is_row(const Signatures& layers) {
+  std::size_t next = layers.begin()->first;
+  if (next > 1) return false;
+  for (const auto& [number, names] : layers)
+    if (number != next++) return false;
+  return true;
+}
+
+/// One module a layer, or two that take turns.
+std::size_t modules_of_layer(const Signatures& layers) {
+  const std::size_t first = layers.begin()->first;
+  if (layers.size() < 2 || layers.size() % 2 != 0 || layers.at(first) == layers.at(first + 1))
+    return 1;
+  for (const auto& [number, names] : layers)
+    if (names != layers.at(first + (number - first) % 2)) return 1;
+  return 2;
+}
+
+} // namespace
+
+bool NumberedStack::holds(const std::string& name) const {
+  std::size_t behind = 0;
+  return name.starts_with(before) && number_at(name, before.size(), behind).has_value();
+}
+
+std::string NumberedStack::prefix() const {
+  if (modules > 1) return "";
+  return fmt::format("{}{{layer{}}}.", before, first > 0 ? fmt::format("+{}", first) : "");
+}
+
+std::string NumberedStack::name_in_layer(const std::string& name) const {
+  std::size_t behind = 0;
+  const auto number = number_at(name, before.size(), behind);
+  if (modules == 1) return name.substr(behind + 1);
+  const std::size_t offset = number.value_or(0);
+  return fmt::format("{}{{{}*layer{}}}{}", before, modules,
+                     offset > 0 ? fmt::format("+{}", offset) : "", name.substr(behind));
+}
+
+std::string NumberedStack::pattern(const std::string& name) const {
+  std::size_t behind = 0;
+  if (!name.starts_with(before)) return name;
+  const auto number = number_at(name, before.size(), behind);
+  if (!number) return name;
+  if (modules > 1) // modules that take turns have numbers of their own
+    return fmt::format("{}{}{}", before, first + (*number - first) % modules, name.substr(behind));
+  return before + "{layer}" + name.substr(behind);
+}
+
+std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
+  const std::map<std::string, Numbered> found = numbered_prefixes(file);
+  const std::string* best = nullptr;
+  std::size_t most = 0;
+  for (const bool decoders : {false, true}) {
+    for (const auto& [prefix, numbered] : found)
+      if ((prefix.find("decoder") != prefix.npos) == decoders && numbered.tensors > most &&
+          is_row(numbered.layers))
+        best = &prefix, most = numbered.tensors;
+    if (best) break;
+  }
+  if (!best) return std::nullopt;
+  const Signatures& layers = found.at(*best).layers;
+  NumberedStack stack;
+  stack.before = *best, stack.first = layers.begin()->first;
+  stack.modules = modules_of_layer(layers);
+  for (const io::Entry& entry : file.tensors) {
+    std::size_t behind = 0;
+    if (!stack.holds(entry.name)) continue;
+    const std::size_t number = *number_at(entry.name, best->size(), behind);
+    if (number < stack.first + stack.modules) stack.of_first.push_back(&entry);
+  }
+  return stack;
+}
+
+} // namespace mha

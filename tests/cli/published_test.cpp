@@ -1,0 +1,241 @@
+// Models in the containers, under the names and with the arithmetic of published ones, against what
+// PyTorch computed of them: tests/data/published, which its make.py wrote.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+std::string in_published(const std::string& name) {
+  return in_source("tests/data/published/" + name);
+}
+
+/// The largest difference in units of the expected one's root mean square.
+double largest_difference(const Tensor& found, const Tensor& expected) {
+  REQUIRE(found.count() == expected.count());
+  double squares = 0, largest = 0;
+  for (std::size_t i = 0; i < expected.count(); ++i) {
+    const double want = value_at(expected, i), difference = std::fabs(value_at(found, i) - want);
+    squares += want * want;
+    largest = std::isfinite(difference) ? std::max(largest, difference) : INFINITY;
+  }
+  return largest / std::sqrt(squares / static_cast<double>(expected.count()));
+}
+
+} // namespace
+
+TEST_CASE("published models' files, names and arithmetic give PyTorch's numbers", "[model]") {
+  struct Published {
+    const char *file, *input;
+    std::size_t stages;
+    bool described = true;
+  };
+  const auto [file, input, stages, described] =
+      GENERATE(Published{"antibody.pt", "ids", 5}, Published{"esm2.pt", "ids", 5},
+               Published{"routing.pt", "inputs_embeds", 6}, Published{"chemistry.pt", "ids", 5},
+               Published{"recognition.ckpt", "inputs_embeds", 5}, Published{"turns.pt", "ids", 5},
+               Published{"module.pth", "ids", 5}, Published{"addition.pt", "ids", 5, false},
+               Published{"adder.pt", "ids", 5}, Published{"reaction", "ids", 7, false});
+  INFO(file);
+  const std::string stem = std::filesystem::path(file).stem().string();
+  const io::Contents expected = io::open(in_published(stem + ".npz"));
+  const Folder out;
+  std::set<std::string> names;
+  for (const io::Entry& entry : expected.tensors)
+    if (entry.name != input) names.insert(entry.name.substr(entry.name.rfind('.') + 1));
+  std::vector<std::string> words{"dump", in_published(file)};
+  if (described) words.insert(words.end(), {"--naming", in_published(stem + ".json")});
+  words.insert(words.end(),
+               {input == std::string("ids") ? "--ids" : "--inputs-embeds",
+                in_published(stem + ".npz"), "-s", fmt::format("{}", fmt::join(names, ",")), "-q",
+                "--dtype", "f64", "-o", out.path("out.npz")});
+  const Result result = run(words);
+  CHECK(result.err.empty());
+  REQUIRE(result.code == 0);
+  const io::Contents found = io::open(out.path("out.npz"));
+  std::size_t compared = 0;
+  for (const io::Entry& entry : expected.tensors) {
+    if (entry.name == input) continue;
+    INFO(entry.name);
+    REQUIRE(found.find(entry.name));
+    CHECK(largest_difference(found.find(entry.name)->read(), entry.read()) < 4e-7);
+    ++compared;
+  }
+  CHECK(compared == stages);
+}
+
+TEST_CASE("ALBERT's .bin from a text: unigram pieces, the ids of trying all cuts") {
+  const Result tokens =
+      run({"tokens", in_published("reaction"), "--text", "CC(=O)Br c1", "-f", "csv"});
+  const Tensor ids = io::open(in_published("reaction.npz")).find("ids")->read();
+  std::istringstream lines(tokens.out);
+  std::string line;
+  std::getline(lines, line); // text,position,id,…
+  for (std::size_t i = 0; i < ids.count(); ++i) {
+    REQUIRE(std::getline(lines, line));
+    const std::string start = fmt::format("0,{},{},", i, value_at(ids, i));
+    CHECK(line.substr(0, start.size()) == start);
+  }
+  CHECK(!std::getline(lines, line));
+}
+
+TEST_CASE("PyTorch: an archive of 5 GB is listed by its header") {
+  const Folder folder;
+  const std::string model = folder.path("big.pt");
+  if (shell("/usr/bin/python3 tests/models/pytorch.py sparse " + model + " 5000000000").code != 0)
+    return;
+  const Result info = run({"info", model, "--no-values"});
+  INFO(info.err);
+  CHECK(info.code == 0);
+  CHECK(info.out.find("large.1  float32  610351 × 1024") != std::string::npos);
+}
+
+TEST_CASE("vectors in the place of tokens: what is wrong is told") {
+  const Folder folder;
+  const std::string tsp = in_published("routing.pt"), naming = in_published("routing.json");
+  const auto zeros = [](const std::string& dtype, const std::string& shape, int count) {
+    return fmt::format(R"({{"dtype": "{}", "shape": [{}], "data": [{}]}})", dtype, shape,
+                       fmt::join(std::vector<int>(static_cast<std::size_t>(count)), ","));
+  };
+  folder.write("wide.json", "{\"x\": " + zeros("float32", "5,3", 15) + "}");
+  folder.write("whole.json", "{\"x\": " + zeros("int64", "5,2", 10) + "}");
+  folder.write("flat.json", "{\"x\": " + zeros("float32", "5", 5) + "}");
+  folder.write("right.json", "{\"x\": " + zeros("float32", "5,2", 10) + "}");
+  folder.write("two.json", "{\"x\": [[1, 2]], \"y\": [[1, 2]]}");
+  const auto message = [&](std::vector<std::string> words, const std::string& part) {
+    words.insert(words.begin() + 1, {tsp, "--naming", naming});
+    const Result result = run(words);
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK(result.err.find(part) != std::string::npos);
+  };
+  const auto rows = [&](const char* file, const std::string& part) {
+    message({"show", "--inputs-embeds", folder.path(file), "-s", "final"}, part);
+  };
+  rows("wide.json", "x is (5, 3): vectors of 2 numbers expected, which enter the embedding");
+  rows("whole.json", "x is int64: floating-point numbers expected; token numbers are --ids");
+  rows("flat.json", "x is (5,): T × 2 or B × T × 2 expected");
+  rows("two.json", "2 tensors, none is called inputs_embeds");
+  message({"show", "--ids", "1,2", "-s", "final"},
+          "the model has no table of tokens; give what enters its embedding by --inputs-embeds");
+  message({"show", "--ids", "1,2", "--inputs-embeds", folder.path("right.json"), "-s", "final"},
+          "--inputs-embeds stand in the place of tokens: --ids is to go");
+  message({"effects", "--inputs-embeds", folder.path("right.json")},
+          "--inputs-embeds are vectors, of which no token is known: effects needs --ids or a text");
+}
+
+TEST_CASE("vectors that are the tokens' rows give the tokens' bits") {
+  const Folder folder;
+  for (const char* model : {"data/bard-gpt2", "data/bard-bert"}) {
+    const std::string path = in_source(model);
+    const io::Contents weights = io::open(path);
+    const io::Entry* table = nullptr;
+    for (const io::Entry& entry : weights.tensors)
+      if (entry.name.ends_with("wte.weight") || entry.name.ends_with("word_embeddings.weight"))
+        table = &entry;
+    REQUIRE(table);
+    const Tensor rows = table->read();
+    const std::size_t width = rows.shape()[1];
+    std::string given;
+    for (const std::size_t id : {7, 30, 5, 99})
+      for (std::size_t i = 0; i < width; ++i)
+        given += fmt::format("{}{}", given.empty() ? "" : ",", value_at(rows, id * width + i));
+    folder.write(
+        "rows.json",
+        fmt::format(
+            R"({{"inputs_embeds": {{"dtype": "float32", "shape": [4, {}], "data": [{}]}}}})", width,
+            given));
+    const auto shown = [&](const char* option, const std::string& value) {
+      const Result result = run({"show", path, option, value, "-s", "logits", "-f", "csv", "-q"});
+      INFO(result.err);
+      CHECK(result.code == 0);
+      std::string numbers; // the seventh column: tokens behind it have their labels or none
+      std::istringstream lines(result.out);
+      for (std::string line; std::getline(lines, line);)
+        if (const std::size_t at = line.find_first_of("-0123456789", line.find(",,,") + 3);
+            line.starts_with(",logits,"))
+          numbers += line.substr(at, line.find(',', line.find('.', at)) - at) + "\n";
+      return numbers;
+    };
+    const std::string by_rows = shown("--inputs-embeds", folder.path("rows.json"));
+    CHECK(by_rows.size() > 1000);
+    CHECK(by_rows == shown("--ids", "7,30,5,99"));
+  }
+}
+
+TEST_CASE("a draft of a description needs few words more") {
+  // What names and shapes cannot tell: the edits that make the draft the model's description.
+  struct Drafted {
+    const char *file, *input;
+    std::vector<std::pair<std::string, std::string>> edits;
+  };
+  const std::pair<std::string, std::string> relu{R"("gelu")", R"("relu")"};
+  const std::vector<Drafted> all{
+      {"antibody.pt",
+       "ids",
+       {{"1e-05", "1e-12"},
+        {R"("HOW MANY?")", "3"},
+        {R"("by": "position")", R"("by": "position", "first": 1)"}}},
+      {"esm2.pt", "ids", {{"embed_tokens.weight\"", "embed_tokens.weight\", \"scale\": 0.88"}}},
+      {"routing.pt", "inputs_embeds", {relu}},
+      {"chemistry.pt",
+       "ids",
+       {relu,
+        {"1e-05", "1e-6"},
+        {"emb_luts.0.weight\"", "emb_luts.0.weight\", \"scale\": \"sqrt_d_model\""},
+        {R"("causal": true)", R"("causal": false)"}}},
+      {"recognition.ckpt", "inputs_embeds", {{"1e-05", "1e-6"}}},
+      {"turns.pt",
+       "ids",
+       {{R"("HOW MANY?")", "3"},
+        {R"("by": "position")", R"("by": "position", "scale": 0.22360679774997896)"}}},
+      {"module.pth",
+       "ids",
+       {relu,
+        {R"("HOW MANY?")", "4"},
+        {"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
+        {R"("causal": false)", R"("causal": true)"}}},
+      {"adder.pt", "ids", {{R"("HOW MANY?")", "3"}}}};
+  for (const Drafted& one : all) {
+    const std::string file = one.file, input = one.input;
+    INFO(file);
+    const Folder folder;
+    const std::string stem = std::filesystem::path(file).stem().string();
+    const Result drafted = run({"info", in_published(file), "--as-naming"});
+    CHECK(drafted.err.find("a draft from names and shapes") != std::string::npos);
+    REQUIRE(drafted.code == 0);
+    std::string naming = drafted.out;
+    INFO(naming);
+    for (const auto& [what, by] : one.edits) {
+      INFO(what);
+      REQUIRE(naming.find(what) != std::string::npos);
+      naming.replace(naming.find(what), what.size(), by);
+    }
+    folder.write("draft.json", naming);
+    const auto stream = [&](const std::string& description) {
+      const Result shown =
+          run({"show", in_published(file), "--naming", description,
+               input == "ids" ? "--ids" : "--inputs-embeds",
+               in_published(stem + ".npz"), "-s", "resid_post", "--layer", "1", "-f", "csv", "-q"});
+      CHECK(shown.err.empty());
+      CHECK(shown.code == 0);
+      return shown.out;
+    };
+    const std::string by_hand = stream(in_published(stem + ".json"));
+    CHECK(by_hand.size() > 1000);
+    CHECK(stream(folder.path("draft.json")) == by_hand);
+  }
+  CHECK(run({"info", in_source("data/quickstart.json"), "--as-naming"}).code == 2);
+}
