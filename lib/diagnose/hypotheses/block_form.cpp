@@ -61,6 +61,11 @@ void add_sums(const Layer& layer, ChangeList& list) {
              });
   }
   if (layer.block->shape == BlockShape::post) return;
+  list.add("block.residual.twice", at_end,
+           "adds the stream before the layer once more behind the feed-forward",
+           "add the stream behind attention alone", [](Layer& edited) {
+             give(edited, Stage::resid_post, sum_of(edited.X, value_of(edited, Stage::resid_post)));
+           });
   list.add(
       "block.residual.apart", at_end,
       "hands on the feed-forward's result without the residual, which it does not add or keeps "
@@ -161,7 +166,8 @@ std::vector<Change> block_form_changes(const Subject& subject) {
 const Theme block_form_theme{
     "block_form",
     "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
-    "block.attention.missing block.handed.residual block.parallel block.sequential block.skipped "
+    "block.residual.twice block.attention.missing block.handed.residual block.parallel "
+    "block.sequential block.skipped "
     "block.twice block.weights.other",
     block_form_changes};
 

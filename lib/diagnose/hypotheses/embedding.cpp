@@ -19,21 +19,24 @@ class EmbeddingChanges {
 public:
   explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
 
-  /// `other` makes the reference's embedding of the model's.
+  /// `other` makes the reference's embedding of the model's; `then` is made of its rows.
   Change& add(const char* id, std::string did, std::string cure,
-              std::function<void(Embedding&)> other) {
-    return list_.add(id, set_of({Stage::embed}), std::move(did), std::move(cure),
-                     [&model = model_, other = std::move(other)](Layer& edited) {
-                       Embedding changed = *model.embedding;
-                       other(changed);
-                       Tensor value = embed(changed, model.ids, edited.dtype);
-                       const Shape& shape = value.shape(); // padding stays zero
-                       const std::size_t row = shape[2] * size_of(edited.dtype);
-                       for (std::size_t b = 0; b < model.lengths.size(); ++b)
-                         std::memset(value.raw_mutable() + (b * shape[1] + model.lengths[b]) * row,
-                                     0, (shape[1] - model.lengths[b]) * row);
-                       own_ends(edited).embed = value;
-                     });
+              std::function<void(Embedding&)> other,
+              std::function<Tensor(const Tensor&)> then = {}) {
+    return list_.add(
+        id, set_of({Stage::embed}), std::move(did), std::move(cure),
+        [&model = model_, other = std::move(other), then = std::move(then)](Layer& edited) {
+          Embedding changed = *model.embedding;
+          other(changed);
+          Tensor value = embed(changed, model.ids, edited.dtype);
+          if (then) value = then(value);
+          const Shape& shape = value.shape(); // padding stays zero
+          const std::size_t row = shape[2] * size_of(edited.dtype);
+          for (std::size_t b = 0; b < model.lengths.size(); ++b)
+            std::memset(value.raw_mutable() + (b * shape[1] + model.lengths[b]) * row, 0,
+                        (shape[1] - model.lengths[b]) * row);
+          own_ends(edited).embed = value;
+        });
   }
   std::vector<Change> take() { return list_.take(); }
 
@@ -121,11 +124,22 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   if (!own.norm.present()) return;
   to.add("embed.norm.missing", "does not norm the embedding", "norm the sum",
          [](Embedding& e) { e.norm = {}; });
-  for (OtherNorm& other : other_norms(own.norm))
+  const auto without_norm = [](Embedding& e) { e.norm = {}; };
+  to.add(
+      "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
+      [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
+  for (OtherNorm& other : other_norms(own.norm)) {
+    std::string did = with_name(other.did, "the embedding's norm"),
+                cure = with_name(other.cure, "the embedding's norm");
     if (other.form)
-      to.add("embed.norm.form", with_name(other.did, "the embedding's norm"),
-             with_name(other.cure, "the embedding's norm"),
+      to.add("embed.norm.form", std::move(did), std::move(cure),
              [form = std::move(other.form)](Embedding& e) { e.norm = form(e.norm); });
+    else
+      to.add("embed.norm.form", std::move(did), std::move(cure), without_norm,
+             [norm = own.norm, rows = std::move(other.rows)](const Tensor& sum) {
+               return rows(norm, sum);
+             });
+  }
 }
 
 std::vector<Change> embedding_changes(const Subject& subject) {
@@ -144,7 +158,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
 const Theme embedding_theme{
     "embedding",
     "embed.scale embed.positions.missing embed.positions.offset embed.positions.twice "
-    "embed.positions.same embed.types embed.norm.missing embed.norm.form",
+    "embed.positions.same embed.types embed.norm.missing embed.norm.twice embed.norm.form",
     embedding_changes};
 
 } // namespace mha

@@ -35,6 +35,7 @@
   theme(softmax_form)     \
   theme(block_norm)       \
   theme(feed_forward)     \
+  theme(feed_forward_product) \
   theme(block_form)       \
   theme(embedding)        \
   theme(model_end)        \
