@@ -94,13 +94,14 @@ double rounding_like(DType dtype) {
 }
 
 /// Whether an error can be rounding at all, of a layer by itself or of `layers` behind each other.
-bool may_be_rounding(const StageDiff& row, const Difference& found, double layers = 1) {
+bool may_be_rounding(const StageDiff& row, const Difference& found, DType ours, double layers = 1) {
   double largest = 0;
   for (std::size_t i = 0; i < row.reference->value.count(); ++i) {
     const double value = std::fabs(value_at(row.reference->value, i));
     if (std::isfinite(value) && value < 1e4) largest = std::max(largest, value);
   }
-  return found.max_abs <= layers * longest_growth * rounding_like(row.precision) * largest;
+  return found.max_abs <=
+         layers * longest_growth * rounding_like(coarser_of(ours, row.precision)) * largest;
 }
 
 class Differ {
@@ -202,7 +203,7 @@ void Differ::allow_rounding() {
   std::map<DType, std::vector<Stage>> outside;
   for (const StageDiff& row : result_.stages)
     if (!row.difference.within && !tolerances_.asked_for(row.stage) &&
-        !holds_results_only(layer_) && may_be_rounding(row, row.difference))
+        !holds_results_only(layer_) && may_be_rounding(row, row.difference, layer_.dtype))
       outside[coarser_of(layer_.dtype, row.precision)].push_back(row.stage);
   for (const auto& [precision, stages] : outside) {
     const std::map<Stage, double> errors = rounding_errors(layer_, stages, precision, threads_);
@@ -259,7 +260,7 @@ std::map<Stage, Tensor> Differ::exact_stages() const {
   std::vector<Stage> wanted;
   for (const StageDiff& row : result_.stages)
     if (pass_->every_stage || (!row.difference.within && std::isfinite(row.difference.max_abs) &&
-                               may_be_rounding(row, row.difference, many_layers)))
+                               may_be_rounding(row, row.difference, layer_.dtype, many_layers)))
       wanted.push_back(row.stage);
   return wanted.empty() || !pass_->exact ? std::map<Stage, Tensor>{} : pass_->exact(wanted);
 }
@@ -326,7 +327,7 @@ void Differ::recompute(StageDiff& row) {
     return;
   }
   double allowed = rounding_margin * rounding_effect(row);
-  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed)) {
+  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed, layer_.dtype)) {
     const std::map<Stage, double> errors =
         rounding_errors(edited, {row.stage}, precision, threads_);
     const auto error = errors.find(row.stage);

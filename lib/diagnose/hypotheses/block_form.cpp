@@ -125,9 +125,10 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
 /// attention's alone, the feed-forward's alone.
 void add_other_layers(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
-  const StageSet of_attention = set_of({Stage::x, Stage::q, Stage::k, Stage::v, Stage::output}),
+  const StageSet of_attention = set_of({Stage::q, Stage::k, Stage::v, Stage::output}),
                  of_mlp = set_of({Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out});
-  const StageSet of_block = of_attention | of_mlp | set_of({Stage::mlp_x, Stage::resid_post});
+  const StageSet of_block =
+      of_attention | of_mlp | set_of({Stage::x, Stage::mlp_x, Stage::resid_post});
   for (std::size_t other = 0; other < subject.model->layers; ++other) {
     if (other == subject.model->number) continue;
     const auto add = [&](const StageSet& touched, const char* whose,
@@ -141,7 +142,8 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
     };
     add(of_block, "", [](Layer& edited, Layer taken) { edited = std::move(taken); });
     add(of_attention, "attention ", [](Layer& edited, Layer taken) {
-      taken.block = edited.block;
+      taken.block = edited.block; // norms are not attention's
+      taken.norm_weight = edited.norm_weight, taken.norm_bias = edited.norm_bias;
       edited = std::move(taken);
     });
     if (subject.layer.block->mlp.present())

@@ -15,6 +15,19 @@ namespace mha {
 
 namespace {
 
+/// The table with row i + by at row i.
+Tensor moved(const Tensor& table, std::ptrdiff_t by) {
+  Tensor result = copied(table);
+  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
+  const std::size_t bytes = table.bytes() / table.shape()[0];
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(row + by, 0, rows - 1);
+    std::memcpy(result.raw_mutable() + static_cast<std::size_t>(row) * bytes,
+                table.raw() + static_cast<std::size_t>(from) * bytes, bytes);
+  }
+  return result;
+}
+
 class EmbeddingChanges {
 public:
   explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
@@ -37,6 +50,29 @@ public:
                         (shape[1] - model.lengths[b]) * row);
           own_ends(edited).embed = value;
         });
+  }
+  /// Texts of a batch that all end in its last row, with positions that count what stands before.
+  void add_through_padding() {
+    const std::vector<std::size_t>& lengths = model_.lengths;
+    const std::size_t T = model_.ids.empty() ? 0 : model_.ids[0].size();
+    if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
+    constexpr std::size_t rows_more_at_most = 4; // than the longest text has
+    for (std::size_t more = 0; more <= rows_more_at_most; ++more)
+      add(
+          "embed.positions.offset", "counts positions through the padding before each text",
+          "count them from each text's first token, as attention_mask says", [](Embedding&) {},
+          [&model = model_, T, more](const Tensor& own) {
+            Tensor all = copied(own);
+            const std::size_t bytes = own.bytes() / model.ids.size();
+            for (std::size_t b = 0; b < model.ids.size(); ++b) {
+              Embedding later = *model.embedding;
+              later.positions =
+                  moved(later.positions, static_cast<std::ptrdiff_t>(T - model.lengths[b] + more));
+              const Tensor one = embed(later, {model.ids[b]}, own.dtype());
+              std::memcpy(all.raw_mutable() + b * bytes, one.raw(), bytes);
+            }
+            return all;
+          });
   }
   std::vector<Change> take() { return list_.take(); }
 
@@ -68,19 +104,6 @@ void add_scales(const Embedding& own, EmbeddingChanges& to) {
            [root](Embedding& e) { e.scale = root; });
 }
 
-/// The table with row i + by at row i.
-Tensor moved(const Tensor& table, std::ptrdiff_t by) {
-  Tensor result = copied(table);
-  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
-  const std::size_t bytes = table.bytes() / table.shape()[0];
-  for (std::ptrdiff_t row = 0; row < rows; ++row) {
-    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(row + by, 0, rows - 1);
-    std::memcpy(result.raw_mutable() + static_cast<std::size_t>(row) * bytes,
-                table.raw() + static_cast<std::size_t>(from) * bytes, bytes);
-  }
-  return result;
-}
-
 void add_positions(const Embedding& own, EmbeddingChanges& to) {
   if (own.positions.empty()) return;
   to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
@@ -96,6 +119,7 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
                    : fmt::format("count them from {}", own.first_position),
            [by](Embedding& e) { e.positions = moved(e.positions, by); })
         .rare = by > 2;
+  to.add_through_padding();
   to.add("embed.positions.twice", "adds the positions twice", "add them once", [](Embedding& e) {
     e.positions = each_number(convert(e.positions, DType::f32), [](double a) { return 2 * a; });
   });

@@ -30,6 +30,7 @@
   theme(qk_norm)          \
   theme(rope_scaling)     \
   theme(rope_turn)        \
+  theme(rope_padding)     \
   theme(position_bias)    \
   theme(mask_form)        \
   theme(softmax_form)     \
