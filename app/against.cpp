@@ -65,8 +65,8 @@ void require_same_text(const Request& request, const ReferenceFiles& against,
   const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
   if (!pass || !pass->given()) return;
   const WholeModel& model = pass->model();
-  const SameText same =
-      keep_same_text(against, {pass->ids(), &pass->embedding(), model.causal(), model.pad()});
+  const SameText same = keep_same_text(
+      against, {pass->ids(), &pass->embedding(), model.causal(), model.pad(), pass->lengths()});
   if (!same.why.empty()) fail("--against {}", same.why);
   if (common.quiet) return;
   for (const std::string& note : same.notes) print_note(note, common.color);

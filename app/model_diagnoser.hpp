@@ -43,6 +43,8 @@ public:
 
 private:
   void embedding(const LoadedLayer& first, const Reference& of_first);
+  bool embedding_through(const LoadedLayer& loaded, const std::vector<ReferenceStage>& known,
+                         Layer& layer);
   void between(const LoadedLayer& loaded, const Reference& reference);
   void layer(const LoadedLayer& loaded);
   void drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,

@@ -140,7 +140,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
     stream = last_->layer.X;
   else if (last_ && !whole_.one_layer && !lost_)
     stream = predicted();
-  const Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
+  Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
   around_.number = static_cast<std::size_t>(std::ranges::find(pass_.layers(), loaded.id) -
                                             pass_.layers().begin());
   report_reading(readings.front(), common_, false, false);
@@ -154,6 +154,10 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
       const bool fused = std::ranges::any_of(
           loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
       result = best(layer, readings, fused);
+      const bool shown = found_.places.empty() && !stream_.before(readings.front());
+      if (first && shown && !result->first.explained &&
+          embedding_through(loaded, targets_in(result->second, false), layer))
+        result = best(layer, readings, fused);
       result->first.captures.insert(result->first.captures.begin(), captures_.begin(),
                                     captures_.end());
       read = &result->second;

@@ -50,6 +50,19 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   keep(loaded.id, headline(model_, loaded, look_), loaded.layer, std::move(diagnosis));
 }
 
+/// What enters the first layer was not saved: the layer shows how the embedding was made otherwise,
+/// and is computed from that.
+bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
+                                       const std::vector<ReferenceStage>& known, Layer& layer) {
+  const Layer ends = ends_from(last_->layer.X);
+  std::optional<Diagnosis> found =
+      explain_embedding(ends, layer, known, {false, common_.threads, &around_, nullptr});
+  if (!found) return false;
+  layer = with_stream(loaded.layer, changed(ends, {&found->changes[0]}).ends->embed);
+  keep("embed", headline(model_, loaded, look_), ends, std::move(*found));
+  return true;
+}
+
 /// What was saved as resid_pre behind the norm: x. Then it is no stream.
 void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
                                  std::vector<Reference>& readings) {

@@ -29,7 +29,7 @@ struct DiffCommand {
   std::vector<std::string> against;
   Tolerances tolerances;
   OutputOptions output;
-  bool weights = false;
+  bool weights = false, exact = false;
   Common common;
 
   int run();
@@ -38,27 +38,34 @@ private:
   std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
 };
 
-/// The text's pass once more in float64, made when a stage of it is asked for: how far ours is from
-/// it is what rounding does.
+/// The same computation in float64, made when a stage of it is asked for: how far ours is from it
+/// is what rounding does.
 class ExactPass {
 public:
   explicit ExactPass(const Request& request) : request_(on_own_pass(request)) {}
 
-  std::optional<Tensor> stage(const std::string& id, Stage stage, std::size_t threads) {
+  std::map<Stage, Tensor> stages(const std::string& id, const std::vector<Stage>& wanted,
+                                 std::size_t threads) {
     if (!model_) {
       request_.dtype = DType::f64;
       if (request_.inputs) request_.inputs->threads = threads;
       model_.emplace(request_);
     }
-    if (!layer_ || layer_->id != id) layer_ = model_->load(id);
-    if (!contains(available_stages(layer_->layer), stage)) return std::nullopt;
-    return trace(layer_->layer, {stage}, {}, threads).value(stage);
+    const LoadedLayer loaded = model_->load(id);
+    const StageSet available = available_stages(loaded.layer);
+    std::vector<Stage> there;
+    for (Stage stage : wanted)
+      if (contains(available, stage)) there.push_back(stage);
+    std::map<Stage, Tensor> values;
+    if (there.empty()) return values;
+    const Trace kept = trace(loaded.layer, there, {}, threads);
+    for (Stage stage : there) values[stage] = kept.value(stage);
+    return values;
   }
 
 private:
   Request request_;
   std::optional<Sources> model_;
-  std::optional<LoadedLayer> layer_;
 };
 
 double tolerance_of(std::string_view option, const std::string& text) {
@@ -147,6 +154,10 @@ int DiffCommand::run() {
   if (output.format == "csv" || (output.format.empty() && output.path.ends_with(".csv")))
     throw UsageError("--format csv is for --weights; table, json expected");
   request.results_given = true, request.shows_ends = true;
+  if (exact && request.dtype == DType::f64)
+    throw UsageError(
+        "--exact says how far float32 is from float64: with --dtype f64 it has nothing "
+        "to say; leave one of them out");
   const Sources model = open_compared(request, common);
   const bool as_json = output.is_json();
   const render::TextStyle look =
@@ -159,7 +170,7 @@ int DiffCommand::run() {
   ReferenceStream stream;
   Coverage coverage;
   const bool line_a_layer = whole && model.chosen().size() > 1;
-  ExactPass exact(request);
+  ExactPass float64(request);
   std::vector<render::LayerLine> lines;
   std::string differs; // the table of the first layer that does
   std::vector<render::LayerDiff> objects;
@@ -172,10 +183,13 @@ int DiffCommand::run() {
     const Reference reference = load_reference(loaded, files, common, !as_json && !whole,
                                                whole ? &*whole : nullptr, as_json || !line_a_layer);
     const Stopwatch watch(common.compute_s);
-    PassContext pass{!equal, nullptr};
+    PassContext pass{whole.has_value(), whole && !equal, nullptr, exact};
     if (loaded.layer.dtype == DType::f32)
-      pass.exact = [&](Stage stage) { return exact.stage(id, stage, common.threads); };
-    Diff found = diff(loaded.layer, reference, tolerances, common.threads, whole ? &pass : nullptr);
+      pass.exact = [&](const std::vector<Stage>& stages) {
+        return float64.stages(id, stages, common.threads);
+      };
+    Diff found =
+        diff(loaded.layer, reference, tolerances, common.threads, whole || exact ? &pass : nullptr);
     if (whole) {
       if (found.follows)
         judge_alone(loaded.layer, reference, stream.before(reference), tolerances, common.threads,
@@ -259,6 +273,10 @@ Run declare_diff(Cli& cli) {
             &Tolerances::absolute, &Tolerances::stage_absolute);
   tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
             &Tolerances::stage_relative);
+  cli.flag(
+      "--exact", diff->exact,
+      "compute everything in float64, too, and say how many times as far from it the reference "
+      "is as rounding would be");
   cli.flag("--weights", diff->weights,
            "compare two checkpoints tensor by tensor, whatever their containers and names");
   add_output(cli, diff->output, {"table", "json", "csv"}, "write to a file");
@@ -276,6 +294,9 @@ Run declare_diff(Cli& cli) {
   cli.example("diff data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--against 'data/induction/expected/layer{layer}.npz'",
               "every layer");
+  cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
+              "data/port/stages.safetensors --exact",
+              "is it rounding? ours and the reference's distance from float64");
   cli.example("diff data/bard-gpt2 data/bard-gpt2 --weights",
               "two checkpoints: tensors that differ, and what was done to them");
   cli.example(

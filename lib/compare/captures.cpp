@@ -71,8 +71,8 @@ const std::vector<CaptureMeaning>& model_meanings() {
   {any, "wpe embed_positions position_embeddings pos_embd hook_pos_embed token_type_embeddings", {}, {}, "one part of embed alone"},
   {any, "norm ln_f final_layernorm final_layer_norm ln_final norm_f last_norm result_norm final_norm output_norm ln_final.hook_normalized", {final}, {resid_post}},
   {any, "last_hidden_state", {final}, {}},
-  {any, "lm_head embed_out result_output prediction_scores prediction_logits cls cls.predictions cls.predictions.decoder lm_head.decoder output", {logits}, {final}},
-  {any, "input_ids ids attention_mask position_ids cache_position cos sin rotary_emb freqs_cis inp_tokens inp_pos causal_mask KQ_mask inp_out_ids lengths loss", {}, {}, no_step},
+  {any, "lm_head embed_out result_output prediction_scores prediction_logits cls cls.predictions cls.predictions.decoder lm_head.decoder logits_processor output", {logits}, {final}},
+  {any, "input_ids ids attention_mask position_ids cache_position cos sin rotary_emb freqs_cis inp_tokens inp_pos causal_mask KQ_mask inp_out_ids lengths seq_lens positions loss", {}, {}, no_step},
   };
   return table;
 }
@@ -215,6 +215,9 @@ Capture capture_of(std::string_view name, const Surroundings& model) {
                                           : Stage::resid_post};
     return capture;
   }
+  if (!capture.layer && words.size() == 1 &&
+      has_word("model transformer gpt_neox bert roberta distilbert", words[0]))
+    words[0] = "last_hidden_state"; // what the module of all layers returns
   const CaptureMeaning* row =
       meaning_of(capture.layer ? layer_meanings() : model_meanings(), words, model);
   // What a norm that also adds returns beside its result is what it normed.

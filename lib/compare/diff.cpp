@@ -2,6 +2,7 @@
 
 #include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -21,20 +22,6 @@ constexpr double much_larger = 20;
 /// An error of so many times what is like rounding, relative to a stage's largest number, is none,
 /// however it grew: what rounding does is not computed for it.
 constexpr double longest_growth = 30;
-
-/// Half a unit in the last place of numbers near 1.
-double unit_of(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 0x1p-9;
-  case DType::f16:
-    return 0x1p-12;
-  case DType::f32:
-    return 0x1p-25;
-  default:
-    return 0x1p-54;
-  }
-}
 
 /// Files that hold stages and no weights: nothing says how what is missing was computed.
 bool holds_results_only(const Layer& layer) {
@@ -106,14 +93,15 @@ double rounding_like(DType dtype) {
   }
 }
 
-/// Whether an error can be rounding at all.
-bool may_be_rounding(const StageDiff& row, const Difference& found) {
+/// Whether an error can be rounding at all, of a layer by itself or of `layers` behind each other.
+bool may_be_rounding(const StageDiff& row, const Difference& found, DType ours, double layers = 1) {
   double largest = 0;
   for (std::size_t i = 0; i < row.reference->value.count(); ++i) {
     const double value = std::fabs(value_at(row.reference->value, i));
     if (std::isfinite(value) && value < 1e4) largest = std::max(largest, value);
   }
-  return found.max_abs <= longest_growth * rounding_like(row.precision) * largest;
+  return found.max_abs <=
+         layers * longest_growth * rounding_like(coarser_of(ours, row.precision)) * largest;
 }
 
 class Differ {
@@ -129,9 +117,10 @@ public:
   Diff run() {
     compare_all();
     allow_rounding();
+    measure_pass();
     for (StageDiff& row : result_.stages) {
       if (row.difference.within) continue;
-      if (pass_ && has_grown_from_rounding(row))
+      if (row.pass_rounding && row.difference.max_abs <= rounding_margin * *row.pass_rounding)
         row.own = false;
       else if (!follows_earlier_layers())
         recompute(row);
@@ -149,7 +138,8 @@ private:
   double size_of_error(const StageDiff& row) const;
   DType precision_of_chain(Stage stage) const;
   bool follows_own_settings(Stage stage) const;
-  bool has_grown_from_rounding(StageDiff& row) const;
+  void measure_pass();
+  std::map<Stage, Tensor> exact_stages() const;
   bool follows_earlier_layers() const { return pass_ && pass_->earlier; }
 
   const Layer& layer_;
@@ -157,6 +147,7 @@ private:
   const Tolerances& tolerances_;
   std::size_t threads_;
   const PassContext* pass_;
+  std::map<Stage, Tensor> exact_; ///< where every stage is compared with float64
   Diff result_;
 };
 
@@ -191,8 +182,18 @@ void Differ::compare_all() {
     comparison.add(theirs, row.tolerance);
     result_.stages.push_back(std::move(row));
   }
-  compute(layer_, make_plan(layer_, comparison.wants()), comparison, threads_);
-  for (StageDiff& row : result_.stages) row.difference = comparison.of(row.stage);
+  Comparison own(layer_); // with float64, in the same computation
+  if (pass_ && pass_->every_stage) exact_ = exact_stages();
+  for (const auto& [stage, exact] : exact_) own.add({stage, exact, DType::f64, "float64", ""}, {});
+  Several both;
+  both.add(comparison), both.add(own);
+  compute(layer_, make_plan(layer_, both.wants()), both, threads_);
+  for (StageDiff& row : result_.stages) {
+    row.difference = comparison.of(row.stage);
+    if (const auto exact = exact_.find(row.stage); exact != exact_.end())
+      row.exact = from_exact(layer_, *row.reference, own.of(row.stage).max_abs, exact->second,
+                             row.precision);
+  }
 }
 
 /// Widens the tolerance of stages that are outside to what rounding makes of them: a multiple of
@@ -202,7 +203,7 @@ void Differ::allow_rounding() {
   std::map<DType, std::vector<Stage>> outside;
   for (const StageDiff& row : result_.stages)
     if (!row.difference.within && !tolerances_.asked_for(row.stage) &&
-        !holds_results_only(layer_) && may_be_rounding(row, row.difference))
+        !holds_results_only(layer_) && may_be_rounding(row, row.difference, layer_.dtype))
       outside[coarser_of(layer_.dtype, row.precision)].push_back(row.stage);
   for (const auto& [precision, stages] : outside) {
     const std::map<Stage, double> errors = rounding_errors(layer_, stages, precision, threads_);
@@ -253,18 +254,39 @@ void Differ::choose_first() {
     if (row.stage > first->stage && !row.difference.within) row.status = DiffStatus::inherited;
 }
 
-/// Whether a stage of a whole model differs by no more than rounding, which grows from layer to
-/// layer: by as much as this pass is from one in float64, in the precision of the reference.
-bool Differ::has_grown_from_rounding(StageDiff& row) const {
-  if (!pass_->exact || !std::isfinite(row.difference.max_abs)) return false;
-  const std::optional<Tensor> exact = pass_->exact(row.stage);
-  const std::optional<Tensor> ours = exact ? value_in(layer_, row.stage, threads_) : std::nullopt;
-  if (!ours) return false;
-  const double own = compare(layer_, row.stage, *ours, *exact, {}).max_abs;
-  const DType stored = row.reference->stored;
-  const double coarser = stored == DType::bf16 ? 0x1p16 : stored == DType::f16 ? 0x1p13 : 1;
-  row.pass_rounding = own * coarser;
-  return row.difference.max_abs <= rounding_margin * *row.pass_rounding;
+/// Stages in float64: all of them, or those that may have grown out of tolerance by rounding.
+std::map<Stage, Tensor> Differ::exact_stages() const {
+  constexpr double many_layers = 10;
+  std::vector<Stage> wanted;
+  for (const StageDiff& row : result_.stages)
+    if (pass_->every_stage || (!row.difference.within && std::isfinite(row.difference.max_abs) &&
+                               may_be_rounding(row, row.difference, layer_.dtype, many_layers)))
+      wanted.push_back(row.stage);
+  return wanted.empty() || !pass_->exact ? std::map<Stage, Tensor>{} : pass_->exact(wanted);
+}
+
+/// What rounding makes of a whole model's pass up to a stage, which grows from layer to layer: by
+/// as much as this pass is from one in float64, in the precision of the reference.
+void Differ::measure_pass() {
+  if (!pass_ || !pass_->whole) return;
+  const std::map<Stage, Tensor> exact = pass_->every_stage ? exact_ : exact_stages();
+  if (exact.empty()) return;
+  std::vector<Stage> measured;
+  for (const StageDiff& row : result_.stages)
+    if (!row.difference.within && !row.exact && exact.contains(row.stage))
+      measured.push_back(row.stage);
+  const Trace ours = trace(layer_, measured, {}, threads_);
+  for (StageDiff& row : result_.stages) {
+    const auto at = exact.find(row.stage);
+    if (row.difference.within || at == exact.end()) continue;
+    row.pass_rounding =
+        (row.exact
+             ? *row.exact
+             : from_exact(layer_, *row.reference,
+                          compare(layer_, row.stage, ours.value(row.stage), at->second, {}).max_abs,
+                          at->second, row.reference->stored))
+            .rounding;
+  }
 }
 
 /// Whether a step of results alone, recomputed by the settings there are, gives what is there.
@@ -305,7 +327,7 @@ void Differ::recompute(StageDiff& row) {
     return;
   }
   double allowed = rounding_margin * rounding_effect(row);
-  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed)) {
+  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed, layer_.dtype)) {
     const std::map<Stage, double> errors =
         rounding_errors(edited, {row.stage}, precision, threads_);
     const auto error = errors.find(row.stage);
@@ -371,30 +393,6 @@ std::string_view name_of(DiffStatus status) {
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances,
           std::size_t threads, const PassContext* pass) {
   return Differ(layer, reference, tolerances, threads, pass).run();
-}
-
-Layer with_given(Layer layer, Stage stage, const Tensor& value) {
-  const StageInfo& info = info_of(stage);
-  const Dims& dims = layer.dims;
-  Tensor own = convert(value, layer.dtype);
-  if (layer.settings.columns && info.kind != Kind::row) own = transposed(own);
-  Shape shape{dims.B};
-  for (Dim letter : info.letters) shape.push_back(dims.size_of(letter));
-  own = own.reshaped(shape);
-  if (info.kind == Kind::token && info.letters.size() == 3)
-    own = permuted(own, {0, 2, 1, 3}).reshaped({dims.B, shape[2], shape[1] * shape[3]});
-  if (stage == Stage::resid_pre) layer.X = own; // what the norm and the residual read
-  layer.given[index_of(stage)] = own;
-  layer.given_set.set(index_of(stage));
-  return layer;
-}
-
-Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference) {
-  Layer edited = layer;
-  for (const ReferenceStage& theirs : reference.stages)
-    if (theirs.stage < stage && !theirs.in_part)
-      edited = with_given(std::move(edited), theirs.stage, theirs.value);
-  return edited;
 }
 
 } // namespace mha

@@ -1,7 +1,7 @@
 #pragma once
 // Which step of a computation is the first that differs from a reference, and which merely inherit.
 
-#include <mha/compare/compare.hpp>
+#include <mha/compare/from_exact.hpp>
 
 #include <functional>
 #include <string_view>
@@ -44,6 +44,8 @@ struct StageDiff {
   /// float64, in the reference's precision. What differs by as much has grown from rounding, layer
   /// by layer.
   std::optional<double> pass_rounding;
+  /// How far both are from float64, where that was asked for (PassContext::every_stage).
+  std::optional<FromExact> exact;
   const ReferenceStage* reference = nullptr;
   /// The coarsest type that the reference's stage, or what it was computed from, is of.
   DType precision = DType::f32;
@@ -63,12 +65,14 @@ struct Diff {
   bool equal() const { return !first && !follows; } ///< every stage is equal or close
 };
 
-/// Where a layer stands in a whole model's pass.
+/// Where a layer stands in a pass, and what the same pass gives in float64.
 struct PassContext {
+  bool whole = true;    ///< from a text on, through the layers before: rounding grows in them
   bool earlier = false; ///< a layer before it differs: what is out of tolerance follows from that
-  /// A stage of the layer as a pass in float64 has it, from the text on; nothing where there is
-  /// none.
-  std::function<std::optional<Tensor>(Stage)> exact;
+  /// Stages of the layer as a pass in float64 has them, those that it can compute; called once at
+  /// most.
+  std::function<std::map<Stage, Tensor>(const std::vector<Stage>&)> exact;
+  bool every_stage = false; ///< every stage is compared with float64, not those that differ alone
 };
 
 /// Compares every stage of a settled reference with the layer's. Default tolerances are those of

@@ -51,6 +51,44 @@ bool is_stack(const io::Entry& entry) {
          entry.name.find_first_of("0123456789", entry.name.find("s")) == std::string::npos;
 }
 
+/// The axis of `rows` tokens behind `from`: a map's first, else the first of that size.
+std::optional<std::size_t> axis_of_rows(const Shape& shape, std::size_t from, std::size_t rows) {
+  const std::size_t n = shape.size();
+  if (n >= from + 3 && shape[n - 1] == rows && shape[n - 2] == rows) return n - 2;
+  for (std::size_t axis = from; axis < n; ++axis)
+    if (shape[axis] == rows) return axis;
+  return std::nullopt;
+}
+
+/// Whether the tokens' axis is a map's, with one of keys behind it.
+bool is_map_of(const Shape& shape, std::size_t tokens, std::size_t rows) {
+  return tokens + 2 == shape.size() && shape[tokens + 1] == rows;
+}
+
+/// Where the rows of each batch item begin on an axis; T of them are kept.
+struct MovedRows {
+  std::size_t items, axis;
+  std::vector<std::size_t> firsts;
+  std::size_t rows, T;
+};
+
+Tensor moved_rows(const Tensor& tensor, const MovedRows& move) {
+  Shape shape = tensor.shape();
+  std::size_t outer = 1, inner = size_of(tensor.dtype()), of_item = 1;
+  for (std::size_t i = 0; i < move.axis; ++i) outer *= shape[i];
+  for (std::size_t i = move.items + 1; i < move.axis; ++i) of_item *= shape[i];
+  for (std::size_t i = move.axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  shape[move.axis] = move.T;
+  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
+  for (std::size_t i = 0; i < outer; ++i) {
+    const std::size_t first = move.firsts[i / of_item % move.firsts.size()];
+    for (std::size_t t = 0; t < move.T; ++t) // rows behind a shorter text are padding, too
+      std::memcpy(result.raw_mutable() + (i * move.T + t) * inner,
+                  tensor.raw() + (i * move.rows + (first + t) % move.rows) * inner, inner);
+  }
+  return result;
+}
+
 /// A part's value in float64 among elements that were not saved. `place` says where a saved
 /// element lies.
 template <class F> Tensor among_not_saved(const Tensor& part, const Shape& shape, F place) {
@@ -151,16 +189,29 @@ io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size
       entry.shape.size() > axis + 1)
     parts.push_back({axis++, place.item, 1});
   if (place.rows != T && entry.shape.size() > 1) {
-    const std::size_t n = entry.shape.size();
-    for (; axis < n; ++axis)
-      if (entry.shape[axis] == place.rows) {
-        parts.push_back({axis, place.first, T});
-        const bool map = axis + 2 == n && entry.shape[axis + 1] == place.rows;
-        if (map) parts.push_back({axis + 1, place.first, T});
-        break;
-      }
+    if (const std::optional<std::size_t> rows = axis_of_rows(entry.shape, axis, place.rows)) {
+      parts.push_back({*rows, place.first, T});
+      if (is_map_of(entry.shape, *rows, place.rows)) parts.push_back({*rows + 1, place.first, T});
+    }
   }
   return cut(entry, parts);
+}
+
+io::Entry rows_of_texts(const io::Entry& entry, const std::vector<std::size_t>& firsts,
+                        std::size_t rows, std::size_t T) {
+  const std::size_t items = is_stack(entry) ? 1 : 0, n = entry.shape.size();
+  if (n < items + 2 || entry.shape[items] != firsts.size()) return entry;
+  const std::optional<std::size_t> tokens = axis_of_rows(entry.shape, items + 1, rows);
+  if (!tokens) return entry;
+  const bool map = is_map_of(entry.shape, *tokens, rows);
+  io::Entry result = entry;
+  result.shape[*tokens] = T;
+  if (map) result.shape[*tokens + 1] = T;
+  result.read = [read = entry.read, items, axis = *tokens, map, firsts, rows, T] {
+    Tensor moved = moved_rows(read(), {items, axis, firsts, rows, T});
+    return map ? moved_rows(moved, {items, axis + 1, firsts, rows, T}) : moved;
+  };
+  return result;
 }
 
 std::string what_it_may_be(const Layer& layer, Stage stage, const Shape& shape) {

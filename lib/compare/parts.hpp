@@ -16,6 +16,11 @@ struct TextPlace {
   std::size_t first = 0, rows = 0; ///< its first row, of so many
 };
 
+/// The rows of a batch of texts that begin at rows `firsts`, of `rows`: each text's moved to the
+/// front, T of them; what stands behind them is padding.
+io::Entry rows_of_texts(const io::Entry& entry, const std::vector<std::size_t>& firsts,
+                        std::size_t rows, std::size_t T);
+
 /// The rows [first, first + T) of batch item `item`: every entry with an axis of `rows` tokens (a
 /// map's two) or `items` texts; others as they are.
 io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size_t T);

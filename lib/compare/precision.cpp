@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace mha {
 
@@ -44,7 +45,7 @@ struct Census {
     const int exponent = std::max(std::ilogb(magnitude), format.least);
     const double units = std::ldexp(magnitude, format.bits - exponent);
     holds = magnitude <= largest && units == std::floor(units);
-    if (holds && std::fmod(units, 2) != 0) ++last_bit_set;
+    if (holds && (static_cast<std::uint64_t>(units) & 1) != 0) ++last_bit_set;
   }
 };
 
@@ -61,8 +62,9 @@ DType precision_of(const Tensor& tensor, DType stored) {
       // Masks add −1e9, finfo.min or 0: constants that need not be of the type.
       if (!std::isfinite(value) || value == 0 || std::fabs(value) >= 1e4) continue;
       ++count;
-      bf16.add(value), f16.add(value), f32.add(value);
-      if (!bf16.holds && !f16.holds && !f32.holds) return;
+      bf16.add(value), f16.add(value);
+      if (stored == DType::f64) f32.add(value); // else they are float32's already
+      if (!bf16.holds && !f16.holds && (!f32.holds || stored == DType::f32)) return;
     }
   };
   if (tensor.dtype() == DType::f64)

@@ -42,6 +42,13 @@ void ReferenceFiles::keep_text(const std::string& path, const TextPlace& place,
   files_[path] = std::make_shared<ReferenceFile>(std::move(contents));
 }
 
+void ReferenceFiles::keep_texts(const std::string& path, const std::vector<std::size_t>& firsts,
+                                std::size_t rows, std::size_t T) const {
+  io::Contents contents = open(path)->contents();
+  for (io::Entry& entry : contents.tensors) entry = rows_of_texts(entry, firsts, rows, T);
+  files_[path] = std::make_shared<ReferenceFile>(std::move(contents));
+}
+
 namespace {
 
 /// Columns [first, first + width) of an entry.
@@ -85,14 +92,28 @@ bool looks_like_step(const Dims& dims, const io::Entry& entry) {
          (dims.vocabulary > 0 && width == dims.vocabulary);
 }
 
+namespace {
+
+std::size_t packed_width(const Layer& layer, Stage stage) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const std::size_t width = layer.dims.size_of(letters.back());
+  return letters.size() == 3 ? width * layer.dims.size_of(letters[0]) : width;
+}
+
+} // namespace
+
+std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& stages) {
+  std::size_t width = 0;
+  for (Stage stage : stages) width += packed_width(layer, stage);
+  return width;
+}
+
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
                                               const io::Entry& entry) {
   std::vector<StageColumns> parts;
   std::size_t first = 0;
   for (Stage stage : stages) {
-    const std::vector<Dim>& letters = info_of(stage).letters;
-    std::size_t width = layer.dims.size_of(letters.back());
-    if (letters.size() == 3) width *= layer.dims.size_of(letters[0]);
+    const std::size_t width = packed_width(layer, stage);
     parts.push_back({stage, columns_of(entry, first, width)});
     first += width;
   }

@@ -43,6 +43,9 @@ public:
   std::shared_ptr<const ReferenceFile> open(const std::string& path) const;
   /// From now on, of the file at `path` the rows of one text alone are read.
   void keep_text(const std::string& path, const TextPlace& place, std::size_t T) const;
+  /// The same of several texts of a batch, each from a row of its own on.
+  void keep_texts(const std::string& path, const std::vector<std::size_t>& firsts, std::size_t rows,
+                  std::size_t T) const;
 
 private:
   std::vector<std::string> sources_;
@@ -63,6 +66,8 @@ struct StageColumns {
   Stage stage = Stage::q;
   io::Entry entry;
 };
+/// How wide some stages are side by side.
+std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& stages);
 /// The stages whose columns lie side by side in an entry; empty where it is not as wide as they
 /// are.
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,

@@ -90,6 +90,25 @@ std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& ow
   return std::nullopt;
 }
 
+/// The first row of each of several texts, where a reference has them with padding in front.
+std::optional<std::vector<std::size_t>> first_rows_of(const TokensOfReference& theirs,
+                                                      const ComputedText& text) {
+  if (theirs.ids.size() != text.ids.size() || theirs.mask.size() != text.ids.size())
+    return std::nullopt;
+  std::vector<std::size_t> firsts;
+  for (std::size_t b = 0; b < text.ids.size(); ++b) {
+    Ids own = text.ids[b];
+    if (!text.lengths.empty()) own.resize(text.lengths[b]);
+    TokensOfReference one;
+    one.ids = {theirs.ids[b]}, one.mask = {theirs.mask[b]};
+    const std::optional<TextPlace> place = place_in(one, own, text.pad);
+    const auto tokens = static_cast<std::size_t>(std::ranges::count(theirs.mask[b], 1));
+    if (!place || tokens != own.size()) return std::nullopt;
+    firsts.push_back(place->first);
+  }
+  return firsts;
+}
+
 std::string note_of(const TextPlace& place, std::size_t T, bool masked, bool causal) {
   std::string note;
   if (place.items > 1) note += fmt::format("item {} of {} is this text", place.item, place.items);
@@ -133,6 +152,12 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
       continue;
     }
     if (theirs.ids == text.ids) continue;
+    if (const auto firsts = text.ids.size() > 1 ? first_rows_of(theirs, text) : std::nullopt) {
+      files.keep_texts(source.path, *firsts, theirs.ids[0].size(), T);
+      result.notes.push_back(fmt::format(
+          "{}: rows of padding before the tokens are left out, as attention_mask says", name));
+      continue;
+    }
     if (text.ids.size() > 1) {
       result.why = fmt::format("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
       return result;

@@ -12,10 +12,11 @@ namespace mha {
 
 /// A text as it is computed here.
 struct ComputedText {
-  std::vector<std::vector<int>> ids; ///< of one text, or of several equally long ones
+  std::vector<std::vector<int>> ids; ///< of one text, or of several, padded behind their tokens
   const Embedding* embedding = nullptr;
   bool causal = true;                    ///< what stands behind a text does not change it
   std::optional<int> pad = std::nullopt; ///< the padding token, where it is known
+  std::vector<std::size_t> lengths{};    ///< of each text without padding; empty: there is none
 };
 
 struct SameText {

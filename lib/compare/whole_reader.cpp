@@ -64,6 +64,16 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
     for (const char* fused : {"gate_up_proj", "gate_up"})
       if (contents.find(std::string(entry.name).replace(at, 6, fused)))
         named.stage = Stage::mlp_act;
+  // SGLang's dump has what rotates queries and keys under the module that does.
+  if (const std::size_t at = entry.name.rfind("rotary_emb."); at != std::string::npos)
+    if (const io::Entry* queries = contents.find(entry.name.substr(0, at) + "rotary_emb.0");
+        queries && !queries->shape.empty() && capture.element &&
+        queries->shape.back() == width_side_by_side(layer_, {Stage::q_rope}))
+      named.stage = *capture.element == 0 ? Stage::q_rope : Stage::k_rope;
+  if (entry.name == "model" && contents.find("model.forward_batch_info.input_ids")) {
+    pass_over(named, "SGLang writes it into the next pass's file: it is of another text", false);
+    return;
+  }
   const io::Entry vocabulary = first_columns(entry, layer_.dims.vocabulary);
   if (capture.stages == std::vector{Stage::logits} && entry.shape != vocabulary.shape) {
     named.entry = &vocabulary, named.stage = Stage::logits;
@@ -72,8 +82,17 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
   }
   if (capture.side_by_side.empty()) return take(named);
   const std::vector<StageColumns> parts = stages_side_by_side(layer_, capture.side_by_side, entry);
+  const std::size_t all = width_side_by_side(layer_, capture.side_by_side),
+                    theirs = entry.shape.empty() ? 0 : entry.shape.back();
   if (parts.empty())
-    pass_over(named, "several stages side by side, but not as wide as they are here", true);
+    pass_over(named,
+              "several stages side by side, but not as wide as they are here" +
+                  (theirs > 0 && theirs < all && all % theirs == 0
+                       ? fmt::format(": the share of one rank of {}? Save what one rank computes "
+                                     "alone, or join each stage's shares",
+                                     all / theirs)
+                       : std::string()),
+              true);
   for (const StageColumns& part : parts)
     take({entry.name, where, &part.entry, "", false, part.stage});
 }

@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
@@ -65,6 +66,44 @@ std::string sum_that_is(const std::vector<NamedStep>& steps, const Tensor& their
   return "";
 }
 
+/// Columns [first, last) of a step's rows; the others are 0.
+Tensor only_columns(const Tensor& rows, std::size_t first, std::size_t last) {
+  Tensor part = copied(rows);
+  const std::size_t n = rows.shape().back();
+  with_number(rows.dtype(), [&]<class T>(T) {
+    const auto values = part.as_mutable<T>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (i % n < first || i % n >= last) values[i] = 0;
+  });
+  return part;
+}
+
+/// A tensor-parallel rank's part of a product, before the ranks' parts are summed: what its share
+/// of the heads, or of the feed-forward's columns, gives, with the bias or without it.
+std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
+                         std::size_t threads) {
+  if (stage != Stage::output && stage != Stage::mlp_out) return "";
+  const bool attention = stage == Stage::output;
+  if (attention ? layer.W_o.empty() : !layer.block || !layer.block->mlp.present()) return "";
+  const Stage from = attention ? Stage::concat : Stage::mlp_act;
+  const Tensor whole = value_of(layer, from, threads);
+  const std::size_t n = whole.shape().back(), units = attention ? layer.dims.H : n;
+  constexpr double much_nearer_than_another = 0.02; // captures of ranks are in short types
+  for (std::size_t ranks : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
+    if (units % ranks != 0) continue;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      for (const bool with_bias : {true, false}) {
+        Layer part = layer;
+        give(part, from, only_columns(whole, rank * n / ranks, (rank + 1) * n / ranks));
+        if (!with_bias) (attention ? part.b_o : own_block(part).mlp.out.b) = {};
+        if (agreement_of(value_of(part, stage, threads), theirs, 0).error <
+            much_nearer_than_another)
+          return fmt::format("rank {} of {}'s part of it, before the sum over ranks,", rank, ranks);
+      }
+  }
+  return "";
+}
+
 } // namespace
 
 std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& theirs,
@@ -80,7 +119,8 @@ std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& the
       return step.name;
   if (contains(available_stages(layer), stage))
     steps.push_back({std::string(name_of(stage)), value_of(layer, stage, threads)});
-  return sum_that_is(steps, theirs);
+  const std::string sum = sum_that_is(steps, theirs);
+  return sum.empty() ? part_of_rank(layer, stage, theirs, threads) : sum;
 }
 
 std::string OtherStep::sentence() const {

@@ -57,6 +57,22 @@ std::optional<DType> short_type_of(std::vector<Target>& targets) {
   return half;
 }
 
+/// The short type that the activation of the feed-forward was saved in.
+std::optional<DType> type_of_activation(const std::vector<Target>& targets) {
+  for (const Target& target : targets)
+    if (target.stage == Stage::mlp_act) return target.half;
+  return std::nullopt;
+}
+
+/// Of the changes, the one that rounds the activation to a type, where no other step is in it: then
+/// the numbers themselves show it, and agree within that rounding.
+std::optional<Change> rounding_to(DType dtype, const std::vector<Change>& changes) {
+  const char* const name = dtype == DType::bf16 ? "bfloat16" : "float16";
+  for (const Change& change : changes)
+    if (change.id == "mlp.rounded" && change.did.ends_with(name)) return change;
+  return std::nullopt;
+}
+
 /// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
 /// some memory.
 std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Target>& targets,
@@ -237,10 +253,12 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
   const Layer layer = plain_form(the_layer);
-  const std::optional<DType> half = short_type_of(targets);
+  const std::optional<DType> rounded = type_of_activation(targets), half = short_type_of(targets);
   std::vector<Change> changes = changes_for({layer, known, context.fused, context.model});
   if (half) // one step rounded is told from the others' rounding only where they are not rounded
     std::erase_if(changes, [](const Change& change) { return change.id == "mlp.rounded"; });
+  const std::optional<Change> rounds =
+      rounded && !half ? rounding_to(*rounded, changes) : std::nullopt;
   CauseSearch search(layer, targets, worth_trying(layer, targets, std::move(changes), context),
                      threads);
   std::vector<Cause> found = search.find();
@@ -271,6 +289,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     return diagnosis;
   }
   diagnosis.equal = diagnosis.explained && best.changes.empty();
+  if (diagnosis.equal && rounds) diagnosis.equal = false, diagnosis.changes = {*rounds};
   if (!diagnosis.explained) {
     diagnosis.unexplained = unexplained;
     for (const Diagnosis::Compared& one : diagnosis.stages)

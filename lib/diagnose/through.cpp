@@ -167,6 +167,48 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   return best.found();
 }
 
+std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first,
+                                           const std::vector<ReferenceStage>& known,
+                                           const DiagnoseContext& context) {
+  Layer own = ends;
+  own.settings.columns = false, own.dims.batched = true;
+  /// How the stages agree behind a stream, up to the first that does not.
+  const auto behind = [&](const Tensor& stream, const std::vector<Diagnosis::Compared>* before) {
+    const Layer layer = on_stream(first, stream);
+    std::vector<Diagnosis::Compared> stages;
+    for (const ReferenceStage& one : known) {
+      const Tensor theirs = with_given(layer, one.stage, one.value).given[index_of(one.stage)];
+      const double tolerance = std::max(tolerance_of(layer.dtype), tolerance_of(one.stored));
+      const Agreement now =
+          agreement_of(value_of(layer, one.stage, context.threads), theirs, tolerance);
+      stages.push_back({one.stage, before ? (*before)[stages.size()].before : now, now, {}});
+      constexpr double steps = 3; // of a layer that rounds each, where the type is short
+      const bool half = one.stored == DType::f16 || one.stored == DType::bf16;
+      if (before && !now.agrees &&
+          !explains_end(stages.back().before, now, half ? steps * storing_error(one.stored) : 0))
+        break;
+    }
+    return stages;
+  };
+  const std::vector<Diagnosis::Compared> as_it_is = behind(own.ends->embed, nullptr);
+  std::optional<Diagnosis> best;
+  for (const Change& change : changes_for({own, everything(), false, context.model})) {
+    if (!contains(change.touches, Stage::embed)) continue;
+    std::vector<Diagnosis::Compared> stages =
+        behind(changed(own, {&change}).ends->embed, &as_it_is);
+    const Agreement& last = stages.back().after;
+    const bool all = stages.size() == known.size() &&
+                     (last.agrees || last.error < 0.2 * stages.back().before.error);
+    if (!all || (best && best->error_after <= 2 * last.error)) continue;
+    best.emplace();
+    best->explained = true, best->changes = {change};
+    best->error_before = stages.back().before.error, best->error_after = last.error;
+    for (Diagnosis::Compared& one : stages) one.after.agrees = true;
+    best->stages = std::move(stages);
+  }
+  return best;
+}
+
 std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,
                                             const ReferenceStage& known,
                                             const DiagnoseContext& context) {

@@ -11,6 +11,12 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
                                          const ReferenceStage& known,
                                          const DiagnoseContext& context);
 
+/// The change of the embedding under which the first layer's stages are the reference's, which does
+/// not have what enters it; nothing where none is. `ends` hold the embedding as it is.
+std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first,
+                                           const std::vector<ReferenceStage>& known,
+                                           const DiagnoseContext& context);
+
 /// The same of a whole model: each change in every layer that it is of, each of the embedding, and
 /// one layer left out, run twice, or exchanged with the next. `layers` without an X.
 std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,

@@ -166,6 +166,7 @@ void ModelPass::read_texts() {
   } else {
     source_ = "--ids";
     read = read_ids(text.ids, pad);
+    std::ranges::move(read.notes, std::back_inserter(notes_));
   }
   ids_ = std::move(read.ids), lengths_ = std::move(read.lengths);
   batched_ = read.batched || text.batch;

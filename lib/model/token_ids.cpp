@@ -65,9 +65,10 @@ const io::Entry& ids_of(const io::Contents& file) {
   return *only;
 }
 
-/// Other segments and positions are not computed here,
-/// and a mask by another name would be no mask.
-void require_plain(const io::Contents& file, const std::string& path, std::size_t T) {
+/// Other segments and positions are not computed here, and a mask by another name would be no mask.
+/// Positions count from a text's first token, `before[b]` numbers behind the row's beginning.
+void require_plain(const io::Contents& file, const std::string& path,
+                   const std::vector<std::size_t>& before, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
     if (std::ranges::find(other_masks, entry.name) != std::end(other_masks))
       fail(
@@ -87,10 +88,11 @@ void require_plain(const io::Contents& file, const std::string& path, std::size_
         fail("--ids {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
              "token_type_ids out to compute it so",
              path, value);
-      if (entry.name == positions_name && value != static_cast<double>(i % T))
+      const std::size_t padding = before[i / T % before.size()], t = i % T;
+      if (entry.name == positions_name && t >= padding && value != static_cast<double>(t - padding))
         fail("--ids {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
              "position_ids out to compute it so",
-             path, value, i % T);
+             path, value, t - padding);
     }
   }
 }
@@ -102,8 +104,9 @@ int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
   return static_cast<int>(value);
 }
 
-/// Texts of a file, without their padding.
-std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched) {
+/// Texts of a file, without their padding; `before` gets how much stood in front of each.
+std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched,
+                                          std::vector<std::size_t>& before) {
   const io::Contents file = io::open(path);
   const io::Entry& entry = ids_of(file);
   const Tensor ids = entry.read();
@@ -111,7 +114,6 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
     fail("--ids {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
   const std::size_t T = ids.shape().back(), B = ids.rank() == 2 ? ids.shape()[0] : 1;
   batched = batched || ids.rank() == 2;
-  if (T > 0) require_plain(file, path, T);
   Tensor mask;
   if (const io::Entry* there = file.find(mask_name)) {
     mask = there->read();
@@ -124,14 +126,18 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
              value);
   }
   std::vector<std::vector<int>> texts(B);
+  before.assign(B, 0);
   for (std::size_t b = 0; b < B; ++b)
     for (std::size_t t = 0; t < T; ++t) {
       if (!mask.empty() && value_at(mask, b * T + t) == 0) continue;
-      if (texts[b].size() != t)
-        fail("--ids {}: text {} has padding before a token: padding is read on the right only",
+      if (texts[b].empty()) before[b] = t;
+      if (before[b] + texts[b].size() != t)
+        fail("--ids {}: text {} has padding between its tokens: it is read before the first and "
+             "behind the last",
              path, b);
       texts[b].push_back(whole(ids, b * T + t, path));
     }
+  if (T > 0) require_plain(file, path, before, T);
   return texts;
 }
 
@@ -175,13 +181,26 @@ TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad) {
 TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
   std::vector<std::vector<int>> texts;
   bool batched = typed.size() > 1;
+  std::vector<std::string> notes;
   for (const std::string& text : typed) {
-    if (is_file(text))
-      for (std::vector<int>& one : ids_in_file(text, batched)) texts.push_back(std::move(one));
-    else
+    if (!is_file(text)) {
       texts.push_back(typed_ids(text));
+      continue;
+    }
+    std::vector<std::size_t> before;
+    for (std::vector<int>& one : ids_in_file(text, batched, before))
+      texts.push_back(std::move(one));
+    const auto padded_ones =
+        before.size() - static_cast<std::size_t>(std::ranges::count(before, 0U));
+    if (padded_ones > 0)
+      notes.push_back(fmt::format(
+          "--ids {}: padding before the tokens of {} is left out: positions count from the first "
+          "token, as attention_mask says",
+          text, before.size() == 1 ? "the text" : counted(padded_ones, "texts")));
   }
-  return padded(std::move(texts), batched, pad);
+  TokenIds ids = padded(std::move(texts), batched, pad);
+  ids.notes = std::move(notes);
+  return ids;
 }
 
 std::vector<std::string> texts_of(std::vector<std::string> typed,

@@ -12,10 +12,12 @@ struct TokenIds {
   std::vector<std::vector<int>> ids; ///< equally long
   std::vector<std::size_t> lengths;  ///< without the padding at the end
   bool batched = false;              ///< several, or a file with two axes
+  std::vector<std::string> notes{};  ///< which padding was left out
 };
 
 /// From "464,2068", or a file of whole numbers: T or B × T, with `attention_mask` beside them where
-/// some are padding (on the right). Several are a batch, padded with `pad`. Throws Error.
+/// some are padding, before a text's tokens (left out: positions count from the first token) or
+/// behind them. Several are a batch, padded with `pad`. Throws Error.
 TokenIds read_ids(const std::vector<std::string>& typed, int pad);
 /// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called inputs_embeds
 /// or stands there alone. Throws Error.

@@ -1,6 +1,6 @@
 #include <mha/render/diff.hpp>
 
-#include <mha/render/grid.hpp>
+#include <mha/render/diff_exact.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
 
@@ -249,6 +249,12 @@ void put_stage(JsonText& json, const StageDiff& row) {
     json.key("worst_head").value_or_null(d.worst_head);
     json.key("own").value_or_null(row.own);
     if (row.pass_rounding) json.member("pass_rounding", *row.pass_rounding);
+    if (row.exact)
+      json.key("exact").object([&] {
+        json.member("ours", row.exact->ours)
+            .member("reference", row.exact->theirs)
+            .member("ratio", row.exact->ratio());
+      });
     json.key("from").list(stage_names(row.from));
     json.member("atol", row.tolerance.absolute)
         .member("rtol", row.tolerance.relative)
@@ -258,6 +264,18 @@ void put_stage(JsonText& json, const StageDiff& row) {
         .member("source", row.reference->source)
         .member("rearranged", row.reference->rearranged);
   });
+}
+
+/// The stage of which it is said how far it is from float64: the first that differs, or the
+/// farthest.
+const StageDiff* exact_to_tell(const Diff& diff) {
+  const StageDiff* told = nullptr;
+  for (const StageDiff& row : diff.stages) {
+    if (!row.exact) continue;
+    if (row.stage == diff.first) return &row;
+    if (!told || row.exact->ratio() > told->exact->ratio()) told = &row;
+  }
+  return told;
 }
 
 } // namespace
@@ -277,10 +295,12 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
   const bool numbers =
       std::any_of(diff.stages.begin(), diff.stages.end(),
                   [](const StageDiff& row) { return row.status != DiffStatus::equal; });
+  const StageDiff* const told = exact_to_tell(diff);
   std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
-  if (numbers)
-    columns.insert(columns.end(),
-                   {{"max abs", true}, {"max rel", true}, {"differ", true}, {"cosine", true}});
+  if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
+  if (numbers) columns.push_back({"max abs", true});
+  if (numbers && !told)
+    columns.insert(columns.end(), {{"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
   if (numbers) columns.push_back({"where", false, true});
   Grid grid(std::move(columns));
@@ -289,10 +309,12 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     const bool first = row.status == DiffStatus::first, same = row.status == DiffStatus::equal;
     std::vector<std::string> cells{first ? "→" : "", std::string(mha::name_of(row.stage)),
                                    verdict_text(row)};
-    if (same && numbers) cells.insert(cells.end(), heads ? 6 : 5, "");
+    if (told) std::ranges::copy(exact_cells(row.exact), std::back_inserter(cells));
+    if (same && numbers) cells.insert(cells.end(), (told ? 2 : 5) + (heads ? 1 : 0), "");
     if (!same) {
-      cells.insert(cells.end(), {error_text(d.max_abs), error_text(d.max_rel), share_text(d),
-                                 cosine_text(d.cosine)});
+      cells.push_back(error_text(d.max_abs));
+      if (!told)
+        cells.insert(cells.end(), {error_text(d.max_rel), share_text(d), cosine_text(d.cosine)});
       if (heads) cells.push_back(d.worst_head ? std::to_string(*d.worst_head) : "");
       cells.push_back(short_place(layer, row.stage, d.at));
     }
@@ -308,7 +330,11 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       out += (dim ? look.dim(line) : line) + "\n";
   };
   if (!diff.stages.empty()) {
-    paragraph(first_step(layer, diff, reference), false);
+    paragraph(
+        first_step(layer, diff, reference) +
+            (told ? " " + exact_sentence(mha::name_of(told->stage), *told->exact, told->precision)
+                  : ""),
+        false);
     const Tolerance& tolerance = diff.stages[0].tolerance;
     const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
       return row.tolerance.absolute == tolerance.absolute &&

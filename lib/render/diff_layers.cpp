@@ -1,7 +1,7 @@
 #include <mha/render/diff_layers.hpp>
 
 #include <mha/compare/coverage.hpp>
-#include <mha/render/grid.hpp>
+#include <mha/render/diff_exact.hpp>
 
 #include <fmt/format.h>
 
@@ -98,6 +98,16 @@ std::string behind_first(const std::vector<LayerLine>& lines, const LayerLine& f
   return text;
 }
 
+/// The line of which it is said how far it is from float64: the first layer that differs, or the
+/// one that is farthest.
+const LayerLine* exact_to_tell(const std::vector<LayerLine>& lines, const LayerLine* first) {
+  if (first) return first->exact ? first : nullptr;
+  const LayerLine* told = nullptr;
+  for (const LayerLine& line : lines)
+    if (line.exact && (!told || line.exact->ratio() > told->exact->ratio())) told = &line;
+  return told;
+}
+
 } // namespace
 
 LayerLine line_of(const std::string& layer, const Diff& diff) {
@@ -115,13 +125,18 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
   if (!shown) return line;
   line.stage = shown->stage;
   line.max_abs = shown->difference.max_abs, line.rms = shown->difference.rms;
+  line.exact = shown->exact, line.precision = shown->precision;
   return line;
 }
 
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
                          bool lacks_steps, const TextStyle& look) {
-  Grid grid(
-      {{"layer"}, {"stages", true}, {""}, {"of them"}, {"max abs", true}, {"of its rms", true}});
+  const bool exact =
+      std::ranges::any_of(lines, [](const LayerLine& line) { return line.exact.has_value(); });
+  std::vector<Grid::Column> columns{{"layer"},   {"stages", true},  {""},
+                                    {"of them"}, {"max abs", true}, {"of its rms", true}};
+  if (exact) std::ranges::copy(exact_columns(), std::back_inserter(columns));
+  Grid grid(std::move(columns));
   const LayerLine* first = nullptr;
   bool rounding = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -143,6 +158,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
                                    std::string(mha::name_of(line.stage)),
                                    fmt::format("{:.2g}", shown.max_abs),
                                    ratio_text(shown)};
+    if (exact) std::ranges::copy(exact_cells(shown.exact), std::back_inserter(cells));
     for (std::string& cell : cells)
       if (differs) cell = look.bold(cell);
     grid.add(std::move(cells));
@@ -152,6 +168,10 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
                          ? fmt::format("{} is the first that differs, in {}.{}", layer_name(*first),
                                        mha::name_of(first->stage), behind_first(lines, *first))
                          : agreement_of(lines, asked_for, lacks_steps) + growth(lines);
+  if (const LayerLine* told = exact_to_tell(lines, first))
+    text +=
+        " " + exact_sentence(fmt::format("{} of {}", mha::name_of(told->stage), layer_name(*told)),
+                             *told->exact, told->precision);
   if (rounding)
     text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
             "this precision is from one in float64: it grows from layer to layer.";

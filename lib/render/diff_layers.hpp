@@ -17,7 +17,9 @@ struct LayerLine {
   bool by_itself = false; ///< behind a layer that differs: wrong by itself, too
   /// The last stage of the stream that was compared, or the last one at all.
   Stage stage = Stage::x;
-  double max_abs = 0, rms = 0; ///< of its difference; of the reference's numbers
+  double max_abs = 0, rms = 0;    ///< of its difference; of the reference's numbers
+  std::optional<FromExact> exact; ///< how far it is from float64, where that was asked for
+  DType precision = DType::f32;   ///< the reference's
 };
 LayerLine line_of(const std::string& layer, const Diff& diff);
 

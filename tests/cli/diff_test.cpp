@@ -309,3 +309,28 @@ TEST_CASE_METHOD(DiffLayer, "diff: keys as GPT-2 keeps them, (H, d_k, T), where 
   for (json& head : stages["scores"]["data"]) std::swap(head[0][1], head[1][0]);
   CHECK(run({"diff", square, "--against", folder.write("maps.json", stages.dump())}).code == 1);
 }
+
+TEST_CASE_METHOD(DiffLayer, "diff: --exact says whether a difference is rounding") {
+  const std::string port = "data/port/stages.safetensors";
+  const auto exact = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"diff", "data/shakespeare", "--layer", "0",
+                                   "X=data/shakespeare/hidden.npz:layers.0", "--against", port,
+                                   "--exact", "-q"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Result wrong = exact({});
+  CHECK(wrong.code == 1);
+  CHECK_THAT(wrong.out, Contains("ours − f64  ref − f64    ratio") && Contains("more than"));
+  // The port computes in float64 and stores float32: half a unit in the last place at most.
+  const Result right = exact({"--rope", "interleaved", "-f", "json"});
+  CHECK(right.code == 0);
+  for (const auto& stage : nlohmann::json::parse(right.out)["stages"]) {
+    INFO(stage.dump());
+    CHECK(stage["exact"]["ratio"] < 1);
+    CHECK(stage["exact"]["ours"] > 0);
+    CHECK(stage["exact"]["ours"] < 1e-4);
+    CHECK(stage["exact"]["reference"] <= stage["exact"]["ours"]);
+  }
+  CHECK_THAT(exact({"--dtype", "f64"}).err, Contains("--exact says how far float32 is from"));
+}

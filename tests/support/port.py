@@ -104,6 +104,9 @@ class Port:
                   f"bert.encoder.layer.{n}.attention.self.%s")
             names = "qkv" if self.kind == "llama" else ["query", "key", "value"]
             q, k, v = (self.linear(x, at % name) for name in names)
+            if self.is_("weight.rows"):  # pairs beside each other, as GGUF has them
+                d = q.shape[1] // self.H
+                q, k = (y.reshape(len(y), -1, 2, d // 2).swapaxes(2, 3).reshape(y.shape) for y in (q, k))
         q, k, v = self.heads(q, self.H), self.heads(k, self.H_kv), self.heads(v, self.H_kv)
         save(q=q, k=k, v=v)
         if self.kind == "llama":
@@ -121,7 +124,8 @@ class Port:
         save(weights=weights, head_out=z)
         name = {"gpt2": f"transformer.h.{n}.attn.c_proj", "llama": f"model.layers.{n}.self_attn.o_proj",
                 "bert": f"bert.encoder.layer.{n}.attention.output.dense"}[self.kind]
-        return self.linear(z.transpose(1, 0, 2).reshape(x.shape[0], -1), name)
+        y = self.linear(z.transpose(1, 0, 2).reshape(x.shape[0], -1), name)
+        return y + self.w[name + ".bias"] if self.is_("bias.times.o") else y
 
     def rounded(self, x):
         return x.astype(np.float16).astype(np.float64) if self.is_("mlp.rounded") else x
@@ -145,6 +149,8 @@ class Port:
                 y = pre * act(other)
             if self.is_("mlp.gate.missing"):
                 y = act(pre)
+            if self.is_("mlp.gate.added"):
+                y = act(pre) + other
             save(mlp_pre=pre, mlp_up=other, mlp_act=y)
             y = self.rounded(y)
             if self.is_("mlp.transposed"):
@@ -209,6 +215,8 @@ class Port:
         y = (x if self.is_("block.residual.original") else r) + f
         if self.is_("mlp.missing"):
             f, y = 0 * f, r
+        if self.is_("block.residual.twice"):
+            y = x + y
         if self.is_("block.residual.apart"):
             y = f
         if self.is_("block.handed.residual"):
@@ -262,7 +270,10 @@ class Port:
             if not self.is_("head.bias"):
                 out["logits"] = out["logits"] + self.w["cls.predictions.bias"]
         else:
-            h = self.norm(x, {"gpt2": "transformer.ln_f", "llama": "model.norm"}[self.kind], "last_norm")
+            last = {"gpt2": "transformer.ln_f", "llama": "model.norm"}[self.kind]
+            if self.is_("last_norm.other"):
+                last = {"gpt2": "transformer.h.3.ln_2", "llama": "model.layers.3.input_layernorm"}[self.kind]
+            h = self.norm(x, last, "last_norm")
             head = self.w["transformer.wte.weight" if self.kind == "gpt2" else "lm_head.weight"]
             if self.is_("head.tied"):
                 head = self.w["model.embed_tokens.weight"]

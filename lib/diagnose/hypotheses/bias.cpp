@@ -35,6 +35,23 @@ void add_exchanges(const Layer& layer, std::vector<Change>& list) {
   }
 }
 
+/// Every rank of a tensor-parallel computation adds the bias of W_o, and the sum has it so often.
+void add_ranks(std::vector<Change>& list) {
+  for (int times : {2, 4, 8}) {
+    Change change;
+    change.id = "bias.times.o";
+    change.touches = set_of({Stage::output});
+    change.did = fmt::format("adds b_o {} times, as ranks that each add it do", times);
+    change.cure = "add b_o once, behind the sum over ranks";
+    change.edit = [times](Layer& edited) {
+      edited.b_o =
+          each_number(convert(edited.b_o, edited.dtype), [times](double b) { return times * b; });
+    };
+    change.rare = true;
+    list.push_back(change);
+  }
+}
+
 std::vector<Change> bias_changes(const Subject& subject) {
   std::vector<Change> list;
   for (const Bias& b : {of_q, of_k, of_v, of_o}) {
@@ -48,13 +65,14 @@ std::vector<Change> bias_changes(const Subject& subject) {
     list.push_back(change);
   }
   add_exchanges(subject.layer, list);
+  if (!subject.layer.b_o.empty()) add_ranks(list);
   return list;
 }
 
 } // namespace
 
 const Theme bias_theme{"bias",
-                       "bias.missing.q bias.missing.k bias.missing.v bias.missing.o "
+                       "bias.missing.q bias.missing.k bias.missing.v bias.missing.o bias.times.o "
                        "bias.swapped.qk bias.swapped.kv bias.swapped.qv",
                        bias_changes};
 

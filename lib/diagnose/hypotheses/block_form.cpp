@@ -61,6 +61,11 @@ void add_sums(const Layer& layer, ChangeList& list) {
              });
   }
   if (layer.block->shape == BlockShape::post) return;
+  list.add("block.residual.twice", at_end,
+           "adds the stream before the layer once more behind the feed-forward",
+           "add the stream behind attention alone", [](Layer& edited) {
+             give(edited, Stage::resid_post, sum_of(edited.X, value_of(edited, Stage::resid_post)));
+           });
   list.add(
       "block.residual.apart", at_end,
       "hands on the feed-forward's result without the residual, which it does not add or keeps "
@@ -120,9 +125,10 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
 /// attention's alone, the feed-forward's alone.
 void add_other_layers(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
-  const StageSet of_attention = set_of({Stage::x, Stage::q, Stage::k, Stage::v, Stage::output}),
+  const StageSet of_attention = set_of({Stage::q, Stage::k, Stage::v, Stage::output}),
                  of_mlp = set_of({Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out});
-  const StageSet of_block = of_attention | of_mlp | set_of({Stage::mlp_x, Stage::resid_post});
+  const StageSet of_block =
+      of_attention | of_mlp | set_of({Stage::x, Stage::mlp_x, Stage::resid_post});
   for (std::size_t other = 0; other < subject.model->layers; ++other) {
     if (other == subject.model->number) continue;
     const auto add = [&](const StageSet& touched, const char* whose,
@@ -136,7 +142,8 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
     };
     add(of_block, "", [](Layer& edited, Layer taken) { edited = std::move(taken); });
     add(of_attention, "attention ", [](Layer& edited, Layer taken) {
-      taken.block = edited.block;
+      taken.block = edited.block; // norms are not attention's
+      taken.norm_weight = edited.norm_weight, taken.norm_bias = edited.norm_bias;
       edited = std::move(taken);
     });
     if (subject.layer.block->mlp.present())
@@ -161,7 +168,8 @@ std::vector<Change> block_form_changes(const Subject& subject) {
 const Theme block_form_theme{
     "block_form",
     "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
-    "block.attention.missing block.handed.residual block.parallel block.sequential block.skipped "
+    "block.residual.twice block.attention.missing block.handed.residual block.parallel "
+    "block.sequential block.skipped "
     "block.twice block.weights.other",
     block_form_changes};
 

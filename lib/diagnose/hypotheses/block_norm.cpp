@@ -48,6 +48,11 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
     };
     list.add("block_norm.missing", set_of({one.makes}), fmt::format("leaves out {}", one.name),
              fmt::format("apply {}", one.name), [change](Layer& layer) { change(layer, Norm{}); });
+    list.add("block_norm.twice", set_of({one.makes}), fmt::format("applies {} twice", one.name),
+             fmt::format("apply {} once", one.name), [one](Layer& layer) {
+               const Norm& own = (*layer.block).*one.norm;
+               give(layer, one.makes, normed(own, normed(own, normed_by(layer, one))));
+             });
     for (OtherNorm& other : other_norms(norm)) {
       std::function<void(Layer&)> edit = [change, form = other.form,
                                           member = one.norm](Layer& layer) {
@@ -91,6 +96,34 @@ void add_exchanged(const Layer& layer, ChangeList& list) {
            });
 }
 
+/// The same norm's weights of another layer.
+void add_other_layers_norms(const Subject& subject, ChangeList& list) {
+  if (!subject.model || !subject.model->layer) return;
+  for (std::size_t other = 0; other < subject.model->layers; ++other) {
+    if (other == subject.model->number) continue;
+    const auto add = [&](Stage makes, const char* name,
+                         std::function<void(Layer&, const Layer&)> take) {
+      list.add("block.weights.other", set_of({makes}),
+               fmt::format("takes layer {}'s weights for {}", other, name),
+               fmt::format("load this layer's own weights of {}", name),
+               [model = subject.model, other, take = std::move(take)](Layer& edited) {
+                 const std::shared_ptr<const Layer> from = model->layer(other);
+                 if (!from || !from->block) fail("layer {} is no block", other);
+                 take(edited, *from);
+               });
+    };
+    if (subject.layer.settings.input_norm != InputNorm::none)
+      add(Stage::x, "the norm before attention", [](Layer& edited, const Layer& from) {
+        give(edited, Stage::x, normed(attention_norm(from), edited.X));
+      });
+    for (const BlockNorm& one : block_norms)
+      if (((*subject.layer.block).*one.norm).present())
+        add(one.makes, one.name, [norm = one.norm](Layer& edited, const Layer& from) {
+          own_block(edited).*norm = (*from.block).*norm;
+        });
+  }
+}
+
 /// Norms before the sums for norms behind them, and the reverse.
 void add_places(const Layer& layer, ChangeList& list) {
   const BlockShape shape = layer.block->shape;
@@ -124,6 +157,7 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
   add_block_forms(*subject.layer.block, list);
   add_exchanged(subject.layer, list);
   add_places(subject.layer, list);
+  add_other_layers_norms(subject, list);
   list.all_rare();
   return list.take();
 }
@@ -132,7 +166,7 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
 
 const Theme block_norm_theme{
     "block_norm",
-    "block_norm.missing block_norm.kind block_norm.eps block_norm.one_plus "
+    "block_norm.missing block_norm.kind block_norm.eps block_norm.one_plus block_norm.twice "
     "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.place",
     block_norm_changes};
 

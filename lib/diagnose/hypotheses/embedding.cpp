@@ -15,25 +15,64 @@ namespace mha {
 
 namespace {
 
+/// The table with row i + by at row i.
+Tensor moved(const Tensor& table, std::ptrdiff_t by) {
+  Tensor result = copied(table);
+  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
+  const std::size_t bytes = table.bytes() / table.shape()[0];
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(row + by, 0, rows - 1);
+    std::memcpy(result.raw_mutable() + static_cast<std::size_t>(row) * bytes,
+                table.raw() + static_cast<std::size_t>(from) * bytes, bytes);
+  }
+  return result;
+}
+
 class EmbeddingChanges {
 public:
   explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
 
-  /// `other` makes the reference's embedding of the model's.
+  /// `other` makes the reference's embedding of the model's; `then` is made of its rows.
   Change& add(const char* id, std::string did, std::string cure,
-              std::function<void(Embedding&)> other) {
-    return list_.add(id, set_of({Stage::embed}), std::move(did), std::move(cure),
-                     [&model = model_, other = std::move(other)](Layer& edited) {
-                       Embedding changed = *model.embedding;
-                       other(changed);
-                       Tensor value = embed(changed, model.ids, edited.dtype);
-                       const Shape& shape = value.shape(); // padding stays zero
-                       const std::size_t row = shape[2] * size_of(edited.dtype);
-                       for (std::size_t b = 0; b < model.lengths.size(); ++b)
-                         std::memset(value.raw_mutable() + (b * shape[1] + model.lengths[b]) * row,
-                                     0, (shape[1] - model.lengths[b]) * row);
-                       own_ends(edited).embed = value;
-                     });
+              std::function<void(Embedding&)> other,
+              std::function<Tensor(const Tensor&)> then = {}) {
+    return list_.add(
+        id, set_of({Stage::embed}), std::move(did), std::move(cure),
+        [&model = model_, other = std::move(other), then = std::move(then)](Layer& edited) {
+          Embedding changed = *model.embedding;
+          other(changed);
+          Tensor value = embed(changed, model.ids, edited.dtype);
+          if (then) value = then(value);
+          const Shape& shape = value.shape(); // padding stays zero
+          const std::size_t row = shape[2] * size_of(edited.dtype);
+          for (std::size_t b = 0; b < model.lengths.size(); ++b)
+            std::memset(value.raw_mutable() + (b * shape[1] + model.lengths[b]) * row, 0,
+                        (shape[1] - model.lengths[b]) * row);
+          own_ends(edited).embed = value;
+        });
+  }
+  /// Texts of a batch that all end in its last row, with positions that count what stands before.
+  void add_through_padding() {
+    const std::vector<std::size_t>& lengths = model_.lengths;
+    const std::size_t T = model_.ids.empty() ? 0 : model_.ids[0].size();
+    if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
+    constexpr std::size_t rows_more_at_most = 4; // than the longest text has
+    for (std::size_t more = 0; more <= rows_more_at_most; ++more)
+      add(
+          "embed.positions.offset", "counts positions through the padding before each text",
+          "count them from each text's first token, as attention_mask says", [](Embedding&) {},
+          [&model = model_, T, more](const Tensor& own) {
+            Tensor all = copied(own);
+            const std::size_t bytes = own.bytes() / model.ids.size();
+            for (std::size_t b = 0; b < model.ids.size(); ++b) {
+              Embedding later = *model.embedding;
+              later.positions =
+                  moved(later.positions, static_cast<std::ptrdiff_t>(T - model.lengths[b] + more));
+              const Tensor one = embed(later, {model.ids[b]}, own.dtype());
+              std::memcpy(all.raw_mutable() + b * bytes, one.raw(), bytes);
+            }
+            return all;
+          });
   }
   std::vector<Change> take() { return list_.take(); }
 
@@ -65,19 +104,6 @@ void add_scales(const Embedding& own, EmbeddingChanges& to) {
            [root](Embedding& e) { e.scale = root; });
 }
 
-/// The table with row i + by at row i.
-Tensor moved(const Tensor& table, std::ptrdiff_t by) {
-  Tensor result = copied(table);
-  const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
-  const std::size_t bytes = table.bytes() / table.shape()[0];
-  for (std::ptrdiff_t row = 0; row < rows; ++row) {
-    const std::ptrdiff_t from = std::clamp<std::ptrdiff_t>(row + by, 0, rows - 1);
-    std::memcpy(result.raw_mutable() + static_cast<std::size_t>(row) * bytes,
-                table.raw() + static_cast<std::size_t>(from) * bytes, bytes);
-  }
-  return result;
-}
-
 void add_positions(const Embedding& own, EmbeddingChanges& to) {
   if (own.positions.empty()) return;
   to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
@@ -93,6 +119,7 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
                    : fmt::format("count them from {}", own.first_position),
            [by](Embedding& e) { e.positions = moved(e.positions, by); })
         .rare = by > 2;
+  to.add_through_padding();
   to.add("embed.positions.twice", "adds the positions twice", "add them once", [](Embedding& e) {
     e.positions = each_number(convert(e.positions, DType::f32), [](double a) { return 2 * a; });
   });
@@ -121,11 +148,22 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   if (!own.norm.present()) return;
   to.add("embed.norm.missing", "does not norm the embedding", "norm the sum",
          [](Embedding& e) { e.norm = {}; });
-  for (OtherNorm& other : other_norms(own.norm))
+  const auto without_norm = [](Embedding& e) { e.norm = {}; };
+  to.add(
+      "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
+      [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
+  for (OtherNorm& other : other_norms(own.norm)) {
+    std::string did = with_name(other.did, "the embedding's norm"),
+                cure = with_name(other.cure, "the embedding's norm");
     if (other.form)
-      to.add("embed.norm.form", with_name(other.did, "the embedding's norm"),
-             with_name(other.cure, "the embedding's norm"),
+      to.add("embed.norm.form", std::move(did), std::move(cure),
              [form = std::move(other.form)](Embedding& e) { e.norm = form(e.norm); });
+    else
+      to.add("embed.norm.form", std::move(did), std::move(cure), without_norm,
+             [norm = own.norm, rows = std::move(other.rows)](const Tensor& sum) {
+               return rows(norm, sum);
+             });
+  }
 }
 
 std::vector<Change> embedding_changes(const Subject& subject) {
@@ -144,7 +182,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
 const Theme embedding_theme{
     "embedding",
     "embed.scale embed.positions.missing embed.positions.offset embed.positions.twice "
-    "embed.positions.same embed.types embed.norm.missing embed.norm.form",
+    "embed.positions.same embed.types embed.norm.missing embed.norm.twice embed.norm.form",
     embedding_changes};
 
 } // namespace mha

@@ -117,14 +117,6 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
              other.given_set.set(index_of(Stage::mlp_up), pre);
              give(layer, Stage::mlp_act, value_of(other, Stage::mlp_act));
            });
-  list.add("mlp.gate.missing", set_of({Stage::mlp_act}),
-           "leaves out the gated product's other factor",
-           "multiply the activation by the other factor", [](Layer& layer) {
-             Layer other = layer;
-             own_block(other).mlp.up = {};
-             other.given_set.reset(index_of(Stage::mlp_up));
-             give(layer, Stage::mlp_act, value_of(other, Stage::mlp_act));
-           });
   if (mlp.in.W.shape() != mlp.up.W.shape() || mlp.in.W.dtype() != mlp.up.W.dtype()) return;
   list.add("mlp.interleaved", both,
            "takes every other output of the fused weight for the gate, where it has the first half",
@@ -222,7 +214,7 @@ std::vector<Change> feed_forward_changes(const Subject& subject) {
 
 const Theme feed_forward_theme{"feed_forward",
                                "mlp.activation mlp.rounded mlp.swapped mlp.activated_other "
-                               "mlp.gate.missing mlp.interleaved mlp.sharded "
+                               "mlp.interleaved mlp.sharded "
                                "mlp.bias.missing mlp.bias.times mlp.transposed mlp.missing",
                                feed_forward_changes};
 

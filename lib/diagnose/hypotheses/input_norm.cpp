@@ -119,7 +119,7 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
              take_back(again, {Stage::x});
              give(edited, Stage::x, value_of(again, Stage::x));
            });
-  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 1e-1, 0.0})
+  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
     if (eps != s.input_norm_eps)
       list.add(
               "input_norm.eps", input(), fmt::format("normalises X with ε = {:g}", eps),

@@ -36,6 +36,24 @@ void add_last_norm(const ModelEnds& ends, ChangeList& list) {
              });
 }
 
+/// A norm of the last layer in the last norm's place.
+void add_other_last_norms(const Subject& subject, ChangeList& list) {
+  const ModelAround* model = subject.model;
+  if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
+  const auto add = [&](const char* name, Norm (*of)(const Layer&)) {
+    list.add("last_norm.other", set_of({Stage::final}),
+             fmt::format("norms the last layer's stream with that layer's norm before {}", name),
+             "take the last norm's own weights", [model, of](Layer& edited) {
+               const std::shared_ptr<const Layer> last = model->layer(model->layers - 1);
+               const Norm norm = last && last->block ? of(*last) : Norm{};
+               if (norm.weight.empty()) fail("the last layer has no such norm");
+               give(edited, Stage::final, normed(norm, edited.ends->stream));
+             });
+  };
+  add("attention", attention_norm);
+  add("the feed-forward", [](const Layer& layer) { return layer.block->pre_mlp_norm; });
+}
+
 /// The softmax of each row, or its logarithm.
 Tensor softmax_of(const Tensor& logits, bool log) {
   Tensor result = copied(logits);
@@ -124,16 +142,17 @@ std::vector<Change> model_end_changes(const Subject& subject) {
   if (!subject.layer.ends) return {};
   ChangeList list;
   add_last_norm(*subject.layer.ends, list);
+  add_other_last_norms(subject, list);
   add_head(subject, list);
   return list.take();
 }
 
 } // namespace
 
-const Theme model_end_theme{
-    "model_end",
-    "last_norm.missing last_norm.twice last_norm.form head.tied head.norm.missing head.bias "
-    "head.softcap head.scale head.softmax head.activation head.dense",
-    model_end_changes};
+const Theme model_end_theme{"model_end",
+                            "last_norm.missing last_norm.twice last_norm.form last_norm.other "
+                            "head.tied head.norm.missing head.bias "
+                            "head.softcap head.scale head.softmax head.activation head.dense",
+                            model_end_changes};
 
 } // namespace mha

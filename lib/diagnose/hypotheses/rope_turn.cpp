@@ -104,22 +104,6 @@ double as_half(double a) {
   return static_cast<double>(from_half(to_half(static_cast<float>(a))));
 }
 
-/// Tokens that no query may attend to, by batch item: padding. Empty: none.
-std::vector<std::vector<bool>> padding_of(const Layer& layer) {
-  const Dims& d = layer.dims;
-  if (d.past > 0) return {};
-  std::vector<std::vector<bool>> padding(d.B, std::vector<bool>(d.S, false));
-  bool any = false;
-  for (const Broadcast& mask : layer.blocked) {
-    if (mask.strides[1] != 0 || mask.strides[2] != 0 || mask.strides[3] == 0) continue;
-    for (std::size_t b = 0; b < d.B; ++b)
-      for (std::size_t j = mask.first_key; j < std::min(mask.first_key + mask.keys, d.S); ++j)
-        if (mask.row<std::uint8_t>(b, 0, 0)[(j - mask.first_key) * mask.strides[3]] != 0)
-          padding[b][j] = true, any = true;
-  }
-  return any ? padding : std::vector<std::vector<bool>>{};
-}
-
 class TurnChanges {
 public:
   explicit TurnChanges(const Layer& layer) : layer_(layer), dims_(layer.dims.d_k) {
@@ -239,7 +223,6 @@ private:
           const Change change = rope_offset_change(layer_, side, by);
           list_.add(change.id, change.touches, change.did, change.cure, change.edit);
         }
-    add_padding();
   }
 
   static void turn_by_head(Layer& layer) {
@@ -256,31 +239,6 @@ private:
       give(layer, q ? Stage::q_rope : Stage::k_rope,
            turned(layer, x.reshaped({shape[0] * shape[1], heads, d}), turn).reshaped(shape));
     }
-  }
-
-  void add_padding() {
-    const std::vector<std::vector<bool>> padding = padding_of(layer_);
-    if (padding.empty() || layer_.dims.T != layer_.dims.S) return;
-    add("rope.padding", "does not count padding: positions are those among the tokens",
-        "count positions over the padding, too, as this layer does",
-        [padding](Turn& turn, const Layer&) {
-          const auto position = turn.position;
-          turn.position = [padding, position](std::size_t b, std::size_t t) {
-            double count = 0;
-            for (std::size_t j = 0; j < t; ++j) count += padding[b][j] ? 0 : 1;
-            return position(b, 0) + (padding[b][t] ? 1.0 : count);
-          };
-        });
-    add("rope.padding", "does not count padding: positions are those among the tokens",
-        "count positions over the padding, too, as this layer does",
-        [padding](Turn& turn, const Layer&) {
-          const auto position = turn.position;
-          turn.position = [padding, position](std::size_t b, std::size_t t) {
-            double count = -1;
-            for (std::size_t j = 0; j <= t; ++j) count += padding[b][j] ? 0 : 1;
-            return position(b, 0) + std::max(count, 0.0);
-          };
-        });
   }
 
   void add_frequencies() {
@@ -390,7 +348,7 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
 const Theme rope_turn_theme{
     "rope_turn",
     "rope.sign rope.pairs rope.missing.q rope.missing.k rope.twice rope.axis rope.positions "
-    "rope.padding rope.frequencies rope.rounded",
+    "rope.frequencies rope.rounded",
     [](const Subject& subject) { return TurnChanges(subject.layer).changes(); }};
 
 } // namespace mha

@@ -129,7 +129,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm) {
                     return changed;
                   },
                   {}});
-  for (double eps : {1e-5, 1e-6, 1e-12, 1e-8, 1e-7, 1e-3, 1e-2, 0.0})
+  for (double eps : {1e-5, 1e-6, 1e-12, 1e-8, 1e-7, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
     if (eps != norm.eps)
       list.push_back({"eps",
                       fmt::format("norms with ε = {:g} in {{}}", eps),

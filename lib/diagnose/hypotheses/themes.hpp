@@ -30,11 +30,13 @@
   theme(qk_norm)          \
   theme(rope_scaling)     \
   theme(rope_turn)        \
+  theme(rope_padding)     \
   theme(position_bias)    \
   theme(mask_form)        \
   theme(softmax_form)     \
   theme(block_norm)       \
   theme(feed_forward)     \
+  theme(feed_forward_product) \
   theme(block_form)       \
   theme(embedding)        \
   theme(model_end)        \

@@ -1,0 +1,100 @@
+// How the feed-forward's activation and its gated product are made otherwise.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <cmath>
+#include <functional>
+
+namespace mha {
+
+namespace {
+
+/// mlp_act with these numbers before the activation, in the layer's own form or without its other
+/// factor.
+Tensor activated(const Layer& layer, Tensor pre, bool gated) {
+  Layer other = layer;
+  if (!gated) {
+    own_block(other).mlp.up = {};
+    other.given_set.reset(index_of(Stage::mlp_up));
+  }
+  give(other, Stage::mlp_pre, std::move(pre));
+  return value_of(other, Stage::mlp_act);
+}
+
+Tensor product_of(const Tensor& a, const Tensor& b) {
+  Tensor result = copied(a);
+  with_number(a.dtype(), [&]<class T>(T) {
+    const auto to = result.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] *= b.as<T>()[i];
+  });
+  return result;
+}
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+/// Activations that no model here has, as functions of a number.
+void add_other_activations(ChangeList& list) {
+  const auto add = [&](const char* name, double (*of)(double)) {
+    list.add("mlp.activation", set_of({Stage::mlp_act}),
+             fmt::format("takes {} in the feed-forward", name), "take the model's activation",
+             [of](Layer& layer) {
+               Layer linear = layer;
+               own_block(linear).mlp.activation = Activation::identity;
+               give(layer, Stage::mlp_act,
+                    activated(linear, each_number(value_of(layer, Stage::mlp_pre), of), true));
+             });
+  };
+  add("the sigmoid", sigmoid);
+  add("Mish", [](double x) {
+    return x * std::tanh(std::log1p(std::exp(-std::fabs(x))) + std::fmax(x, 0));
+  });
+  add("leaky ReLU (0.01)", [](double x) { return x > 0 ? x : 0.01 * x; });
+  add("tanh", [](double x) { return std::tanh(x); });
+}
+
+/// Other products of the gate g and the other factor u than act(g) · u.
+void add_products(ChangeList& list) {
+  const auto add = [&](const char* id, const char* did, Tensor (*of)(const Layer&)) {
+    list.add(id, set_of({Stage::mlp_act}), did,
+             "multiply the gate's activation by the other factor",
+             [of](Layer& layer) { give(layer, Stage::mlp_act, of(layer)); });
+  };
+  add("mlp.gate.missing", "leaves out the gated product's other factor",
+      [](const Layer& layer) { return activated(layer, value_of(layer, Stage::mlp_pre), false); });
+  add("mlp.gate.missing", "leaves out the gate: the other factor is not multiplied",
+      [](const Layer& layer) { return value_of(layer, Stage::mlp_up); });
+  add("mlp.gate.missing", "leaves out the gate, and applies the activation to the other factor",
+      [](const Layer& layer) { return activated(layer, value_of(layer, Stage::mlp_up), false); });
+  add("mlp.gate.added", "adds the other factor to the gate's activation, where it multiplies",
+      [](const Layer& layer) {
+        return sum_of(activated(layer, value_of(layer, Stage::mlp_pre), false),
+                      value_of(layer, Stage::mlp_up));
+      });
+  add("mlp.activated_other", "applies the activation to the product of gate and other factor",
+      [](const Layer& layer) {
+        return activated(
+            layer, product_of(value_of(layer, Stage::mlp_pre), value_of(layer, Stage::mlp_up)),
+            false);
+      });
+}
+
+std::vector<Change> product_changes(const Subject& subject) {
+  if (!subject.layer.block || !subject.layer.block->mlp.present()) return {};
+  const FeedForward& mlp = subject.layer.block->mlp;
+  ChangeList list;
+  add_other_activations(list);
+  if (mlp.gated()) add_products(list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme feed_forward_product_theme{"feed_forward_product", "mlp.gate.missing mlp.gate.added",
+                                       product_changes};
+
+} // namespace mha

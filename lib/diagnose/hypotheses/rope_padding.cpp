@@ -1,0 +1,95 @@
+// Positions that count padding, or do not.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/rope_turn.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// Tokens that no query may attend to, by batch item: padding. Empty: none.
+std::vector<std::vector<bool>> padding_of(const Layer& layer) {
+  const Dims& d = layer.dims;
+  if (d.past > 0) return {};
+  std::vector<std::vector<bool>> padding(d.B, std::vector<bool>(d.S, false));
+  bool any = false;
+  for (const Broadcast& mask : layer.blocked) {
+    if (mask.strides[1] != 0 || mask.strides[2] != 0 || mask.strides[3] == 0) continue;
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t j = mask.first_key; j < std::min(mask.first_key + mask.keys, d.S); ++j)
+        if (mask.row<std::uint8_t>(b, 0, 0)[(j - mask.first_key) * mask.strides[3]] != 0)
+          padding[b][j] = true, any = true;
+  }
+  return any ? padding : std::vector<std::vector<bool>>{};
+}
+
+/// q and k are rotated by these positions, made of the layer's own.
+using Position = std::function<double(std::size_t b, std::size_t t)>;
+void add_positions(const char* did, const char* cure, std::function<Position(Position)> other,
+                   ChangeList& list) {
+  list.add("rope.padding", set_of({Stage::q_rope, Stage::k_rope}), did, cure,
+           [other = std::move(other)](Layer& layer) {
+             Turn turn = turn_of(layer);
+             turn.position = other(turn.position);
+             turn_with(layer, turn);
+           });
+}
+
+/// Padding that a mask hides, wherever it stands.
+void add_hidden(const Layer& layer, ChangeList& list) {
+  const std::vector<std::vector<bool>> padding = padding_of(layer);
+  if (padding.empty() || layer.dims.T != layer.dims.S) return;
+  // What stands for the position of padding itself differs: 1, or that of the token before.
+  for (const bool one : {true, false})
+    add_positions(
+        "does not count padding: positions are those among the tokens",
+        "count positions over the padding, too, as this layer does",
+        [padding, one](const Position& own) {
+          return [=](std::size_t b, std::size_t t) {
+            const auto end = padding[b].begin() + static_cast<std::ptrdiff_t>(t);
+            const auto count = static_cast<double>(std::count(padding[b].begin(), end, false));
+            const double of_padding = one ? 1 : std::max(count - 1, 0.0);
+            return own(b, 0) + (padding[b][t] ? of_padding : count);
+          };
+        },
+        list);
+}
+
+/// Texts of a batch that all end in its last row: the padding before a shorter one counts.
+void add_before_texts(const Layer& layer, ChangeList& list) {
+  const std::vector<std::size_t>& lengths = layer.lengths;
+  const std::size_t T = layer.dims.T;
+  if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
+  constexpr int rows_more_at_most = 4; // than the longest text has
+  for (int more = 0; more <= rows_more_at_most; ++more)
+    add_positions(
+        "counts positions through the padding before each text",
+        "count them from each text's first token; no weight and no output depends on it",
+        [lengths, T, more](const Position& own) {
+          return [=](std::size_t b, std::size_t t) {
+            return own(b, t) + static_cast<double>(T - lengths[b]) + more;
+          };
+        },
+        list);
+}
+
+std::vector<Change> rope_padding_changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  const std::size_t dims =
+      layer.settings.rope_dims != 0 ? layer.settings.rope_dims : layer.dims.d_k;
+  if (layer.settings.rope == Rope::none || dims < 2) return {};
+  ChangeList list;
+  add_hidden(layer, list);
+  add_before_texts(layer, list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme rope_padding_theme{"rope_padding", "rope.padding", rope_padding_changes};
+
+} // namespace mha

@@ -1,0 +1,17 @@
+#pragma once
+// How far ours and the reference's are from float64, in words and cells of a table.
+
+#include <mha/compare/from_exact.hpp>
+#include <mha/render/grid.hpp>
+
+namespace mha::render {
+
+/// The columns of exact_cells.
+std::vector<Grid::Column> exact_columns();
+/// Our distance, the reference's, and how many times as far as rounding it is; empty cells where
+/// that is not known.
+std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);
+/// "From float64, the reference's q is 1.2 times as far as float32 would be: rounding."
+std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision);
+
+} // namespace mha::render
