@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, rows_of_ids, text_of
+from ._arrays import array, dtype_name, is_scalar, kept, rows_of_ids, text_of
 from ._core import Error
 from ._errors import StageError, stage_named, warn_of
 
@@ -41,7 +41,7 @@ class Patch:
             sign = " " if place.rstrip().endswith("=") else " = "
             self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
         else:
-            self._patch = _core.Patch.of(place, array(place, np.atleast_1d(value) if np.isscalar(value) else value))
+            self._patch = _core.Patch.of(place, kept(place, np.atleast_1d(value) if np.isscalar(value) else value))
 
     @staticmethod
     def _made(place: str, patch: _core.Patch) -> Patch:
@@ -350,7 +350,7 @@ class Model:
 
     def with_(self, name: str, weight: Any) -> Model:
         """The model with another weight in this one's place; this one stays."""
-        return Model._made(self._model.with_(name, array(name, weight)))
+        return Model._made(self._model.with_(name, kept(name, weight)))
 
     def __repr__(self) -> str:
         return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"
