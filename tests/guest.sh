@@ -27,7 +27,7 @@ for example in ablate steer probe serve; do
   # shellcheck disable=SC2086  # words
   clang++ $flags $includes "docs/example/$example.cpp" -o "$build/$example" $libraries
 done
-"$build/ablate" data/bard-gpt2 "$text" 3 >/dev/null
+"$build/ablate" data/bard-gpt2 "$text" >/dev/null
 "$build/steer" data/bard-gpt2 "$text" "The king is dead" >/dev/null
 "$build/probe" data/bard-gpt2 "$text" "The king is dead" >/dev/null
 printf 'To be\nThe king\nMy lord\nExeunt\n' | "$build/serve" data/bard-gpt2 >/dev/null

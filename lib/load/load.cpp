@@ -284,7 +284,7 @@ void Sources::State::add_tokens(const std::string& text, const char* option, Lab
 
 ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";

@@ -15,7 +15,7 @@ from ._core import Error
 def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     """The value as the library reads it, and its element type; nothing is copied that fits."""
     if isinstance(value, np.ma.MaskedArray):
-        if np.ma.is_masked(value):
+        if np.any(value.mask):
             raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
         value = value.data
     if type(value).__module__.partition(".")[0] == "torch":  # one that needs gradients or lies on a device

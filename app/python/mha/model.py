@@ -77,16 +77,18 @@ class Patch:
         return f"<mha.Patch {self.place}>"
 
 
-Patches = Union[str, Patch, Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
+Patches = Union[str, Patch, tuple[str, Any], Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
 
 
 def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     if patches is None:
         return []
     is_pair = isinstance(patches, tuple) and len(patches) == 2 and not isinstance(patches[1], (str, Patch, tuple))
+    given: list[Any]
     if isinstance(patches, (str, Patch)) or is_pair:
-        patches = [patches]
-    given = list(patches.items()) if isinstance(patches, Mapping) else list(patches)
+        given = [patches]
+    else:
+        given = list(patches.items() if isinstance(patches, Mapping) else patches)
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
     return [one._patch for one in made]
 
@@ -159,7 +161,7 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         return tuple(text for _, text in self._run.notes())
 
     @staticmethod
-    def _name(key: Union[str, tuple[str, int]]) -> str:
+    def _name(key: Union[str, tuple[Any, ...]]) -> str:
         if isinstance(key, tuple):
             stage, layer = key
             return f"layers.{layer}.{stage}"
