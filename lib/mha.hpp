@@ -7,6 +7,8 @@
 // and BLAS, signals, locale, environment. Every function may be called from several threads at
 // once; one Layer, Cache, Model or Run may be read by several.
 
+#include <mha/system/export.hpp>
+
 #include <mha/layer/layer.hpp>
 #include <mha/model.hpp>
 #include <mha/patch.hpp>
@@ -19,6 +21,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,25 +29,8 @@
 
 namespace mha {
 
-/// The dtype of a C++ number: float is float32, std::int64_t int64, bool bool …
-template <class T> constexpr DType dtype_for() {
-  using U = std::remove_cv_t<T>;
-  if constexpr (std::same_as<U, bool>) return DType::boolean;
-  if constexpr (std::same_as<U, float>) return DType::f32;
-  if constexpr (std::same_as<U, double>) return DType::f64;
-  static_assert(std::integral<U> || std::same_as<U, float> || std::same_as<U, double>,
-                "a tensor holds float, double, whole numbers or bool");
-  constexpr bool is_signed = std::is_signed_v<U>;
-  if constexpr (std::integral<U>) {
-    if constexpr (sizeof(U) == 8) return is_signed ? DType::i64 : DType::u64;
-    if constexpr (sizeof(U) == 4) return is_signed ? DType::i32 : DType::u32;
-    if constexpr (sizeof(U) == 2) return is_signed ? DType::i16 : DType::u16;
-    return is_signed ? DType::i8 : DType::u8;
-  }
-}
-
 /// A tensor of numbers in row-major order, moved in without a copy. Throws Error where their number
-/// is not the shape's.
+/// is not the shape's. Of memory that stays where it is: mha::borrowed.
 template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
   static_assert(!std::same_as<T, bool>,
                 "std::vector<bool> has no bytes: std::uint8_t, or an array");
@@ -52,6 +38,20 @@ template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
     fail("{} do not fill the shape {}", counted(values.size(), "values"), to_string(shape));
   const auto owner = std::make_shared<std::vector<T>>(std::move(values));
   return {dtype_for<T>(), shape, {owner, reinterpret_cast<const std::byte*>(owner->data())}};
+}
+/// Numbers in row-major order where they lie: they live, unchanged, as long as the tensor and what
+/// is made of it. With strides (in elements): as borrowed() of bytes says. Throws Error where they
+/// do not fill the shape.
+template <class T> Tensor borrowed(std::span<const T> numbers, const Shape& shape) {
+  if (numbers.size() != count_of(shape))
+    fail("{} do not fill the shape {}", counted(numbers.size(), "values"), to_string(shape));
+  return {dtype_for<T>(),
+          shape,
+          {std::shared_ptr<const void>(), reinterpret_cast<const std::byte*>(numbers.data())}};
+}
+template <class T>
+Tensor borrowed(const T* numbers, const Shape& shape, const std::vector<std::ptrdiff_t>& strides) {
+  return borrowed(dtype_for<T>(), reinterpret_cast<const std::byte*>(numbers), shape, strides);
 }
 /// A tensor as it is, so that generic code can say mha::tensor(x) of everything.
 inline Tensor tensor(Tensor already) {
@@ -117,10 +117,11 @@ public:
 
   ///@}
   ///@{
-  /// The same as an expression of xtensor, with <mha/xtensor.hpp>. Throws Error, too, where the
-  /// cache is not in T; none of these converts.
-  template <class T> Values<T> get(std::string_view name) const;
-  template <class T> Values<T> get(Stage stage) const;
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<float, 3> has its three axes
+  /// in its type. Throws Error, too, where the cache is not in T or the stage has not N axes; none
+  /// of these converts.
+  template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
+  template <class T, std::size_t N = any_rank> Values<T, N> get(Stage stage) const;
   template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
     return get<T>(name);
   }
@@ -167,7 +168,8 @@ inline Cache run(const Layer& layer, std::initializer_list<std::string_view> sta
 MHA_API void stream(const Layer& layer, Stage stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
-/// …), each<double> for a float64 layer. Throws Error where the layer is not in T.
+/// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; of row
+/// values one column. Throws Error where the layer is not in T.
 template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
 template <class T = float, class Use>

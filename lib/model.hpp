@@ -1,6 +1,8 @@
 #pragma once
 // A whole model for programs: opened once, run many times. docs/library.md is the guide.
 
+#include <mha/system/export.hpp>
+
 #include <mha/layer/layer.hpp>
 #include <mha/patch.hpp>
 #include <mha/schedule/place.hpp>
@@ -31,13 +33,19 @@ public:
   bool batched() const;
   /// How many tokens a text has.
   std::size_t length(std::size_t text = 0) const { return ids(text).size(); }
+  ///@{
   /// The numbers of a text's tokens. Throws Error for a text that there is not.
-  const std::vector<int>& ids(std::size_t text = 0) const;
+  const std::vector<int>& ids(std::size_t text = 0) const&;
+  std::vector<int> ids(std::size_t text = 0) && { return std::as_const(*this).ids(text); }
+  ///@}
   /// What each token stands for in the text (" sun"), in UTF-8; its number where the model has no
   /// tokenizer.
   std::vector<std::string> pieces(std::size_t text = 0) const;
+  ///@{
   /// What is to be known about the texts: invalid UTF-8 was replaced …
-  const std::vector<Note>& notes() const;
+  const std::vector<Note>& notes() const&;
+  std::vector<Note> notes() && { return std::as_const(*this).notes(); }
+  ///@}
 
   /// What the library fills it from.
   struct State;
@@ -93,9 +101,10 @@ public:
   Tensor tensor(const At& at) const;
   ///@}
   ///@{
-  /// The same as an expression of xtensor, with <mha/xtensor.hpp>. Throws Error, too, where the run
-  /// is not in T; none of these converts.
-  template <class T> Values<T> get(std::string_view name) const;
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<double, 3> has its three
+  /// axes in its type. Throws Error, too, where the run is not in T or the stage has not N axes;
+  /// none of these converts.
+  template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
   template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
     return get<T>(name);
   }
@@ -130,8 +139,11 @@ public:
   /// layer is computed again. Of the options, `patches` is empty.
   Run with(std::vector<Patch> patches, const RunOptions& options = {}) const;
 
+  ///@{
   /// What is to be known about the model, the texts and the numbers.
-  const std::vector<Note>& notes() const;
+  const std::vector<Note>& notes() const&;
+  std::vector<Note> notes() && { return std::as_const(*this).notes(); }
+  ///@}
 
   /// What the library fills it from.
   struct State;
@@ -162,7 +174,7 @@ public:
   explicit Model(std::string folder, ModelOptions options = {});
 
   /// Where it was opened.
-  const std::string& folder() const;
+  std::string folder() const;
   /// The number of layers.
   std::size_t layers() const;
   /// The sizes of a layer: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary; B = 1, T = S = 1.

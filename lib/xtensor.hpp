@@ -7,33 +7,53 @@
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <type_traits>
 
 namespace mha {
 
 /// Numbers that may be read, in memory that is shared: xt::sum, xt::view and so on take it as it
-/// is.
-template <class T> struct ValuesOf {
+/// is. With N axes in the type, loops over it know their number.
+template <class T, std::size_t N> struct ValuesOf {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "stages are computed in float or double");
   ///@{
   /// Shared memory, and the expression over it.
   using Buffer =
       xt::xbuffer_adaptor<const T*, xt::smart_ownership, std::shared_ptr<const std::byte>>;
+  using type = xt::xtensor_adaptor<Buffer, N, xt::layout_type::row_major>;
+  ///@}
+};
+/// The same with as many axes as the tensor has.
+template <class T> struct ValuesOf<T, any_rank> {
+  ///@{
+  /// Shared memory, and the expression over it.
+  using Buffer = typename ValuesOf<T, 1>::Buffer;
   using type = xt::xarray_adaptor<Buffer, xt::layout_type::row_major, Shape>;
   ///@}
 };
 
 /// A tensor's numbers as an expression of its shape, sharing its memory. Throws Error where they
-/// are not T's. `name` goes into the message.
-template <class T> Values<T> values(const Tensor& tensor, std::string_view name = "the tensor") {
+/// are not T's, or have not N axes. `name` goes into the message.
+template <class T, std::size_t N = any_rank>
+Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") {
   if (tensor.dtype() != dtype_for<T>())
     fail("{} is {}, not {}: get<{}>(\"{}\") gives it", name, name_of(tensor.dtype()),
          name_of(dtype_for<T>()), tensor.dtype() == DType::f64 ? "double" : "float", name);
-  typename ValuesOf<T>::Buffer buffer(reinterpret_cast<const T*>(tensor.raw()), tensor.count(),
-                                      tensor.share());
-  return Values<T>(std::move(buffer), tensor.shape());
+  typename ValuesOf<T, N>::Buffer buffer(reinterpret_cast<const T*>(tensor.raw()), tensor.count(),
+                                         tensor.share());
+  if constexpr (N == any_rank) {
+    return Values<T, N>(std::move(buffer), tensor.shape());
+  } else {
+    if (tensor.rank() != N)
+      fail("{} is {}: {}, not {}", name, to_string(tensor.shape()), counted(tensor.rank(), "axes"),
+           N);
+    std::array<std::size_t, N> shape;
+    std::copy_n(tensor.shape().begin(), N, shape.begin());
+    return Values<T, N>(std::move(buffer), shape);
+  }
 }
 
 /// Arrays that own their numbers.
@@ -62,14 +82,29 @@ requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
   }
 }
 
-template <class T> Values<T> Cache::get(std::string_view name) const {
-  return values<T>(tensor(name), name);
+/// An array's numbers where they lie, as a tensor: the array lives, unchanged, as long as the
+/// tensor and what is made of it. Of a view of some rows or columns, see mha::borrowed of strides.
+/// Of an array that is given away: mha::tensor(std::move(x)).
+template <class E>
+requires xt::has_data_interface<E>::value Tensor borrowed(const E& array) {
+  using T = std::remove_cv_t<typename E::value_type>;
+  return borrowed(dtype_for<T>(),
+                  reinterpret_cast<const std::byte*>(array.data() + array.data_offset()),
+                  Shape(array.shape().begin(), array.shape().end()),
+                  std::vector<std::ptrdiff_t>(array.strides().begin(), array.strides().end()));
 }
-template <class T> Values<T> Cache::get(Stage stage) const {
-  return values<T>(tensor(stage), name_of(stage));
+template <class E>
+requires(!std::is_lvalue_reference_v<E>) Tensor borrowed(E&& array)
+= delete;
+
+template <class T, std::size_t N> Values<T, N> Cache::get(std::string_view name) const {
+  return values<T, N>(tensor(name), name);
 }
-template <class T> Values<T> Run::get(std::string_view name) const {
-  return values<T>(tensor(name), name);
+template <class T, std::size_t N> Values<T, N> Cache::get(Stage stage) const {
+  return values<T, N>(tensor(stage), name_of(stage));
+}
+template <class T, std::size_t N> Values<T, N> Run::get(std::string_view name) const {
+  return values<T, N>(tensor(name), name);
 }
 
 template <class T, class Use>
@@ -77,9 +112,10 @@ void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())
     fail("the layer is computed in {}: mha::each<{}> streams it", name_of(layer.dtype),
          layer.dtype == DType::f64 ? "double" : "float");
-  stream(
-      layer, stage, [&](Place place, Tensor rows) { std::invoke(use, place, values<T>(rows)); },
-      threads);
+  const auto as_matrix = [&](const Place& place, const Tensor& rows) {
+    std::invoke(use, place, values<T, 2>(rows.reshaped({place.count, rows.count() / place.count})));
+  };
+  stream(layer, stage, as_matrix, threads);
 }
 template <class T, class Use>
 void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads) {

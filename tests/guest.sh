@@ -7,10 +7,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build/tsan}
 flags="-fsanitize=thread -O1 -g1"
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=None -DCMAKE_UNITY_BUILD=ON \
-  -DCMAKE_CXX_FLAGS="$flags" -DMHA_TESTS=OFF -DMHA_PROGRAM=OFF -DMHA_INSTALL=OFF >/dev/null
+  -DCMAKE_CXX_FLAGS="$flags" -DMHA_RENDER=OFF -DMHA_PYTHON=OFF -DMHA_INSTALL=OFF >/dev/null
 cmake --build "$build" --target mha --parallel "$(nproc)"
 includes="-std=c++20 -I$build/lib/include -Itests -DFMT_SHARED"
-libraries="$build/lib/libmha.a -lfmt -lpng -lz -lutf8proc -lfribidi -lonig -ldl -pthread"
+libraries="$build/lib/libmha.a -lfmt -lz -lutf8proc -lonig -ldl -pthread"
 places="-DMHA_SOURCE_DIR=\"$PWD\" -DMHA_PROGRAM=\"\" -DMHA_BUILD_DIR=\"$build\" -DMHA_FAULTS=\"\""
 export TSAN_OPTIONS=halt_on_error=1
 for example in weights stages entropy patch; do
@@ -27,7 +27,7 @@ for example in ablate steer probe serve; do
   # shellcheck disable=SC2086  # words
   clang++ $flags $includes "docs/example/$example.cpp" -o "$build/$example" $libraries
 done
-"$build/ablate" data/bard-gpt2 "$text" 3 >/dev/null
+"$build/ablate" data/bard-gpt2 "$text" >/dev/null
 "$build/steer" data/bard-gpt2 "$text" "The king is dead" >/dev/null
 "$build/probe" data/bard-gpt2 "$text" "The king is dead" >/dev/null
 printf 'To be\nThe king\nMy lord\nExeunt\n' | "$build/serve" data/bard-gpt2 >/dev/null

@@ -34,7 +34,7 @@ Example layers lie in /usr/share/mha-inspect/data.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, zlib1g-dev, libpng-dev, libutf8proc-dev, libfribidi-dev, libonig-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, zlib1g-dev, libutf8proc-dev, libonig-dev")
 if(TARGET mha-shared) # the soname, and so the package, changes with the minor version
   set(soname ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   list(APPEND CPACK_COMPONENTS_ALL shared)

@@ -105,7 +105,7 @@ void add_model(py::module_& module) {
   py::class_<Tokens>(module, "Tokens")
       .def("count", &Tokens::count)
       .def("batched", &Tokens::batched)
-      .def("ids", &Tokens::ids)
+      .def("ids", [](const Tokens& tokens, std::size_t text) { return tokens.ids(text); })
       .def("pieces", &Tokens::pieces, unlocked())
       .def("notes", [](const Tokens& tokens) { return notes_of(tokens.notes()); });
   py::class_<Run>(module, "Run")

@@ -1,23 +1,15 @@
-// A server: threads that share one model, each line of the input a request.
-#include <mha/mha.hpp>
-
+#include <future>
 #include <iostream>
-#include <thread>
+#include <mha/mha.hpp> // Each line of the input is a request; a thread each, and one model for all.
 
-int main(int, char** words) try {
-  const mha::Model model(words[1]);
-  std::vector<std::string> lines, answers;
-  for (std::string line; std::getline(std::cin, line);) lines.push_back(line);
-  answers.resize(lines.size());
-  const auto answer = [&](std::size_t first) { // every second line
-    for (std::size_t i = first; i < lines.size(); i += 2)
-      answers[i] = model.run(model.tokens(lines[i]), {.threads = 1}).predictions()[0].piece;
-  };
-  {
-    const std::jthread one([&] { answer(0); }), two([&] { answer(1); });
-  }
-  for (const std::string& each : answers) std::cout << each << '\n';
+int main(int count, char** words) try {
+  const mha::Model model(count == 2 ? words[1] : throw mha::Error("a checkpoint is expected"));
+  std::vector<std::future<std::string>> answers;
+  for (std::string line; std::getline(std::cin, line);)
+    answers.push_back(std::async(std::launch::async, [&model, line] {
+      return model.run(model.tokens(line), {.threads = 1}).predictions()[0].piece;
+    }));
+  for (auto& answer : answers) std::cout << answer.get() << '\n';
 } catch (const mha::Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+  return std::cerr << error.what() << '\n', 1;
 }

@@ -29,6 +29,8 @@ Request request_for(const std::string& source, const Options& options) {
   request.sources = {source};
   request.settings = options.settings;
   request.dtype = options.dtype;
+  request.X_is_stream = true;
+  api::require_settings(options.settings);
   return request;
 }
 

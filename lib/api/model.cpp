@@ -60,6 +60,7 @@ void Model::State::take_one_token() {
 
 Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared<State>()) {
   api::visiting([&] {
+    api::require_settings(options.settings);
     state_->opened = std::make_shared<ModelPass>();
     state_->opened->opens_model = true;
     state_->opened->memory = options.memory;
@@ -75,7 +76,7 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
   });
 }
 
-const std::string& Model::folder() const {
+std::string Model::folder() const {
   return state_->folder;
 }
 std::size_t Model::layers() const {
@@ -122,7 +123,7 @@ Tensor Model::weight(std::string_view name) const {
         if (part == wanted) found = value;
     });
     if (found.empty() || tensor == "X") fail("{}: layer {} has no {}", name, n, tensor);
-    return found;
+    return found.read_only();
   });
 }
 

@@ -71,7 +71,7 @@ DType Cache::dtype() const {
 
 Tensor Cache::tensor(Stage stage) const {
   const auto kept = state_->kept.find(stage);
-  if (kept != state_->kept.end()) return kept->second;
+  if (kept != state_->kept.end()) return kept->second.read_only();
   StageSet there;
   for (Stage one : state_->order) there.set(index_of(one));
   if (contains(state_->available, stage))

@@ -183,7 +183,7 @@ Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
 Tokens Run::tokens() const {
   return state_->tokens;
 }
-const std::vector<Note>& Run::notes() const {
+const std::vector<Note>& Run::notes() const& {
   return state_->notes;
 }
 
@@ -239,7 +239,7 @@ Tensor Run::resid(std::size_t layer) const {
            "the last",
            layer, counted(state_->model->layers(), "layers"), state_->model->layers() - 1,
            state_->model->layers());
-    const Tensor& stream = state_->streams[layer];
+    const Tensor stream = state_->streams[layer].read_only();
     return state_->tokens.batched() ? stream : stream.at(0);
   });
 }

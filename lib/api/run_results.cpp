@@ -67,7 +67,7 @@ Tensor Run::logits() const {
     if (state_->logits.empty())
       state_->logits =
           trace(patched_ends(*state_), {Stage::logits}, {}, state_->threads).value(Stage::logits);
-    return state_->logits;
+    return state_->logits.read_only();
   });
 }
 

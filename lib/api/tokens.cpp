@@ -35,7 +35,7 @@ Tokens of_texts(const Model::State& model, const std::vector<std::string>& texts
   for (const std::string& text : texts) {
     const tokenizers::Encoding encoding = tokenizer.encode(text);
     const std::size_t number = state->ids.size();
-    for (Note& note : notes_of_text(encoding.notes, number, texts.size() > 1))
+    for (Note& note : api::for_programs(notes_of_text(encoding.notes, number, texts.size() > 1)))
       state->notes.push_back(std::move(note));
     state->ids.push_back(encoding.ids());
     if (state->ids.back().empty())
@@ -53,12 +53,12 @@ std::size_t Tokens::count() const {
 bool Tokens::batched() const {
   return state_->batched;
 }
-const std::vector<int>& Tokens::ids(std::size_t text) const {
+const std::vector<int>& Tokens::ids(std::size_t text) const& {
   if (text >= state_->ids.size())
     fail("there is no text {}: there are {}", text, state_->ids.size());
   return state_->ids[text];
 }
-const std::vector<Note>& Tokens::notes() const {
+const std::vector<Note>& Tokens::notes() const& {
   return state_->notes;
 }
 

@@ -5,8 +5,9 @@
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <string>
+#include <utility>
 
 namespace mha::api {
 
@@ -14,25 +15,27 @@ namespace {
 
 std::atomic<std::size_t> visits = 0;
 
-/// Options of the command line that are no settings.
-constexpr std::array<std::string_view, 20> other_options{
-    "layer",  "prefix", "naming",    "config", "dtype",      "tokens", "key-tokens",
-    "same-x", "ids",    "text",      "head",   "query",      "key",    "batch",
-    "stage",  "output", "text-file", "format", "dump-dtype", "against"};
-
 bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.';
 }
 
-/// "num_heads" of the option "num-heads", "causal false" of "no-causal"; "" if it is no option.
+/// "num_heads" of the option "num-heads", "causal false" of "no-causal".
 std::string without_dashes(std::string_view option) {
   std::string name(option);
   std::replace(name.begin(), name.end(), '-', '_');
-  if (find_setting(name)) return name;
-  if (name.starts_with("no_") && find_setting(name.substr(3))) return name.substr(3) + " false";
-  return std::ranges::count(other_options, option) > 0 ? name : "";
+  const bool negated = name.starts_with("no_") && !find_setting(name);
+  return negated ? name.substr(3) + " false" : name;
 }
+
+/// What messages refer to on the command line, and where a program's author finds the same.
+constexpr std::pair<std::string_view, std::string_view> references[]{
+    {"choose with layer N, layer 0-2 or layer all", "say which"},
+    {"`mha-inspect names`", "docs/formats.md"},
+    {"`mha-inspect stages`", "docs/stages.md"},
+    {"`mha-inspect tokens` shows", "their pieces show"},
+    {"mha-inspect convert PART... -o FILE", "the program joins parts (docs/cluster.md)"},
+    {"mha-inspect diff", "a comparison"}};
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -62,10 +65,13 @@ std::string without_bindings(std::string text) {
 } // namespace
 
 Visit::Visit() {
+  std::fegetenv(&host_);
+  std::fesetenv(FE_DFL_ENV);
   if (visits++ == 0) keep_unused_memory(true);
 }
 
 Visit::~Visit() {
+  std::fesetenv(&host_);
   if (--visits > 0) return;
   end_waiting_threads();
   keep_unused_memory(false);
@@ -82,16 +88,15 @@ std::string for_programs(std::string_view message) {
       while (end < message.size() &&
              ((message[end] >= 'a' && message[end] <= 'z') || (message[end] == '-' && end > i + 2)))
         ++end;
-      if (const std::string name = without_dashes(message.substr(i + 2, end - i - 2));
-          !name.empty()) {
-        text += name;
+      if (end > i + 2) {
+        text += without_dashes(message.substr(i + 2, end - i - 2));
         i = end - 1;
         continue;
       }
     }
     text += message[i];
   }
-  replace_all(text, "choose with layer N, layer 0-2 or layer all", "say which");
+  for (const auto& [typed, meant] : references) replace_all(text, typed, meant);
   return without_bindings(std::move(text));
 }
 
@@ -105,6 +110,11 @@ void report(std::vector<Note>* list, std::vector<Note> notes) {
   for (Note& note : for_programs(std::move(notes)))
     if (std::ranges::find(*list, note.text, &Note::text) == list->end())
       list->push_back(std::move(note));
+}
+
+void require_settings(const std::vector<std::pair<std::string, std::string>>& said) {
+  Settings checked;
+  for (const auto& [name, value] : said) set(checked, name, value, "settings");
 }
 
 } // namespace mha::api

@@ -4,6 +4,7 @@
 #include <mha/system/error.hpp>
 #include <mha/system/note.hpp>
 
+#include <cfenv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,13 +14,18 @@ namespace mha::api {
 
 /// As long as one of these is there, threads wait for work and memory is kept to be used again.
 /// When the last one goes, threads end and unused memory returns to the system, as does what
-/// results give back later: a host finds its process as it was, and may fork.
+/// results give back later: a host finds its process as it was, and may fork. Meanwhile the thread
+/// rounds to nearest and keeps subnormal numbers, whatever the host has set (a program that is
+/// linked with -ffast-math flushes them to zero): bits depend on the layer alone.
 class Visit {
 public:
   Visit();
   ~Visit();
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
+
+private:
+  std::fenv_t host_; ///< the thread's floating-point environment before
 };
 
 /// A message made for the command line as one for a program: "give --num-heads" is "give
@@ -28,6 +34,9 @@ std::string for_programs(std::string_view message);
 std::vector<Note> for_programs(std::vector<Note> notes);
 /// Adds notes in a program's words, each text once; null: nobody asks.
 void report(std::vector<Note>* list, std::vector<Note> notes);
+
+/// Throws Error for a setting that is none, and for a value that it cannot have.
+void require_settings(const std::vector<std::pair<std::string, std::string>>& said);
 
 /// Does the work within a visit; an Error comes out in a program's words.
 template <class Work> auto visiting(const Work& work) {

@@ -284,7 +284,7 @@ void Sources::State::add_tokens(const std::string& text, const char* option, Lab
 
 ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";
@@ -298,6 +298,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   add_settings(id, settings, parts, to.notes);
   if (input && !settings.origins.count("input_norm"))
     set(settings, "input_norm", "checkpoint", input->source);
+  if (!input) take_stream(read_layer);
   if (id.empty() && holds_results_only(parts) && !parts.count("X"))
     if (const std::string hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);

@@ -42,6 +42,9 @@ struct Request {
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
   bool shows_ends = false;
+  /// Without a text, X of a whole model's layer is the stream that enters it, unless input_norm says
+  /// otherwise: the layer has what stands around its attention, too.
+  bool X_is_stream = false;
   /// Several texts are computed: what was read of a layer is kept for the next one.
   bool keeps_layers = false;
 

@@ -3,6 +3,9 @@
 
 #include <mha/load/lengths.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/whole_model.hpp>
+
+#include <algorithm>
 
 namespace mha {
 
@@ -66,6 +69,29 @@ std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
 
 } // namespace
 
+/// What stands around a layer's attention; null where the files are no whole model.
+std::shared_ptr<const TransformerBlock> Sources::State::block_of(const std::string& id) const {
+  try {
+    const WholeModel model(found);
+    const auto at = std::ranges::find(model.layers(), id);
+    if (at == model.layers().end()) return nullptr;
+    return model.block(static_cast<std::size_t>(at - model.layers().begin()));
+  } catch (const Error&) { // a layer by itself
+    return nullptr;
+  }
+}
+
+/// X as the stream that enters a layer: normalised as the model does, with the block around it.
+void Sources::State::take_stream(ReadLayer& layer) const {
+  const auto X = layer.parts.find("X");
+  if (!request.X_is_stream || X == layer.parts.end()) return;
+  Settings& settings = layer.settings;
+  const bool said = settings.origins.count("input_norm") > 0;
+  if (said && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
+  layer.block = block_of(layer.said.id);
+  if (layer.block && !said) set(settings, "input_norm", "checkpoint", X->second.source);
+}
+
 LoadedLayer Sources::load(const std::string& id, bool outline,
                           std::vector<SourceTensor>* parts) const {
   Inputs* inputs = text();
@@ -86,6 +112,7 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
   if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
+  const std::shared_ptr<const TransformerBlock> block = read->block;
   // What is not kept is let go as it is converted.
   loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
                             state_->request.dtype, read->labels, &loaded.notes);
@@ -99,9 +126,9 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
     layer.block = input->block;
     layer.lengths = input->lengths;
     layer.kept = input->kept;
-    if (input->block->mlp.present()) layer.dims.d_ff = input->block->mlp.in.out();
   }
-  if (!input) take_lengths(state_->contents, layer);
+  if (!input) take_lengths(state_->contents, layer), layer.block = block;
+  if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   hold.unlock();
   put_patches(layer, id);

@@ -31,8 +31,9 @@ struct ReadLayer {
   NamedTensors parts;
   Settings settings;
   Labels labels;
-  LoadedLayer said;         ///< id, naming, origins, notes
-  std::string input_source; ///< of the text that `parts` has X of; "": none
+  LoadedLayer said;                              ///< id, naming, origins, notes
+  std::string input_source;                      ///< of the text that `parts` has X of; "": none
+  std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
 
   /// Puts another text's X, padding and labels in the place of this one's.
   void take_input(const LayerInput& input);
@@ -113,6 +114,8 @@ struct Sources::State {
                     std::vector<Note>& notes) const;
   void add_tokens(const std::string& text, const char* option, Labels& labels) const;
   ReadLayer read(const std::string& id, const LayerInput* input) const;
+  std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;
+  void take_stream(ReadLayer& layer) const;
 };
 
 } // namespace mha

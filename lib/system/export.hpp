@@ -1,5 +1,9 @@
 #pragma once
 // What the shared library shows: everything else is compiled with hidden visibility.
 
+#if __cplusplus < 202002L
+#error "mha is written in C++20: compile with -std=c++20 (GCC 12, Clang 14 and later)"
+#endif
+
 /// Stands before what the declared headers promise (docs/library.md).
 #define MHA_API __attribute__((visibility("default")))

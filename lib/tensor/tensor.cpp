@@ -127,7 +127,9 @@ Tensor Tensor::reshaped(Shape shape) const {
   if (count_of(shape) != count_)
     fail("{} cannot be seen as {}: {} elements, not {}", to_string(shape_), to_string(shape),
          count_, count_of(shape));
-  return {dtype_, std::move(shape), share()};
+  Tensor result(dtype_, std::move(shape), share());
+  result.read_only_ = read_only_;
+  return result;
 }
 
 Tensor Tensor::at(std::size_t index) const {
@@ -135,12 +137,26 @@ Tensor Tensor::at(std::size_t index) const {
     fail("index {} is outside of shape {}", index, to_string(shape_));
   Shape rest(shape_.begin() + 1, shape_.end());
   const std::size_t step = count_ / shape_[0] * size_of(dtype_);
-  return {dtype_, std::move(rest), {share(), raw() + index * step}};
+  Tensor result(dtype_, std::move(rest), {share(), raw() + index * step});
+  result.read_only_ = read_only_;
+  return result;
 }
 
-void Tensor::require_size(std::size_t element_size) const {
-  if (element_size != size_of(dtype_))
-    fail("elements of {} are {} bytes, not {}", name_of(dtype_), size_of(dtype_), element_size);
+Tensor Tensor::read_only() const {
+  Tensor result = *this;
+  result.read_only_ = true;
+  return result;
+}
+
+void Tensor::refuse_type(DType asked) const {
+  fail("the tensor {} is {}, and is read as {}: read it as {}, or mha::convert it",
+       to_string(shape_), name_of(dtype_), name_of(asked),
+       dtype_ == DType::f16 || dtype_ == DType::bf16 ? "its bits (uint16)" : name_of(dtype_));
+}
+
+void Tensor::refuse_writing() {
+  fail("the tensor is read-only: it shares the memory of a result; copy its numbers and write into "
+       "the copy");
 }
 
 namespace {
@@ -269,6 +285,26 @@ Tensor transposed(const Tensor& tensor) {
   for (std::size_t i = 0; i < rank; ++i) order[i] = i;
   std::swap(order[rank - 1], order[rank - 2]);
   return permuted(tensor, order);
+}
+
+Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
+                const std::vector<std::ptrdiff_t>& strides,
+                const std::shared_ptr<const void>& owner) {
+  if (strides.size() != shape.size())
+    fail("borrowed: {} strides for the shape {}: one an axis expected", strides.size(),
+         to_string(shape));
+  if (count_of(shape) == 0) return {dtype, shape};
+  const std::shared_ptr<const std::byte> memory(owner, data);
+  const auto lies_as = [](const Shape& lengths, const std::vector<std::ptrdiff_t>& steps) {
+    const std::vector<std::ptrdiff_t> dense = dense_strides(lengths);
+    for (std::size_t axis = 0; axis < lengths.size(); ++axis)
+      if (lengths[axis] > 1 && steps[axis] != dense[axis]) return false;
+    return true;
+  };
+  if (lies_as(shape, strides)) return {dtype, shape, memory};
+  if (shape.size() == 2 && lies_as({shape[1], shape[0]}, {strides[1], strides[0]}))
+    return transposed_when_read({dtype, {shape[1], shape[0]}, memory});
+  return copy_of(ArrayView{dtype, data, shape, strides});
 }
 
 ArrayView view_of(const Tensor& tensor) {

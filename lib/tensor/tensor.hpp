@@ -3,11 +3,14 @@
 
 #include <mha/system/error.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace mha {
@@ -49,10 +52,35 @@ MHA_API std::size_t count_of(const Shape& shape);
 template <class T> inline constexpr DType dtype_of = DType::f32;
 template <> inline constexpr DType dtype_of<double> = DType::f64;
 
+/// The dtype of a C++ number: float is float32, std::int64_t int64, bool bool …
+template <class T> constexpr DType dtype_for() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::same_as<U, bool>) return DType::boolean;
+  if constexpr (std::same_as<U, float>) return DType::f32;
+  if constexpr (std::same_as<U, double>) return DType::f64;
+  static_assert(std::integral<U> || std::same_as<U, float> || std::same_as<U, double>,
+                "a tensor holds float, double, whole numbers or bool");
+  constexpr bool is_signed = std::is_signed_v<U>;
+  if constexpr (std::integral<U>) {
+    if constexpr (sizeof(U) == 8) return is_signed ? DType::i64 : DType::u64;
+    if constexpr (sizeof(U) == 4) return is_signed ? DType::i32 : DType::u32;
+    if constexpr (sizeof(U) == 2) return is_signed ? DType::i16 : DType::u16;
+    return is_signed ? DType::i8 : DType::u8;
+  }
+}
+/// Whether elements of a dtype are read as T: float16 and bfloat16 as their bits (std::uint16_t),
+/// bool as bool or std::uint8_t.
+template <class T> constexpr bool is_type_of(DType dtype) {
+  constexpr DType own = dtype_for<T>();
+  return dtype == own || (own == DType::u8 && dtype == DType::boolean) ||
+         (own == DType::u16 && (dtype == DType::f16 || dtype == DType::bf16));
+}
+
 struct StoredMatrix;
 
-/// A dense row-major array. Copies share the memory, which may be owned or a mapped file; only who
-/// made a tensor writes into it, before handing it on. Memory is aligned for its dtype.
+/// A dense row-major array. Copies share the memory, which may be owned or a mapped file. Only the
+/// maker of a tensor writes into it, before it is handed on; results are read-only. Memory is
+/// aligned for its dtype.
 class MHA_API Tensor {
 public:
   Tensor() = default;
@@ -72,7 +100,8 @@ public:
   /// What it is: whether it is there at all, its element type, shape, axes, elements and bytes.
   bool empty() const { return data_ == nullptr && later_ == nullptr; }
   DType dtype() const { return dtype_; }
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const& { return shape_; }
+  Shape shape() && { return std::move(shape_); }
   std::size_t rank() const { return shape_.size(); }
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * size_of(dtype_); }
@@ -82,21 +111,31 @@ public:
   const std::byte* raw() const { return share().get(); }
   /// The memory, for who keeps it longer than the tensor.
   const std::shared_ptr<const std::byte>& share() const { return later_ ? made() : data_; }
-  /// For the maker of the tensor only.
-  std::byte* raw_mutable() { return const_cast<std::byte*>(raw()); }
+  /// For the maker of the tensor only. Throws Error where it is read-only.
+  std::byte* raw_mutable() {
+    if (read_only_) refuse_writing();
+    return const_cast<std::byte*>(raw());
+  }
   /// The form in which a matrix is stored, where that is another one; else null.
   const StoredMatrix* stored() const;
 
-  /// The elements as T; T must be the C++ type of dtype() (float, double, std::uint8_t for bool …).
-  template <class T> std::span<const T> as() const {
-    require_size(sizeof(T));
+  ///@{
+  /// The elements as T, for as long as a tensor of that memory lives: keep the tensor by a name.
+  /// Throws Error where T is not the C++ type of dtype() (float, double; std::uint8_t or bool for
+  /// bool, std::uint16_t for the bits of half precision).
+  template <class T> std::span<const T> as() const& {
+    if (!is_type_of<T>(dtype_)) refuse_type(dtype_for<T>());
     return {reinterpret_cast<const T*>(raw()), count_};
   }
-  /// The same for the maker of the tensor only.
-  template <class T> std::span<T> as_mutable() {
-    require_size(sizeof(T));
+  template <class T> std::span<const T> as() const&& = delete;
+  ///@}
+  /// The same for the maker of the tensor only. Throws Error, too, where it is read-only.
+  template <class T> std::span<T> as_mutable() & {
+    if (!is_type_of<T>(dtype_)) refuse_type(dtype_for<T>());
     return {reinterpret_cast<T*>(raw_mutable()), count_};
   }
+  /// The same tensor, through which nothing is written any more: nor through its copies.
+  Tensor read_only() const;
 
   /// The same elements under another shape of equal count; throws Error otherwise.
   Tensor reshaped(Shape shape) const;
@@ -105,7 +144,8 @@ public:
 
 private:
   struct Later; ///< a stored matrix, and the memory that is made of it
-  void require_size(std::size_t element_size) const;
+  [[noreturn]] void refuse_type(DType asked) const;
+  [[noreturn]] static void refuse_writing();
   const std::shared_ptr<const std::byte>& made() const;
 
   DType dtype_ = DType::f32;
@@ -113,6 +153,7 @@ private:
   std::size_t count_ = 0;
   std::shared_ptr<const std::byte> data_;
   std::shared_ptr<const Later> later_;
+  bool read_only_ = false;
 };
 
 /// Where the numbers of a matrix lie: columns [first, …) of `matrix`, or its rows where it is
@@ -161,6 +202,15 @@ struct ArrayView {
   std::vector<std::ptrdiff_t> strides;
   ///@}
 };
+
+/// A tensor over memory that a program keeps, which neither goes nor changes before the last tensor
+/// that shares it. Strides are in elements, and may be negative or 0. An array in row-major order
+/// and the transpose of such a matrix are used where they lie; any other order is copied once,
+/// here. `owner`, where it is given, lives as long as the tensor. Throws Error where shape and
+/// strides have not as many axes.
+MHA_API Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
+                        const std::vector<std::ptrdiff_t>& strides,
+                        const std::shared_ptr<const void>& owner = nullptr);
 
 /// A view of a whole tensor.
 MHA_API ArrayView view_of(const Tensor& tensor);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 using namespace mha::test;
 using Catch::Contains;
@@ -49,22 +50,41 @@ TEST_CASE("example: patch and run again") {
 
 TEST_CASE("example: a model run many times") {
   const std::string words = " data/bard-gpt2 'To be, or not to be' ";
-  const Result ablate = example("ablate" + words + "3");
+  const Result ablate = example("ablate" + words);
   CHECK(ablate.code == 0);
-  CHECK(std::count(ablate.out.begin(), ablate.out.end(), '\n') == 6);
-  CHECK_THAT(ablate.out, Catch::StartsWith("0 +0.0940\n"));
-  CHECK_THAT(example("ablate" + words + "4").err, Contains("there is no layer '4'"));
+  CHECK(std::count(ablate.out.begin(), ablate.out.end(), '\n') == 24);
+  CHECK_THAT(ablate.out, Contains("\n3.0 +0.0940\n3.1 +0.0194\n3.2 -0.0738\n"));
+  CHECK(example("ablate").err == "a checkpoint and a text are expected\n");
   const Result steer = example("steer" + words + "'The king is dead'");
   CHECK(steer.code == 0);
   const std::size_t end = steer.out.find('\n');
   CHECK(steer.out.substr(0, end) != steer.out.substr(end + 1, end));
   const Result probe = example("probe" + words + "'To be, or not to be'");
-  CHECK(probe.out == "0 1\n1 1\n2 1\n3 1\n4 1\n");
+  CHECK(probe.out == "0 0\n1 0\n2 0\n3 0\n4 0\n");
+  CHECK_THAT(example("probe" + words + "'The king is dead'").out, !Contains(" 0\n"));
   const Result serve = shell(
       fmt::format("printf 'To be\\nThe king\\nTo be\\n' | '{}'/tests/example/serve data/bard-gpt2",
                   build_folder()));
   CHECK(serve.code == 0);
   CHECK(serve.out == "a\n,\na\n");
+  const Result empty = shell(
+      fmt::format("printf 'To be\n\n' | '{}'/tests/example/serve data/bard-gpt2", build_folder()));
+  CHECK(empty.code == 1); // an error of a thread is the program's
+  CHECK(one_line(empty.err));
+}
+
+TEST_CASE("example: docs/library.md shows the programs of at most fifteen lines as they are") {
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(source_folder() + "/docs/" + path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string page = text_of("library.md");
+  for (const char* name : {"ablate", "steer", "probe", "serve"}) {
+    INFO(name);
+    const std::string program = text_of(fmt::format("example/{}.cpp", name));
+    CHECK(std::count(program.begin(), program.end(), '\n') <= 15);
+    CHECK_THAT(page, Contains("```cpp\n" + program + "```\n"));
+  }
 }
 
 TEST_CASE("example: misuse is one line that says what there is") {

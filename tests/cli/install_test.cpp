@@ -4,6 +4,9 @@
 #include "support/sanitizers.hpp"
 #include "support/tools.hpp"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <sstream>
 
 using namespace mha::test;
@@ -165,6 +168,85 @@ TEST_CASE("install: FetchContent and add_subdirectory give mha::mha and nothing 
   CHECK(configured.code == 0);
   CHECK(configured.err.empty());
   CHECK(project.has("build/CMakeFiles/host.dir/main.cpp.o"));
+}
+
+TEST_CASE("install: below another project numbers alone are built, whatever it compiles with") {
+  if (sanitized) return;
+  const Folder project;
+  project.write("main.cpp", "int main() {}\n");
+  // A host with targets of the same kind as ours, and flags that would change bits.
+  project.write(
+      "CMakeLists.txt",
+      "cmake_minimum_required(VERSION 3.25)\nproject(host CXX)\n"
+      "set(CMAKE_CXX_FLAGS \"-Ofast -ffast-math -Werror\")\n"
+      "add_compile_options(-funsafe-math-optimizations)\n"
+      "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nset(CMAKE_DISABLE_FIND_PACKAGE_PNG ON)\n"
+      "foreach(name numbers words options maps reports studies share faults unit-tests objects)\n"
+      "  add_custom_target(${name})\nendforeach()\n"
+      "add_subdirectory(\"" +
+          source_folder() +
+          "\" mha)\n"
+          "get_property(targets DIRECTORY mha PROPERTY BUILDSYSTEM_TARGETS)\n"
+          "get_property(inner DIRECTORY \"" +
+          source_folder() +
+          "/lib\" PROPERTY BUILDSYSTEM_TARGETS)\n"
+          "foreach(target IN LISTS targets inner)\n"
+          "  if(NOT target MATCHES \"^mha(-|$)\")\n"
+          "    message(FATAL_ERROR \"${target} has no prefix\")\n  endif()\nendforeach()\n"
+          "get_property(variables DIRECTORY PROPERTY CACHE_VARIABLES)\n"
+          "foreach(variable IN LISTS variables)\n  message(STATUS \"cache "
+          "${variable}\")\nendforeach()\n");
+  const Result configured = shell("cmake -S . -B build -G Ninja", {.folder = project.path()});
+  INFO(configured.err);
+  REQUIRE(configured.code == 0);
+  for (const char* variable :
+       {"cache STB", "cache UNITY", "cache BUILD_SHARED_LIBS", "cache BUILD_TESTING"})
+    CHECK_THAT(configured.out, !Contains(variable));
+  const nlohmann::json commands =
+      nlohmann::json::parse(project.read("build/compile_commands.json"));
+  std::size_t objects = 0;
+  for (const nlohmann::json& entry : commands) {
+    const std::string command = entry.at("command"), file = entry.at("file");
+    if (command.find("fno-fast-math") == std::string::npos) continue;
+    ++objects;
+    INFO(command);
+    CHECK(command.rfind(" -fno-fast-math") > command.rfind(" -ffast-math"));
+    CHECK(command.rfind(" -fno-unsafe-math-optimizations") >
+          command.rfind(" -funsafe-math-optimizations"));
+    CHECK(command.rfind(" -ffp-contract=off") > command.rfind(" -ffast-math"));
+    for (const char* folder : {"render", "diagnose", "compare", "report", "explain", "lint"})
+      CHECK_THAT(file, !Contains(fmt::format("lib/{}/", folder)) &&
+                           !Contains(fmt::format("unity_{}", folder)));
+  }
+  CHECK((objects > 20 && objects < 90)); // folders are compiled together
+}
+
+TEST_CASE("install: without MHA_RENDER neither libpng nor a font nor the program is asked for") {
+  if (sanitized) return;
+  const Folder build;
+  const Result configured =
+      shell("cmake -S '" + source_folder() +
+                "' -B . -G Ninja -DMHA_RENDER=OFF -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON && "
+                "ninja -t commands mha && ninja -t targets all",
+            {.folder = build.path()});
+  INFO(configured.err);
+  CHECK(configured.code == 0);
+  CHECK_THAT(configured.out, Contains("libmha.a") && !Contains("mha-inspect.dir") &&
+                                 !Contains("libpng") && !Contains("font_data") &&
+                                 !Contains("fribidi"));
+}
+
+TEST_CASE("install: an older C++ is named where the headers are read") {
+  if (sanitized) return;
+  for (const char* compiler : {"c++", "clang++"}) {
+    if (!have_tool(compiler)) continue;
+    const Result result =
+        shell(fmt::format("echo '#include <mha/mha.hpp>' | {} -std=c++17 -I'{}/lib/include' "
+                          "-fsyntax-only -x c++ - 2>&1 | grep -m1 error",
+                          compiler, build_folder()));
+    INFO(compiler);
+    CHECK_THAT(result.out, Contains("mha is written in C++20"));
+  }
 }
 
 TEST_CASE("install: pkg-config finds it, too") {

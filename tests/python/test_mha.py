@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -81,6 +82,32 @@ class Dictionaries(unittest.TestCase):
         np.testing.assert_array_equal(mha.run(strange, num_heads=3)["output"], expected)
         for name, value in strange.items():
             np.testing.assert_array_equal(np.array(value), before[name])
+
+    def test_views_have_the_numbers_of_their_copies(self):
+        given = layer(T=6, d_model=10)
+        wide = np.random.default_rng(3).normal(size=(20, 4, 30))
+        fields = np.zeros(6, dtype=[("name", "i2"), ("x", "f8", 10)])  # strides that are no whole elements
+        fields["x"] = wide[0, 0, :10]
+        for X in (wide[::3, 1, 5:25:2][:6], wide[5::-1, 2, 10:20], wide[:6, 3, 20:10:-1], wide.T[:10, 0, :6].T,
+                  np.broadcast_to(wide[0, 0, :10], (6, 10)), np.asfortranarray(given["X"]), fields["x"]):
+            views = {**given, "X": X, "W_o": np.ascontiguousarray(given["W_o"].T).T}
+            copies = {name: np.array(value, order="C") for name, value in views.items()}
+            found, expected = mha.run(views, num_heads=3), mha.run(copies, num_heads=3)
+            for stage in expected:
+                np.testing.assert_array_equal(found[stage], expected[stage])
+
+    def test_results_are_memory_of_their_own(self):
+        given = layer()
+        patched = mha.run(given, num_heads=3)["weights"].copy()
+        after = mha.run(given, num_heads=3, weights=patched)
+        before = {stage: after[stage].copy() for stage in after}
+        patched[:] = 0
+        given["X"][:] = 0
+        for stage in after:
+            self.assertFalse(np.shares_memory(after[stage], patched) or np.shares_memory(after[stage], given["X"]))
+            np.testing.assert_array_equal(after[stage], before[stage])
+            with self.assertRaises(ValueError):
+                after[stage][...] = 1
 
     def test_read_only_arrays_and_masks(self):
         given = layer()
@@ -254,6 +281,26 @@ class WholeModels(unittest.TestCase):
         given = clean.with_(mha.Patch.from_run("layers.3.resid_post", other)).logits()
         np.testing.assert_array_equal(given, other.logits())
 
+    def test_patches_and_weights_are_those_of_their_making(self):
+        clean = self.model.run(self.text, keep="layers.1.q")
+        half = clean["layers.1.q"] / 2
+        expected = clean.with_([("layers.1.q", half)]).logits()
+        patch = mha.Patch("layers.1.q", half)
+        W = self.model.weight("layers.0.W_o") * 2
+        doubled = self.model.with_("layers.0.W_o", W)
+        twice = doubled.run(self.text).logits()
+        half[:], W[:] = 0, 0
+        np.testing.assert_array_equal(clean.with_(patch).logits(), expected)
+        np.testing.assert_array_equal(doubled.run(self.text).logits(), twice)
+        turned = np.asfortranarray(self.model.weight("layers.0.W_o") * 2)
+        np.testing.assert_array_equal(self.model.with_("layers.0.W_o", turned).run(self.text).logits(), twice)
+
+        def writes(at, row):
+            row[:] = 0
+
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            clean.with_(mha.Patch.rows("layers.1.q[0]", writes))
+
     def test_streams_and_another_weight(self):
         run = self.model.run(self.text)
         self.assertEqual(run.resid(self.model.layers).shape, (len(run.ids), self.model.dims()["d_model"]))
@@ -420,8 +467,7 @@ class Errors(unittest.TestCase):
     def refused(self, message, *sources, **arguments):
         with self.assertRaisesRegex(mha.Error, message) as caught:
             mha.run(*sources, **arguments)
-        self.assertNotIn("--", str(caught.exception))
-        self.assertNotIn("\n", str(caught.exception))
+        self.assertNotRegex(str(caught.exception), r"--[a-z]|mha-inspect [a-z]|=FILE|\n")
 
     def test_messages_name_tensors_and_keyword_arguments(self):
         given = layer()
@@ -442,6 +488,11 @@ class Errors(unittest.TestCase):
         self.refused("no layer 7", DATA / "induction", layer=7)
         self.refused("token number", DATA / "bard-llama", ids=[0.5])
         self.refused("text|checkpoint", given, text="To be", num_heads=3)
+
+    def test_a_misspelt_tensor_is_one_error_in_both_languages(self):
+        # As tests/unit/api/misuse_test.cpp has it.
+        said = "'W_x' is no tensor of a layer and no stage; did you mean 'W_q'?; docs/formats.md lists them all"
+        self.refused(f"W_x: {re.escape(said)}$", layer(), num_heads=3, W_x=np.ones((10, 12)))
 
     def test_an_error_is_a_value_error(self):
         self.assertTrue(issubclass(mha.Error, ValueError))

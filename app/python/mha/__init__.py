@@ -66,7 +66,7 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
     ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory: they outlive the cache.
     """
 
-    def __init__(self, title: str, computed: list[tuple[str, str, dict[str, Any], list[tuple[bool, str]]]]):
+    def __init__(self, title: str, computed: list[tuple[str, str, dict[str, npt.NDArray[Any]], list[tuple[bool, str]]]]):
         self.title: str = title
         """What was computed: the first source."""
         self.layers: tuple[str, ...] = tuple(id for id, *_ in computed if id)
@@ -214,7 +214,7 @@ def run(
         else:
             bound.append((name, array(name, value)))
     labels = {"tokens": tokens, "key_tokens": key_tokens}
-    if words := {key: list(value) for key, value in labels.items() if is_words(value)}:
+    if words := {key: list(value) for key, value in labels.items() if value is not None and is_words(value)}:
         memory.append(_memory("argument", words, None))
     request.tokens = tokens if isinstance(tokens, str) else ""
     request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""

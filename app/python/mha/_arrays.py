@@ -15,7 +15,7 @@ from ._core import Error
 def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     """The value as the library reads it, and its element type; nothing is copied that fits."""
     if isinstance(value, np.ma.MaskedArray):
-        if np.ma.is_masked(value):
+        if np.any(value.mask):
             raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
         value = value.data
     if type(value).__module__.partition(".")[0] == "torch":  # one that needs gradients or lies on a device
@@ -33,7 +33,15 @@ def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
         raise Error(f"{name} is an array of {dtype}; float64, float32, float16, whole numbers and bool are understood")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return np.require(array, requirements=["C", "A"]), array.dtype.name if dtype != "bfloat16" else dtype
+    if any(step % array.itemsize for step in array.strides):  # a field of records
+        array = np.ascontiguousarray(array)
+    return np.require(array, requirements=["A"]), array.dtype.name if dtype != "bfloat16" else dtype
+
+
+def kept(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
+    """The same of what is used after the call: a copy, which the caller's later writing does not change."""
+    given, dtype = array(name, value)
+    return np.array(given), dtype
 
 
 def is_words(value: Any) -> bool:

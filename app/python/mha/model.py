@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, rows_of_ids, text_of
+from ._arrays import array, dtype_name, is_scalar, kept, rows_of_ids, text_of
 from ._core import Error
 from ._errors import StageError, stage_named, warn_of
 
@@ -41,7 +41,7 @@ class Patch:
             sign = " " if place.rstrip().endswith("=") else " = "
             self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
         else:
-            self._patch = _core.Patch.of(place, array(place, np.atleast_1d(value) if np.isscalar(value) else value))
+            self._patch = _core.Patch.of(place, kept(place, np.atleast_1d(value) if np.isscalar(value) else value))
 
     @staticmethod
     def _made(place: str, patch: _core.Patch) -> Patch:
@@ -77,16 +77,18 @@ class Patch:
         return f"<mha.Patch {self.place}>"
 
 
-Patches = Union[str, Patch, Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
+Patches = Union[str, Patch, tuple[str, Any], Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
 
 
 def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     if patches is None:
         return []
     is_pair = isinstance(patches, tuple) and len(patches) == 2 and not isinstance(patches[1], (str, Patch, tuple))
+    given: list[Any]
     if isinstance(patches, (str, Patch)) or is_pair:
-        patches = [patches]
-    given = list(patches.items()) if isinstance(patches, Mapping) else list(patches)
+        given = [patches]
+    else:
+        given = list(patches.items() if isinstance(patches, Mapping) else patches)
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
     return [one._patch for one in made]
 
@@ -159,7 +161,7 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         return tuple(text for _, text in self._run.notes())
 
     @staticmethod
-    def _name(key: Union[str, tuple[str, int]]) -> str:
+    def _name(key: Union[str, tuple[Any, ...]]) -> str:
         if isinstance(key, tuple):
             stage, layer = key
             return f"layers.{layer}.{stage}"
@@ -350,7 +352,7 @@ class Model:
 
     def with_(self, name: str, weight: Any) -> Model:
         """The model with another weight in this one's place; this one stays."""
-        return Model._made(self._model.with_(name, array(name, weight)))
+        return Model._made(self._model.with_(name, kept(name, weight)))
 
     def __repr__(self) -> str:
         return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"

@@ -89,8 +89,9 @@ TEST_CASE("an object of shape, dtype and data is a tensor, in any order of its k
   CHECK(contents.find("a")->dtype == DType::f16);
   CHECK_FALSE(contents.find("a")->weak_dtype);
   CHECK(contents.find("b")->shape == Shape{2, 2});
-  CHECK(contents.find("c")->read().as<std::int64_t>()[0] == 9007199254740993);
-  CHECK(contents.find("d")->read().as<std::uint64_t>()[0] == 18446744073709551615u);
+  const Tensor c = contents.find("c")->read(), d = contents.find("d")->read();
+  CHECK(c.as<std::int64_t>()[0] == 9007199254740993);
+  CHECK(d.as<std::uint64_t>()[0] == 18446744073709551615u);
   CHECK(contents.find("e")->shape.empty());
   CHECK(values(contents, "e")[0] == 0.5);
   CHECK(contents.find("f")->shape == Shape{0, 3});

@@ -159,7 +159,8 @@ TEST_CASE("AMX: a short text beside long ones in a batch has the bits of its lon
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     const std::size_t n = lengths[b];
     mha::Tensor own(mha::DType::f32, {n, shape.d_model});
-    std::copy_n(X.at(b).as<float>().data(), own.count(), own.as_mutable<float>().data());
+    const mha::Tensor item = X.at(b);
+    std::copy_n(item.as<float>().data(), own.count(), own.as_mutable<float>().data());
     parts["X"] = {own, "test"};
     const mha::Trace lone = mha::trace(layer_of(parts, shape, 2), stages, {}, 1);
     for (mha::Stage stage : stages) {

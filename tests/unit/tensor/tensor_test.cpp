@@ -177,9 +177,9 @@ TEST_CASE("conversions to integers round to even and saturate", "[tensor]") {
   const Tensor bytes = convert(values, DType::i8);
   const std::vector<std::int8_t> expected{2, 4, -128, 127, 0, 0};
   CHECK(std::vector(bytes.as<std::int8_t>().begin(), bytes.as<std::int8_t>().end()) == expected);
-  CHECK(convert(values, DType::i64).as<std::int64_t>()[3] ==
-        std::numeric_limits<std::int64_t>::max());
-  CHECK(convert(values, DType::u64).as<std::uint64_t>()[2] == 0);
+  const Tensor whole = convert(values, DType::i64), natural = convert(values, DType::u64);
+  CHECK(whole.as<std::int64_t>()[3] == std::numeric_limits<std::int64_t>::max());
+  CHECK(natural.as<std::uint64_t>()[2] == 0);
   const Tensor truth = convert(values, DType::boolean);
   CHECK(value_at(truth, 5) == 1); // not zero
   CHECK(value_at(convert(counting(DType::i32, {1}), DType::boolean), 0) == 0);
