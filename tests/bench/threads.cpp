@@ -52,7 +52,7 @@ int main(int count, char** words) try {
   }
   std::vector<mha::Tensor> alone(callers), together(callers);
   for (std::size_t i = 0; i < callers; ++i) alone[i] = model.run(texts[i]).logits();
-  for (const std::size_t threads : {1, 0}) {
+  for (const std::size_t threads : {std::size_t(1), std::size_t(0)}) {
     const auto runs = [&](std::size_t i) {
       for (int round = 0; round < rounds; ++round)
         together[i] = model.run(texts[i], {.threads = threads}).logits();

@@ -173,29 +173,31 @@ TEST_CASE("install: FetchContent and add_subdirectory give mha::mha and nothing 
 TEST_CASE("install: below another project numbers alone are built, whatever it compiles with") {
   if (sanitized) return;
   const Folder project;
-  project.write("main.cpp", "int main() {}\n");
   // A host with targets of the same kind as ours, and flags that would change bits.
-  project.write(
-      "CMakeLists.txt",
-      "cmake_minimum_required(VERSION 3.25)\nproject(host CXX)\n"
-      "set(CMAKE_CXX_FLAGS \"-Ofast -ffast-math -Werror\")\n"
-      "add_compile_options(-funsafe-math-optimizations)\n"
-      "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nset(CMAKE_DISABLE_FIND_PACKAGE_PNG ON)\n"
-      "foreach(name numbers words options maps reports studies share faults unit-tests objects)\n"
-      "  add_custom_target(${name})\nendforeach()\n"
-      "add_subdirectory(\"" +
-          source_folder() +
-          "\" mha)\n"
-          "get_property(targets DIRECTORY mha PROPERTY BUILDSYSTEM_TARGETS)\n"
-          "get_property(inner DIRECTORY \"" +
-          source_folder() +
-          "/lib\" PROPERTY BUILDSYSTEM_TARGETS)\n"
-          "foreach(target IN LISTS targets inner)\n"
-          "  if(NOT target MATCHES \"^mha(-|$)\")\n"
-          "    message(FATAL_ERROR \"${target} has no prefix\")\n  endif()\nendforeach()\n"
-          "get_property(variables DIRECTORY PROPERTY CACHE_VARIABLES)\n"
-          "foreach(variable IN LISTS variables)\n  message(STATUS \"cache "
-          "${variable}\")\nendforeach()\n");
+  project.write("CMakeLists.txt", "set(mha \"" + source_folder() + "\")" + R"cmake(
+cmake_minimum_required(VERSION 3.25)
+project(host CXX)
+set(CMAKE_CXX_FLAGS "-Ofast -ffast-math -Werror")
+add_compile_options(-funsafe-math-optimizations)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_DISABLE_FIND_PACKAGE_PNG ON)
+foreach(name numbers words options maps reports studies share faults unit-tests objects)
+  add_custom_target(${name})
+endforeach()
+add_subdirectory(${mha} mha)
+foreach(folder ${mha} ${mha}/lib)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    if(NOT target MATCHES "^mha(-|$)")
+      message(FATAL_ERROR "${target} has no prefix")
+    endif()
+  endforeach()
+endforeach()
+get_property(variables DIRECTORY PROPERTY CACHE_VARIABLES)
+foreach(variable IN LISTS variables)
+  message(STATUS "cache ${variable}")
+endforeach()
+)cmake");
   const Result configured = shell("cmake -S . -B build -G Ninja", {.folder = project.path()});
   INFO(configured.err);
   REQUIRE(configured.code == 0);

@@ -363,6 +363,25 @@ class WholeModels(unittest.TestCase):
         self.assertIn("3 tokens", repr(kept))
         self.assertEqual(kept.with_("layers.0.q = zero").logits().shape[0], 3)
 
+    def test_misuse_is_an_error_in_words(self):
+        model, clean = self.model, self.model.run("The king", keep="layers.0.q")
+        np.testing.assert_array_equal(clean.resid(-1), clean.resid(model.layers))
+        rows = lambda made: mha.Patch.rows("layers.0.q", lambda at, row: made)
+        for misuse in (
+            lambda: model.run(None), lambda: model.run([]), lambda: model.run(""), lambda: model.run({}), lambda: model.run([[1, 2], [3, "x"]]),
+            lambda: model.run(np.array([1.5])), lambda: model.run(np.ma.masked_equal([1, 2, 3], 2)), lambda: model.run([2**40]),
+            lambda: model.run([True]), lambda: model.run("To", threads=-1), lambda: model.run("To", threads=1.5), lambda: model.run("To", keep=3),
+            lambda: clean.with_(3), lambda: clean.with_([3]), lambda: clean.with_({"layers.0.q": object()}), lambda: clean.with_({"layers.0.q": [[1, 2], [3]]}),
+            lambda: clean.with_(rows("x")), lambda: clean.with_(rows(None)), lambda: mha.Patch(3), lambda: mha.Patch.rows("layers.0.q", 3),
+            lambda: clean.resid(99), lambda: clean.resid("x"), lambda: clean.predictions("x"), lambda: clean.heads(3), lambda: clean.effects(positions="x"),
+            lambda: model.weight(3), lambda: model.dims(99), lambda: model.stream("To", "weights", 3), lambda: model.text("x"),
+            lambda: mha.Model(3), lambda: mha.Model(DATA / "bard-gpt2", memory=-1), lambda: mha.Model(DATA / "bard-gpt2", dtype=3),
+            lambda: mha.run(3), lambda: mha.run(layer(), num_heads=3, stages=3), lambda: mha.run(layer(), num_heads=3, threads="x"),
+        ):
+            with self.assertRaises(mha.Error) as caught:
+                misuse()
+            self.assertNotRegex(str(caught.exception), r"--[a-z]|mha-inspect [a-z]|incompatible|\n")
+
     def test_threads_share_a_model(self):
         texts = ["To be", "or not to be", "The king", "My lord, farewell"]
         alone = [self.model.run(text).logits() for text in texts]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, is_words, rows_of_ids, text_of
+from ._arrays import array, dtype_name, is_scalar, is_words, path, rows_of_ids, text_of, whole, word
 from ._core import Error, __version__
 from ._errors import StageError, Warning, stage_named, warn_of
 from .model import Model, Patch, Prediction, Run, Tokens
@@ -192,16 +192,18 @@ def run(
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
     request = _core.Request()
+    if not isinstance(source, (str, os.PathLike, Mapping, Sequence)):
+        raise Error(f"{source!r} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
     given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
     files, memory, bound, settings = [], [], [], []
-    whole = config if isinstance(config, Mapping) else None
+    said = config if isinstance(config, Mapping) else None
     for one in given:
         if isinstance(one, Mapping):
-            memory.append(_memory("dict", one, whole))
+            memory.append(_memory("dict", one, said))
         else:
-            files.append(os.fspath(one))
-    if whole is not None and not memory:
-        memory.append(_memory("config", {}, whole))
+            files.append(path("a source", one))
+    if said is not None and not memory:
+        memory.append(_memory("config", {}, said))
     for name, value in arguments.items():
         if value is None:
             continue
@@ -224,11 +226,13 @@ def run(
     if ids is not None:
         rows, request.batch = rows_of_ids(ids)
         request.ids = [",".join(map(str, row)) for row in rows]
-    request.stages = [stages] if isinstance(stages, str) else list(stages or [])
+    if stages is not None and not isinstance(stages, (str, Sequence)):
+        raise Error(f"stages is {stages!r}: names of stages expected, ['weights', 'output']")
+    request.stages = [word("a stage", one) for one in ([stages] if isinstance(stages, str) else stages or [])]
     request.dtype = dtype_name(dtype)
     request.naming, request.prefix, request.same_x = naming, prefix, same_x
     request.config = os.fspath(config) if isinstance(config, (str, os.PathLike)) else ""
-    request.bos, request.special, request.threads = bos, special, threads
+    request.bos, request.special, request.threads = bos, special, whole("threads", threads)
     title, computed = _core.run(request)
     warn_of((note for *_, notes in computed for note in notes), 3)
     return Cache(title, computed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,10 @@ def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
         value = value.contiguous()
         return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:  # lists of unequal lengths
+        raise Error(f"{name} is no array: {str(error).partition('. ')[0]}") from None
     if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
         return array.astype(np.float64), "weak"
     dtype = array.dtype.name
@@ -66,11 +70,41 @@ def dtype_name(dtype: Any) -> str:
     if dtype is None or isinstance(dtype, str):
         return dtype or ""
     name = str(dtype)
-    return name.removeprefix("torch.") if name.startswith("torch.") else np.dtype(dtype).name
+    try:
+        return name.removeprefix("torch.") if name.startswith("torch.") else np.dtype(dtype).name
+    except TypeError:
+        raise Error(f"dtype is {dtype!r}: float32 or float64 expected") from None
+
+
+def word(name: str, value: Any) -> str:
+    """A text that an argument is to be."""
+    if not isinstance(value, str):
+        raise Error(f"{name} is {value!r}: a text expected")
+    return value
+
+
+def path(name: str, value: Any) -> str:
+    """A file or folder that an argument is to be."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise Error(f"{name} is {value!r}: a path expected")
+    return os.fspath(value)
+
+
+def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
+    """A whole number that an argument is to be, at least ``least``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise Error(f"{name} is {value!r}: a whole number expected")
+    if (least is not None and value < least) or abs(int(value)) >= 2**63:
+        raise Error(f"{name} is {value}: {'' if least is None else f'{least} or more '}expected")
+    return int(value)
 
 
 def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
     """Token numbers of one text or of several, and whether they are several."""
+    if isinstance(ids, np.ma.MaskedArray) and np.any(ids.mask):
+        raise Error("ids are a masked array: give each text's own numbers, [[5, 6, 7], [8]]")
+    if isinstance(ids, (str, bytes, Mapping)) or not hasattr(ids, "__iter__"):
+        raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
     numbers = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     several = len(numbers) > 0 and isinstance(numbers[0], (Sequence, np.ndarray))
     rows = [list(row) for row in numbers] if several else [numbers]
@@ -78,4 +112,6 @@ def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
         for number in row:
             if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
                 raise Error(f"ids: {number!r} is no token number; whole numbers are expected, of one text or of several")
+            if not 0 <= number < 2**31:
+                raise Error(f"ids: {number} is no token number")
     return [[int(number) for number in row] for row in rows], several

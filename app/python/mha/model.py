@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, kept, rows_of_ids, text_of
+from ._arrays import array, dtype_name, is_scalar, kept, path, rows_of_ids, text_of, whole, word
 from ._core import Error
 from ._errors import StageError, stage_named, warn_of
 
@@ -36,7 +36,7 @@ class Patch:
     """
 
     def __init__(self, place: str, value: Any = None):
-        self.place: str = place
+        self.place: str = word("a patch's place", place)
         if value is None or isinstance(value, str):  # "zero", "mean", "from 'another text'"
             sign = " " if place.rstrip().endswith("=") else " = "
             self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
@@ -68,6 +68,9 @@ class Patch:
     def rows(place: str, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
         """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
 
+        if not callable(function):
+            raise Error(f"{place}: {function!r} is no function of a place and a row")
+
         def as_array(at: tuple[int, int, int], row: npt.NDArray[Any]) -> tuple[Any, str]:
             return array(place, function(at, row))
 
@@ -87,13 +90,20 @@ def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     given: list[Any]
     if isinstance(patches, (str, Patch)) or is_pair:
         given = [patches]
+    elif not isinstance(patches, (Mapping, Sequence)):
+        raise Error(f"{patches!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
     else:
         given = list(patches.items() if isinstance(patches, Mapping) else patches)
+    for one in given:
+        if not isinstance(one, (str, Patch)) and not (isinstance(one, tuple) and len(one) == 2):
+            raise Error(f"{one!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
     return [one._patch for one in made]
 
 
 def _names(names: Names) -> list[str]:
+    if not isinstance(names, (str, Sequence)):
+        raise Error(f"{names!r} is no list of stages: ['layers.3.weights', 'logits'] expected")
     given = [names] if isinstance(names, str) else list(names)
     for name in given:
         if not isinstance(name, str):
@@ -188,8 +198,9 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         return len(self._run.kept())
 
     def resid(self, layer: int) -> npt.NDArray[Any]:
-        """The residual stream before a layer; behind the last one where it is their number."""
-        return self._run.resid(layer)
+        """The residual stream before a layer; behind the last one where it is their number, or -1."""
+        number = whole("resid's layer", layer, None)
+        return self._run.resid(whole("resid's layer", number + self.model.layers + 1 if number < 0 else number))
 
     def logits(self) -> npt.NDArray[Any]:
         """Computed at the first call where they were not kept."""
@@ -206,11 +217,12 @@ class Run(Mapping[str, npt.NDArray[Any]]):
 
     def predictions(self, position: int = -1, top: int = 10, text: int = 0) -> list[Prediction]:
         """The most probable tokens behind a position."""
-        return [Prediction(*one) for one in self._run.predictions(position, top, text)]
+        return [Prediction(*one) for one in self._run.predictions(
+            whole("position", position, None), whole("top", top), whole("text", text))]
 
     def heads(self, measure: str) -> npt.NDArray[np.float64]:
         """A measure of each head ("entropy", "previous" …): layers × heads, NaN where nothing is known."""
-        return self._run.heads(measure)
+        return self._run.heads(word("the measure", measure))
 
     def effects(
         self, column: str = "kl", positions: Union[int, Sequence[int], None] = -1
@@ -221,13 +233,14 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         """
         if isinstance(positions, (int, np.integer)):
             positions = [int(positions)]
-        return self._run.effects(column, None if positions is None else [int(one) for one in positions])
+        chosen = None if positions is None else [whole("a position", one, None) for one in positions]
+        return self._run.effects(word("the column", column), chosen)
 
     def with_(
         self, patches: Patches, *, keep: Names = (), streams: bool = True, threads: int = 0
     ) -> Run:
         """The same run with further patches; nothing before the first patched layer is computed again."""
-        return Run(self._run.with_(_patches(patches), _names(keep), streams, threads), self.model)
+        return Run(self._run.with_(_patches(patches), _names(keep), streams, whole("threads", threads)), self.model)
 
     def __repr__(self) -> str:
         return f"<mha.Run of {self.model.folder}, {self.tokens!r}: {len(self)} stages kept>"
@@ -253,8 +266,9 @@ class Model:
             if not _core.is_setting(name) or not is_scalar(value):
                 raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
         said = [(name, text_of(value)) for name, value in settings.items()]
-        self.folder: str = os.fspath(folder)
-        self._opened: Optional[_core.Model] = _core.Model(self.folder, dtype_name(dtype), memory, said)
+        self.folder: str = path("the folder", folder)
+        budget = None if memory is None else whole("memory", memory)
+        self._opened: Optional[_core.Model] = _core.Model(self.folder, dtype_name(dtype), budget, said)
         warn_of(self._model.notes(), 2)
 
     @staticmethod
@@ -329,7 +343,7 @@ class Model:
     ) -> Run:
         """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all."""
         tokens = self.tokens(text)
-        run = self._model.run(tokens._tokens, _names(keep), _patches(patches), streams, threads)
+        run = self._model.run(tokens._tokens, _names(keep), _patches(patches), streams, whole("threads", threads))
         known = self._model.notes()
         warn_of((note for note in run.notes() if note not in known), 2)
         return Run(run, self)
@@ -344,15 +358,17 @@ class Model:
         threads: int = 0,
     ) -> None:
         """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
-        self._model.stream(self.tokens(text)._tokens, _names(stages), use, _patches(patches), threads)
+        if not callable(use):
+            raise Error(f"{use!r} is no function of a name, a place and rows")
+        self._model.stream(self.tokens(text)._tokens, _names(stages), use, _patches(patches), whole("threads", threads))
 
     def weight(self, name: str) -> npt.NDArray[Any]:
         """A weight of a layer, ``"layers.3.W_q"``, (in, out)."""
-        return self._model.weight(name)
+        return self._model.weight(word("the weight", name))
 
     def with_(self, name: str, weight: Any) -> Model:
         """The model with another weight in this one's place; this one stays."""
-        return Model._made(self._model.with_(name, kept(name, weight)))
+        return Model._made(self._model.with_(word("the weight", name), kept(name, weight)))
 
     def __repr__(self) -> str:
         return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"
