@@ -92,7 +92,7 @@ void add_minus(Cli& cli, MinusOptions& minus) {
       [&minus](const std::string& word) { minus.head.emplace(word, "--minus-head"); });
   add("--minus-batch", "LIST", "another batch item",
       [&minus](const std::string& word) { minus.batch.emplace(word, "--minus-batch"); });
-  add("--minus-text", "TEXT", "another text, as long in tokens",
+  add("--minus-text", "WORDS", "another text, as long in tokens",
       [&minus](const std::string& word) { minus.texts.push_back(word); });
   add("--minus-ids", "N,N…", "the same by token numbers",
       [&minus](const std::string& word) { minus.ids.push_back(word); });

@@ -27,9 +27,9 @@ struct MinusOptions {
 };
 void add_minus(Cli& cli, MinusOptions& minus);
 
-/// panels −= other: one by one, or each with the same one where there are fewer of the other. A
-/// cell that is masked on one side counts as 0 there where `stage` is zero where it is masked
-/// (weights, exp); else nothing is there. Throws Error for maps of other sizes.
+/// panels −= other, one by one; of fewer others each is subtracted several times. A cell that one
+/// side masks counts as 0 on that side if masked cells of `stage` are zero (weights, exp), else it
+/// is masked in the difference. Throws Error for maps of other sizes.
 void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
               Stage stage);
 

@@ -9,7 +9,9 @@ std::vector<TextPosition> predicted_places(const ModelPass& text,
                                            const std::optional<IndexList>& query) {
   std::vector<TextPosition> list;
   for (std::size_t b = 0; b < text.lengths().size(); ++b)
-    if (query)
+    if (query && query->text() == "all")
+      for (std::size_t t = 0; t < text.lengths()[b]; ++t) list.emplace_back(b, t);
+    else if (query)
       for (std::size_t position : positions_in(*query, text, b)) list.emplace_back(b, position);
     else if (text.model().causal())
       list.emplace_back(b, text.lengths()[b] - 1);

@@ -13,8 +13,8 @@ class ModelPass;
 
 namespace mha::app {
 
-/// --query of each text; else the last token of each, or the hidden ones of a masked model. Throws
-/// Error where a masked model's texts hide none.
+/// --query of each text, `all` of its positions; else the last token of each, or the hidden ones of
+/// a masked model. Throws Error where a masked model's texts hide none.
 std::vector<TextPosition> predicted_places(const ModelPass& text,
                                            const std::optional<IndexList>& query);
 

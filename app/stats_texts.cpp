@@ -22,7 +22,7 @@ using render::TextStatsRow;
 /// Tokens of a group, padding included: of queries that are measured one by one, fewer.
 constexpr std::size_t most_of_heads = 4096, most_of_queries = 2048;
 
-/// The columns of rows that nobody chose columns for.
+/// The columns where none are chosen.
 constexpr std::string_view usual[] = {"previous",      "first",      "self",       "induction",
                                       "entropy_share", "confidence", "result_norm"};
 /// Numbers of heads, queries and keys have no mean.

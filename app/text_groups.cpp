@@ -16,8 +16,8 @@ void require_positions(const ModelPass& texts) {
   const std::size_t rows = embedding.positions.shape()[0] - embedding.first_position;
   for (std::size_t b = 0; b < texts.lengths().size(); ++b)
     if (texts.lengths()[b] > rows)
-      fail("text {} has {}, the model has positions for {}: give a shorter text, or leave it out", b,
-           counted(texts.lengths()[b], "tokens"), rows);
+      fail("text {} has {}, the model has positions for {}: give a shorter text, or leave it out",
+           b, counted(texts.lengths()[b], "tokens"), rows);
 }
 
 } // namespace

@@ -24,7 +24,7 @@ public:
   /// `layers` layers of each are.
   TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
              const Common& common);
-  /// How many groups there are.
+  /// The number of groups.
   std::size_t count() const { return starts_.size() - 1; }
   TextGroup group(std::size_t n) const;
 

@@ -275,7 +275,8 @@ Run declare_effects(Cli& cli) {
       "What each head, each layer's attention and each feed-forward does to a model's "
       "prediction: it is taken out, and what follows is computed again. Lines say by how much "
       "the prediction changes, patched − clean; `direct` is what a part adds to the answer's "
-      "logit by itself.");
+      "logit by itself. The prediction is the last token's, or the means over those of --query; "
+      "--query all is of every position.");
   cli.group("Effects");
   cli.choice("--ablate", {"zero", "mean", "resample"}, effects->ablate,
              "what a part is replaced by: zero (the default), its mean over all positions, or the "

@@ -156,6 +156,7 @@ public:
       : request_(request), clean_(clean), has_head_(has_head) {
     if (!has_head) return;
     log_p_ = log_softmax(clean);
+    for (const double log_p : log_p_) p_.push_back(std::exp(log_p));
     answer_ = static_cast<std::size_t>(
         request.answer.value_or(static_cast<int>(std::ranges::max_element(clean) - clean.begin())));
     const auto& [batch, position] = place;
@@ -176,7 +177,10 @@ public:
       return;
     }
     const std::vector<double> log_q = log_softmax(patched);
-    effect.kl = divergence(log_p_, log_q);
+    double kl = 0; // p is of the clean run, and taken once for all parts
+    for (std::size_t i = 0; i < log_q.size(); ++i)
+      if (p_[i] > 0) kl += p_[i] * (log_p_[i] - log_q[i]);
+    effect.kl = kl;
     if (next_) effect.loss_change = log_p_[*next_] - log_q[*next_];
     effect.logit_change = logit_of(patched) - logit_of(clean_);
   }
@@ -196,7 +200,7 @@ private:
   const EffectsRequest& request_;
   const std::vector<double>& clean_;
   bool has_head_;
-  std::vector<double> log_p_;
+  std::vector<double> log_p_, p_;
   std::size_t answer_ = 0;
   std::optional<std::size_t> next_;
 };

@@ -64,8 +64,8 @@ struct Effect {
 /// enough for the ablation.
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
 
-/// The mean of each part's effects over predictions, and what they vary by; of what is not there
-/// for some, over the others.
+/// The mean of each part's effects over predictions, and their spread; a prediction without a number
+/// counts for the others alone.
 class EffectMeans {
 public:
   /// Effects of the same parts, in the order of effects(); of the same texts, or of others.

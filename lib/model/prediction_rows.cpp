@@ -34,7 +34,10 @@ prediction_rows(const Layer& ends, const std::vector<TextPosition>& places, std:
   for (const auto& [batch, position] : places) {
     std::vector<double>& row = rows.emplace_back(width);
     const std::size_t first = (batch * in_item + row_of.at(position)) * width;
-    for (std::size_t i = 0; i < width; ++i) row[i] = value_at(values, first + i);
+    const auto copy = [&](const auto& numbers) {
+      for (std::size_t i = 0; i < width; ++i) row[i] = static_cast<double>(numbers[first + i]);
+    };
+    values.dtype() == DType::f64 ? copy(values.as<double>()) : copy(values.as<float>());
   }
   return rows;
 }

@@ -15,7 +15,7 @@ struct NamedValue {
 };
 
 std::vector<NamedValue> named_cells(const TextStatsRow& row, const TextStatsView& view,
-                                   const std::vector<std::string>& numbers) {
+                                    const std::vector<std::string>& numbers) {
   std::vector<NamedValue> cells{{"layer", row.layer, false}, {"head", numbers[0]}};
   const bool of_query = view.rows == TextRows::position || view.rows == TextRows::token;
   if (!of_query) cells.push_back({"kind", row.kind, false});

@@ -44,7 +44,7 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
 
 /// Where a head adds the most to the stream: a text with the position of its largest vector.
 struct Activation {
-  double norm = 0; ///< ‖head_result‖ there
+  double norm = 0; ///< ‖head_result‖ at the position
   std::size_t text = 0, position = 0;
   std::string token, before, after; ///< of the text around it
 };

@@ -46,6 +46,7 @@ TEST_CASE("effects: a line a position, CSV, the largest heads, answers by text a
   REQUIRE(each.code == 0);
   CHECK(each.out.starts_with("part,layer,head,batch,position,kl,loss_change,logit_change,direct"));
   CHECK(std::count(each.out.begin(), each.out.end(), '\n') == 1 + 2 * (24 + 4 + 4 + 4 + 1 + 2));
+  CHECK(::run(gpt2 + "--query all -f csv").out == ::run(gpt2 + "--query 0: -f csv").out);
   const Result top = ::run(gpt2 + "--top 3");
   CHECK(std::count(top.out.begin(), top.out.end(), '\n') == 4);
   const Result by_text = ::run(gpt2 + "--answer ' I' -f json"),
@@ -81,6 +82,20 @@ TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
   CHECK(pairs["points"][1]["spread"].is_number());
   const Result shape = ::run(sweep + "-q -f npy | \"$MHA\" info - -f json");
   CHECK_THAT(shape.out, Contains("4"));
+}
+
+TEST_CASE("effects --timings: what the ablations took, beside whole passes") {
+  const Result result = ::run(gpt2 + "--timings");
+  const std::size_t second = result.err.find('\n') + 1;
+  REQUIRE(second < result.err.size());
+  const nlohmann::json cost = nlohmann::json::parse(result.err.substr(second));
+  CHECK(cost["ablations"] == 24 + 4 + 4);
+  // A head of layer 3 takes half of layer 3, one of layer 0 nearly all of a pass.
+  const double share = cost["share"];
+  CHECK(share > 0.4);
+  CHECK(share < 0.8);
+  CHECK(cost["operations"].get<double>() ==
+        Approx(share * cost["of_whole_passes"].get<double>()).epsilon(1e-3));
 }
 
 TEST_CASE("effects: a set is a line more") {

@@ -124,9 +124,8 @@ TEST_CASE("stats --by position and token: the queries as --query measures them")
         json::parse(run({"tokens", "data/bard-gpt2", "--text", line, "-f", "json"}).out);
     const json& list = tokens["tokens"];
     for (std::size_t t = 0; t < list.size(); ++t)
-      queries[t].push_back(
-          {list[t],
-           of(asked + std::vector<std::string>{"--text", line, "--query", std::to_string(t)})[0]});
+      queries[t].push_back({list[t], of(asked + std::vector<std::string>{"--text", line, "--query",
+                                                                         std::to_string(t)})[0]});
   }
   const auto check = [&](const json& row, const std::vector<json>& parts) {
     for (const std::string name : {"previous", "self", "result_norm", "separator"}) {

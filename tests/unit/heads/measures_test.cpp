@@ -405,7 +405,7 @@ TEST_CASE("measures of drawn maps in float64 equal their formulas to 1e-9", "[me
 }
 
 TEST_CASE("every query by itself is measured as it is alone", "[measures]") {
-  for (const std::uint64_t seed : {3, 8, 21}) {
+  for (const std::uint64_t seed : {3U, 8U, 21U}) {
     const RandomLayer random = random_layer(seed, random_variants(seed, 0, 5), false);
     Layer layer = library_layer(random.layer, random.form);
     label(layer, seed);
