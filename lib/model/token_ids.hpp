@@ -17,8 +17,8 @@ struct TokenIds {
 /// From "464,2068", or a file of whole numbers: T or B × T, with `attention_mask` beside them where
 /// some are padding (on the right). Several are a batch, padded with `pad`. Throws Error.
 TokenIds read_ids(const std::vector<std::string>& typed, int pad);
-/// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called inputs_embeds
-/// or stands there alone. Throws Error.
+/// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called
+/// inputs_embeds or stands there alone. Throws Error.
 Tensor read_embedding_rows(const std::string& path, std::size_t width);
 /// Several texts as one batch, padded at the end.
 TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);
