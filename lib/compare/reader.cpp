@@ -160,7 +160,8 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   if (is_llama_cpp_name(named.name) && layer_.settings.rope != Rope::none)
     for (const InferredAxes& way : ways)
       result.other_axes.emplace_back(
-          fmt::format("{}{} of a head put as {}", way.axes.empty() ? "" : "read as " + way.axes + ", ",
+          fmt::format("{}{} of a head put as {}",
+                      way.axes.empty() ? "" : "read as " + way.axes + ", ",
                       layer_.settings.rope == Rope::half ? "neighbours" : "halves",
                       layer_.settings.rope == Rope::half ? "halves" : "neighbours"),
           with_other_pairs(convert(way.value, kept), layer_.settings));

@@ -210,8 +210,10 @@ PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
 PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
   const std::optional<PickleRule> rule = rule_of(to_.name(of));
   using Rule = PickleRule::Kind;
-  const bool container = rule && (rule->kind == Rule::dict || rule->kind == Rule::set);
-  return container ? result(*rule, to_.name(of), arguments) : add_record(of, arguments);
+  // Sizes and parameters were objects once.
+  const bool made = rule && (rule->kind == Rule::dict || rule->kind == Rule::set ||
+                             (rule->kind == Rule::first && !to_.items(arguments).empty()));
+  return made ? result(*rule, to_.name(of), arguments) : add_record(of, arguments);
 }
 
 PickleBuilder::Ref PickleBuilder::persistent(Ref id) {

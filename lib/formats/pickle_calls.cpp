@@ -26,6 +26,8 @@ constexpr RuleRow pickle_rules[] = {
     {"torch._utils._rebuild_tensor_v3", {RuleKind::call, PickleCall::typed_tensor}},
     {"torch._utils._rebuild_parameter", {RuleKind::first}},
     {"torch._utils._rebuild_parameter_with_state", {RuleKind::first}},
+    {"torch.nn.parameter.Parameter", {RuleKind::first}},                    // before 1.0
+    {"torch.nn.backends.thnn._get_thnn_function_backend", {RuleKind::all}}, // of modules before 1.3
     {"torch.Size", {RuleKind::first}},
     {"torch.device", {RuleKind::first}},
     // TorchScript writes the type of a list beside it.

@@ -19,13 +19,13 @@ constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "mo
 /// Where they keep what the model was made with; and what the whole run was given, which is read
 /// where the model's own arguments are not said.
 constexpr std::string_view model_config_keys[] = {"model_args", "model_config"};
-constexpr std::string_view run_config_keys[] = {"hyper_parameters", "hparams", "config", "cfg",
-                                                "args", "opt"};
+constexpr std::string_view run_config_keys[] = {
+    "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};
 /// What belongs to a training run, by the beginning of its key.
 constexpr std::string_view training_keys[] = {
-    "optim",       "opt_",   "lr_",   "sched",     "scaler",  "grad_scaler", "amp",   "rng",
-    "cuda_rng",    "random", "loops", "callbacks", "loss",    "best",        "epoch", "step",
-    "global_step", "iter",   "train", "history",   "metrics", "criterion", "baseline"};
+    "optim",       "opt_",   "lr_",   "sched",     "scaler",  "grad_scaler", "amp",     "rng",
+    "cuda_rng",    "random", "loops", "callbacks", "loss",    "best",        "epoch",   "step",
+    "global_step", "iter",   "train", "history",   "metrics", "criterion",   "baseline"};
 constexpr std::string_view compiled = "_orig_mod.";
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {

@@ -288,8 +288,8 @@ private:
       if (const DescribedTensor* other = said_tensor(key)) {
         const io::Entry others = table(*other);
         if (narrow_ == 0) narrow_ = width_ = others.shape[1];
-        require_axis(*other, others, 1,
-                     map && place == ProjectionPlace::tokens ? width_ : narrow_, "has rows of");
+        require_axis(*other, others, 1, map && place == ProjectionPlace::tokens ? width_ : narrow_,
+                     "has rows of");
         add(model + key + ".weight", others);
       }
     if (const auto norm = said_.norms.find("embed.norm"); norm != said_.norms.end())
@@ -297,8 +297,8 @@ private:
                    map && place == ProjectionPlace::normed ? narrow_ : width_);
   }
 
-  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's numbers
-  /// in their order: channels, rows, columns.
+  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's
+  /// numbers in their order: channels, rows, columns.
   io::Entry embedding_map(const DescribedTensor& said) {
     const io::Entry* entry = file_.find(said.name);
     if (!entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)

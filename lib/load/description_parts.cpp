@@ -151,8 +151,8 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
 const std::string& name_of(const JsonTree& tree, std::string_view what) {
   const std::string& name = tree.as_text(what);
   if (const std::string mark = unknown_mark(name); !mark.empty())
-    tree.refuse(fmt::format("'{}' in '{}': {{layer}}, {{layer+1}}, {{2*layer+1}} or {{head}} expected",
-                            mark, name));
+    tree.refuse(fmt::format(
+        "'{}' in '{}': {{layer}}, {{layer+1}}, {{2*layer+1}} or {{head}} expected", mark, name));
   return name;
 }
 

@@ -211,7 +211,8 @@ private:
     const auto take = [&](const char* key, DescribedValue& to) {
       if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
     };
-    if (const JsonTree* there = tree.find("activation")) to_.head_activation = activation_of(*there);
+    if (const JsonTree* there = tree.find("activation"))
+      to_.head_activation = activation_of(*there);
     take("softcap", to_.softcap);
     take("scale", to_.head_scale);
   }

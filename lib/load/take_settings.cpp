@@ -51,8 +51,8 @@ bool is_of(const FileSetting& said, const std::string& id) {
   return !number || id.empty() || *number == number_of(id);
 }
 
-/// What stands before the settings of the layers of an ONNX graph, which the file was converted from:
-/// their family reads them.
+/// What stands before the settings of the layers of an ONNX graph, which the file was converted
+/// from: their family reads them.
 std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
   constexpr std::string_view mark = ".node";
   std::set<std::string_view> prefixes;

@@ -145,7 +145,8 @@ void ModelPass::read_texts() {
   if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
   if (!text.rows.empty()) {
     if (of_text || !text.ids.empty())
-      fail("--inputs-embeds stand in the place of tokens: {} is to go", of_text ? "the text" : "--ids");
+      fail("--inputs-embeds stand in the place of tokens: {} is to go",
+           of_text ? "the text" : "--ids");
     return read_vectors();
   }
   const int pad = model().pad().value_or(0);

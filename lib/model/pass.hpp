@@ -130,7 +130,8 @@ private:
   std::vector<std::size_t> lengths_;
   bool batched_ = false;
   std::string source_;
-  std::optional<Embedding> of_rows_; ///< where vectors are given: row b · T + t is token t of text b
+  std::optional<Embedding>
+      of_rows_; ///< where vectors are given: row b · T + t is token t of text b
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;

@@ -19,8 +19,8 @@ struct TokenIds {
 /// some are padding, before a text's tokens (left out: positions count from the first token) or
 /// behind them. Several are a batch, padded with `pad`. Throws Error.
 TokenIds read_ids(const std::vector<std::string>& typed, int pad);
-/// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called inputs_embeds
-/// or stands there alone. Throws Error.
+/// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called
+/// inputs_embeds or stands there alone. Throws Error.
 Tensor read_embedding_rows(const std::string& path, std::size_t width);
 /// Several texts as one batch, padded at the end.
 TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);

@@ -214,27 +214,34 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says("\"kind\": \"layer\"", "\"kind\": \"group\"",
        "F/n.json: line 13, column 41: kind is 'group': layer, rms, batch or none expected");
   says("\"gelu_new\",\n", "\"gelu_new\"\n", "F/n.json: line 6, column 2: ',' or '}' expected");
-  says("\"wheel.\"", "\"wheel.{layr}.\"",
-       "F/n.json: line 2, column 2: '{layr}' in 'wheel.{layr}.': {layer}, {layer+1}, {2*layer+1} or "
-       "{head} expected");
+  says(
+      "\"wheel.\"", "\"wheel.{layr}.\"",
+      "F/n.json: line 2, column 2: '{layr}' in 'wheel.{layr}.': {layer}, {layer+1}, {2*layer+1} or "
+      "{head} expected");
   says("\"grip.weight\"", "\"grip.bias\"",
-       "F/n.json: line 10, column 3: \"mlp.in\": WHEEL: wheel.grip.bias is (22,): a matrix expected");
+       "F/n.json: line 10, column 3: \"mlp.in\": WHEEL: wheel.grip.bias is (22,): a matrix "
+       "expected");
   says("\"grip.weight\"", "7",
        "F/n.json: line 10, column 3: a tensor's name must be text in quotes");
   says("\"slip_offset\"", "\"grip.bias\"",
-       "F/n.json: line 11, column 3: \"mlp.out\": WHEEL: its bias wheel.grip.bias is (22,): 30 numbers "
+       "F/n.json: line 11, column 3: \"mlp.out\": WHEEL: its bias wheel.grip.bias is (22,): 30 "
+       "numbers "
        "expected");
-  says("\"bell.weight\"", "\"hub.weight\"",
-       "F/n.json: line 14, column 11: \"head\": WHEEL: hub.weight, read as oi, takes 14, but 30 are "
-       "expected");
+  says(
+      "\"bell.weight\"", "\"hub.weight\"",
+      "F/n.json: line 14, column 11: \"head\": WHEEL: hub.weight, read as oi, takes 14, but 30 are "
+      "expected");
   says("{\"config\": \"spokes_or_heads|spokes\", \"default\": 9}", "7",
-       "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 numbers, "
+       "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 "
+       "numbers, "
        "which do not split into 21 parts of heads");
   says("\"scale\": \"none\"", "\"scale\": \"nothing\"",
-       "F/n.json: line 15, column 96: scale is 'nothing': a number, d_k (1/√d_k), d_model (1/√d_model) "
+       "F/n.json: line 15, column 96: scale is 'nothing': a number, d_k (1/√d_k), d_model "
+       "(1/√d_model) "
        "or none (1) expected");
   says("\"gelu_new\"", "\"gelu_newest\"",
-       "F/n.json: line 5, column 2: activation is 'gelu_newest', which is not known here: relu, silu, "
+       "F/n.json: line 5, column 2: activation is 'gelu_newest', which is not known here: relu, "
+       "silu, "
        "gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu");
   says("\"softcap\": 6", "\"softcap\": -6",
        "F/n.json: line 16, column 15: softcap is '-6': a number that is not negative expected");

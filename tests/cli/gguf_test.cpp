@@ -222,22 +222,28 @@ TEST_CASE("GGUF: llama.cpp's queries and keys are recognised in either order of 
   };
   for (const std::string rotated : {"", "_rope"})
     for (const char* order : {"--gguf-order", ""}) {
-      std::vector<std::string> dump{"dump", model, "-q", "-s", "q" + rotated + ",k" + rotated + ",v",
-                                    "-o", folder.path("own.npz")};
+      std::vector<std::string> dump{"dump",
+                                    model,
+                                    "-q",
+                                    "-s",
+                                    "q" + rotated + ",k" + rotated + ",v",
+                                    "-o",
+                                    folder.path("own.npz")};
       if (*order) dump.push_back(order);
       REQUIRE(with(dump, {}).code == 0);
       // As llama.cpp's graph has them: T, H, d_k, with or without the rotation under one name.
       REQUIRE(shell("/usr/bin/python3 -c \"import numpy as np; o = np.load('" +
-                    folder.path("own.npz") +
-                    "'); np.savez('" + folder.path("ref.npz") +
+                    folder.path("own.npz") + "'); np.savez('" + folder.path("ref.npz") +
                     "', **{f'{s[0].upper()}cur-{n}': o[f'layers.{n}.{s}'].transpose(1, 0, 2) "
-                    "for n in range(4) for s in ('q" + rotated + "', 'k" + rotated + "', 'v')})\"")
+                    "for n in range(4) for s in ('q" +
+                    rotated + "', 'k" + rotated + "', 'v')})\"")
                   .code == 0);
       for (const char* own : {"--gguf-order", ""}) {
         std::vector<std::string> diff{"diff", model, "--against", folder.path("ref.npz")};
         if (*own) diff.push_back(own);
         const Result result = with(diff, {});
-        INFO("reference " << rotated << order << ", own " << own << "\n" << result.out << result.err);
+        INFO("reference " << rotated << order << ", own " << own << "\n"
+                          << result.out << result.err);
         CHECK(result.code == 0);
         const bool other = std::string(order) != own;
         CHECK((result.err.find("of a head put as") != std::string::npos) == other);

@@ -76,12 +76,14 @@ TEST_CASE("computes the attention of an ONNX graph as ONNX Runtime does", "[cli]
     INFO(name);
     const Folder folder;
     const std::string numbers = graphs + "expected.json:" + name;
-    for (const std::string& model : {graphs + name + ".onnx", folder.path("converted.safetensors")}) {
+    for (const std::string& model :
+         {graphs + name + ".onnx", folder.path("converted.safetensors")}) {
       INFO(model);
       if (!model.starts_with(graphs))
         REQUIRE(run({"convert", graphs + name + ".onnx", "-o", model}).code == 0);
-      std::vector<std::string> command{"dump", model, "X=" + numbers + ".X", "-s",
-                                       "weights,concat,output", "-q", "-o", folder.path("found.npz")};
+      std::vector<std::string> command{
+          "dump", model, "X=" + numbers + ".X",   "-s", "weights,concat,output",
+          "-q",   "-o",  folder.path("found.npz")};
       if (expected.find(name + ".X_kv")) command.push_back("X_kv=" + numbers + ".X_kv");
       const Result result = run(command);
       INFO(result.err);

@@ -227,8 +227,8 @@ TEST_CASE("a draft of a description needs few words more") {
     const auto stream = [&](const std::string& description) {
       const Result shown =
           run({"show", in_published(file), "--naming", description,
-               input == "ids" ? "--ids" : "--inputs-embeds",
-               in_published(stem + ".npz"), "-s", "resid_post", "--layer", "1", "-f", "csv", "-q"});
+               input == "ids" ? "--ids" : "--inputs-embeds", in_published(stem + ".npz"), "-s",
+               "resid_post", "--layer", "1", "-f", "csv", "-q"});
       CHECK(shown.err.empty());
       CHECK(shown.code == 0);
       return shown.out;

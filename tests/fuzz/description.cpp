@@ -1,5 +1,5 @@
-// A description of a model: its JSON, read, held against the tensors of data/wheel, and computed for
-// three tokens. Run in the project's root.
+// A description of a model: its JSON, read, held against the tensors of data/wheel, and computed
+// for three tokens. Run in the project's root.
 
 #include "fuzz/expect.hpp"
 #include <mha/load/load.hpp>

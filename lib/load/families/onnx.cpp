@@ -16,8 +16,7 @@ namespace {
 /// Of a graph, or of the file that one was converted to.
 bool is_of_graph(const Group& group) {
   const auto is_node = [&](const auto& scalar) { return scalar.first == group.prefix + "node"; };
-  return group.contents->format == "onnx" ||
-         std::ranges::any_of(group.contents->scalars, is_node);
+  return group.contents->format == "onnx" || std::ranges::any_of(group.contents->scalars, is_node);
 }
 
 /// W as the file has it, in, out: no copy.
@@ -46,8 +45,8 @@ std::vector<std::size_t> buckets_said(const Group& group, std::string_view name)
   return list;
 }
 
-/// Whether a distance is in this bucket of T5's formula. One on the border of two, where rounding of the
-/// logarithms decides, may be in either.
+/// Whether a distance is in this bucket of T5's formula. One on the border of two, where rounding
+/// of the logarithms decides, may be in either.
 bool may_be_bucket(std::size_t bucket, std::size_t distance, std::size_t buckets,
                    std::size_t farthest) {
   if (bucket == relative_bucket(distance, buckets, farthest)) return true;

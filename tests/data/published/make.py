@@ -9,6 +9,8 @@ import argparse
 import json
 import math
 import os
+import sys
+import types
 import warnings
 from collections import Counter, OrderedDict, defaultdict
 
@@ -154,6 +156,22 @@ class Instances:
         self.data, self.size = data, len(data)
 
 
+class Backend:
+    """What modules held before 1.3; a call in their pickles."""
+
+    def __reduce__(self):
+        return _get_thnn_function_backend, ()
+
+
+def _get_thnn_function_backend():
+    pass
+
+
+_get_thnn_function_backend.__module__ = "torch.nn.backends.thnn"
+sys.modules["torch.nn.backends.thnn"] = types.ModuleType("torch.nn.backends.thnn")
+sys.modules["torch.nn.backends.thnn"]._get_thnn_function_backend = _get_thnn_function_backend
+
+
 def routing():
     d, f, H, k = 24, 32, 4, 5
     normal = lambda: tree(normalizer=nn.BatchNorm1d(d))
@@ -180,7 +198,12 @@ def routing():
             x = b[1].normalizer(x.flatten(0, 1)).view_as(x)
             x = x + mlp(x)
             x = kept[f"layers.{n}.resid_post"] = b[3].normalizer(x.flatten(0, 1)).view_as(x)
+    for part in model.modules():
+        part._backend = Backend()
+    now = nn.Parameter.__reduce_ex__  # parameters were made by a call
+    nn.Parameter.__reduce_ex__ = lambda self, protocol: (nn.Parameter, (self.data, self.requires_grad))
     finish("routing", model, saved, forward, places, old=True, inputs_embeds=places)
+    nn.Parameter.__reduce_ex__ = now
 
 
 # Chemistry: the encoder of OpenNMT-py's Molecular Transformer: rows times √d, sinusoids in a buffer, pre-norm. The
