@@ -1,8 +1,8 @@
 #include <mha/api/in_order.hpp>
 
+#include <mha/schedule/padding.hpp>
 #include <mha/schedule/plan.hpp>
 #include <mha/schedule/tiles.hpp>
-#include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ void InOrder::observe(const Slice& block) {
     rows.strides.erase(rows.strides.begin());
   }
   const Place place{block.batch, block.head, block.token, rows.shape[0]};
-  Tensor copy = block.token >= block.length ? sparse_zeros(rows.dtype, rows.shape) : copy_of(rows);
+  Tensor copy = kept_rows(block, rows);
   const std::lock_guard one_at_a_time(lock_);
   early_.emplace(key_of(place), std::pair(place, std::move(copy)));
   while (!stopped_ && !early_.empty() && early_.begin()->first == next()) {

@@ -4,6 +4,7 @@
 #include <mha/schedule/tiles.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
+#include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
 
@@ -50,6 +51,10 @@ void show_padding(const Layer& layer, const Plan& plan, Observer& observer, std:
   if (threads == 0) threads = threads_for(layer);
   layer.dtype == DType::f64 ? show_zeros<double>(layer, plan, observer, threads)
                             : show_zeros<float>(layer, plan, observer, threads);
+}
+
+Tensor kept_rows(const Slice& piece, const ArrayView& rows) {
+  return piece.token < piece.length ? copy_of(rows) : sparse_zeros(rows.dtype, rows.shape);
 }
 
 } // namespace mha

@@ -16,4 +16,7 @@ std::size_t own_rows(const Layer& layer, Stage stage, const Place& place);
 /// as zeros, in `masked` and `shifted` as −inf.
 void show_padding(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads);
 
+/// A copy of a piece's rows; zeros of padding take no memory.
+Tensor kept_rows(const Slice& piece, const ArrayView& rows);
+
 } // namespace mha

@@ -77,7 +77,7 @@ TEST_CASE("flow: a layer alone, selections, the same numbers in every form") {
   for (std::size_t s = 0; s < 3; ++s)
     CHECK(row["value_norms"]["data"][s] == norms["data"][3][5][s]);
   const Result csv = shell("\"$MHA\" show" + text + "-s received --layer 1 --head 4 -f csv");
-  CHECK_THAT(csv.out, Contains("layer,stage,batch,head,row,col,value,row_label,col_label\n"
+  CHECK_THAT(csv.out, Contains("layer,stage,batch,head,row,col,value,row_token,col_token\n"
                                "1,received,,,4,0,") &&
                           Contains(", lord"));
   const Folder folder;
