@@ -217,7 +217,6 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
       {{"--width", "60", "-o", folder.path("a.png")}, "--width 60"},
       {{"--title", "a", "--no-title"}, "--title and --no-title"},
       {{"--head", "9"}, "--head 9: there are 4 heads (0 to 3)"},
-      {{"-o", folder.path("b{batch}.png")}, "the input is not batched"},
       {{"-o", folder.path("none/h.png")}, "there is no folder"},
   };
   for (const auto& [options, message] : cases) {
