@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace mha {
 
@@ -50,6 +51,18 @@ bool holds_not_saved(const Tensor& tensor) {
   for (std::size_t i = 0; i < tensor.count(); ++i)
     if (is_not_saved(value_at(tensor, i))) return true;
   return false;
+}
+
+/// Rows (B, T, …) behind the end of a shorter text become 0, as they are here.
+void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
+  const std::size_t T = rows.shape()[1];
+  if (std::ranges::all_of(lengths, [T](std::size_t n) { return n >= T; })) return;
+  Tensor kept = Tensor::uninitialised(rows.dtype(), rows.shape()); // the file's own stays
+  std::memcpy(kept.raw_mutable(), rows.raw(), rows.bytes());
+  const std::size_t row = rows.bytes() / (rows.shape()[0] * T);
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    std::memset(kept.raw_mutable() + (b * T + lengths[b]) * row, 0, (T - lengths[b]) * row);
+  rows = std::move(kept);
 }
 
 } // namespace
@@ -128,6 +141,9 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   for (std::size_t i = 1; i < ways.size(); ++i)
     result.other_axes.emplace_back(ways[i].axes.empty() ? "" : "read as " + ways[i].axes,
                                    convert(ways[i].value, kept));
+  if (layer_.dims.batched && !layer_.settings.columns && info_of(stage).letters.size() == 2 &&
+      info_of(stage).kind == Kind::token)
+    clear_padding(result.value, layer_.lengths);
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
