@@ -317,7 +317,6 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     diagnosis.hints = hints_for(changed(layer, best.changes), targets, *unexplained);
   }
   for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
-
   std::set<std::string> named;
   for (const Change* change : best.changes) named.insert(change->id);
   for (const Cause& other : found) // as few changes, the same numbers
