@@ -81,6 +81,18 @@ Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
   return other;
 }
 
+/// Rows (B, T, …) behind the end of a shorter text become 0, as they are here.
+void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
+  const std::size_t T = rows.shape()[1];
+  if (std::ranges::all_of(lengths, [T](std::size_t n) { return n >= T; })) return;
+  Tensor kept = Tensor::uninitialised(rows.dtype(), rows.shape()); // the file's own stays
+  std::memcpy(kept.raw_mutable(), rows.raw(), rows.bytes());
+  const std::size_t row = rows.bytes() / (rows.shape()[0] * T);
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    std::memset(kept.raw_mutable() + (b * T + lengths[b]) * row, 0, (T - lengths[b]) * row);
+  rows = std::move(kept);
+}
+
 } // namespace
 
 /// What is not read is listed; `meant`: it is a stage by its name.
@@ -165,6 +177,9 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
                       layer_.settings.rope == Rope::half ? "neighbours" : "halves",
                       layer_.settings.rope == Rope::half ? "halves" : "neighbours"),
           with_other_pairs(convert(way.value, kept), layer_.settings));
+  if (layer_.dims.batched && !layer_.settings.columns && info_of(stage).letters.size() == 2 &&
+      info_of(stage).kind == Kind::token)
+    clear_padding(result.value, layer_.lengths);
   const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');

@@ -28,10 +28,27 @@ bool is_short(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }
 
+/// Rows behind the end of a shorter text are 0 here, whatever others leave there.
+Tensor without_padding(const Tensor& theirs, Stage stage, const std::vector<std::size_t>& lengths) {
+  const std::size_t axis = info_of(stage).kind == Kind::token ? 1 : 2, T = theirs.shape()[axis];
+  if (std::ranges::all_of(lengths, [T](std::size_t n) { return n >= T; })) return theirs;
+  Tensor kept = copied(theirs);
+  const std::size_t heads = axis == 2 ? theirs.shape()[1] : 1,
+                    width = theirs.count() / (theirs.shape()[0] * heads * T);
+  with_number(kept.dtype(), [&]<class N>(N) {
+    const auto values = kept.as_mutable<N>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (i / width % T >= lengths[i / (heads * T * width)]) values[i] = 0;
+  });
+  return kept;
+}
+
 Target target_of(const Layer& layer, const ReferenceStage& known) {
   Target target;
   target.stage = known.stage;
-  target.theirs = with_given(layer, known.stage, known.value).given[index_of(known.stage)];
+  target.theirs =
+      without_padding(with_given(layer, known.stage, known.value).given[index_of(known.stage)],
+                      known.stage, layer.lengths);
   const bool gathered = known.stage == Stage::embed || known.stage == Stage::resid_pre ||
                         (known.stage == Stage::x && layer.settings.input_norm == InputNorm::none);
   if (is_short(known.stored)) target.half = known.stored;
@@ -300,7 +317,6 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     diagnosis.hints = hints_for(changed(layer, best.changes), targets, *unexplained);
   }
   for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
-
   std::set<std::string> named;
   for (const Change* change : best.changes) named.insert(change->id);
   for (const Cause& other : found) // as few changes, the same numbers

@@ -313,9 +313,15 @@ TEST_CASE_METHOD(DiffLayer, "diff: keys as GPT-2 keeps them, (H, d_k, T), where 
 TEST_CASE_METHOD(DiffLayer, "diff: --exact says whether a difference is rounding") {
   const std::string port = "data/port/stages.safetensors";
   const auto exact = [&](std::vector<std::string> more) {
-    std::vector<std::string> words{"diff", "data/shakespeare", "--layer", "0",
-                                   "X=data/shakespeare/hidden.npz:layers.0", "--against", port,
-                                   "--exact", "-q"};
+    std::vector<std::string> words{"diff",
+                                   "data/shakespeare",
+                                   "--layer",
+                                   "0",
+                                   "X=data/shakespeare/hidden.npz:layers.0",
+                                   "--against",
+                                   port,
+                                   "--exact",
+                                   "-q"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };

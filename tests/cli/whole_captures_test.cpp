@@ -177,6 +177,21 @@ TEST_CASE("captures: the last token alone, fewer columns, transposed, counted fr
              Contains("the share of one rank of 2? Join the ranks' along axis 1"));
 }
 
+TEST_CASE("captures: a rank's part of a sum is told") {
+  const Captures captures("llama");
+  const std::string heads = captures.folder.path("heads.npz");
+  REQUIRE(
+      run({"dump", captures.model, "--ids", ids, "-q", "-s", "head_result", "-o", heads}).code ==
+      0);
+  const std::string load = "h = np.load('" + heads + "')['layers.1.head_result']; ";
+  captures.check_named(load + "a['layers.1.output'] = h[:3].sum(0)",
+                       "rank 0 of 2's part of it, before the sum over ranks");
+  captures.check_named(load + "a['layers.1.output'] = h[3:].sum(0).astype(np.float16)",
+                       "rank 1 of 2's part of it, before the sum over ranks");
+  const Result share = captures.edited("a['layers.0.mlp.gate_up_proj'] = np.ones((6, 256))");
+  CHECK_THAT(unwrapped(share.out), Contains("not as wide as they are here: the share of one rank of 2"));
+}
+
 TEST_CASE("captures: a state of another layer is named") {
   const Captures captures("gpt2");
   const Result moved = captures.edited(

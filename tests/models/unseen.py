@@ -883,9 +883,9 @@ def judged(case, code, out, err):
     text = "; ".join(f"{at or 'end'}: {' '.join(sorted(ids))}{'' if places[at]['explained'] else ' (in part)'}"
                      for at, ids in causes.items() if ids or not places[at]["explained"]) or "agrees"
     good = [at for at, ids in causes.items() if ids & case["ids"]]
-    if not good:
-        return ("misled" if any(ids for ids in causes.values()) else "missed"), text
     rounds = {f"precision.{case['precision']}"}
+    if not good:
+        return ("misled" if any(ids - rounds for ids in causes.values()) else "missed"), text
     others = [at for at, ids in causes.items() if ids - rounds and not ids & case["ids"]]
     return ("extra" if others else "named"), text
 
