@@ -81,8 +81,7 @@ public:
       judge("tensor renamed: " + entry.name, renamed, is_of_other_part(entry.name));
       if (entry.shape.empty()) continue;
       for (std::size_t axis = 0; axis < entry.shape.size(); ++axis)
-        for (const std::size_t size : {entry.shape[axis] + 1, 2 * entry.shape[axis],
-                                       entry.shape[axis] - 1, std::size_t{1}, std::size_t{0}}) {
+        for (const std::size_t size : {entry.shape[axis] + 1, std::size_t{1}}) {
           if (size == entry.shape[axis]) continue;
           io::Contents resized = copy();
           Shape shape = entry.shape;
