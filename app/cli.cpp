@@ -213,6 +213,21 @@ bool may_be_empty(const Option& option) {
 /// Stands for an empty value, which the parser would take for none. No argument holds a zero byte.
 const std::string empty_value(1, '\0');
 
+/// `-o=x` would be the value "=x", which nobody means.
+void refuse_equals_sign(const std::vector<std::string>& arguments,
+                        const std::deque<Option>& options) {
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    const std::string letter = word.substr(0, 2);
+    if (option_with_value(options, word))
+      ++i; // its value
+    else if (word.size() > 2 && word[2] == '=' && letter[1] != '-' &&
+             option_with_value(options, letter))
+      throw UsageError(fmt::format("'{}': the value of {} follows without '=': {} {}", word, letter,
+                                   letter, word.substr(3)));
+  }
+}
+
 /// `--text=` and `--text ""` with their empty values as a word that the parser sees.
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments,
                                            const std::deque<Option>& options) {
@@ -261,6 +276,7 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
         parser.get_option_no_throw("-" + name))
       refuse_unknown(word);
   }
+  refuse_equals_sign(arguments, options_);
   // The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
   // with, it is one word.
   constexpr char guard = '\x1f';

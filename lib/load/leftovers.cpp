@@ -66,6 +66,9 @@ public:
     std::vector<std::string_view> others, adapters;
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
+      if (group_.reads->used(name) && name.ends_with(".weight") && !is_floating(entry.dtype))
+        fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
+             group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name) || is_told_by_layer(name)) continue;
       if (is_of_quantisation(name))
         fail("{}: {} is of quantised weights, which are not read here; dequantise them first",

@@ -103,15 +103,13 @@ void WholeModel::read_ends() {
   const ModelReader reader(group, record_);
   Embedding& e = embedding_;
   e.tokens = reader.table(record_.tokens, true);
-  e.positions = reader.table(record_.positions,
-                             group.configured("positional_embedding_type").value_or("standard") ==
-                                 "standard");
+  e.positions = reader.table(record_.positions, true);
   e.types =
       reader.table(record_.types, group.configured_number({"type_vocab_size"}).value_or(0) > 0);
   const std::size_t narrow = e.tokens.shape()[1];
   if (!record_.embedding_linear.empty()) {
     e.projection = reader.linear(reader.model() + std::string(record_.embedding_linear), narrow, 0,
-                                 true, naming::Bias::if_there);
+                                 true, record_.embedding_linear_bias);
     e.projection_place = record_.embedding_linear_place;
   }
   const std::size_t d = width(),
@@ -250,22 +248,35 @@ void WholeModel::check_config() const {
     check({"intermediate_size", "n_inner", "d_mlp", "hidden_dim"}, first->mlp.in.out(),
           "numbers in the feed-forward");
   if (!embedding_.positions.empty())
-    check({"n_positions", "max_position_embeddings", "block_size", "n_ctx"},
+    // Beside n_positions nothing reads n_ctx.
+    check({"n_positions", "max_position_embeddings", "block_size",
+           group.configured("n_positions") ? "n_positions" : "n_ctx"},
           embedding_.positions.shape()[0], "positions");
   if (!embedding_.types.empty())
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
   if (record_.own_vocabulary && head_.present())
     check({"d_vocab_out"}, head_.decoder.out(), "logits");
-  // Lists with an entry a layer: another length is another model's.
-  for (std::string_view key : {"layer_types", "no_rope_layers"})
-    if (const std::optional<std::string> list = group.configured(key);
-        list && naming::element(*list, layers_.size()))
+  // An entry a layer, whether the family reads it or not: another length is another model's.
+  for (const auto& [key, value] : *group.config) {
+    std::string_view own = key;
+    for (std::string_view section : naming::text_sections)
+      if (own.starts_with(section)) own.remove_prefix(section.size());
+    if (own == "layer_types" && naming::element(value, layers_.size()))
       fail("{}: config.json's {} go beyond the {} layers", group.contents->name, key,
            layers_.size());
+  }
 }
 
 void WholeModel::check_layer(const Layer& layer) const {
+  if (layer.dims.d_out != width())
+    fail("{}: the output of a layer's attention is {} wide, the stream that it is added to {}: a "
+         "W_o or output of another width",
+         layers_[0].group.contents->name, layer.dims.d_out, width());
   if (layers_[0].group.description) return;
+  if (layer.dims.d_v != layer.dims.d_k)
+    fail("{}: a layer's queries and keys are {} wide a head, its values {}: one width expected in "
+         "models of this kind",
+         layers_[0].group.contents->name, layer.dims.d_k, layer.dims.d_v);
   for (std::string_view key : {"head_dim", "d_head"}) {
     const std::optional<double> said = layers_[0].group.configured_number({key});
     if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k))

@@ -37,10 +37,10 @@ std::vector<int> typed_ids(const std::string& text) {
   }
 }
 
-/// What a tokenizer gives beside the numbers.
+/// What a tokenizer gives beside the numbers, and what `dump` writes beside them.
 constexpr std::string_view mask_name = "attention_mask", types_name = "token_type_ids",
-                           positions_name = "position_ids";
-constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name};
+                           positions_name = "position_ids", lengths_name = "lengths";
+constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name, lengths_name};
 
 /// Masks by names of other meanings: what they hide would be seen.
 constexpr std::string_view other_masks[]{
@@ -80,7 +80,7 @@ void require_plain(const io::Contents& file, const std::string& path,
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
       continue;
     }
-    if (entry.name == mask_name) continue;
+    if (entry.name == mask_name || entry.name == lengths_name) continue;
     const Tensor tensor = entry.read();
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double value = value_at(tensor, i);
@@ -102,6 +102,25 @@ int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
   if (value != std::floor(value) || value < 0 || value > std::numeric_limits<int>::max())
     fail("--ids {}: number {} is {}: a token's number expected", name, i, value);
   return static_cast<int>(value);
+}
+
+/// The number of tokens of each text, where a file of B texts of T numbers says it; else empty.
+std::vector<std::size_t> lengths_in(const io::Contents& file, const std::string& path,
+                                    std::size_t B, std::size_t T) {
+  const io::Entry* entry = file.find(lengths_name);
+  if (!entry) return {};
+  const Tensor tensor = entry->read();
+  if (tensor.count() != B)
+    fail("--ids {}: lengths is {}: a number for each of {} texts expected", path,
+         to_string(tensor.shape()), B);
+  std::vector<std::size_t> lengths;
+  for (std::size_t b = 0; b < B; ++b) {
+    const double value = value_at(tensor, b);
+    if (value != std::floor(value) || value < 0 || value > static_cast<double>(T))
+      fail("--ids {}: lengths has {} for text {}: 0 to {} expected", path, value, b, T);
+    lengths.push_back(static_cast<std::size_t>(value));
+  }
+  return lengths;
 }
 
 /// Texts of a file, without their padding; `before` gets how much stood in front of each.
@@ -127,8 +146,9 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   }
   std::vector<std::vector<int>> texts(B);
   before.assign(B, 0);
+  const std::vector<std::size_t> lengths = lengths_in(file, path, B, T);
   for (std::size_t b = 0; b < B; ++b)
-    for (std::size_t t = 0; t < T; ++t) {
+    for (std::size_t t = 0; t < (lengths.empty() ? T : lengths[b]); ++t) {
       if (!mask.empty() && value_at(mask, b * T + t) == 0) continue;
       if (texts[b].empty()) before[b] = t;
       if (before[b] + texts[b].size() != t)

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <oniguruma.h>
 
@@ -32,40 +33,56 @@ std::string reason_of(int code, OnigErrorInfo* info) {
 thread_local PatternTime* time_of_text = nullptr;
 
 /// What keeps an expression that goes wrong from holding the program up: its steps back in a match
-/// and the memory for them, and the time.
+/// and the memory for them, and the time. The library asks for no time within a match, and one step
+/// back may be followed by a look at the whole text. So a match is given few steps back at first,
+/// and is sought again with more of them as long as that is not foreseen to take too long.
 class Limits {
 public:
   explicit Limits(std::size_t text)
       : params_(onig_new_match_param(), onig_free_match_param),
         time_(PatternTime::of_text() ? *PatternTime::of_text() : own_.emplace(text)) {
     onig_initialize_match_param(params_.get());
-    onig_set_retry_limit_in_match_of_match_param(params_.get(), 10'000'000);
     onig_set_match_stack_limit_size_of_match_param(params_.get(), 20'000'000);
   }
   OnigMatchParam* params() const { return params_.get(); }
-  /// Called after a match was sought at one place, which looked at up to so many bytes without
-  /// counting them as steps back. Looks at the clock now and then.
-  bool over(std::size_t bytes) {
-    constexpr std::size_t at_least = 64;
-    if ((looked_at_ += bytes + at_least) < seldom) return false;
-    looked_at_ = 0;
-    const Clock::time_point now = Clock::now();
-    const std::chrono::duration<double> passed = now - before_;
-    before_ = now;
-    return !time_.spend(passed.count());
+
+  /// Before a match is sought in so many bytes.
+  void begin(std::size_t bytes) {
+    constexpr std::size_t looked_at = 20'000'000, least = 64; // bytes, some 20 ms; steps
+    set_steps(std::clamp(looked_at / std::max<std::size_t>(bytes, 1), least, most_steps));
   }
-  ~Limits() { time_.spend(std::chrono::duration<double>(Clock::now() - before_).count()); }
+  /// After a match that took more steps back than it was given: whether it may take more.
+  bool more() {
+    const double took = seconds_since_before();
+    if (!time_.spend(took) || time_.left() + late < factor * took || steps_ == most_steps)
+      return false;
+    set_steps(std::min(factor * steps_, most_steps));
+    return true;
+  }
+  /// After a match was sought at one place.
+  bool over() { return !time_.spend(seconds_since_before()); }
   Limits(const Limits&) = delete;
   Limits& operator=(const Limits&) = delete;
 
 private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t seldom = 4 << 20; // bytes
+  static constexpr std::size_t most_steps = 10'000'000, factor = 4;
+  static constexpr double late = 1; // seconds beyond the limit
+
+  void set_steps(std::size_t steps) {
+    steps_ = steps;
+    onig_set_retry_limit_in_match_of_match_param(params_.get(), steps);
+  }
+  double seconds_since_before() {
+    const Clock::time_point now = Clock::now();
+    return std::chrono::duration<double>(now - std::exchange(before_, now)).count();
+  }
+
   std::unique_ptr<OnigMatchParam, decltype(&onig_free_match_param)> params_;
   std::optional<PatternTime> own_;
   PatternTime& time_;
   Clock::time_point before_ = Clock::now();
-  std::size_t looked_at_ = seldom; ///< since the clock was: at once for each piece
+  std::size_t steps_ = 0;
 };
 
 } // namespace
@@ -125,11 +142,16 @@ std::vector<Match> Regex::matches(std::string_view text) const {
   for (std::size_t place = 0; place <= text.size();) {
     // Place by place, not by the library's search, which nothing interrupts.
     const OnigOptionType option = place > at ? ONIG_OPTION_NOT_BEGIN_POSITION : ONIG_OPTION_NONE;
-    const int found = onig_match_with_param(compiled_->regex, begin, end, begin + place,
-                                            region.get(), option, limits.params());
+    limits.begin(text.size() - place);
+    int found = 0;
+    do
+      found = onig_match_with_param(compiled_->regex, begin, end, begin + place, region.get(),
+                                    option, limits.params());
+    while (found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && limits.more());
     const bool none = found == ONIG_MISMATCH;
-    if ((found < 0 && !none) || limits.over(text.size() - place))
-      fail("the tokenizer's pattern '{}' takes too long for this text{}",
+    if ((found < 0 && !none) || limits.over())
+      fail("the tokenizer's pattern '{}' takes too long for this text{}; give shorter texts, or "
+           "token numbers (--ids)",
            io::shown(compiled_->expression),
            found < 0 && !none ? fmt::format(" ({})", reason_of(found, nullptr)) : "");
     const std::size_t next = place + (place < text.size() ? length_of(text[place]) : 1);

@@ -26,6 +26,7 @@ public:
 
   /// Takes seconds from what is left; false where nothing is.
   bool spend(double seconds) { return (left_ -= seconds) >= 0; }
+  double left() const { return left_; }
   /// Of this thread's text, or nullptr.
   static PatternTime* of_text();
 

@@ -1,6 +1,7 @@
 // Every command × every kind of input × its outcomes: tests/matrix. Under sanitizers, too: CI runs
 // it so.
 
+#include "support/places.hpp"
 #include "support/run.hpp"
 #include "support/tools.hpp"
 
@@ -10,7 +11,8 @@ using namespace mha::test;
 using Catch::Contains;
 
 TEST_CASE("matrix: every command on every kind of input, with each outcome") {
-  const Result result = shell("/usr/bin/python3 tests/matrix/run.py \"$MHA\"");
+  const Result result = shell("/usr/bin/python3 tests/matrix/run.py \"$MHA\" --starter '" +
+                              starter_path() + "'");
   INFO(result.out << result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains(" runs of ") && Contains(", 0 finds"));

@@ -104,6 +104,9 @@ TEST_CASE("silent: what a file of ids says beside the ids") {
   CHECK_THAT(ids(R"("attention_masks": [1, 1, 1, 0, 0])").err,
              Contains("did you mean 'attention_mask'"));
   CHECK(ids(R"("attention_mask": [1, 1, 1, 0, 0])").code == 0);
+  CHECK(ids(R"("lengths": [3])").out == ids(R"("attention_mask": [1, 1, 1, 0, 0])").out);
+  CHECK_THAT(ids(R"("lengths": [6])").err, Contains("lengths has 6 for text 0: 0 to 5 expected"));
+  CHECK_THAT(ids(R"("lengths": [3, 2])").err, Contains("a number for each of 1 texts expected"));
   CHECK_THAT(ids(R"("attention_mask": [[1], [1], [1], [0], [0]])").err, Contains("(5, 1), but"));
   for (const std::string value : {"0.3", "-1", "NaN", "2"})
     CHECK_THAT(ids(R"("attention_mask": [1, 1, 1, 1, )" + value + "]").err,

@@ -37,8 +37,12 @@ class Input:
         return self.kind + ("-" + self.model if self.model else "")
 
     @property
-    def is_text(self):
-        return bool(self.model)
+    def is_searched(self):
+        """Whether an explanation is sought under every change that `diagnose` knows: of each family once, of
+        a batch once. The other kinds' search is through the same changes, and takes most of the time."""
+        if self.model in FAMILIES:
+            return self.kind == "text" or self.name == "batch-gpt2"
+        return self.kind != "checkpoints"
 
 
 def layer(rng, tokens=5, width=8, heads=2, kv_heads=2, batch=0):

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """The matrix: every command × every kind of input × its outcomes, on tiny models.
 
-    /usr/bin/python3 tests/matrix/run.py PROGRAM [--once] [--under "valgrind -q …"] [--only COMMAND]
+    /usr/bin/python3 tests/matrix/run.py PROGRAM [--starter LIBRARY] [--once] [--under "valgrind -q …"] [--only COMMAND]
 
 The tables are commands.py and inputs.py; a command that the program lists and commands.py does not
 fails. Outcomes: what is computed, with each option of the table, again with one thread to the same
 bytes, into a file; beside a reference that is equal, that differs, whose difference is explained and
 not; and refusals. A run ends with its exit code, at most one message, no report of a sanitizer, and
-leaves no file but the one it was asked for. --once: one run of each command that works.
+leaves no file but the one it was asked for. --starter: runs are copies of one process (starter.cpp).
+--once: one run of each command that works.
 """
 import argparse
 import concurrent.futures
@@ -17,13 +18,14 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import inputs
 from commands import COMMANDS, INSTEAD, REFUSALS, WEIGHTS
+from starter import Starter
 
 REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.M)
 LINE = re.compile("(mha-inspect|note|warning): ")
@@ -111,8 +113,8 @@ def references(folder, program, found):
         if one.edit:
             dump(f"{one.name}.edited.npz", one.words + one.edit)
         stages = dict(np.load(os.path.join(folder, own)))
-        stages = {name: rng.standard_normal(value.shape) for name, value in stages.items()
-                  if name.split(".")[-1] in ("output", "weights")}
+        kept = ("output", "weights") if one.is_searched else ("q",)  # that few changes touch
+        stages = {name: rng.standard_normal(value.shape) for name, value in stages.items() if name.split(".")[-1] in kept}
         np.savez(os.path.join(folder, f"{one.name}.unlike.npz"), **stages)
     for name, more in (("llama-copy", []), ("llama-half", ["--dump-dtype", "f16"])):
         subprocess.run([program, "convert", "llama", *more, "-o", name + ".safetensors"], cwd=folder, check=True)
@@ -123,25 +125,24 @@ def references(folder, program, found):
 
 
 class Matrix:
-    def __init__(self, folder, program, under):
-        self.folder, self.program, self.under = folder, program, under
+    def __init__(self, folder, starter):
+        self.folder, self.starter = folder, starter
         self.first = self.state()
-        self.results = {}
+        self.results, self.seconds = {}, Counter()
 
     def state(self):
         return {entry.name: (entry.stat().st_mtime_ns, entry.stat().st_size) for entry in os.scandir(self.folder)
                 if entry.name != "out"}
 
     def start(self, words, place):
-        words = [word.replace("OUT", os.path.join(place, "r")) for word in words]
-        done = subprocess.run([*self.under, self.program, *words], cwd=self.folder, capture_output=True,
-                              stdin=subprocess.DEVNULL, env=ENVIRONMENT, timeout=600)
+        done = self.starter.start([word.replace("OUT", os.path.join(place, "r")) for word in words], self.folder, place)
         made = {}
         for base, _, names in os.walk(place):
             for name in names:
                 with open(os.path.join(base, name), "rb") as file:
                     made[name] = file.read()
-        return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"), made
+        self.seconds[words[0]] += done.seconds
+        return done.code, done.out, done.err, made
 
     def judge(self, number, run):
         """What is wrong with a run, line by line."""
@@ -172,8 +173,9 @@ def main():
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--under", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--starter", default="")
     arguments = parser.parse_args()
-    program, started = os.path.abspath(arguments.program), time.time()
+    program = os.path.abspath(arguments.program)
     finds = [f"{name} is listed by the program, and has no row in tests/matrix/commands.py"
              for name in listed(program) if name not in COMMANDS]
     if finds:
@@ -194,18 +196,22 @@ def main():
             runs += sorted(works, key=lambda run: "--text" not in run.words)[:1] if arguments.once else listed_runs
         if arguments.only in ("", "diff") and not arguments.once:
             runs += of_weights()
-        matrix = Matrix(folder, program, shlex.split(arguments.under))
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        processes = os.cpu_count()
+        starter = Starter(program, ENVIRONMENT, arguments.starter, shlex.split(arguments.under), processes)
+        matrix = Matrix(folder, starter)
+        with concurrent.futures.ThreadPoolExecutor(processes) as pool:
             for lines in pool.map(matrix.judge, range(len(runs)), runs):
                 finds += lines
+        starter.close()
         for run in runs:
             if run.same_as and matrix.results.get(tuple(run.words)) != matrix.results.get(tuple(run.same_as), None):
                 finds.append(f"other bytes: {shlex.join(run.words)}")
         if matrix.state() != matrix.first:
             finds.append("the inputs changed")
     print("\n".join(finds))
-    print(f"{len(runs)} runs of {len(COMMANDS)} commands on {len(found)} inputs in {time.time() - started:.0f} s, "
-          f"{len(finds)} finds")
+    print(f"{len(runs)} runs of {len(COMMANDS)} commands on {len(found)} inputs, {len(finds)} finds; "
+          f"{sum(matrix.seconds.values()):.0f} s of the processor, most of them "
+          + ", ".join(f"{name} {seconds:.0f}" for name, seconds in matrix.seconds.most_common(3)))
     return 1 if finds else 0
 
 

@@ -408,7 +408,8 @@ GEMMA2 = llama_family("gemma2", {
     Ways(gemma=True, tied=True, sandwich=True, activation=lambda c: c["hidden_activation"],
          scale=lambda c, d_k: c["query_pre_attn_scalar"] ** -0.5,
          window=lambda c, n: c["sliding_window"] if n % 2 == 0 else None,
-         softcap=lambda c: c["attn_logit_softcapping"], final_softcap=lambda c: c["final_logit_softcapping"]))
+         softcap=lambda c: c.get("attn_logit_softcapping", 50.0),
+         final_softcap=lambda c: c.get("final_logit_softcapping", 30.0)))
 
 
 # Gemma 3: a published config may leave out everything that these say.
@@ -560,7 +561,7 @@ def mlm_head(w, dense, norm, decoder, bias, activation, eps):
 
 
 def bert_blocks(c, b):
-    d, H, eps = c["hidden_size"], c["num_attention_heads"], c["layer_norm_eps"]
+    d, H, eps = c["hidden_size"], c["num_attention_heads"], c.get("layer_norm_eps", 1e-12)
     for n in range(c["num_hidden_layers"]):
         l = b.under(f"encoder.layer.{n}.")
         q, k, v = (l.linear(f"attention.self.{x}") for x in ("query", "key", "value"))
@@ -604,7 +605,7 @@ BERT = Family("bert", {
 
 
 def roberta_model(c, w):
-    b, eps, pad = w.under("roberta."), c["layer_norm_eps"], c["pad_token_id"]
+    b, eps, pad = w.under("roberta."), c.get("layer_norm_eps", 1e-12), c["pad_token_id"]
 
     def positions(ids):
         """pad_id itself for padding; the real tokens count on from pad_id + 1."""

@@ -224,6 +224,9 @@ VARIANTS = [
     Variant("gemma2-bf16", GEMMA2, "the same, √d rounded to bfloat16; a batch with padding (whose last rows "
             "the window leaves without any key); sharded",
             {"torch_dtype": "bfloat16"}, "BF16", lengths=(13, 7, 10), shards=2),
+    Variant("gemma2-null-caps", GEMMA2, "null is no cap", {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
+    Variant("gemma2-silent-caps", GEMMA2, "without the keys 50 and 30",
+            {"attn_logit_softcapping": LEFT_OUT, "final_logit_softcapping": LEFT_OUT}),
     Variant("gemma3", GEMMA3, "q_norm, k_norm with 1 + w; sliding_window_pattern 3; two rope bases", dtype="BF16"),
     Variant("gemma3-layer-types", GEMMA3, "layer_types says which layers slide; float32",
             {"layer_types": GEMMA3_TYPES, "sliding_window_pattern": LEFT_OUT, "_sliding_window_pattern": 3}),
@@ -275,6 +278,7 @@ VARIANTS = [
             "pad_id 3, so positions from 4", {"pad_token_id": 3, "max_position_embeddings": 28}, pads=(3, 7)),
     Variant("roberta-base", ROBERTA, "base model saved alone", {"architectures": ["RobertaModel"]},
             rename=without("roberta."), extra=pooler("")),
+    Variant("roberta-silent-eps", ROBERTA, "without layer_norm_eps 1e-12, as Transformers has it", {"layer_norm_eps": LEFT_OUT}),
     # DistilBERT
     Variant("distilbert", DISTILBERT, "no token types; exact GELU; projector's copy in the file",
             extra=copy_of("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")),

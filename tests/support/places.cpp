@@ -18,4 +18,8 @@ std::string faults_path() {
   return MHA_FAULTS;
 }
 
+std::string starter_path() {
+  return MHA_STARTER;
+}
+
 } // namespace mha::test

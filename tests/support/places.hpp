@@ -14,5 +14,7 @@ std::string program_path();
 std::string build_folder();
 /// The library that makes calls of the system fail (faults/shim.cpp).
 std::string faults_path();
+/// The library that copies the program at its start (matrix/starter.cpp).
+std::string starter_path();
 
 } // namespace mha::test

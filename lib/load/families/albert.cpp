@@ -6,6 +6,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <set>
 
 namespace mha::naming {
 
@@ -74,6 +76,8 @@ bool present_albert(io::Contents& file, const Config& config) {
   };
   check("num_hidden_groups", groups), check("inner_group_num", inner);
   const std::size_t times = count_said(file, config, "num_hidden_layers", groups);
+  std::set<std::string, std::less<>> own; // names of the file
+  for (const io::Entry& entry : file.tensors) own.insert(entry.name);
   std::vector<io::Entry> presented;
   for (io::Entry& entry : file.tensors) {
     const auto tensor = shared_tensor(entry.name);
@@ -87,6 +91,9 @@ bool present_albert(io::Contents& file, const Config& config) {
       layer.name = fmt::format("{}encoder.layer.{}.{}", tensor->model, time * inner + tensor->inner,
                                tensor->name);
       layer.own_name = entry.own_name.empty() ? entry.name : entry.own_name;
+      if (own.contains(layer.name))
+        fail("{}: {} and {} are of the same layer; one of them is to go", file.name, layer.name,
+             entry.name);
       presented.push_back(std::move(layer));
     }
   }
@@ -114,10 +121,20 @@ void translate_albert(const Group& group, Translation& to) {
   to.normalises_after();
 }
 
+constexpr std::string_view
+    albert_beside_relative = "embeddings.position_embeddings pooler embeddings.position_ids "
+                      "embeddings.token_type_ids sop_classifier classifier qa_outputs "
+                      "predictions.decoder.bias",
+    albert_beside = albert_beside_relative.substr(albert_beside_relative.find(' ') + 1);
+
 void settle_albert(const Group& group, ModelRecord& record) {
   for (const char* key : {"num_hidden_groups", "inner_group_num"}) group.configured(key);
+  if (!group.configured("num_hidden_layers"))
+    fail("{}: config.json does not say num_hidden_layers, and no tensor tells how often layers that "
+         "share their weights are computed",
+         group.contents->name);
   if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
-    record.positions = "";
+    record.beside = albert_beside_relative, record.positions = "";
 }
 
 constexpr ModelRecord albert_record{
@@ -125,13 +142,13 @@ constexpr ModelRecord albert_record{
     .layers = "encoder.layer",
     .always = "attention.query.bias attention.key.bias attention.value.bias attention.dense.bias "
               "attention.LayerNorm.bias full_layer_layer_norm.bias",
-    .beside = "pooler embeddings.position_ids embeddings.token_type_ids sop_classifier classifier "
-              "qa_outputs predictions.decoder.bias",
+    .beside = albert_beside,
     .tokens = "embeddings.word_embeddings",
     .positions = "embeddings.position_embeddings",
     .types = "embeddings.token_type_embeddings",
     .embedding_norm = "embeddings.LayerNorm",
     .embedding_linear = "encoder.embedding_hidden_mapping_in",
+    .embedding_linear_bias = Bias::always,
     .shape = BlockShape::post,
     .eps_keys = "layer_norm_eps",
     .eps = 1e-12,

@@ -38,16 +38,23 @@ void translate_bert(const Group& group, Translation& to) {
   to.normalises_after();
 }
 
+constexpr std::string_view
+    bert_beside_relative = "embeddings.position_embeddings pooler embeddings.position_ids "
+                      "embeddings.token_type_ids cls.seq_relationship classifier qa_outputs "
+                      "lm_head.decoder.bias cls.predictions.decoder.bias",
+    bert_beside = bert_beside_relative.substr(bert_beside_relative.find(' ') + 1);
+
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle_bert(const Group& group, ModelRecord& record) {
   // Relative positions replace the learned ones, whose table stays in the file.
   if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
-    record.positions = "";
+    record.beside = bert_beside_relative, record.positions = "";
   if (group.prefix.find("roberta.") == std::string::npos &&
       !group.is_model({"roberta", "xlm-roberta", "camembert"}))
     return;
   record.counts_from_pad = true;
-  record.eps = 1e-5;
+  // Published models have 1e-5, which their configs say; Transformers' own default is BERT's.
+  if (!group.configured("model_type")) record.eps = 1e-5;
   record.head = "lm_head.decoder", record.head_dense = "lm_head.dense";
   record.head_norm = "lm_head.layer_norm", record.head_bias = "lm_head.bias";
   record.head_activation = "gelu";
@@ -59,8 +66,7 @@ constexpr ModelRecord bert_record{
     .always = "attention.self.query.bias attention.self.key.bias attention.self.value.bias "
               "attention.output.dense.bias attention.output.LayerNorm.bias|"
               "attention.output.LayerNorm.beta output.LayerNorm.bias|output.LayerNorm.beta",
-    .beside = "pooler embeddings.position_ids embeddings.token_type_ids cls.seq_relationship "
-              "classifier qa_outputs lm_head.decoder.bias cls.predictions.decoder.bias",
+    .beside = bert_beside,
     .tokens = "embeddings.word_embeddings",
     .positions = "embeddings.position_embeddings",
     .types = "embeddings.token_type_embeddings",

@@ -41,8 +41,23 @@ void know_hidden_act(const Group& group) {
   if (at != group.config->end() && at->second.starts_with("gelu")) group.says("hidden_act");
 }
 
+/// Versions of Transformers read Gemma 1's two keys differently; those from 4.39 to 4.44 as here.
+void note_activation(const Group& group, Translation& to) {
+  if (!group.is_model({"gemma"})) return;
+  const auto newer = group.configured("hidden_activation"), older = group.configured("hidden_act");
+  if (!newer && older == "gelu")
+    to.note("config.json says hidden_act gelu: read as gelu_pytorch_tanh, with which the models "
+            "were trained; some versions of Transformers compute gelu itself, as hidden_activation "
+            "gelu does here");
+  if (newer && newer != older && newer != "gelu_pytorch_tanh")
+    to.note(fmt::format("config.json says hidden_activation {}, which is read here; some versions "
+                        "of Transformers read hidden_act alone",
+                        *newer));
+}
+
 void translate1(const Group& group, Translation& to) {
   know_hidden_act(group);
+  note_activation(group, to);
   take_llama(to);
   to.norm.one_plus = true;
   set_rotary(to, {.style = "half"});
@@ -59,14 +74,14 @@ void translate2(const Group& group, Translation& to) {
 }
 
 bool slides3(const Group& group, std::size_t layer) {
-  const double every =
-      group.configured_number({"sliding_window_pattern", "_sliding_window_pattern"}).value_or(6);
+  const double every = group.configured_number({"sliding_window_pattern"}).value_or(6);
   return std::fmod(static_cast<double>(layer + 1), every) != 0;
 }
 
 void translate3(const Group& group, Translation& to) {
   know_hidden_act(group);
   take_llama(to);
+  require_qk_norm(group);
   to.norm.one_plus = true;
   to.set("qk_norm_one_plus", "true");
   set_gemma_scale(to);
@@ -75,7 +90,10 @@ void translate3(const Group& group, Translation& to) {
     to.warn(fmt::format("config.json says attn_logit_softcapping {}: not computed, as in "
                         "Transformers' Gemma 3; --softcap {} computes it",
                         *cap, *cap));
-  for (const char* key : {"rope_theta", "rope_local_base_freq"}) group.says(key);
+  for (const char* key : {"rope_theta", "rope_local_base_freq",
+                          "rope_parameters.sliding_attention.rope_theta",
+                          "rope_parameters.sliding_attention.rope_type"})
+    group.says(key);
   // Layers with a window rotate by a base of their own, without the scaling for long contexts.
   const bool sliding = is_sliding(group, slides3).value_or(false);
   if (sliding)

@@ -30,7 +30,8 @@ void translate_gpt_neox(const Group& group, Translation& to) {
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
   to.set_from_config("num_heads", {"num_attention_heads"});
   to.set("causal", "true");
-  set_rotary(to, {.style = "half", .part = 0.25, .base_keys = {"rotary_emb_base", "rope_theta"}});
+  set_rotary(to, {.style = "half", .part = 0.25, .base_keys = {"rotary_emb_base", "rope_theta"},
+                  .part_keys = {"rotary_pct", "partial_rotary_factor"}});
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
 }
 

@@ -13,9 +13,15 @@ void translate_llama(const Group& group, Translation& to) {
                     "starcoder2", "attention-only"});
   take_llama(to);
   // Hugging Face's layout pairs dimension i with i + d/2.
-  set_rotary(to, {.style = "half"});
-  // LLaMA and Granite have no window, whatever their configs say.
-  if (!group.is_model({"llama", "granite", "granitemoe", "stablelm"})) set_window(to, every_layer);
+  if (group.is_model({"stablelm"}))
+    set_rotary(
+        to, {.style = "half", .part = 0.25, .part_keys = {"partial_rotary_factor", "rope_pct"}});
+  else
+    set_rotary(to, {.style = "half"});
+  // LLaMA and Granite have no window, whatever their configs say; Mistral has one unless its config
+  // says null.
+  if (!group.is_model({"llama", "granite", "granitemoe", "stablelm"}))
+    set_window(to, every_layer, group.is_model({"mistral", "ministral"}) ? 4096 : 0);
 }
 
 /// LLaMA's mlp_bias; Mistral's feed-forward has none.

@@ -117,8 +117,30 @@ bool has_layer_norms(const Group& group, const std::string& norm) {
 
 } // namespace
 
+void require_qk_norm(const Group& group, bool of_heads) {
+  for (const char* name : {"q_norm.weight", "k_norm.weight"})
+    if (!group.has(name))
+      fail("{}: {}{} is missing, which models of this kind have", group.contents->name,
+           group.prefix, name);
+    else if (const Shape norm = group.shape(name); of_heads && group.configured("head_dim") &&
+             norm != Shape{static_cast<std::size_t>(*group.configured_number({"head_dim"}))})
+      fail("{}: {}{} is {}: as wide as a head, head_dim {}, expected", group.contents->name,
+           group.prefix, name, to_string(norm), *group.configured("head_dim"));
+}
+
 void take_qk_norm(Translation& to, bool layer) {
   const Group& group = to.group();
+  // Transformers makes none of these, and leaves such tensors of a file aside.
+  if (group.is_model({"llama",      "mistral",   "mixtral",     "ministral",   "granite",
+                      "granitemoe", "qwen2",     "qwen2_moe",   "qwen2_vl",    "qwen2_5_vl",
+                      "gemma",      "gemma2",    "starcoder2",  "gpt_oss",     "glm",
+                      "glm4",       "ernie4_5",  "ernie4_5_moe", "smollm3",    "olmo"})) {
+    for (const char* name : {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias",
+                             "q_layernorm.weight", "k_layernorm.weight", "q_layernorm.bias",
+                             "k_layernorm.bias"})
+      to.pass_over_with_warning(name, "models of this kind have none");
+    return;
+  }
   bool there = false;
   for (const std::string letter : {"q", "k"})
     for (const std::string kind : {"norm", "layernorm"}) {

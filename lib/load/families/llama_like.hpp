@@ -43,6 +43,10 @@ void take_llama(Translation& to);
 /// `layer` says so; q_layernorm, a layer normalisation, in StableLM one module a head (norms.N).
 void take_qk_norm(Translation& to, bool layer = false);
 
+/// Throws Error where q_norm or k_norm is missing, in families that always have both, or where it
+/// is of a head and not as wide as one.
+void require_qk_norm(const Group& group, bool of_heads = true);
+
 /// Whether q_norm works on one head, and not on the whole projection.
 bool norms_heads(const Group& group);
 

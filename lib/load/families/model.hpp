@@ -41,6 +41,7 @@ struct ModelRecord {
   /// The linear map of a factorised embedding, (out, in), and where it stands.
   std::string_view embedding_linear = {};
   ProjectionPlace embedding_linear_place = ProjectionPlace::normed;
+  Bias embedding_linear_bias = Bias::if_there;
 
   // The block, below its number ("transformer.h.0."). Attention's own norm is the naming's.
   BlockShape shape = BlockShape::pre;

@@ -15,6 +15,7 @@ bool is_olmo2(const Group& group) {
 
 void translate_olmo2(const Group& group, Translation& to) {
   take_llama(to);
+  require_qk_norm(group, false);
   // OLMo 3 stretches the positions of the layers that see everything alone.
   const bool sliding =
       group.configured("sliding_window") && is_sliding(group, all_but_every_fourth).value_or(false);

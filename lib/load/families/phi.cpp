@@ -12,7 +12,7 @@ void finish(const Group& group, Translation& to) {
   to.set_from_config("num_heads", {"num_attention_heads", "n_head"});
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
   to.set("causal", "true");
-  set_rotary(to, {.style = "half", .part = 0.5});
+  set_rotary(to, {.style = "half", .part = 0.5, .dims_key = "rotary_dim"});
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm", group.parent() + "ln"},
                 {"layer_norm_eps", "layer_norm_epsilon"}, 1e-5);
 }

@@ -20,7 +20,7 @@ void translate_phi3(const Group& group, Translation& to) {
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
   to.set("causal", "true");
   set_rotary(to, {.style = "half"});
-  set_window(to, every_layer);
+  set_window(to, nullptr); // Phi-3 does not read layer_types
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
 }
 

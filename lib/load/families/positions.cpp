@@ -1,8 +1,11 @@
 #include <mha/load/families/positions.hpp>
 
+#include <mha/files/text.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 namespace mha::naming {
 
@@ -14,6 +17,21 @@ public:
   RopeConfig(const Translation& to, std::string_view layer_type)
       : to_(to), layer_type_(layer_type) {}
 
+  /// Throws Error where the two objects say different things: Transformers takes one of them whole.
+  void require_one() const {
+    std::map<std::string, std::string> old_keys, new_keys;
+    for (const auto& [key, value] : *to_.group().config) {
+      const std::string name = own_name(key);
+      if (name.starts_with("rope_scaling.")) old_keys[name.substr(13)] = value;
+      if (name.starts_with("rope_parameters.")) new_keys[name.substr(16)] = value;
+    }
+    if (old_keys.empty() || new_keys.empty()) return;
+    for (const auto& [key, value] : new_keys)
+      if (const auto other = old_keys.find(key); other == old_keys.end() || other->second != value)
+        fail("{}: config.json has rope_scaling and rope_parameters, which differ in {}: one of the "
+             "two is to go",
+             to_.group().contents->name, key);
+  }
   std::optional<std::string> text(std::string_view key) const {
     std::optional<std::string> first;
     for (const std::string& name : names(key))
@@ -26,24 +44,30 @@ public:
       if (const std::optional<double> value = to_.number({name}); !first) first = value;
     return first;
   }
+  /// The kind of scaling that this kind of layers has for itself.
+  std::optional<std::string> own_type() const {
+    if (layer_type_.empty()) return std::nullopt;
+    return to_.group().configured(fmt::format("rope_parameters.{}.rope_type", layer_type_));
+  }
   /// Another layer of the model has what this one does not: known all the same.
   void know_all() const {
-    for (const auto& [key, value] : *to_.group().config) {
-      std::string_view name = key;
-      for (std::string_view section : text_sections)
-        if (name.starts_with(section)) name.remove_prefix(section.size());
-      if (name.starts_with("rope_scaling.") || name.starts_with("rope_parameters."))
+    for (const auto& [key, value] : *to_.group().config)
+      if (const std::string name = own_name(key);
+          name.starts_with("rope_scaling.") || name.starts_with("rope_parameters."))
         to_.group().says(name);
-    }
   }
 
 private:
+  static std::string own_name(std::string_view key) {
+    for (std::string_view section : text_sections)
+      if (key.starts_with(section)) key.remove_prefix(section.size());
+    return std::string(key);
+  }
+  /// rope_parameters of a model whose kinds of layers have their own hold nothing else.
   std::vector<std::string> names(std::string_view key) const {
-    std::vector<std::string> list{fmt::format("rope_parameters.{}", key),
-                                  fmt::format("rope_scaling.{}", key)};
-    if (!layer_type_.empty())
-      list.insert(list.begin(), fmt::format("rope_parameters.{}.{}", layer_type_, key));
-    return list;
+    return {layer_type_.empty() ? fmt::format("rope_parameters.{}", key)
+                                : fmt::format("rope_parameters.{}.{}", layer_type_, key),
+            fmt::format("rope_scaling.{}", key)};
   }
   const Translation& to_;
   std::string_view layer_type_;
@@ -84,14 +108,25 @@ void set_lengths(Translation& to, const RopeConfig& config, std::string_view kin
   if (!original) original = to.number({"original_max_position_embeddings"});
   std::optional<double> factor = config.number("factor");
   // Phi-3's factor is the ratio of the two lengths; yarn's, where none is given.
-  if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor)))
-    factor = *longest / *original;
+  if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor))) {
+    const double ratio = *longest / *original;
+    if (factor && *factor != ratio)
+      to.warn(fmt::format("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
+                          "{}, is computed with, as in Transformers 4: --rope-factor {} computes "
+                          "with the factor, as Transformers 5",
+                          *factor, ratio, *factor));
+    factor = ratio;
+  }
   if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
   if (!factor)
     fail("{}: config.json's rope_scaling is {} and has no factor; --rope-scaling says what is "
          "meant, none without it",
          to.group().contents->name, kind);
   to.set("rope_factor", fmt::format("{}", *factor), "config.json");
+  if (!original && to.group().configured("model_type"))
+    fail("{}: config.json's rope_scaling is {} and says no original_max_position_embeddings, nor "
+         "does config.json say max_position_embeddings; --rope-scaling says what is meant",
+         to.group().contents->name, kind);
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
 
@@ -179,23 +214,29 @@ void check_frequencies(Translation& to) {
 
 void set_rotary(Translation& to, const Rotary& rotary) {
   const RopeConfig config(to, rotary.layer_type);
+  const std::initializer_list<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
+      all_part_keys{"partial_rotary_factor", "rotary_pct", "rope_pct"};
+  // GGUF says what it has by a name for each, whatever the family.
+  config.require_one();
+  const bool any = !to.group().configured("model_type") || to.group().contents->format == "gguf";
   if (!to.set_from_config("rope", {"rope"})) to.set("rope", rotary.style);
   if (const std::optional<std::string> base = config.text("rope_theta"))
     to.set("rope_base", *base, "config.json");
-  else if (!to.set_from_config("rope_base", rotary.base_keys) && rotary.base != 10000)
+  else if (!to.set_from_config("rope_base", any ? all_base_keys : rotary.base_keys) &&
+           rotary.base != 10000)
     to.set("rope_base", fmt::format("{}", rotary.base));
 
   // Rotated dimensions: their number, or their part of a head, cut off as Python's int() does.
-  if (const std::optional<double> dims = to.number({"rotary_dim"})) {
+  const std::string_view dims_key = any ? "rotary_dim" : rotary.dims_key;
+  if (const auto dims = dims_key.empty() ? std::nullopt : to.number({dims_key})) {
     // Transformers rotates the first 0 dimensions: none.
     if (*dims == 0)
       to.set("rope", "none", "config.json: rotary_dim");
     else
-      to.set_from_config("rope_dims", {"rotary_dim"});
+      to.set_from_config("rope_dims", {dims_key});
   } else {
     std::optional<double> part = config.number("partial_rotary_factor");
-    const std::optional<double> other =
-        to.number({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    const std::optional<double> other = to.number(any ? all_part_keys : rotary.part_keys);
     if (!part) part = other;
     const std::optional<std::size_t> width = to.head_width();
     if (part && !(*part >= 0 && *part <= 1))
@@ -215,10 +256,14 @@ void set_rotary(Translation& to, const Rotary& rotary) {
                           "usual; --rope-dims chooses",
                           rotary.part));
   }
-  if (rotary.scaled)
+  if (rotary.scaled) {
     set_scaling(to, config);
-  else if (!to.group().outline) // of a whole model, the other layers ask for them
-    config.know_all();
+  } else {
+    if (const std::optional<std::string> type = config.own_type(); type && *type != "default")
+      fail("{}: config.json's rope_parameters.{}.rope_type is '{}': default expected",
+           to.group().contents->name, rotary.layer_type, io::shown(*type));
+    if (!to.group().outline) config.know_all(); // of a whole model, the other layers ask for them
+  }
   check_frequencies(to);
 }
 
@@ -232,36 +277,52 @@ std::optional<std::string> element(const std::string& list, std::size_t index) {
   return list.substr(at, std::min(list.find(',', at), list.size()) - at);
 }
 
-std::optional<bool> is_sliding(const Group& group, Slides slides) {
+namespace {
+
+/// Whether layer_types call this layer sliding_attention; nothing where they do not say.
+std::optional<bool> is_sliding_by_type(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> types = group.configured("layer_types");
+  if (!types || !layer) return std::nullopt;
+  const std::optional<std::string> type = element(*types, *layer);
+  if (!type)
+    fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
+  if (*type != "sliding_attention" && *type != "full_attention")
+    fail("{}: config.json's layer_types say '{}' of layer {}, which is not computed here: "
+         "sliding_attention or full_attention expected",
+         group.contents->name, io::shown(*type), *layer);
+  return *type == "sliding_attention";
+}
+
+} // namespace
+
+std::optional<bool> is_sliding(const Group& group, Slides slides) {
+  if (!slides) return true;
+  const std::optional<bool> typed = is_sliding_by_type(group);
   for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern"})
-    if (types) group.says(pattern); // layer_types wins
-  if (!types && slides == every_layer) return true;
-  if (!layer) return std::nullopt;
-  if (types) {
-    const std::optional<std::string> type = element(*types, *layer);
-    if (!type)
-      fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
-    if (*type != "sliding_attention" && *type != "full_attention")
-      fail("{}: config.json's layer_types say '{}' of layer {}, which is not computed here: "
-           "sliding_attention or full_attention expected",
-           group.contents->name, *type, *layer);
-    return *type == "sliding_attention";
-  }
-  return slides(group, *layer);
+    if (typed) group.says(pattern); // layer_types wins
+  if (typed) return typed;
+  if (slides == every_layer && !group.configured("layer_types")) return true;
+  const std::optional<std::size_t> layer = group.number();
+  return layer ? std::optional(slides(group, *layer)) : std::nullopt;
 }
 
 void set_window(Translation& to, Slides slides, std::size_t otherwise) {
+  const std::optional<double> given = to.number({"sliding_window"});
+  if (!given && to.group().says("sliding_window")) otherwise = 0; // null
   // Qwen: a window in the config, not in use unless it says so.
   const bool used = to.is_true({"use_sliding_window"}, slides != upper_layers);
-  const std::optional<double> given = to.number({"sliding_window"});
   if (slides == upper_layers) to.number({"max_window_layers"});
+  const double window = given.value_or(static_cast<double>(otherwise));
   if (!used) {
-    to.group().says("layer_types");
+    if (slides) is_sliding_by_type(to.group());
+    if ((!slides || slides == every_layer) && window >= 1)
+      to.warn(fmt::format("config.json says use_sliding_window false, so all keys are seen; "
+                          "Transformers does not read that of a model of this kind and uses the "
+                          "window of {} keys: --window-left {} does so here",
+                          window, window - 1));
     return;
   }
-  const double window = given.value_or(static_cast<double>(otherwise));
   if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);
   if (!sliding)
@@ -282,7 +343,7 @@ std::optional<double> rope_number(const Translation& to, std::string_view key) {
 }
 
 void set_rotary_of_gptj(Translation& to) {
-  set_rotary(to, {.style = "interleaved"});
+  set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim"});
   if (!to.group().configured("rotary_dim"))
     to.warn("config.json does not say rotary_dim: all dimensions of a head are rotated; "
             "--rope-dims chooses");
@@ -296,13 +357,12 @@ bool even_layers(const Group&, std::size_t layer) {
 }
 
 bool all_but_every_fourth(const Group& group, std::size_t layer) {
-  const double every =
-      group.configured_number({"sliding_window_pattern", "_sliding_window_pattern"}).value_or(4);
+  const double every = group.configured_number({"sliding_window_pattern"}).value_or(4);
   return std::fmod(static_cast<double>(layer + 1), every) != 0;
 }
 
 bool upper_layers(const Group& group, std::size_t layer) {
-  return static_cast<double>(layer) >= group.configured_number({"max_window_layers"}).value_or(0);
+  return static_cast<double>(layer) >= group.configured_number({"max_window_layers"}).value_or(28);
 }
 
 } // namespace mha::naming

@@ -9,7 +9,11 @@ struct Rotary {
   std::string_view style; ///< "half" or "interleaved", unless config.json has "rope"
   /// The part of a head that is rotated where config.json is silent.
   double part = 1;
-  std::initializer_list<std::string_view> base_keys = {"rope_theta", "rotary_emb_base"};
+  /// The keys of config.json that models of this kind read. Without a model_type all families' keys
+  /// are read.
+  std::initializer_list<std::string_view> base_keys = {"rope_theta"};
+  std::initializer_list<std::string_view> part_keys = {"partial_rotary_factor"};
+  std::string_view dims_key = {};
   double base = 10000;
   /// "full_attention" or "sliding_attention": whose values of rope_parameters, where these differ.
   std::string_view layer_type = {};
@@ -28,7 +32,8 @@ std::optional<double> rope_number(const Translation& to, std::string_view key);
 /// silent.
 void set_rotary_of_gptj(Translation& to);
 
-/// Whether a family's layer of this number sees a window only.
+/// Whether a family's layer of this number sees a window only; nullptr: each does, whatever
+/// layer_types says.
 using Slides = bool (*)(const Group& group, std::size_t layer);
 
 /// Whether layer_types (or `slides`, by the layer's number, where config.json has none) says that
@@ -36,14 +41,14 @@ using Slides = bool (*)(const Group& group, std::size_t layer);
 std::optional<bool> is_sliding(const Group& group, Slides slides);
 
 /// Sets window_left for sliding_window W: a query sees W keys, its own and W − 1 before.
-/// `otherwise`: W where config.json is silent; 0 = no window.
+/// `otherwise`: W where config.json is silent; 0 = no window, as null is.
 void set_window(Translation& to, Slides slides, std::size_t otherwise = 0);
 
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);
 
-/// Every layer; every second, from the first; from max_window_layers on; all but the fourth, eighth
-/// …
+/// Every layer; every second, from the first; from max_window_layers on, Qwen's 28 where config.json
+/// is silent; all but the fourth, eighth …
 bool every_layer(const Group& group, std::size_t layer);
 bool even_layers(const Group& group, std::size_t layer);
 bool upper_layers(const Group& group, std::size_t layer);

@@ -18,7 +18,7 @@ void translate_qwen2(const Group&, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = "half"});
   // use_sliding_window is usually false; the lower layers see everything even if it is true.
-  set_window(to, upper_layers);
+  set_window(to, upper_layers, 4096);
 }
 
 constexpr ModelRecord qwen2_record = llama_model("qwen2");

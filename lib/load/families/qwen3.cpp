@@ -18,10 +18,12 @@ bool is_qwen3(const Group& group) {
 void translate_qwen3(const Group& group, Translation& to) {
   to.expect_models({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"});
   take_llama(to);
+  require_qk_norm(group);
   // Qwen3-VL's three rows of positions take turns, whether its config says so or not.
   if (group.is_model({"qwen3_vl", "qwen3_vl_moe"})) to.set("mrope_interleaved", "true");
-  set_rotary(to, {.style = "half", .base = 1e6});
-  set_window(to, upper_layers);
+  // Published models have 1e6, which their configs say; Transformers' own default is 10000.
+  set_rotary(to, {.style = "half", .base = group.configured("model_type") ? 10000 : 1e6});
+  set_window(to, upper_layers, 4096);
 }
 
 constexpr ModelRecord qwen3_record = llama_model("qwen3");

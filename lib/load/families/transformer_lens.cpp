@@ -1,9 +1,13 @@
 // TransformerLens: blocks.N.attn.W_Q (H, d_model, d_head) … W_O (H, d_head, d_model), applied as X
 // W; grouped keys and values are _W_K and _W_V. The heads are the first axis.
 
+#include <mha/files/text.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 namespace mha::naming {
@@ -31,6 +35,16 @@ void set_rotary_config(Translation& to) {
   to.set_from_config("rope_base", {"rotary_base"});
 }
 
+/// A word of the config, without it the first of those that are computed here.
+std::string one_of(const Group& group, std::string_view key,
+                   std::initializer_list<std::string_view> words) {
+  const std::string word = group.configured(key).value_or(std::string(*words.begin()));
+  if (std::ranges::find(words, word) == words.end())
+    fail("config.json: {} is '{}', which is not computed here: {} expected", key,
+         io::shown(word), fmt::join(words, " or "));
+  return word;
+}
+
 /// The heads are an axis: a matrix W_Q is anybody's, as papers write it.
 bool is_transformer_lens(const Group& group) {
   return group.shape("W_Q").size() >= 3;
@@ -42,7 +56,7 @@ void translate_transformer_lens(const Group& group, Translation& to) {
       to.take(fmt::format("W_{}", canonical), fmt::format("{}W_{}", grouped, name));
       to.take(fmt::format("b_{}", canonical), fmt::format("{}b_{}", grouped, name));
     }
-  if (group.configured("attention_dir") == "bidirectional")
+  if (one_of(group, "attention_dir", {"causal", "bidirectional"}) == "bidirectional")
     to.set("causal", "false", "config.json");
   else
     to.set("causal", "true");
@@ -61,7 +75,7 @@ void translate_transformer_lens(const Group& group, Translation& to) {
     to.set("softcap", fmt::format("{}", *cap), "config.json");
   if (group.has("rotary_sin"))
     set_rotary_table(group, to);
-  else if (group.configured("positional_embedding_type") == "rotary")
+  else if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
     set_rotary_config(to);
 
   // ln1 has w and b; folded into the weights it has neither, and still divides.
@@ -100,7 +114,9 @@ void settle_transformer_lens(const Group& group, ModelRecord& record) {
     record.shape = BlockShape::attention_only;
     record.pre_mlp_norm = record.mlp_in = record.mlp_out = record.mlp_norm = "";
   }
-  record.causal = group.configured("attention_dir").value_or("causal") == "causal";
+  record.causal = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
+  if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
+    record.positions = "";
 }
 
 constexpr ModelRecord transformer_lens_record{

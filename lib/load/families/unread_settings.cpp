@@ -181,8 +181,19 @@ bool is_one_of(std::string_view name, const auto& list) {
   return std::ranges::find(list, name) != std::end(list);
 }
 
+/// Of a family without windows: each layer has full attention.
+bool is_full_attention_alone(std::string_view list) {
+  for (std::size_t at = 0; at <= list.size(); ++at) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    if (list.substr(at, comma - at) != "full_attention") return false;
+    at = comma;
+  }
+  return true;
+}
+
 bool is_neutral(std::string_view key, std::string_view value) {
-  return value == "null" || value.empty() || std::ranges::any_of(neutral, [&](const auto& known) {
+  return value == "null" || value.empty() ||
+         (key == "layer_types" && is_full_attention_alone(value)) || std::ranges::any_of(neutral, [&](const auto& known) {
            return known.first == key &&
                   (known.second == value || value == fmt::format("{}.0", known.second));
          });

@@ -27,6 +27,18 @@ Edit says_nothing_of(const std::string& key) {
 Edit with(const std::string& name, const Shape& shape) {
   return [=](io::Contents& model) { model.tensors.push_back(entry_of(name, DType::f16, shape)); };
 }
+Edit resized(const std::string& name, const Shape& shape) {
+  return [=](io::Contents& model) {
+    for (io::Entry& entry : model.tensors)
+      if (entry.name == name) entry = entry_of(name, entry.dtype, shape);
+  };
+}
+Edit typed(const std::string& name, DType dtype) {
+  return [=](io::Contents& model) {
+    for (io::Entry& entry : model.tensors)
+      if (entry.name == name) entry = entry_of(name, dtype, entry.shape);
+  };
+}
 Edit without(const std::string& ending) {
   return [=](io::Contents& model) {
     std::erase_if(model.tensors,
@@ -88,6 +100,18 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {llama, says("rope_scaling.rope_type", "yarn"), "is yarn and has no factor"},
       {llama, says("rope_scaling.rope_type", "llama3"), "is llama3 and has no low_freq_factor"},
       {llama, says("rope_scaling.rope_type", "longrope"), "is longrope and has no short_factor"},
+      {llama, both(says("rope_scaling.factor", "4"), says("rope_parameters.factor", "2")),
+       "rope_scaling and rope_parameters, which differ in factor"},
+      {llama, both(says("rope_scaling.rope_type", "default"), says("rope_parameters.rope_theta", "9")),
+       "rope_scaling and rope_parameters, which differ in rope_theta"},
+      {llama, both(says_nothing_of("max_position_embeddings"),
+                   both(says("rope_scaling.rope_type", "yarn"), says("rope_scaling.factor", "4"))),
+       "is yarn and says no original_max_position_embeddings"},
+      {llama, resized("model.layers.1.self_attn.o_proj.weight", {1, 96}),
+       "the output of a layer's attention is 1 wide, the stream that it is added to 96"},
+      {llama, resized("model.layers.1.self_attn.o_proj.weight", {192, 96}), "is 192 wide"},
+      {llama, typed("model.layers.1.self_attn.q_proj.weight", DType::i8),
+       "q_proj.weight is int8: quantised weights are not read here"},
       {llama, says("partial_rotary_factor", "1.5"), "1.5 of a head is rotated: 0 to 1 expected"},
       {llama,
        both(says("model_type", "mistral"),
@@ -101,13 +125,15 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
     INFO(one.words << "\n" << outcome.refusal);
     CHECK(outcome.refusal.find(one.words) != std::string::npos);
   }
-  for (const char* kind : {"linear_attention", "local", "global", "mamba"}) {
-    const Outcome outcome =
-        outcome_of(llama, both(says("model_type", "mistral"),
-                               both(says("sliding_window", "4"),
-                                    says("layer_types", fmt::format("{0},{0},{0},{0}", kind)))));
-    CHECK(outcome.refusal.find(fmt::format("'{}' of layer 0", kind)) != std::string::npos);
-  }
+  // With a window and without one that is in use.
+  for (const char* window : {"true", "false"})
+    for (const char* kind : {"linear_attention", "local", "global", "mamba"}) {
+      const Edit typed = both(says("model_type", "mistral"),
+                              says("layer_types", fmt::format("{0},{0},{0},{0}", kind)));
+      const Outcome outcome = outcome_of(
+          llama, both(typed, both(says("sliding_window", "4"), says("use_sliding_window", window))));
+      CHECK(outcome.refusal.find(fmt::format("'{}' of layer 0", kind)) != std::string::npos);
+    }
   for (const char* word : {"scales", "qzeros", "g_idx", "input_scale", "SCB", "absmax",
                            "weight_scale", "weight_scale_inv"}) {
     const Outcome outcome =
@@ -158,6 +184,20 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
       {llama, says("clip_qkv", "4"), "clip_qkv"},
       {llama, says("quantization_config.quant_method", "gptq"), "quantization_config (gptq)"},
       {gpt2, says("rope_theta", "10000"), "rope_theta"},
+      {llama, says("layer_types", "sliding_attention,full_attention"), "layer_types sliding"},
+      {gpt2, says("layer_types", "linear_attention"), "layer_types linear"},
+      {llama, says("no_rope_layers", "0,1,1,1"), "no_rope_layers 0,1,1,1"},
+      {llama, with("model.layers.1.self_attn.q_norm.weight", {16}), "q_norm.weight: passed over"},
+      {llama, with("model.layers.1.self_attn.k_norm.weight", d), "k_norm.weight: passed over"},
+      {llama, says("rotary_pct", "0.5"), "rotary_pct 0.5"},
+      {llama, says("rope_pct", "0.5"), "rope_pct 0.5"},
+      {llama, says("rotary_dim", "4"), "rotary_dim 4"},
+      {llama, says("rotary_emb_base", "500"), "rotary_emb_base 500"},
+      {llama, says("_sliding_window_pattern", "2"), "_sliding_window_pattern 2"},
+      {gpt2, says("positional_embedding_type", "alibi"), "positional_embedding_type alibi"},
+      {llama, both(says("model_type", "mistral"), both(says("sliding_window", "3"),
+                                                       says("use_sliding_window", "false"))),
+       "use_sliding_window false"},
   };
   std::map<std::string, Outcome> plain;
   for (const std::string& model : {llama, gpt2, bert})
@@ -174,6 +214,25 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
     CHECK(outcome.says(one.words));
     CHECK(outcome.bits == plain[one.model].bits);
   }
+}
+
+TEST_CASE("what every file of a kind has, and what no version reads, is not told", "[model]") {
+  const auto silent = [](const std::string& model, const Edit& edit) {
+    const Outcome outcome = outcome_of(model, edit);
+    INFO(model << outcome.refusal << fmt::format("{}", fmt::join(outcome.notes, "\n")));
+    CHECK(outcome.refusal.empty());
+    CHECK(outcome.notes.empty());
+  };
+  silent(gpt2, says("n_ctx", "4"));
+  silent(llama, says("layer_types", "full_attention,full_attention"));
+  // The table of positions beside relative ones.
+  const Shape table{2 * 128 - 1, 96 / 6};
+  silent(bert, [&](io::Contents& model) {
+    model.config["position_embedding_type"] = "relative_key";
+    for (int layer = 0; layer < 4; ++layer)
+      with(fmt::format("bert.encoder.layer.{}.attention.self.distance_embedding.weight", layer),
+           table)(model);
+  });
 }
 
 TEST_CASE("names that only look like other parts are the model's", "[model]") {

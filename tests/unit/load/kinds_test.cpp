@@ -106,11 +106,13 @@ TEST_CASE("longrope of Phi-3: the ratio of the lengths, long factors beyond the 
           R"({{"model_type": "phi3", "num_attention_heads": 6, "num_key_value_heads": 2,
               "max_position_embeddings": 131072, "original_max_position_embeddings": {},
               "rope_scaling": {{"long_factor": [1.08, 1.11, 21.5, 64.3],
-                                "short_factor": [1.0, 1.05, 1.1, 1.25], "type": "{}"}}}})",
-          original, type));
+                                "short_factor": [1.0, 1.05, 1.1, 1.25], {}"type": "{}"}}}})",
+          original, std::string(type) == "su" ? "\"factor\": 3, " : "", type));
       file.fused(at(0) + "qkv_proj", layer, one_after_the_other("qkv", grouped));
       file.linear(at(0) + "o_proj", layer, "o");
-      CHECK(difference(file.load(layer).layer, layer) == "");
+      const mha::LoadedLayer loaded = file.load(layer);
+      CHECK(difference(loaded.layer, layer) == "");
+      CHECK(notes_say(loaded, "--rope-factor 3") == (std::string(type) == "su"));
     }
   }
 }

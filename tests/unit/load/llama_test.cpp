@@ -105,10 +105,11 @@ TEST_CASE("Qwen2's lower layers have no window") {
 }
 
 TEST_CASE("Qwen3") {
-  const CanonicalLayer layer =
-      rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4}).set("rope_base", "1000000");
-  for (const char* config :
+  for (const std::string config :
        {R"({"model_type": "qwen3", "num_attention_heads": 6, "head_dim": 4})", ""}) {
+    CanonicalLayer layer = rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4});
+    // Published models have 1e6, which Transformers takes from the config alone.
+    if (config.empty()) layer.set("rope_base", "1000000");
     Checkpoint file(config); // without config.json, the width of q_norm gives the heads
     file.linears("model.layers.0.self_attn.", projections, layer);
     for (const char* name : {"q_norm.weight", "k_norm.weight"})
@@ -117,6 +118,35 @@ TEST_CASE("Qwen3") {
     CHECK(loaded.naming == "Qwen3");
     CHECK(difference(loaded.layer, layer) == "");
   }
+}
+
+TEST_CASE("a model whose kind normalises queries and keys lacks none of the two") {
+  for (const std::string type : {"qwen3", "olmo2", "gemma3_text", "exaone4"})
+    for (const std::string lost : {"q_norm.weight", "k_norm.weight"}) {
+      const CanonicalLayer layer = rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4});
+      Checkpoint file(R"({"model_type": ")" + type + R"(", "num_attention_heads": 6})");
+      file.linears("model.layers.0.self_attn.", projections, layer);
+      const std::string kept = lost[0] == 'q' ? "k_norm.weight" : "q_norm.weight";
+      file.add("model.layers.0.self_attn." + kept, layer[kept]);
+      INFO(type << " " << lost);
+      CHECK_THROWS_WITH(file.load(layer), Catch::Contains(lost + " is missing, which models of"));
+    }
+}
+
+TEST_CASE("windows where config.json is silent are Transformers'") {
+  const auto window_of = [](const std::string& more, const std::string& id = "0") {
+    const CanonicalLayer layer = rotary(grouped, more.find("qwen") < more.size() ? "qkv" : "");
+    Checkpoint file(R"({"num_attention_heads": 6, )" + more + "}");
+    file.linears("model.layers." + id + ".self_attn.", projections, layer);
+    return file.load(layer, id).layer.settings.window_left;
+  };
+  CHECK(window_of(R"("model_type": "mistral")") == 4095);
+  CHECK(window_of(R"("model_type": "mistral", "sliding_window": null)") == -1);
+  CHECK(window_of(R"("model_type": "mixtral")") == -1);
+  const std::string qwen = R"("model_type": "qwen2", "use_sliding_window": true)";
+  CHECK(window_of(qwen, "27") == -1);
+  CHECK(window_of(qwen, "28") == 4095);
+  CHECK(window_of(qwen + R"(, "sliding_window": 3, "max_window_layers": 0)") == 2);
 }
 
 TEST_CASE("OLMo 2 normalises the whole projection") {
@@ -145,6 +175,42 @@ TEST_CASE("Gemma 2: every second layer has a window") {
   const mha::LoadedLayer loaded = file.load(odd, "3");
   CHECK(loaded.naming == "Gemma 2");
   CHECK(difference(loaded.layer, odd) == "");
+}
+
+TEST_CASE("Gemma 2's cap of scores: null is none, without the key it is 50") {
+  for (const auto& [key, cap] : {std::pair<std::string, std::string>{"", "50"},
+                                 {R"("attn_logit_softcapping": null,)", ""},
+                                 {R"("attn_logit_softcapping": 30.0,)", "30"}}) {
+    INFO(key);
+    CanonicalLayer layer = rotary().set("scale", "0.125");
+    if (!cap.empty()) layer.set("softcap", cap);
+    Checkpoint file(R"({"model_type": "gemma2", "num_attention_heads": 6, )" + key +
+                    R"("query_pre_attn_scalar": 64, "sliding_window": 2})");
+    file.linears("model.layers.3.self_attn.", projections, layer);
+    CHECK(difference(file.load(layer, "3").layer, layer) == "");
+  }
+}
+
+TEST_CASE("Gemma 3: rope_parameters are of each kind of layers, or nobody's") {
+  CanonicalLayer global = rotary().add("q_norm.weight", {4}).add("k_norm.weight", {4});
+  global.set("qk_norm_one_plus", "true").set("scale", "0.0625").set("rope_base", "1000000");
+  const std::string prefix = "model.layers.5.self_attn.";
+  const auto load = [&](const CanonicalLayer& layer, const std::string& parameters) {
+    Checkpoint file(R"({"model_type": "gemma3_text", "num_attention_heads": 6, "rope_parameters": )" +
+                    parameters + "}");
+    file.linears(prefix, projections, layer);
+    for (const char* name : {"q_norm.weight", "k_norm.weight"}) file.add(prefix + name, layer[name]);
+    return file.load(layer, "5");
+  };
+  const mha::LoadedLayer flat = load(global, R"({"rope_type": "default", "rope_theta": 777})");
+  CHECK(difference(flat.layer, global) == "");
+  CHECK(notes_say(flat, "not read here: rope_parameters.rope_theta 777"));
+  global.set("rope_base", "777");
+  const std::string sliding = R"("sliding_attention": {"rope_type": "default", "rope_theta": 99})";
+  const mha::LoadedLayer own =
+      load(global, R"({"full_attention": {"rope_type": "default", "rope_theta": 777}, )" + sliding + "}");
+  CHECK(difference(own.layer, global) == "");
+  CHECK_FALSE(notes_say(own, "not read here"));
 }
 
 TEST_CASE("Gemma 3: windows and rotary bases by layer, inside text_config") {
