@@ -1,12 +1,14 @@
 #include "support/library_input.hpp"
 #include "support/sanitizers.hpp"
-#include <mha/bench/bench.hpp>
+#include <mha/bench/work.hpp>
 #include <mha/heads/measures.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/sparse.hpp>
 
 #include <catch2/catch.hpp>
+
+#include <numeric>
 
 #include <algorithm>
 #include <bit>
@@ -183,8 +185,10 @@ Batch batch_of_lengths(const std::vector<std::size_t>& lengths) {
 }
 
 double operations(const mha::Layer& layer, const mha::StageSet& wanted) {
-  const mha::Operations all = mha::operations_of(layer, mha::make_plan(layer, wanted));
-  return all.projections + all.attention + all.output + all.around;
+  const mha::StageWork work = mha::work_of(layer, mha::make_plan(layer, wanted));
+  return std::accumulate(work.begin(), work.end(), 0.0, [](double sum, const mha::Work& stage) {
+    return sum + stage.operations;
+  });
 }
 
 } // namespace
