@@ -336,7 +336,7 @@ void report_overflow(const std::string& text, const Common& common) {
   if (!common.quiet) print_note(text, common.color, Severity::warning);
 }
 
-void report_timings(const Common& common) {
+void report_timings(const Common& common, const std::string& more) {
   if (!common.timings) return;
   const LayerCounts none;
   const LayerCounts& counts = common.counts ? *common.counts : none;
@@ -345,9 +345,9 @@ void report_timings(const Common& common) {
   const double packing = weights.packing_seconds();
   print_message(fmt::format(
       "{{\"read_s\": {:.6f}, \"pack_s\": {:.6f}, \"compute_s\": {:.6f}, \"write_s\": {:.6f}, "
-      "\"layers_made\": {}, \"layers_computed\": {}, \"kept_bytes\": {}, \"memory\": {}}}\n",
+      "\"layers_made\": {}, \"layers_computed\": {}, \"kept_bytes\": {}, \"memory\": {}{}}}\n",
       common.read_s, packing, common.compute_s - packing, common.write_s, counts.made.load(),
-      counts.computed.load(), weights.bytes(), weights.budget()));
+      counts.computed.load(), weights.bytes(), weights.budget(), more));
 }
 
 } // namespace mha::app

@@ -73,7 +73,7 @@ void report_notes(const std::vector<Note>& notes, const Common& common);
 bool report_warnings_on_the_way(Inputs& text, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void report_overflow(const std::string& text, const Common& common);
-/// The line of --timings, if asked for.
-void report_timings(const Common& common);
+/// The line of --timings, if asked for; `more` are a command's own members (", \"name\": value").
+void report_timings(const Common& common, const std::string& more = "");
 
 } // namespace mha::app

@@ -295,7 +295,7 @@ Run declare_diff(Cli& cli) {
               "--against 'data/induction/expected/layer{layer}.npz'",
               "every layer");
   cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
-              "data/port/stages.safetensors --exact",
+              "data/port/stages.safetensors --exact --quiet",
               "is it rounding? ours and the reference's distance from float64");
   cli.example("diff data/bard-gpt2 data/bard-gpt2 --weights",
               "two checkpoints: tensors that differ, and what was done to them");

@@ -2,11 +2,10 @@
 
 #include "commands/commands.hpp"
 #include "dump_text.hpp"
+#include "earlier_result.hpp"
 #include "flow.hpp"
 #include "output.hpp"
-#include <mha/files/inputs.hpp>
 #include <mha/formats/create.hpp>
-#include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/observe/dump.hpp>
@@ -15,7 +14,6 @@
 #include <mha/ranks/compute.hpp>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace mha::app {
 
@@ -73,8 +71,7 @@ private:
   }
 
   std::vector<std::string> ids_;     ///< of the chosen layers
-  Fingerprint fingerprint_;          ///< of everything that decides the result of all parts
-  Fingerprint input_;                ///< of what enters a text's next layer
+  Fingerprint fingerprint_, input_;  ///< of all parts' results; of what enters a text's next layer
   std::size_t layers_before_ = 0;    ///< that are in it
   std::vector<std::string> skipped_; ///< layers that --resume found whole
   bool skipped_unmarked_ = false;    ///< some of them in files that do not say of which run
@@ -153,32 +150,6 @@ void DumpCommand::require_asked_for(const Sources& model) const {
       ids_.size() == 1 ? "the layer" : counted(layers, "layers"), bytes / 1e9));
 }
 
-/// What --resume finds in a result's place.
-enum class Found { nothing, unmarked, marked };
-
-/// Whether a file of an earlier run holds exactly what this one would write, and says so. Files
-/// appear when they are whole, so the header says all.
-Found found_at(const std::string& path, const io::Output& expected) {
-  if (!std::filesystem::exists(path)) return Found::nothing;
-  try {
-    const io::NotAnInput result_of_before;
-    const io::Contents found = io::open(path);
-    const auto same = [](const io::Entry& entry, const io::Item& item) {
-      return entry.dtype == item.dtype && entry.shape == item.shape;
-    };
-    if (found.tensors.size() != expected.items.size()) return Found::nothing;
-    if (found.format == "npy")
-      return same(found.tensors[0], expected.items[0]) ? Found::unmarked : Found::nothing;
-    for (const io::Item& item : expected.items)
-      if (const io::Entry* entry = found.find(item.name); !entry || !same(*entry, item))
-        return Found::nothing;
-    const bool has_mark = found.format == "npz" || found.format == "safetensors";
-    return !has_mark ? Found::unmarked : found.run == expected.run ? Found::marked : Found::nothing;
-  } catch (const Error&) {
-    return Found::nothing; // no file of ours, or a damaged one: written anew
-  }
-}
-
 void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids,
                        bool several_layers) {
   // Every size is known before the first byte: layers that share a file are read twice, never held
@@ -200,16 +171,17 @@ void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids
   }
   if (files.empty()) return; // the model's ends, whose stages have no {head}
   const auto there = [&] {
-    Found least = Found::marked;
-    for (const auto& [path, file] : files) least = std::min(least, found_at(path, file.output));
+    EarlierResult least = EarlierResult::marked;
+    for (const auto& [path, file] : files)
+      least = std::min(least, earlier_result(path, file.output));
     return least;
   };
   if (resume) {
     const std::string number = world().from_first(std::to_string(static_cast<int>(there())));
-    const auto found = static_cast<Found>(std::stoi(number));
-    if (found != Found::nothing) {
+    const auto found = static_cast<EarlierResult>(std::stoi(number));
+    if (found != EarlierResult::none) {
       skipped_.push_back(ids[0]);
-      skipped_unmarked_ |= found == Found::unmarked;
+      skipped_unmarked_ |= found == EarlierResult::unmarked;
       return;
     }
   }

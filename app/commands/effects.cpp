@@ -41,7 +41,7 @@ private:
     double pass_s = 0;                    ///< of one whole pass
   };
   void measure_pass(const TextLayers& layers, const EffectsRequest& asked);
-  void report_cost() const;
+  void report() const;
   Cost cost_;
   Found computed(const Sources& model, const std::shared_ptr<ModelPass>& pass,
                  EffectsRequest asked);
@@ -146,12 +146,12 @@ void EffectsCommand::measure_pass(const TextLayers& layers, const EffectsRequest
   cost_.of_passes += static_cast<double>(ablations) * work.operations();
 }
 
-void EffectsCommand::report_cost() const {
-  if (!common.timings || cost_.ablations == 0) return;
-  print_message(fmt::format("{{\"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": "
-                            "{:.6g}, \"share\": {:.4f}, \"pass_s\": {:.6f}}}\n",
-                            cost_.ablations, cost_.operations, cost_.of_passes,
-                            cost_.operations / cost_.of_passes, cost_.pass_s));
+void EffectsCommand::report() const {
+  report_timings(common,
+                 fmt::format(", \"ablations\": {}, \"operations\": {:.6g}, "
+                             "\"of_whole_passes\": {:.6g}, \"share\": {:.4f}, \"pass_s\": {:.6f}",
+                             cost_.ablations, cost_.operations, cost_.of_passes,
+                             cost_.operations / cost_.of_passes, cost_.pass_s));
 }
 
 /// Tokens that are computed together: every layer of the clean run is kept for its ablations.
@@ -239,8 +239,7 @@ int EffectsCommand::run() {
   auto [found, deviations] = computed(model, pass, std::move(asked));
   if (!picture.empty()) {
     draw(found, picture, render::visible(model.title()));
-    report_timings(common);
-    report_cost();
+    report();
     return 0;
   }
   if (top) {
@@ -262,8 +261,7 @@ int EffectsCommand::run() {
   else
     file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
   file.finish();
-  report_timings(common);
-  report_cost();
+  report();
   return 0;
 }
 

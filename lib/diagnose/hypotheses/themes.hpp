@@ -31,6 +31,7 @@
   theme(rope_scaling)     \
   theme(rope_turn)        \
   theme(rope_padding)     \
+  theme(weight_rows)      \
   theme(position_bias)    \
   theme(mask_form)        \
   theme(softmax_form)     \

@@ -111,10 +111,11 @@ void set_lengths(Translation& to, const RopeConfig& config, std::string_view kin
   if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor))) {
     const double ratio = *longest / *original;
     if (factor && *factor != ratio)
-      to.warn(fmt::format("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
-                          "{}, is computed with, as in Transformers 4: --rope-factor {} computes "
-                          "with the factor, as Transformers 5",
-                          *factor, ratio, *factor));
+      to.warn(
+          fmt::format("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
+                      "{}, is computed with, as in Transformers 4: --rope-factor {} computes "
+                      "with the factor, as Transformers 5",
+                      *factor, ratio, *factor));
     factor = ratio;
   }
   if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
@@ -219,10 +220,13 @@ void set_rotary(Translation& to, const Rotary& rotary) {
   // GGUF says what it has by a name for each, whatever the family.
   config.require_one();
   const bool any = !to.group().configured("model_type") || to.group().contents->format == "gguf";
+  const bool of_all_layers =
+      std::ranges::find(rotary.base_keys, "rope_theta") != rotary.base_keys.end();
   if (!to.set_from_config("rope", {"rope"})) to.set("rope", rotary.style);
   if (const std::optional<std::string> base = config.text("rope_theta"))
     to.set("rope_base", *base, "config.json");
-  else if (!to.set_from_config("rope_base", any ? all_base_keys : rotary.base_keys) &&
+  else if (!to.set_from_config("rope_base",
+                               any && of_all_layers ? all_base_keys : rotary.base_keys) &&
            rotary.base != 10000)
     to.set("rope_base", fmt::format("{}", rotary.base));
 

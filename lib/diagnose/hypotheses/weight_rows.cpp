@@ -1,0 +1,81 @@
+// Rows of W_q and W_k in the order of GGUF's files: behind the conventions of the rotation, which
+// give the same numbers and are simpler.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+/// Columns of a matrix, or of a bias, with those of each of `heads` heads in another order.
+Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
+  const std::size_t d = tensor.shape().back() / heads, half = d / 2;
+  return columns_from(tensor, [=](std::size_t i) {
+    const std::size_t head = i / d, at = i % d;
+    return head * d + (to_pairs ? at % 2 * half + at / 2 : at % half * 2 + at / half);
+  });
+}
+
+/// Converters of GGUF put the rows of W_q and W_k that rotate together beside each other; a port
+/// that rotates halves must turn them back, with as many heads as the matrix has.
+std::vector<Change> weight_rows_changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  std::vector<Change> list;
+  const Dims& dims = layer.dims;
+  if (layer.settings.rope == Rope::none || dims.d_k % 2 != 0 || dims.d_k < 4 || layer.W_q.empty() ||
+      layer.W_k.empty())
+    return list;
+  struct Matrix {
+    Tensor Layer::*W, Layer::*b;
+    std::size_t heads;
+  };
+  const Matrix q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
+  const auto add = [&](StageSet touches, std::string did, std::string cure,
+                       std::function<void(Layer&)> edit) {
+    Change change;
+    change.id = "weight.rows", change.touches = touches;
+    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
+    change.rare = true;
+    list.push_back(std::move(change));
+  };
+  const auto reorder = [](Layer& edited, const Matrix& of, std::size_t heads, bool to_pairs) {
+    for (Tensor Layer::*part : {of.W, of.b})
+      if (!(edited.*part).empty())
+        edited.*part = with_order(convert(edited.*part, edited.dtype), heads, to_pairs);
+  };
+  const std::pair<StageSet, const char*> sides[]{{set_of({Stage::q, Stage::k}), "W_q and W_k"},
+                                                 {set_of({Stage::q}), "W_q alone"},
+                                                 {set_of({Stage::k}), "W_k alone"}};
+  for (const auto& [stages, name] : sides)
+    for (const bool to_pairs : {true, false})
+      add(stages,
+          to_pairs ? fmt::format("leaves the rows of {} in GGUF's order, where dimensions that "
+                                 "rotate together are neighbours",
+                                 name)
+                   : fmt::format("turns the rows of {} back from GGUF's order, in which they are "
+                                 "not",
+                                 name),
+          to_pairs ? "turn them back, or rotate neighbours" : "take them as they are",
+          [=, stages = stages](Layer& edited) {
+            if (contains(stages, Stage::q)) reorder(edited, q, q.heads, to_pairs);
+            if (contains(stages, Stage::k)) reorder(edited, k, k.heads, to_pairs);
+          });
+  const std::size_t width = dims.H_kv * dims.d_k;
+  if (dims.H == dims.H_kv || width % dims.H != 0 || width / dims.H % 2 != 0) return list;
+  add(set_of({Stage::k}),
+      fmt::format("turns the rows of W_k back from GGUF's order as {} heads, where it has {}",
+                  dims.H, dims.H_kv),
+      fmt::format("turn them back as {} heads", dims.H_kv), [=](Layer& edited) {
+        reorder(edited, k, k.heads, true), reorder(edited, k, edited.dims.H, false);
+      });
+  return list;
+}
+
+} // namespace
+
+const Theme weight_rows_theme{"weight_rows", "weight.rows", weight_rows_changes};
+
+} // namespace mha
