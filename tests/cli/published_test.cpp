@@ -149,7 +149,7 @@ TEST_CASE("vectors that are the tokens' rows give the tokens' bits") {
     const Tensor rows = table->read();
     const std::size_t width = rows.shape()[1];
     std::string given;
-    for (const std::size_t id : {7, 30, 5, 99})
+    for (const std::size_t id : {7u, 30u, 5u, 99u})
       for (std::size_t i = 0; i < width; ++i)
         given += fmt::format("{}{}", given.empty() ? "" : ",", value_at(rows, id * width + i));
     folder.write(
