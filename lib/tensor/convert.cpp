@@ -186,7 +186,7 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
 }
 
 Tensor convert(const Tensor& tensor, DType dtype) {
-  if (tensor.dtype() == dtype) return tensor;
+  if (tensor.empty() || tensor.dtype() == dtype) return tensor;
   Tensor result = Tensor::uninitialised(dtype, tensor.shape());
   convert(tensor.raw(), tensor.dtype(), result.raw_mutable(), dtype, tensor.count());
   return result;

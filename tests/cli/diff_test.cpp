@@ -331,7 +331,8 @@ TEST_CASE_METHOD(DiffLayer, "diff: --exact says whether a difference is rounding
   // The port computes in float64 and stores float32: half a unit in the last place at most.
   const Result right = exact({"--rope", "interleaved", "-f", "json"});
   CHECK(right.code == 0);
-  for (const auto& stage : nlohmann::json::parse(right.out)["stages"]) {
+  const nlohmann::json told = nlohmann::json::parse(right.out);
+  for (const auto& stage : told["stages"]) {
     INFO(stage.dump());
     CHECK(stage["exact"]["ratio"] < 1);
     CHECK(stage["exact"]["ours"] > 0);

@@ -32,8 +32,10 @@ Tensor packed(const Layer& layer, Stage stage, const Tensor& value);
 
 /// A copy that may be written to.
 Tensor copied(const Tensor& tensor);
-/// Columns [0, n) of a (rows, n) or (n) tensor: column i of the result is column from(i).
+/// Columns [0, n) of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
+/// that another change took away, nothing.
 template <class F> Tensor columns_from(const Tensor& tensor, F from) {
+  if (tensor.empty()) return tensor;
   Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
   const std::size_t n = tensor.shape().back(), rows = tensor.count() / n;
   with_number(tensor.dtype(), [&]<class T>(T) {
@@ -44,8 +46,10 @@ template <class F> Tensor columns_from(const Tensor& tensor, F from) {
   });
   return result;
 }
-/// Every number x becomes f(x), computed in double.
+/// Every number x becomes f(x), computed in double; of a tensor that another change took away,
+/// nothing.
 template <class F> Tensor each_number(const Tensor& tensor, F f) {
+  if (tensor.empty()) return tensor;
   Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
   with_number(tensor.dtype(), [&]<class T>(T) {
     const auto source = tensor.as<T>();

@@ -57,3 +57,21 @@ TEST_CASE("every change says what was done and how to undo it, in a sentence tha
       }
     }
 }
+
+TEST_CASE("a bias that one change takes away is not brought back by another", "[diagnose]") {
+  for (planted::Base& base : planted::bases(9, false)) {
+    const Layer layer = library_layer(base.layer, base.form);
+    const std::vector<Change> changes = changes_for({layer, StageSet().set(), false});
+    for (const Change& missing : changes) {
+      if (missing.id != "bias.missing.o") continue;
+      for (const Change& other : changes) {
+        if (!other.id.starts_with("bias.times")) continue;
+        Layer edited = layer;
+        edited.dtype = DType::f64;
+        missing.edit(edited), other.edit(edited);
+        INFO(other.did);
+        CHECK(edited.b_o.empty());
+      }
+    }
+  }
+}

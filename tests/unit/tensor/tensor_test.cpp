@@ -229,3 +229,8 @@ TEST_CASE("a view is copied with its strides", "[tensor]") {
   CHECK(std::vector(copy.as<float>().begin(), copy.as<float>().end()) == expected);
   CHECK_THROWS_AS(view_of(Tensor(DType::f16, {2})), Error);
 }
+
+TEST_CASE("a tensor that is not there stays so in another type") {
+  CHECK(mha::convert(mha::Tensor(), mha::DType::f64).empty());
+  CHECK(mha::convert(mha::Tensor(), mha::DType::bf16).empty());
+}
