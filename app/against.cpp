@@ -49,7 +49,7 @@ Sources open_compared(const Request& request, Common& common) {
 }
 
 std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const Sources& model) {
-  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const auto pass = pass_of(request);
   if (!pass || !pass->given()) return std::nullopt;
   const Embedding& embedding = pass->embedding();
   WholeModelOfLayer whole;
@@ -62,7 +62,7 @@ std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const So
 
 void require_same_text(const Request& request, const ReferenceFiles& against,
                        const Common& common) {
-  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const auto pass = pass_of(request);
   if (!pass || !pass->given()) return;
   const WholeModel& model = pass->model();
   const SameText same = keep_same_text(

@@ -53,6 +53,7 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
     const Stopwatch watch(common.compute_s);
     const LayerProjections layer = projections_of(loaded.layer, id, maps.offset);
     is_rotary = is_rotary || layer.is_rotary;
+    require_rotary(layer.is_rotary, maps.offset);
     const std::vector<std::size_t> heads =
         resolved(maps.selection.head, layer.heads, "heads").indices;
     columns = std::max(columns, heads.size());
@@ -69,6 +70,13 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
        .columns = ids.size() > 1 ? columns : render::grid_columns(panels.size(), panels.size()),
        .colors = maps.colors},
       common.color);
+}
+
+void require_rotary(bool is_rotary, std::int64_t offset) {
+  if (!is_rotary && offset != 0)
+    fail("--offset {}: the layer has no rotary embedding, so QK is one matrix at every distance; "
+         "leave --offset out",
+         offset);
 }
 
 void add_offset(Cli& cli, std::optional<std::int64_t>& offset) {

@@ -20,6 +20,8 @@ struct CircuitMaps {
 void draw_circuits(const Request& request, const CircuitMaps& maps, const std::string& form,
                    Common& common);
 
+/// Throws Error for an offset of a layer whose QK does not depend on it.
+void require_rotary(bool is_rotary, std::int64_t offset);
 /// --offset N, of commands that show QK.
 void add_offset(Cli& cli, std::optional<std::int64_t>& offset);
 

@@ -246,6 +246,62 @@ std::vector<std::string> with_empty_values(std::vector<std::string> arguments,
 
 } // namespace
 
+namespace {
+
+// The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
+// with, it is one word.
+constexpr char guard = '\x1f';
+
+std::vector<std::string> guarded(std::vector<std::string> arguments) {
+  for (std::string& word : arguments)
+    if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), guard);
+  return arguments;
+}
+
+std::vector<std::string> unguarded(std::vector<std::string> list) {
+  for (std::string& word : list)
+    if (word.starts_with(guard)) word.erase(word.begin());
+  return list;
+}
+
+/// The values of one option as they were typed. Throws UsageError for one that is none.
+void hand_over_all(const Option& option, std::vector<std::string> values, const CLI::App& parser) {
+  for (std::string& value : values) {
+    if (value == empty_value) value.clear();
+    if (option.is_flag() && value != "true" && value != "false")
+      throw UsageError(fmt::format("{} is '{}': it takes no value", option.name, value));
+    if (value.empty() && !may_be_empty(option))
+      throw UsageError(fmt::format("{} is '': a value expected", option.name));
+  }
+  for (const std::string& value : values)
+    if (!option.is_flag() && value.size() > 1 && value[0] == '-' &&
+        parser.get_option_no_throw(value))
+      throw UsageError(fmt::format("{} needs a value, and {} is an option", option.name, value));
+  if (option.repeats) {
+    for (const std::string& value : values) hand_over(option, value);
+    return;
+  }
+  std::string value = values.back();
+  if (option.joins) {
+    value.clear();
+    for (const std::string& part : values) value += (value.empty() ? "" : ",") + part;
+  }
+  hand_over(option, value);
+}
+
+} // namespace
+
+void Cli::check_positionals() const {
+  if (positional_required_ && positionals_->empty())
+    throw UsageError(fmt::format("{} needs a {}", command_,
+                                 positional_name_.substr(0, positional_name_.find("..."))));
+  if (positional_choices_.empty()) return;
+  if (positionals_->size() > 1)
+    throw UsageError(fmt::format("{} takes one {}", command_, positional_name_));
+  for (const std::string& word : *positionals_)
+    require_choice(positional_name_, word, positional_choices_);
+}
+
 bool Cli::parse(const std::vector<std::string>& arguments) const {
   CLI::App parser;
   parser.set_help_flag();
@@ -277,20 +333,10 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
       refuse_unknown(word);
   }
   refuse_equals_sign(arguments, options_);
-  // The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
-  // with, it is one word.
-  constexpr char guard = '\x1f';
-  std::vector<std::string> guarded = with_empty_values(arguments, options_);
-  std::reverse(guarded.begin(), guarded.end());
-  for (std::string& word : guarded)
-    if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), guard);
-  const auto unguarded = [](std::vector<std::string> list) {
-    for (std::string& word : list)
-      if (word.starts_with(guard)) word.erase(word.begin());
-    return list;
-  };
+  std::vector<std::string> reversed = guarded(with_empty_values(arguments, options_));
+  std::reverse(reversed.begin(), reversed.end());
   try {
-    parser.parse(std::move(guarded));
+    parser.parse(std::move(reversed));
   } catch (const CLI::ArgumentMismatch& error) {
     // The parser's message begins with the option's name.
     const std::string message = error.what();
@@ -302,40 +348,10 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
   for (const std::string& unknown : unguarded(parser.remaining()))
     if (unknown != "--") refuse_unknown(unknown);
 
-  for (const auto& [option, entry] : declared) {
-    if (entry->count() == 0) continue;
-    std::vector<std::string> values = unguarded(entry->results());
-    for (std::string& value : values) {
-      if (value == empty_value) value.clear();
-      if (option->is_flag() && value != "true" && value != "false")
-        throw UsageError(fmt::format("{} is '{}': it takes no value", option->name, value));
-      if (value.empty() && !may_be_empty(*option))
-        throw UsageError(fmt::format("{} is '': a value expected", option->name));
-    }
-    for (const std::string& value : values)
-      if (!option->is_flag() && value.size() > 1 && value[0] == '-' &&
-          parser.get_option_no_throw(value))
-        throw UsageError(fmt::format("{} needs a value, and {} is an option", option->name, value));
-    if (option->repeats) {
-      for (const std::string& value : values) hand_over(*option, value);
-      continue;
-    }
-    std::string value = values.back();
-    if (option->joins) {
-      value.clear();
-      for (const std::string& part : values) value += (value.empty() ? "" : ",") + part;
-    }
-    hand_over(*option, value);
-  }
+  for (const auto& [option, entry] : declared)
+    if (entry->count() > 0) hand_over_all(*option, unguarded(entry->results()), parser);
   if (positionals_) *positionals_ = unguarded(std::move(words));
-  if (positional_required_ && positionals_->empty())
-    throw UsageError(fmt::format("{} needs a {}", command_,
-                                 positional_name_.substr(0, positional_name_.find("..."))));
-  if (!positional_choices_.empty() && positionals_->size() > 1)
-    throw UsageError(fmt::format("{} takes one {}", command_, positional_name_));
-  if (!positional_choices_.empty())
-    for (const std::string& word : *positionals_)
-      require_choice(positional_name_, word, positional_choices_);
+  check_positionals();
   return true;
 }
 

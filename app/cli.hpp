@@ -113,6 +113,7 @@ public:
 
 private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
+  void check_positionals() const;
 
   std::string command_, about_, group_ = "Options";
   bool rare_ = false;

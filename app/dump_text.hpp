@@ -1,5 +1,5 @@
 #pragma once
-// What a dump says of a text beside its stages: token numbers, tokens, lengths.
+// A text in a dump, beside its stages: token numbers, tokens, lengths.
 
 #include <mha/files/writer.hpp>
 #include <mha/layer/select.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// What `dump --resume` finds in a result's place.
+// Results of an earlier run in a result's place: `dump --resume`.
 
 #include <mha/files/writer.hpp>
 

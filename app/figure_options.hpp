@@ -1,5 +1,5 @@
 #pragma once
-// How a figure of maps looks: --width, --zoom, --title, --no-title, --annotate.
+// Options of a figure of maps: --width, --zoom, --title, --no-title, --annotate.
 
 #include "options.hpp"
 #include <mha/render/map.hpp>

@@ -90,6 +90,40 @@ void list_layers(const Sources& model, bool sizes, std::size_t threads, Inventor
   inventory.notes = notes.take();
 }
 
+/// The tensors of one layer, in the order of the names' table; stages that are given come last.
+void list_parts(std::vector<Sources::SourceTensor> parts, const LoadedLayer& loaded, bool ranges,
+                std::size_t threads, Inventory& inventory) {
+  if (ranges) {
+    const LintSubject subject = looked_at(std::move(parts), &loaded, threads);
+    inventory.findings = lint(subject);
+    for (const LintTensor& part : subject.parts)
+      inventory.parts.push_back(
+          {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
+  } else {
+    for (const Sources::SourceTensor& part : parts)
+      inventory.parts.push_back(
+          {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
+  }
+  const auto rank = [](const Inventory::SourceTensor& part) {
+    return std::ranges::find(tensor_names(), part.item.name, &TensorInfo::name) -
+           std::ranges::begin(tensor_names());
+  };
+  std::ranges::stable_sort(inventory.parts, {}, rank);
+}
+
+/// Stages that can be computed, and settings with where each comes from.
+void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
+  for (const Stage stage : available_stages(layer))
+    inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
+  const Settings& settings = layer.settings;
+  for (const SettingInfo& info : settings_table()) {
+    const auto origin = settings.origins.find(info.name);
+    inventory.settings.push_back(
+        {std::string(info.name), info.get(settings),
+         origin == settings.origins.end() ? std::string() : origin->second});
+  }
+}
+
 } // namespace
 
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
@@ -116,47 +150,16 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     if (ranges) inventory.findings = findings_without(model, model.chosen()[0], threads);
     return inventory;
   }
+  inventory.notes = loaded.notes;
   if (loaded.origins.empty()) {
     inventory.reason = "no tensor of a layer is in the files";
-    inventory.notes = loaded.notes;
     return inventory;
   }
   inventory.id = loaded.id;
   inventory.naming = loaded.naming;
   inventory.headline = headline_text(model, loaded);
-  inventory.notes = loaded.notes;
-  if (ranges) {
-    const LintSubject subject = looked_at(std::move(parts), &loaded, threads);
-    inventory.findings = lint(subject);
-    for (const LintTensor& part : subject.parts)
-      inventory.parts.push_back(
-          {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
-  } else {
-    for (const Sources::SourceTensor& part : parts)
-      inventory.parts.push_back(
-          {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
-  }
-  const auto rank = [](const Inventory::SourceTensor& part) {
-    std::size_t i = 0;
-    for (const TensorInfo& info : tensor_names()) {
-      if (info.name == part.item.name) break;
-      ++i;
-    }
-    return i; // stages that are given come last
-  };
-  std::stable_sort(inventory.parts.begin(), inventory.parts.end(),
-                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  const StageSet available = available_stages(loaded.layer);
-  for (const StageInfo& info : stages())
-    if (contains(available, info.stage))
-      inventory.stages.emplace_back(info.name, loaded.layer.shape_of(info.stage));
-  const Settings& settings = loaded.layer.settings;
-  for (const SettingInfo& info : settings_table()) {
-    const auto origin = settings.origins.find(info.name);
-    inventory.settings.push_back(
-        {std::string(info.name), info.get(settings),
-         origin == settings.origins.end() ? std::string() : origin->second});
-  }
+  list_parts(std::move(parts), loaded, ranges, threads, inventory);
+  list_stages_and_settings(loaded.layer, inventory);
   return inventory;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `info` finds out about the files, and how it says it.
+// Inventory of the files, and its text: `info`.
 
 #include <mha/lint/lint.hpp>
 #include <mha/load/load.hpp>

@@ -75,8 +75,9 @@ std::string bindings_section() {
 std::string tensors_section() {
   std::string out = roff::heading("TENSORS OF A LAYER");
   for (const TensorInfo& info : tensor_names())
-    out += roff::entry(roff::bold(info.name), fmt::format("{} [{}]: {}{}", info.shape, info.axes,
-                                                          info.text, also_called(info.aliases)));
+    out +=
+        roff::entry(roff::bold(info.name), fmt::format("{} [{}]: {}{}", shape_text(info), info.axes,
+                                                       info.text, also_called(info.aliases)));
   out += roff::entry(roff::bold("tokens"), "T: labels of the queries: a list of text, or numbers");
   out += roff::entry(roff::bold("key_tokens"), "S: labels of the keys, where they differ");
   return out + roff::paragraph("Every stage may be given, too, and replaces its computation: "

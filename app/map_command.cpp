@@ -3,11 +3,13 @@
 #include "circuit_maps.hpp"
 #include "describe.hpp"
 #include "flow.hpp"
+#include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/sink_watch.hpp>
 #include <mha/ranks/compute.hpp>
+#include <mha/render/font.hpp>
 #include <mha/render/map_layout.hpp>
 
 #include <algorithm>
@@ -117,7 +119,10 @@ int MapCommand::run() {
   if (minus.asked()) compute_difference();
   const Stopwatch watch(common.write_s);
   choose_colors();
-  for (const Picture& picture : pictures_) write(picture);
+  for (Picture& picture : pictures_) {
+    if (form_ == "png" || form_ == "pdf") note_undrawn(picture);
+    write(picture);
+  }
   report_timings(common);
   return 0;
 }
@@ -258,7 +263,7 @@ void MapCommand::compute_layer(const Sources& model, const std::string& id) {
         {static_cast<std::size_t>(&picture - pictures_.data()), file.selection, std::move(pool)});
   }
   OverflowWatch overflow(layer);
-  if (stage >= Stage::exp) all.add(overflow);
+  if (follows(stage, Stage::exp)) all.add(overflow);
   SinkWatch sink;
   if (stage == Stage::weights) all.add(sink);
   const Stopwatch watch(common.compute_s);
@@ -280,6 +285,21 @@ void MapCommand::note_sink(std::optional<double> share) {
       fmt::format("key 0 has {:.0f} % of the weight: a sink; --without-sink draws the others",
                   100 * *share),
       common.color);
+}
+
+/// The font of PNG and PDF has no Chinese, Japanese or Korean, and no emoji.
+void MapCommand::note_undrawn(Picture& picture) {
+  const std::size_t tokens = render::number_undrawn(picture.picture);
+  const bool of_title = !render::Font::instance().draws(render::visible(picture.picture.title));
+  if ((tokens == 0 && !of_title) || common.quiet || undrawn_is_noted_) return;
+  undrawn_is_noted_ = true;
+  const std::string where =
+      tokens > 0 ? fmt::format("{}: they are numbered by position, #{}", counted(tokens, "labels"),
+                               of_title ? "3; the title has boxes" : "3")
+                 : "the title, where they are boxes";
+  print_note(fmt::format("the font of a {} lacks characters of {}; an SVG has them (-o FILE.svg)",
+                         form_ == "png" ? "PNG" : "PDF", where),
+             common.color);
 }
 
 /// Every picture of a run has the same colours for the same numbers, or each head its own.

@@ -49,13 +49,14 @@ private:
   Pool::Size size_for(const Picture& picture, const Layer& layer) const;
   void choose_colors();
   void note_sink(std::optional<double> share);
+  void note_undrawn(Picture& picture);
   void write(const Picture& picture);
 
   std::string form_; ///< text, png, svg, pdf
   render::TextStyle look_;
   std::vector<Picture> pictures_;
   std::optional<Pool::Size> size_; ///< of every map, where others are subtracted
-  bool sink_is_noted_ = false;
+  bool sink_is_noted_ = false, undrawn_is_noted_ = false;
 };
 
 } // namespace mha::app

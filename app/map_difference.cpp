@@ -51,7 +51,7 @@ Request MinusOptions::request_of(const Request& first) const {
     };
   }
   if (texts.empty() && ids.empty()) return request;
-  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  const auto pass = pass_of(request);
   if (!pass || !first.has_text())
     fail("--minus-text is of a whole model's text, and the first side has none; give it --text");
   pass->text.texts = texts, pass->text.ids = ids;

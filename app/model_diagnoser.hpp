@@ -13,6 +13,9 @@
 #include <mha/model/pass.hpp>
 #include <mha/observe/trace.hpp>
 
+#include <map>
+#include <mutex>
+
 #include <fmt/format.h>
 
 namespace mha::app {
@@ -27,7 +30,7 @@ public:
                  const render::TextStyle& look)
       : request_(request),
         model_(model),
-        pass_(dynamic_cast<const ModelPass&>(*request.inputs)),
+        pass_(*pass_of(request)),
         files_(against),
         whole_(*whole_model_of(request, model)),
         common_(common),
@@ -45,13 +48,22 @@ private:
   void embedding(const LoadedLayer& first, const Reference& of_first);
   bool embedding_through(const LoadedLayer& loaded, const std::vector<ReferenceStage>& known,
                          Layer& layer);
+  bool handed_on_through(const std::vector<ReferenceStage>& known, Layer& layer);
   void between(const LoadedLayer& loaded, const Reference& reference);
+  std::pair<Diagnosis, Reference> verdict(const LoadedLayer& loaded,
+                                          const std::vector<Reference>& readings, bool first,
+                                          Layer& layer);
   void layer(const LoadedLayer& loaded);
   void drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
                    std::vector<Reference>& readings);
   bool was_saved_apart(const Tensor& next, double tolerance);
   void end();
+  void tell_capture(PlaceDiagnosis& place, const std::string& other);
+  void judge_saved_before();
   bool ends_agree_with_own();
+  bool last_is_apart() const;
+  std::optional<Tensor> own_stream(const LoadedLayer& next, const Reference& reference);
+  void judge_last_like_others();
   void name_other_layer();
   void from_logits();
   void keep(const std::string& id, const std::string& headline, const Layer& layer,
@@ -82,8 +94,11 @@ private:
   /// The first layer that nothing explains, and its first stage that differs.
   std::optional<std::pair<std::string, ReferenceStage>> open_;
   Layer open_layer_;
-  bool lost_ = false;    ///< the stream behind the last layer is not known
-  bool streams_ = false; ///< the reference has some of it
+  bool is_sum_ = false;        ///< what the layer before hands on is a sum of its saved steps
+  bool lost_ = false;          ///< the stream behind the last layer is not known
+  bool ends_with_own_ = false; ///< the model's end is judged from its own last stream
+  bool streams_ = false;       ///< the reference has some of it
+  std::mutex reading_others_;
   std::map<std::size_t, std::shared_ptr<const Layer>> others_;
 };
 

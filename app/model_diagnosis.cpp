@@ -31,9 +31,11 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
   return list;
 }
 
-/// Another layer's weights, of which some few are kept.
+/// Another layer's weights, kept once read. Trials ask for them from several threads at once, and
+/// the files' reader serves one.
 std::shared_ptr<const Layer> ModelDiagnoser::other_layer(std::size_t number) {
   if (number >= pass_.layers().size()) return nullptr;
+  const std::lock_guard one_reader(reading_others_);
   std::shared_ptr<const Layer>& other = others_[number];
   if (!other) other = std::make_shared<const Layer>(model_.outline(pass_.layers()[number]).layer);
   return other;
@@ -124,6 +126,26 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
   keep("embed", headline(model_, first, look_), ends, std::move(diagnosis));
 }
 
+/// The best reading's diagnosis; where nothing explains it, with a cause before the layer, whose
+/// input is `layer`'s then.
+std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loaded,
+                                                        const std::vector<Reference>& readings,
+                                                        bool first, Layer& layer) {
+  const bool fused = std::ranges::any_of(
+      loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
+  std::pair<Diagnosis, Reference> result = best(layer, readings, fused);
+  const bool shown = found_.places.empty() && !stream_.before(readings.front());
+  if (first && shown && !result.first.explained &&
+      embedding_through(loaded, targets_in(result.second, false), layer))
+    result = best(layer, readings, fused);
+  const bool summed = is_sum_ && !readings.front().find(Stage::resid_pre);
+  if (summed && !result.first.explained &&
+      handed_on_through(targets_in(result.second, false), layer))
+    result = best(layer, readings, fused);
+  result.first.captures.insert(result.first.captures.begin(), captures_.begin(), captures_.end());
+  return result;
+}
+
 void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
   const bool first = !whole_.one_layer && !last_;
@@ -132,7 +154,8 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
     embedding(loaded, readings.front());
   else
     between(loaded, readings.front());
-  std::optional<Tensor> stream = stream_.before(readings.front());
+  std::optional<Tensor> stream = own_stream(loaded, readings.front());
+  if (!stream) stream = stream_.before(readings.front());
   streams_ = streams_ || stream;
   if (stream)
     lost_ = false;
@@ -151,15 +174,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
     if (lost_) {
       found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + loaded.id;
     } else {
-      const bool fused = std::ranges::any_of(
-          loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
-      result = best(layer, readings, fused);
-      const bool shown = found_.places.empty() && !stream_.before(readings.front());
-      if (first && shown && !result->first.explained &&
-          embedding_through(loaded, targets_in(result->second, false), layer))
-        result = best(layer, readings, fused);
-      result->first.captures.insert(result->first.captures.begin(), captures_.begin(),
-                                    captures_.end());
+      result = verdict(loaded, readings, first, layer);
       read = &result->second;
       kept_changes_ = likely_ = result->first.changes;
     }
@@ -174,6 +189,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
                     [&](const ReferenceStage& one) { return one.stage == other.stage; });
   found_.coverage.add(loaded.id, stages_in(compared), compared);
   stream_.pass(loaded.layer, compared);
+  is_sum_ = stream_.handed_on() && !compared.find(Stage::resid_post);
   captures_.clear();
   if (!result) return;
   lost_ = lost_ || !result->first.explained;
@@ -186,7 +202,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
 /// The last norm and the head.
 void ModelDiagnoser::end() {
   std::optional<Tensor> theirs = stream_.before({});
-  if (theirs && ends_agree_with_own()) theirs = std::nullopt;
+  if (theirs && (ends_with_own_ || ends_agree_with_own())) theirs = std::nullopt;
   if (theirs) lost_ = false;
   const Layer ends = ends_from(theirs ? *theirs : predicted());
   const LoadedLayer loaded = of_ends(ends);
@@ -237,6 +253,7 @@ void ModelDiagnoser::end() {
 ModelDiagnosis ModelDiagnoser::run() {
   for (const std::string& id : model_.chosen())
     if (!id.empty()) layer(load_layer(model_, id, common_));
+  if (!whole_.one_layer) judge_last_like_others(), judge_saved_before();
   if (!whole_.one_layer && last_) end();
   if (found_.places.empty())
     fail("--against {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "

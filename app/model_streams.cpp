@@ -26,7 +26,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   diagnosis.error_before = handed.error;
   if (after.error < apart) {
     Change change;
-    change.id = "block.twice", change.touches.set(index_of(Stage::resid_pre));
+    change.id = "block.twice", change.touches.add(Stage::resid_pre);
     change.did = fmt::format("runs layer {} twice, and saves its last run", loaded.id);
     change.cure = fmt::format("run layer {} once", loaded.id);
     after.agrees = true;
@@ -63,6 +63,19 @@ bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
   return true;
 }
 
+/// The stream between two layers is a sum of what was saved before it: the next layer shows where
+/// that was summed otherwise, and is computed from what it was then.
+bool ModelDiagnoser::handed_on_through(const std::vector<ReferenceStage>& known, Layer& layer) {
+  std::optional<Diagnosis> found =
+      explain_handed_on(last_->layer, layer, known, {false, common_.threads, &around_, nullptr});
+  if (!found) return false;
+  const Layer before = changed(last_->layer, {&found->changes[0]});
+  layer = with_stream(
+      layer, trace(before, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post));
+  keep(last_->id, headline(model_, *last_, look_), last_->layer, std::move(*found));
+  return true;
+}
+
 /// What was saved as resid_pre behind the norm: x. Then it is no stream.
 void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
                                  std::vector<Reference>& readings) {
@@ -84,16 +97,55 @@ void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<
                   [](const ReferenceStage& one) { return one.stage == Stage::resid_pre; });
 }
 
+/// Whether the last layer's resid_post alone is told to be wrong.
+bool ModelDiagnoser::last_is_apart() const {
+  if (!last_ || !stream_.handed_on() || found_.places.empty() ||
+      found_.places.back().id != last_->id)
+    return false;
+  const Diagnosis& before = found_.places.back().diagnosis;
+  return !before.changes.empty() && std::ranges::all_of(before.changes, [](const Change& change) {
+    return change.touches == StageSet{Stage::resid_post};
+  });
+}
+
+/// The stream as the model makes it, where the next layer of the reference was computed from that,
+/// and not from what was saved as the last layer's resid_post.
+std::optional<Tensor> ModelDiagnoser::own_stream(const LoadedLayer& next,
+                                                 const Reference& reference) {
+  if (!last_is_apart() || reference.find(Stage::resid_pre)) return std::nullopt;
+  const std::vector<ReferenceStage> targets = targets_in(reference, false);
+  if (targets.empty()) return std::nullopt;
+  const Tensor own =
+      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  const ReferenceStage& target = targets.front();
+  const Tensor value =
+      trace(with_stream(next.layer, own), {target.stage}, {}, common_.threads).value(target.stage);
+  const double tolerance = tolerance_of(target.stored);
+  if (!agreement_of(value, convert(target.value, value.dtype()), tolerance).agrees ||
+      !was_saved_apart(own, tolerance))
+    return std::nullopt;
+  last_changes_.clear(), lost_ = false;
+  return own;
+}
+
+/// Behind layers whose resid_post was saved from another step, the last one's was, too: nothing
+/// stands behind it that shows it.
+void ModelDiagnoser::judge_last_like_others() {
+  const std::size_t count = found_.places.size();
+  if (count < 2 || !last_is_apart()) return;
+  const std::vector<OtherStep>& before = found_.places[count - 2].diagnosis.captures;
+  if (std::ranges::find(before, Stage::resid_post, &OtherStep::stage) == before.end()) return;
+  const Tensor own =
+      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  if (!was_saved_apart(own, tolerance_of(own.dtype()))) return;
+  ends_with_own_ = true;
+  last_changes_.clear(), lost_ = false;
+}
+
 /// The last layer's resid_post is told to be apart from the stream, which is right all the same:
 /// another step was saved, and nothing is wrong. `next` is the stream behind it.
 bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
-  if (!last_ || found_.places.empty() || found_.places.back().id != last_->id) return false;
-  Diagnosis& before = found_.places.back().diagnosis;
-  const bool apart =
-      !before.changes.empty() && std::ranges::all_of(before.changes, [](const Change& change) {
-        return change.touches == set_of({Stage::resid_post});
-      });
-  if (!apart || !stream_.handed_on()) return false;
+  if (!last_is_apart()) return false;
   const Tensor ours =
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
   if (!agreement_of(ours, convert(next, ours.dtype()).reshaped(ours.shape()), tolerance).agrees)
@@ -105,15 +157,41 @@ bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
       with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
       common_.threads);
-  before.captures.push_back({Stage::resid_post, other.empty() ? "no sum of the stream" : other});
-  before.changes.clear(), before.stages.clear();
-  before.runners_up.clear(), before.same_numbers.clear();
-  found_.coverage.remove(last_->id, Stage::resid_post);
-  before.equal = before.explained = true, before.unexplained = {};
-  found_.places.back().text =
-      found_.places.back().text.substr(0, found_.places.back().text.find('\n') + 1) + "\n" +
-      render::diagnosis_text(last_->layer, before, look_);
+  tell_capture(found_.places.back(), other.empty() ? "no sum of the stream" : other);
   return true;
+}
+
+/// A place's resid_post is another step, and nothing else is wrong there.
+void ModelDiagnoser::tell_capture(PlaceDiagnosis& place, const std::string& other) {
+  Diagnosis& told = place.diagnosis;
+  told.captures.push_back({Stage::resid_post, other});
+  told.changes.clear(), told.stages.clear(), told.runners_up.clear(), told.same_numbers.clear();
+  found_.coverage.remove(place.id, Stage::resid_post);
+  told.equal = told.explained = true, told.unexplained = {};
+  place.text = place.text.substr(0, place.text.find('\n') + 1) + "\n" +
+               render::diagnosis_text(last_->layer, told, look_);
+}
+
+/// Every layer's resid_post is what enters it, saved on the way in: then the first layer seems to
+/// be skipped, and each other one to run with the weights of the one before.
+void ModelDiagnoser::judge_saved_before() {
+  const std::vector<std::string>& layers = pass_.layers();
+  std::vector<PlaceDiagnosis*> places;
+  for (PlaceDiagnosis& place : found_.places)
+    if (place.id != "embed") places.push_back(&place);
+  if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
+  for (std::size_t n = 0; n < places.size(); ++n) {
+    const std::vector<Change>& changes = places[n]->diagnosis.changes;
+    if (places[n]->id != layers[n] || changes.size() != 1) return;
+    const bool as_expected =
+        n == 0 ? changes[0].id == "block.skipped"
+               : changes[0].did == fmt::format("runs layer {}'s weights in this layer", n - 1);
+    if (!as_expected) return;
+  }
+  for (PlaceDiagnosis* place : places) tell_capture(*place, "resid_pre");
+  last_->layer = with_stream(last_->layer, *stream_.handed_on());
+  ends_with_own_ = true, lost_ = false;
+  last_changes_.clear();
 }
 
 /// Whether the model's end shows that the last layer's resid_post was saved apart from the stream.

@@ -285,8 +285,8 @@ Sources open_sources(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
   Sources model(request);
   common.counts = model.counts();
-  const auto* const pass = dynamic_cast<const ModelPass*>(model.text());
-  if (pass && pass->weights()) common.weights = pass->weights()->kept();
+  const auto pass = pass_of(request);
+  if (pass && pass->given() && pass->weights()) common.weights = pass->weights()->kept();
   return model;
 }
 

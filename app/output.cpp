@@ -71,7 +71,7 @@ void require_placeholders(std::string_view path, std::span<const std::string_vie
                       : fmt::format("{} fills in {}", command, fmt::join(known, ", "));
     if (std::ranges::find(all_placeholders, word) != all_placeholders.end())
       fail("{} stands for nothing here: {}", word, filled_in);
-    fail("{} is no placeholder{}; {}", render::visible(word), did_you_mean(word, known), filled_in);
+    fail("{} is no placeholder: {}{}", render::visible(word), filled_in, did_you_mean(word, known));
   }
 }
 
@@ -214,8 +214,7 @@ std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>&
     if (std::find(chosen.begin(), chosen.end(), stage) == chosen.end()) chosen.push_back(stage);
   };
   const auto add_all = [&] {
-    for (const StageInfo& info : stages())
-      if (contains(available, info.stage)) add(info.stage);
+    for (const Stage stage : available) add(stage);
   };
   if (names.empty()) add_all();
   for (const std::string& name : names) {

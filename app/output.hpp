@@ -1,5 +1,5 @@
 #pragma once
-// Where results go: --output, --format, and the files that {layer}, {batch} and {head} in a path
+// Targets of results: --output, --format, and the files that {layer}, {batch} and {head} in a path
 // mean.
 
 #include "options.hpp"

@@ -2,7 +2,7 @@
 // At which positions of texts a model's predictions are looked at.
 
 #include <mha/layer/select.hpp>
-#include <mha/model/prediction_rows.hpp>
+#include <mha/observe/prediction_rows.hpp>
 
 #include <optional>
 #include <vector>

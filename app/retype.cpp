@@ -32,7 +32,7 @@ std::string retyped(const Request& request, const std::string& layer_id) {
     if (!value.empty()) add(fmt::format("{} {}", name, shell_word(value)));
   };
   for (const std::string& source : request.sources) add(shell_word(source));
-  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const auto pass = pass_of(request);
   if (pass && pass->given()) {
     for (const std::string& ids : pass->text.ids) option("--ids", ids);
     option("--inputs-embeds", pass->text.rows);

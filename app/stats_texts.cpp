@@ -1,15 +1,14 @@
 #include "stats_texts.hpp"
 
+#include "growing_file.hpp"
 #include "text_groups.hpp"
-#include <mha/files/output_file.hpp>
-#include <mha/observe/trace.hpp>
+#include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/text_stats.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 namespace mha::app {
@@ -19,8 +18,8 @@ namespace {
 using render::TextRows;
 using render::TextStatsRow;
 
-/// Tokens of a group, padding included: of queries that are measured one by one, fewer.
-constexpr std::size_t most_of_heads = 4096, most_of_queries = 2048;
+/// Tokens of a group whose queries are measured one by one, padding included.
+constexpr std::size_t most_of_queries = 2048;
 
 /// The columns where none are chosen.
 constexpr std::string_view usual[] = {"previous",      "first",      "self",       "induction",
@@ -34,29 +33,6 @@ TextRows rows_of(const TextStatsOptions& options) {
          : options.by == "token"    ? TextRows::token
                                     : TextRows::head;
 }
-
-/// Text that goes to its file, or to standard output, while it is made.
-class GrowingFile {
-public:
-  explicit GrowingFile(const std::string& path) {
-    if (!path.empty() && path != "-") file_.emplace(path);
-  }
-  void write(std::string_view text) {
-    if (!file_) return print(text);
-    file_->write(size_, text);
-    size_ += text.size();
-  }
-  void finish() {
-    if (file_)
-      file_->commit();
-    else
-      flush();
-  }
-
-private:
-  std::optional<io::OutputFile> file_;
-  std::uint64_t size_ = 0;
-};
 
 /// The rows of many texts while these come in.
 class TextStats {
@@ -114,6 +90,41 @@ public:
     for (std::size_t i = 0; i < view_.columns.size(); ++i)
       if (const std::optional<double> value = view_.columns[i]->of(head))
         row.row.values[i].add(*value);
+  }
+
+  /// What --resume keeps after a group.
+  void save(StateWriter& state) const {
+    file_.save(state);
+    state.add(std::size_t{is_first_}).add(rows_.size());
+    for (const auto& [key, collected] : rows_) {
+      const auto& [text, place, head, position, token] = key;
+      state.add(text).add(place).add(head).add(position).add(token);
+      const TextStatsRow& row = collected.row;
+      state.add(row.layer).add(row.number).add(row.count).add(row.values.size());
+      for (const MeanSpread& value : row.values) state.add(value);
+      state.add(collected.kinds.size());
+      for (const auto& [kind, count] : collected.kinds) state.add(kind).add(count);
+    }
+  }
+  void load(StateReader& state) {
+    file_.load(state);
+    is_first_ = state.number() != 0;
+    for (std::size_t rows = state.number(); rows > 0; --rows) {
+      Key key;
+      auto& [text, place, head, position, token] = key;
+      text = state.number(), place = state.number(), head = state.number(),
+      position = state.number(), token = state.word();
+      Collected& collected = rows_[key];
+      TextStatsRow& row = collected.row;
+      row.layer = state.word(), row.head = head, row.number = state.number();
+      row.count = state.number(), row.token = token;
+      for (std::size_t values = state.number(); values > 0; --values)
+        row.values.push_back(state.spread());
+      for (std::size_t kinds = state.number(); kinds > 0; --kinds) {
+        const std::string kind = state.word();
+        collected.kinds[kind] = state.number();
+      }
+    }
   }
 
   /// After each group: writes what is whole.
@@ -190,111 +201,12 @@ private:
   std::map<Key, Collected> rows_;
 };
 
-/// The texts in which a head's vector is the longest, each with its longest one.
-class LongestVectors {
-public:
-  explicit LongestVectors(std::size_t most) : most_(most) {}
-
-  /// `results`: B, T, d_model of the head; of the positions that `chosen` picks of each text.
-  void add(const ModelPass& texts, std::size_t first_text, const Tensor& results,
-           const std::optional<IndexList>& chosen) {
-    const std::size_t T = results.shape()[1], width = results.shape()[2];
-    for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
-      std::optional<render::Activation> longest;
-      for (const std::size_t t : positions(texts, b, chosen)) {
-        double squares = 0;
-        for (std::size_t i = 0; i < width; ++i) {
-          const double value = value_at(results, (b * T + t) * width + i);
-          squares += value * value;
-        }
-        if (!longest || std::sqrt(squares) > longest->norm)
-          longest = {std::sqrt(squares), first_text + b, t, {}, {}, {}};
-      }
-      if (longest) insert(texts, b, std::move(*longest));
-    }
-  }
-  const std::vector<render::Activation>& list() const { return list_; }
-
-private:
-  static constexpr std::size_t around = 8; ///< tokens on either side
-
-  /// A shorter text may have none of them.
-  static std::vector<std::size_t> positions(const ModelPass& texts, std::size_t b,
-                                            const std::optional<IndexList>& chosen) {
-    if (chosen) return positions_in(*chosen, texts, b);
-    std::vector<std::size_t> all(texts.lengths()[b]);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return all;
-  }
-
-  void insert(const ModelPass& texts, std::size_t b, render::Activation one) {
-    const auto place =
-        std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
-    if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
-    const std::vector<int>& ids = texts.ids()[b];
-    const std::size_t at = one.position, last = std::min(at + around + 1, texts.lengths()[b]);
-    for (std::size_t t = at > around ? at - around : 0; t < last; ++t) {
-      std::string& part = t < at ? one.before : t == at ? one.token : one.after;
-      part += texts.plain(ids[t]);
-    }
-    list_.insert(place, std::move(one));
-    if (list_.size() > most_) list_.pop_back();
-  }
-
-  std::size_t most_;
-  std::vector<render::Activation> list_;
-};
-
-/// Notes are about the texts or the weights: those of the first group are those of all.
-Common without_notes(Common common, bool first) {
-  common.progress = false; // the bar is of all groups
-  if (!first) common.quiet = true;
-  return common;
-}
-
-void take_times(Common& common, const Common& own) {
-  common.read_s = own.read_s, common.compute_s = own.compute_s, common.weights = own.weights;
-}
-
-int write_top_texts(const Sources& model, const ModelPass& texts, const TextStatsRequest& asked,
-                    const std::string& form, Common& common) {
-  const std::optional<IndexList>& chosen = asked.measuring.selection.head;
-  if (model.chosen().size() != 1 || !chosen)
-    throw UsageError("--top-texts is about one head: --layer 5 --head 1");
-  const std::string id = model.chosen()[0];
-  LongestVectors longest(*asked.options.top_texts);
-  const TextGroups groups(texts, most_of_heads, 1, common);
-  for (std::size_t n = 0; n < groups.count(); ++n) {
-    const TextGroup group = groups.group(n);
-    Common own = without_notes(common, n == 0);
-    const LoadedLayer loaded = load_layer(model.for_text(group.texts), id, own);
-    take_times(common, own);
-    const Pick head = resolved(chosen, loaded.layer.dims.H, "heads");
-    if (head.indices.size() != 1)
-      throw UsageError(fmt::format("--top-texts is about one head, and --head {} is {}",
-                                   chosen->text(), head.indices.size()));
-    const Stopwatch watch(common.compute_s);
-    Selection selection;
-    selection.head = IndexList(std::to_string(head.indices[0]), "--head");
-    longest.add(*group.texts, group.first,
-                trace(loaded.layer, {Stage::head_result}, selection, common.threads)
-                    .value(Stage::head_result),
-                asked.measuring.selection.query);
-  }
-  const Stopwatch watch(common.write_s);
-  TextFile file(asked.output.path);
-  if (form == "table")
-    file.sink()(activations_table(longest.list(), look_of(asked.output, common.color)));
-  else
-    file.sink()(render::activations_text(longest.list(), form));
-  file.finish();
-  return 0;
-}
-
 } // namespace
 
 void add_text_stats(Cli& cli, TextStatsOptions& options) {
   cli.group("Many texts: --text-file FILE --each-line, some computed at a time");
+  cli.flag("--resume", options.resume,
+           "keep what is done in FILE.resume beside --output FILE, and go on from there");
   cli.flag("--spread", options.spread,
            "each measure's mean over the texts, and its standard deviation beside it");
   cli.choice("--by", {"head", "text", "position", "token"}, options.by,
@@ -305,7 +217,10 @@ void add_text_stats(Cli& cli, TextStatsOptions& options) {
             "‖head_result‖ to the stream; --query 1: leaves out the first token");
 }
 
-int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
+namespace {
+
+/// Throws UsageError for options that change nothing, or that many texts cannot have.
+void check_text_stats(const Request& request, const TextStatsRequest& asked) {
   if (!request.has_text())
     throw UsageError("--by, --spread and --top-texts are about texts: --text-file FILE "
                      "--each-line, or several --text");
@@ -319,38 +234,60 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       throw UsageError(fmt::format("{}: rows of many texts are one file; leave {} out",
                                    asked.output.path, placeholder));
   require_own_patches(request, "stats over many texts");
+}
+
+} // namespace
+
+int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
+  check_text_stats(request, asked);
   request.keeps_layers = true;
   const std::string form = text_form(asked.output);
   const Sources model = open_sources(request, common);
-  const auto texts = std::dynamic_pointer_cast<ModelPass>(request.inputs);
-  if (asked.options.top_texts) return write_top_texts(model, *texts, asked, form, common);
+  const auto texts = pass_of(request);
+  if (asked.options.top_texts) return write_top_texts(model, texts, asked, form, common);
   TextStats stats(asked, form);
+  ResumeFile kept(asked.options.resume, asked.output.path);
+  std::size_t done = 0;
+  if (kept.asked())
+    if (auto found = kept.find(mark_of_texts(model, texts, asked.settings + form))) {
+      stats.load(found->state);
+      done = found->texts;
+    }
+  bool first = true; // of the groups that are computed
   const TextGroups groups(*texts, stats.each_query() ? most_of_queries : most_of_heads,
                           model.chosen().size(), common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
+    if (group.first < done) continue;
     const Sources sources = model.for_text(group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {
-      Common own = without_notes(common, n == 0);
+      Common own = common_of_group(common, first);
       const LoadedLayer loaded = load_layer(sources, model.chosen()[place], own);
       take_times(common, own);
       MeasureRequest measured = asked.measuring;
       measured.selection = asked.measuring.selection.placed(loaded.layer);
       measured.selection.batch.reset();
       measured.each_batch = true, measured.each_query = stats.each_query();
-      measured.projections = n == 0, measured.threads = common.threads;
+      measured.projections = first, measured.threads = common.threads;
       const Stopwatch watch(common.compute_s);
       const LayerMeasures found = measure_heads(loaded.layer, measured);
-      if (n == 0)
+      if (first)
         for (const std::string& note : found.notes)
           if (!common.quiet) print_note(note, common.color);
       report_overflow(found.overflow, own);
       for (const HeadMeasures& head : found.heads) stats.add(loaded, place, group.first, head);
     }
+    first = false;
     stats.end_group();
+    kept.keep(group.first + group.texts->lengths().size(), [&] {
+      StateWriter state;
+      stats.save(state);
+      return state.text();
+    });
   }
   const Stopwatch watch(common.write_s);
   stats.finish(look_of(asked.output, common.color));
+  kept.remove();
   return 0;
 }
 

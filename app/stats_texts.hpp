@@ -7,10 +7,10 @@
 
 namespace mha::app {
 
-/// --by, --spread and --top-texts.
+/// --by, --spread, --top-texts and --resume.
 struct TextStatsOptions {
   std::string by;
-  bool spread = false;
+  bool spread = false, resume = false;
   std::optional<std::size_t> top_texts;
 
   /// Whether any of them is given.
@@ -27,6 +27,7 @@ struct TextStatsRequest {
   bool ascending = false;
   std::optional<std::size_t> top, precision;
   const OutputOptions& output;
+  std::string settings; ///< of a resumed run: what it was asked for, as it was typed
 };
 
 /// Computes and writes them. Texts are computed some at a time. Throws Error without a text.

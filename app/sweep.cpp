@@ -98,6 +98,47 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
   writer->finish();
 }
 
+/// The stages, places and measure that options name. Throws Error.
+void ask(const SweepOptions& options, SweepRequest& request) {
+  for (const std::string& stage : options.stages) {
+    request.stages.push_back(parse_patch(stage + " = zero"));
+    const PatchText& place = request.stages.back();
+    if (is_of_model(place.stage))
+      fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
+           stage);
+    if (place.names_layer() || !place.axes.empty())
+      fail("--sweep {}: a stage by itself expected; --over says which places are tried", stage);
+  }
+  for (const std::string& word : options.over) {
+    const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
+    if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
+    if (std::ranges::find(request.over, *axis) != request.over.end())
+      fail("--over: {} comes twice", word);
+    request.over.push_back(*axis);
+  }
+  if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};
+  // Places come in the order of the axes.
+  std::ranges::sort(request.over);
+  request.metric = options.metric == "loss" ? SweepMetric::loss
+                   : options.metric == "kl" ? SweepMetric::kl
+                                            : SweepMetric::logit;
+  request.raw = options.raw;
+}
+
+void write_text(const SweepResult& found, const render::SweepView& view,
+                const OutputOptions& output, const Common& common) {
+  const std::string form = output.is_json() ? "json" : text_form(output);
+  TextFile file(output.path);
+  const render::TextStyle look = look_of(output, common.color);
+  if (form == "json")
+    file.sink()(render::sweep_json(found, view));
+  else if (form == "table")
+    file.sink()(render::sweep_table(found, view, look));
+  else
+    file.sink()(render::sweep_csv(found, view, form == "tsv" ? '\t' : ','));
+  file.finish();
+}
+
 } // namespace
 
 bool SweepOptions::asked() const {
@@ -140,29 +181,8 @@ void run_sweep(const SweepOptions& options, const Sources& model,
                const std::shared_ptr<ModelPass>& text, SweepRequest request, const SweepOutput& to,
                Common& common) {
   const OutputOptions& output = to.output;
-  for (const std::string& stage : options.stages) {
-    request.stages.push_back(parse_patch(stage + " = zero"));
-    const PatchText& place = request.stages.back();
-    if (is_of_model(place.stage))
-      fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
-           stage);
-    if (place.names_layer() || !place.axes.empty())
-      fail("--sweep {}: a stage by itself expected; --over says which places are tried", stage);
-  }
-  for (const std::string& word : options.over) {
-    const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
-    if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
-    if (std::ranges::find(request.over, *axis) != request.over.end())
-      fail("--over: {} comes twice", word);
-    request.over.push_back(*axis);
-  }
-  if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};
-  // Places come in the order of the axes.
-  std::ranges::sort(request.over);
-  request.metric = options.metric == "loss" ? SweepMetric::loss
-                   : options.metric == "kl" ? SweepMetric::kl
-                                            : SweepMetric::logit;
-  request.raw = options.raw, request.threads = common.threads;
+  ask(options, request);
+  request.threads = common.threads;
   const std::vector<SweepPair> pairs = pairs_of(options, model, *text);
   if (!common.quiet) {
     const SweepCost cost = cost_of(pairs[0], request);
@@ -191,16 +211,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
     const std::string title = fmt::format("{} · {}", view.metric, render::visible(model.title()));
     return write_grid(output.path, to.picture, title, panels_of(found, view), {}, common.color);
   }
-  const std::string form = output.is_json() ? "json" : text_form(output);
-  TextFile file(output.path);
-  const render::TextStyle look = look_of(output, common.color);
-  if (form == "json")
-    file.sink()(render::sweep_json(found, view));
-  else if (form == "table")
-    file.sink()(render::sweep_table(found, view, look));
-  else
-    file.sink()(render::sweep_csv(found, view, form == "tsv" ? '\t' : ','));
-  file.finish();
+  write_text(found, view, output, common);
 }
 
 } // namespace mha::app

@@ -26,8 +26,9 @@ std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first,
                                       const std::string& source, bool batched) {
   std::vector<std::vector<int>> own;
   for (std::size_t b = first; b < first + count; ++b) {
-    const std::vector<int>& ids = texts.ids()[b];
-    own.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[b]));
+    const std::size_t text = b % texts.ids().size();
+    const std::vector<int>& ids = texts.ids()[text];
+    own.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[text]));
   }
   const int pad = texts.model().pad().value_or(0);
   return std::make_shared<ModelPass>(texts.weights(), padded(std::move(own), batched, pad), source,
@@ -56,13 +57,29 @@ TextGroup TextGroups::group(std::size_t n) const {
   return group;
 }
 
-void require_own_patches(const Request& request, std::string_view option) {
+Common common_of_group(Common common, bool first) {
+  common.progress = false;
+  if (!first) common.quiet = true;
+  return common;
+}
+
+void take_times(Common& common, const Common& own) {
+  common.read_s = own.read_s, common.compute_s = own.compute_s, common.weights = own.weights;
+}
+
+std::string patch_of_all(const Request& request) {
   for (const std::string& typed : request.patches)
     if (const PatchText patch = parse_patch(typed);
         patch.value == "mean" || patch.value.starts_with("from"))
-      fail("--patch '{}': {} computes some texts at a time, and this value is of all of them or of "
-           "others; give a number or a file",
-           typed, option);
+      return typed;
+  return "";
+}
+
+void require_own_patches(const Request& request, std::string_view option) {
+  if (const std::string typed = patch_of_all(request); !typed.empty())
+    fail("--patch '{}': {} computes some texts at a time, and this value is of all of them or of "
+         "others; give a number or a file",
+         typed, option);
 }
 
 } // namespace mha::app

@@ -6,7 +6,8 @@
 
 namespace mha::app {
 
-/// Some texts of a pass by themselves, without the padding that the others would need.
+/// Some texts of a pass by themselves, without the padding that the others would need; behind the
+/// last one comes the first.
 std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
                                       const std::string& source, bool batched);
 
@@ -34,6 +35,17 @@ private:
   std::vector<std::size_t> starts_; ///< of each group, and the number of texts
 };
 
+/// Tokens of a group whose heads are measured, padding included.
+inline constexpr std::size_t most_of_heads = 4096;
+
+/// For reading a layer of a group: notes are about the texts or the weights, and those of the first
+/// group are those of all; the bar is of all groups.
+Common common_of_group(Common common, bool first);
+/// The times of reading it, back to those of all.
+void take_times(Common& common, const Common& own);
+
+/// The first patch whose value is of all texts, or of others; "" where there is none.
+std::string patch_of_all(const Request& request);
 /// Throws Error for patches whose values are of all texts or of others: a group has not got them.
 void require_own_patches(const Request& request, std::string_view option);
 

@@ -56,14 +56,7 @@ OpenedWeights::OpenedWeights(const Request& request, std::string_view command, C
 }
 
 int OpenedWeights::token_of(const std::string& word, std::string_view option) const {
-  std::string pieces;
-  for (const std::string& tried : {word, " " + word}) {
-    const std::vector<int> ids = pass_->ids_of(tried);
-    if (ids.size() == 1) return ids[0];
-    for (const int one : pieces.empty() ? ids : std::vector<int>())
-      pieces += fmt::format("{}'{}' ({})", pieces.empty() ? "" : ", ", pass_->label(one), one);
-  }
-  fail("{} '{}' is no single token: {}; say one of them", option, word, pieces);
+  return pass_->token_of(word, option);
 }
 
 } // namespace mha::app

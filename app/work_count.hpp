@@ -1,7 +1,18 @@
 #pragma once
 // Counts the operations of computations, for --timings.
 
+#include <mha/layer/layer_pass.hpp>
+#include <mha/load/load.hpp>
 #include <mha/system/watch.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace mha {
+class ModelPass;
+} // namespace mha
 
 namespace mha::app {
 
@@ -28,7 +39,27 @@ public:
 
 private:
   Watcher* before_;
-  double operations_ = 0;
+  std::atomic<double> operations_ = 0; ///< trials begin in several threads
+};
+
+/// What --timings says of a command that computes layers more than once: the operations, and how
+/// many passes of the whole model, with its logits, they are.
+std::string passes_of(const WorkCount& work, const Sources& model,
+                      const std::shared_ptr<ModelPass>& pass, std::size_t threads);
+
+/// Leaves out of --timings which layers are made and computed while it lives: a pass that is the
+/// unit of others is none of the command's.
+class Uncounted {
+public:
+  explicit Uncounted(const Sources& model)
+      : counts_(model.counts()), made_(counts_->made), computed_(counts_->computed) {}
+  ~Uncounted() { counts_->made = made_, counts_->computed = computed_; }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+private:
+  std::shared_ptr<LayerCounts> counts_;
+  std::size_t made_, computed_;
 };
 
 } // namespace mha::app

@@ -10,6 +10,7 @@
 #include <mha/values.hpp>
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -60,8 +61,9 @@ private:
 
 /// How a run is computed and what is kept of it.
 struct RunOptions {
-  /// Stages by name: "layers.3.weights", "layers.*.weights", bare "weights" of every layer,
-  /// "embed", "final", "logits"; "*" is all. Other tools' names too ("blocks.0.attn.hook_pattern").
+  /// Stages by name: "layers.3.weights", "layers.-1.weights" of the last layer, "layers.0-2.q",
+  /// "layers.*.weights" or bare "weights" of every layer, "layers.3.*", "embed", "final",
+  /// "logits"; "*" is all. Other tools' names too ("blocks.0.attn.hook_pattern").
   std::vector<std::string> keep = {};
   /// In their order.
   std::vector<Patch> patches = {};
@@ -109,9 +111,11 @@ public:
     return get<T>(name);
   }
   ///@}
-  /// The residual stream before a layer; behind the last one where `layer` is the number of layers.
-  /// (B,) T, d_model. Throws Error where streams are not kept.
-  Tensor resid(std::size_t layer) const;
+  /// The residual stream before a layer; behind the last one where `layer` is the number of layers,
+  /// or -1. (B,) T, d_model. Throws Error where streams are not kept.
+  template <std::integral I> Tensor resid(I layer) const {
+    return resid_before(static_cast<std::int64_t>(layer));
+  }
 
   /// (B,) T, vocabulary. Computed at the first call where they were not kept. Throws Error for a
   /// model without a head, or where streams are not kept.
@@ -152,6 +156,8 @@ public:
   const std::shared_ptr<const State>& state() const { return state_; }
 
 private:
+  Tensor resid_before(std::int64_t layer) const;
+
   std::shared_ptr<const State> state_;
 };
 
@@ -218,7 +224,8 @@ public:
   Layer layer(const LayerId& layer) const;
   Layer layer(const LayerId& layer, const Tokens& tokens) const;
   ///@}
-  /// A weight of a layer as products read it, in the model's precision: "layers.3.W_q", (in, out).
+  /// A weight of a layer as products read it, in the model's precision: "layers.3.W_q", (in, out);
+  /// "layers.-1.W_o" of the last.
   Tensor weight(std::string_view name) const;
   /// The model with another weight in this one's place, of the same shape. This one stays.
   Model with(std::string_view name, Tensor weight) const;

@@ -83,7 +83,7 @@ struct At {
 class MHA_API Patch {
 public:
   ///@{
-  /// As written; a tensor in a stage's place ("layers.2.weights", "layers.2.q[0,-1]"), of its shape
+  /// As written; a tensor in a stage's place ("layers.2.weights", "layers.-1.q[0,-1]"), of its shape
   /// or broadcast to it. Behind the place may stand "+=" or "*=".
   Patch(const char* text);
   Patch(std::string text);

@@ -1,5 +1,5 @@
 #pragma once
-// What arrays of xtensor are made of: <mha/xtensor.hpp> says how.
+// Types of numbers that become arrays of xtensor (<mha/xtensor.hpp>).
 
 #include <cstddef>
 

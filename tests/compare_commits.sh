@@ -8,24 +8,26 @@
 #   sh tests/compare_commits.sh --old PROGRAM --self-test      whether it would notice
 #
 # --layers N (200), --seed S (1), --only I, --keep FOLDER, --jobs N: see tests/bits/compare.py.
+# --models N: N whole models of every family instead of layers (tests/bits/models.py).
 # Exit code: 0 the same; 1 something differs; 2 the call or a build failed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 
-old='' new='' commits='' self_test='' options=''
+old='' new='' commits='' self_test='' options='' compare=compare.py
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --old | --new | --layers | --seed | --only | --keep | --jobs)
+    --old | --new | --models | --layers | --seed | --only | --keep | --jobs)
       [ $# -gt 1 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
   esac
   case $1 in
     --old) old=$2; shift ;;
     --new) new=$2; shift ;;
+    --models) compare=models.py options="$options $1 $2"; shift ;;
     --self-test) self_test=yes options="$options $1" ;;
     --layers | --seed | --only | --keep | --jobs) options="$options $1 $2"; shift ;;
     -*) usage ;;
@@ -72,4 +74,4 @@ for program in "$old" "$new"; do
   "$program" --version >/dev/null || { echo "$program does not run" >&2; exit 2; }
 done
 # shellcheck disable=SC2086  # one word an option
-/usr/bin/python3 "$here/bits/compare.py" --old "$old" --new "$new" $options
+/usr/bin/python3 "$here/bits/$compare" --old "$old" --new "$new" $options

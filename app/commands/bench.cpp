@@ -37,7 +37,7 @@ void keep_freed_memory() {
 int BenchCommand::time_pass(const Sources& model, const render::TextStyle& look) {
   if (world().count() > 1)
     throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
-  auto& pass = dynamic_cast<ModelPass&>(*request.inputs);
+  auto& pass = *pass_of(request);
   pass.threads = common.threads;
   report_notes(pass.notes(), common);
   PassSpeed speed;

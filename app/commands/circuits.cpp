@@ -109,6 +109,7 @@ void CircuitsCommand::compute(const OpenedWeights& opened) {
     const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
     const Stopwatch watch(common.compute_s);
     const LayerProjections layer = projections_of(loaded.layer, id, offset.value_or(0));
+    require_rotary(layer.is_rotary, offset.value_or(0));
     if (title_.empty()) title_ = title(opened, layer);
     note_what_is_left_out(layer);
     if (!kinds.empty()) {

@@ -8,7 +8,9 @@
 #include "other_layers.hpp"
 #include "output.hpp"
 #include "proof.hpp"
+#include "work_count.hpp"
 #include <mha/lint/lint_overflow.hpp>
+#include <mha/model/pass.hpp>
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
@@ -82,7 +84,14 @@ std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis
 
 /// Of a whole model: every layer, the embedding and the end.
 int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& look) {
-  const ModelDiagnosis found = diagnose_model(request, model, against, common, look);
+  const WorkCount work;
+  const double before = common.read_s + common.compute_s;
+  double took = 0;
+  const ModelDiagnosis found = [&] {
+    const Stopwatch watch(took);
+    return diagnose_model(request, model, against, common, look);
+  }();
+  common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
   TextFile file(output.path);
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
@@ -96,7 +105,8 @@ int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& lo
   file.sink()(output.is_json() ? render::diagnosis_json(places)
                                : model_diagnosis_text(found, look));
   file.finish();
-  report_timings(common);
+  report_timings(common,
+                 common.timings ? passes_of(work, model, pass_of(request), common.threads) : "");
   return explained ? 0 : 1;
 }
 

@@ -7,6 +7,7 @@
 #include "output.hpp"
 #include "retype.hpp"
 #include "weights_diff.hpp"
+#include "work_count.hpp"
 #include <mha/compare/streams.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/pass.hpp>
@@ -33,8 +34,6 @@ struct DiffCommand {
   Common common;
 
   int run();
-
-private:
   std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
 };
 
@@ -148,6 +147,144 @@ std::vector<Stage> compared_stages(const Diff& found) {
   return list;
 }
 
+/// What a layer hands on in the reference, where it agrees.
+std::optional<Tensor> agreed_stream(const Diff& found) {
+  for (const StageDiff& row : found.stages)
+    if (row.stage == Stage::resid_post && row.difference.within) return row.reference->value;
+  return std::nullopt;
+}
+
+/// One run of the command over the chosen layers: what each of them shows is added up.
+class DiffRun {
+public:
+  DiffRun(DiffCommand& command, const Sources& model)
+      : command_(command),
+        model_(model),
+        as_json_(command.output.is_json()),
+        look_(command.output.to_standard_output() ? look_of_output(command.common.color)
+                                                  : render::TextStyle{}),
+        files_(command.against),
+        whole_(whole_model_of(command.request, model)),
+        line_a_layer_(whole_ && model.chosen().size() > 1),
+        float64_(command.request),
+        file_(command.output.path),
+        sink_(file_.sink()) {
+    require_same_text(command.request, files_, command.common);
+    if (!whole_) require_layer_of_stages(files_, model.chosen().size());
+  }
+
+  void layer(const std::string& id);
+  /// Writes what is not written yet. Whether everything was read, and is equal.
+  bool finish();
+  bool is_whole() const { return whole_.has_value(); }
+
+private:
+  Diff compared(const LoadedLayer& loaded, const Reference& reference);
+  void require_some(const std::string& id, const Diff& found) const;
+  void show(const LoadedLayer& loaded, const Reference& reference, const Diff& found);
+
+  DiffCommand& command_;
+  const Sources& model_;
+  const bool as_json_;
+  const render::TextStyle look_;
+  const ReferenceFiles files_;
+  const std::optional<WholeModelOfLayer> whole_;
+  const bool line_a_layer_;
+  ExactPass float64_;
+  TextFile file_;
+  const render::Sink sink_;
+  bool equal_ = true, compared_ = false, all_read_ = true, first_ = true;
+  ReferenceStream stream_;
+  std::optional<Tensor> agreed_; ///< what the layer before hands on
+  Coverage coverage_;
+  std::vector<render::LayerLine> lines_;
+  std::string differs_; ///< the table of the first layer that does
+  std::vector<render::LayerDiff> objects_;
+};
+
+Diff DiffRun::compared(const LoadedLayer& loaded, const Reference& reference) {
+  const Stopwatch watch(command_.common.compute_s);
+  const std::size_t threads = command_.common.threads;
+  PassContext pass{whole_.has_value(), whole_ && !equal_, nullptr, agreed_ ? &*agreed_ : nullptr,
+                   command_.exact};
+  if (loaded.layer.dtype == DType::f32)
+    pass.exact = [&](const std::vector<Stage>& stages) {
+      return float64_.stages(loaded.id, stages, threads);
+    };
+  Diff found = diff(loaded.layer, reference, command_.tolerances, threads,
+                    whole_ || command_.exact ? &pass : nullptr);
+  if (!whole_) return found;
+  if (found.follows)
+    judge_alone(loaded.layer, reference, stream_.before(reference), command_.tolerances, threads,
+                found);
+  stream_.pass(loaded.layer, reference);
+  agreed_ = agreed_stream(found);
+  coverage_.add(loaded.id, compared_stages(found), reference);
+  return found;
+}
+
+/// Throws Error where nothing at all was compared.
+void DiffRun::require_some(const std::string& id, const Diff& found) const {
+  if (!found.stages.empty()) return;
+  const std::string against = fmt::format("{}", fmt::join(command_.against, " "));
+  if (whole_ && (compared_ || id != model_.chosen().back()))
+    return; // of a whole model, a reference may have some layers alone
+  if (whole_)
+    fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
+         "final or logits expected, of this text",
+         against, what_is_left(coverage_));
+  const bool one = found.not_compared.size() == 1;
+  fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
+       "the sources",
+       against, fmt::join(found.not_compared, ", "), one ? "is" : "are", one ? "it" : "them");
+}
+
+void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const Diff& found) {
+  const auto table = [&] {
+    return headline(model_, loaded, look_) + "\n" +
+           render::diff_table(loaded.layer, found, reference, command_.next_steps(loaded, found),
+                              look_);
+  };
+  if (line_a_layer_) lines_.push_back(render::line_of(loaded.id, found));
+  if (as_json_)
+    objects_.push_back({loaded.id, render::diff_json(found, reference)});
+  else if (line_a_layer_ && found.first && differs_.empty())
+    differs_ = "\n" + table();
+  else if (!line_a_layer_)
+    sink_((first_ ? "" : "\n") + table());
+  first_ = false;
+}
+
+void DiffRun::layer(const std::string& id) {
+  const LoadedLayer loaded = load_layer(model_, id, command_.common);
+  some_stages(loaded.layer);
+  const Reference reference =
+      load_reference(loaded, files_, command_.common, !as_json_ && !whole_,
+                     whole_ ? &*whole_ : nullptr, as_json_ || !line_a_layer_);
+  const Diff found = compared(loaded, reference);
+  compared_ = compared_ || !found.stages.empty();
+  all_read_ = all_read_ && reference.misshapen.empty() && reference.unread.empty();
+  require_some(id, found);
+  if (found.stages.empty()) return;
+  equal_ = equal_ && found.equal();
+  show(loaded, reference, found);
+}
+
+bool DiffRun::finish() {
+  if (!command_.common.quiet && !as_json_)
+    for (const std::string& note : coverage_.notes()) print_note(note, command_.common.color);
+  const Stopwatch watch(command_.common.write_s);
+  const auto asked_for = static_cast<std::size_t>( // the model's end has no number
+      std::ranges::count_if(model_.chosen(), [](const std::string& id) { return !id.empty(); }));
+  if (as_json_)
+    sink_(render::diff_json(objects_));
+  else if (line_a_layer_)
+    sink_(render::layers_table(lines_, asked_for, coverage_.lacks_steps(), look_) +
+          coverage_text(coverage_, look_) + differs_);
+  file_.finish();
+  return equal_ && all_read_;
+}
+
 int DiffCommand::run() {
   if (weights) return diff_two_checkpoints(request, against, output, common);
   require_against("diff", against);
@@ -159,85 +296,32 @@ int DiffCommand::run() {
         "--exact says how far float32 is from float64: with --dtype f64 it has nothing "
         "to say; leave one of them out");
   const Sources model = open_compared(request, common);
-  const bool as_json = output.is_json();
-  const render::TextStyle look =
-      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
-  bool equal = true, compared = false, all_read = true;
-  const ReferenceFiles files(against);
-  require_same_text(request, files, common);
-  const std::optional<WholeModelOfLayer> whole = whole_model_of(request, model);
-  if (!whole) require_layer_of_stages(files, model.chosen().size());
-  ReferenceStream stream;
-  Coverage coverage;
-  const bool line_a_layer = whole && model.chosen().size() > 1;
-  ExactPass float64(request);
-  std::vector<render::LayerLine> lines;
-  std::string differs; // the table of the first layer that does
-  std::vector<render::LayerDiff> objects;
-  TextFile file(output.path);
-  const render::Sink sink = file.sink();
-  bool first = true;
-  for (const std::string& id : model.chosen()) {
-    const LoadedLayer loaded = load_layer(model, id, common);
-    some_stages(loaded.layer);
-    const Reference reference = load_reference(loaded, files, common, !as_json && !whole,
-                                               whole ? &*whole : nullptr, as_json || !line_a_layer);
-    const Stopwatch watch(common.compute_s);
-    PassContext pass{whole.has_value(), whole && !equal, nullptr, exact};
-    if (loaded.layer.dtype == DType::f32)
-      pass.exact = [&](const std::vector<Stage>& stages) {
-        return float64.stages(id, stages, common.threads);
-      };
-    Diff found =
-        diff(loaded.layer, reference, tolerances, common.threads, whole || exact ? &pass : nullptr);
-    if (whole) {
-      if (found.follows)
-        judge_alone(loaded.layer, reference, stream.before(reference), tolerances, common.threads,
-                    found);
-      stream.pass(loaded.layer, reference);
-      coverage.add(id, compared_stages(found), reference);
-    }
-    compared = compared || !found.stages.empty();
-    all_read = all_read && reference.misshapen.empty() && reference.unread.empty();
-    if (found.stages.empty() && whole && (compared || id != model.chosen().back()))
-      continue; // of a whole model, a reference may have some layers alone
-    if (found.stages.empty() && whole)
-      fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
-           "final or logits expected, of this text",
-           fmt::join(against, " "), what_is_left(coverage));
-    if (found.stages.empty())
-      fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
-           "the sources",
-           fmt::join(against, " "), fmt::join(found.not_compared, ", "),
-           found.not_compared.size() == 1 ? "is" : "are",
-           found.not_compared.size() == 1 ? "it" : "them");
-    equal = equal && found.equal();
-    if (line_a_layer) lines.push_back(render::line_of(id, found));
-    if (as_json)
-      objects.push_back({id, render::diff_json(found, reference)});
-    else if (line_a_layer && found.first && differs.empty())
-      differs = "\n" + headline(model, loaded, look) + "\n" +
-                render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look);
-    else if (!line_a_layer)
-      sink((first ? "" : "\n") + headline(model, loaded, look) + "\n" +
-           render::diff_table(loaded.layer, found, reference, next_steps(loaded, found), look));
-    first = false;
-  }
-  if (!common.quiet && !as_json)
-    for (const std::string& note : coverage.notes()) print_note(note, common.color);
-  {
-    const Stopwatch watch(common.write_s);
-    const auto asked_for = static_cast<std::size_t>( // the model's end has no number
-        std::ranges::count_if(model.chosen(), [](const std::string& id) { return !id.empty(); }));
-    if (as_json)
-      sink(render::diff_json(objects));
-    else if (line_a_layer)
-      sink(render::layers_table(lines, asked_for, coverage.lacks_steps(), look) +
-           coverage_text(coverage, look) + differs);
-    file.finish();
-  }
-  report_timings(common);
-  return equal && all_read ? 0 : 1;
+  DiffRun layers(*this, model);
+  const WorkCount work;
+  for (const std::string& id : model.chosen()) layers.layer(id);
+  const bool equal = layers.finish();
+  report_timings(common, layers.is_whole() && common.timings
+                             ? passes_of(work, model, pass_of(request), common.threads)
+                             : "");
+  return equal ? 0 : 1;
+}
+
+void add_tolerances(Cli& cli, const std::shared_ptr<DiffCommand>& diff) {
+  const auto tolerance = [&](const char* name, const char* help, auto all, auto by_stage) {
+    Option option;
+    option.name = name;
+    option.value_name = "NUMBER|STAGE:NUMBER";
+    option.help = help;
+    option.repeats = true;
+    option.set = [diff, name, all, by_stage](const std::string& text) {
+      add_tolerance(name, text, diff->tolerances.*all, diff->tolerances.*by_stage);
+    };
+    cli.add(std::move(option));
+  };
+  tolerance("--atol", "absolute tolerance, of every stage or of one; default: by the types",
+            &Tolerances::absolute, &Tolerances::stage_absolute);
+  tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
+            &Tolerances::stage_relative);
 }
 
 } // namespace
@@ -258,21 +342,7 @@ Run declare_diff(Cli& cli) {
       "equal or close; 1: different, or a stage of another shape; 2: trouble.");
   cli.group("The reference");
   add_against(cli, diff->against);
-  const auto tolerance = [&](const char* name, const char* help, auto all, auto by_stage) {
-    Option option;
-    option.name = name;
-    option.value_name = "NUMBER|STAGE:NUMBER";
-    option.help = help;
-    option.repeats = true;
-    option.set = [diff, name, all, by_stage](const std::string& text) {
-      add_tolerance(name, text, diff->tolerances.*all, diff->tolerances.*by_stage);
-    };
-    cli.add(std::move(option));
-  };
-  tolerance("--atol", "absolute tolerance, of every stage or of one; default: by the types",
-            &Tolerances::absolute, &Tolerances::stage_absolute);
-  tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
-            &Tolerances::stage_relative);
+  add_tolerances(cli, diff);
   cli.flag(
       "--exact", diff->exact,
       "compute everything in float64, too, and say how many times as far from it the reference "

@@ -224,7 +224,7 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
     Fingerprint mark = of_layer;
     file->second.shares.push_back({loaded.id, wanted, planned.selection, out.items.size()});
     StageSet set;
-    for (Stage stage : wanted) set.set(index_of(stage));
+    for (Stage stage : wanted) set.add(stage);
     std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
     if (part) mine = my_plan(loaded, set);
     // One stage of several layers as .npy: stacked on an axis in front.
@@ -259,7 +259,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
                            File& file) const {
   const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
   if (!file.about_text.empty() || one) return;
-  const auto* pass = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const ModelPass* const pass = pass_of(request).get();
   for (NumbersOfText& numbers : numbers_of_text(loaded.layer, pass, planned.selection)) {
     const Shape& shape = numbers.item.shape;
     if (part)
@@ -321,7 +321,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
       all.add(*dumps.back());
     }
   OverflowWatch overflow(loaded.layer);
-  if (all.wants()[index_of(Stage::weights)]) all.add(overflow);
+  if (contains(all.wants(), Stage::weights)) all.add(overflow);
   const Plan mine = my_plan(loaded, all.wants());
   compute(std::move(loaded.layer), mine, all, common.threads);
   report_overflow(overflow.report_without_layer(), common);

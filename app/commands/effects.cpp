@@ -1,17 +1,14 @@
 // effects: what each head and feed-forward does to a model's prediction.
 
 #include "commands/commands.hpp"
+#include "effects_texts.hpp"
 #include "grid.hpp"
-#include "output.hpp"
 #include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
-#include "work_count.hpp"
-#include <mha/model/effects.hpp>
-#include <mha/render/effects.hpp>
-#include <mha/system/clock.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha::app {
 
@@ -21,53 +18,36 @@ struct EffectsCommand {
   Request request;
   Selection selection;
   OutputOptions output;
-  std::string ablate = "zero", set, answer, versus, grid;
+  std::string ablate = "zero", align, set, answer, versus, grid;
   std::optional<std::size_t> answer_id, versus_id, top;
-  bool centre = false, per_position = false, spread = false;
+  bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   Common common;
 
   int run();
 
 private:
-  /// What was found, a line a part and prediction or their means, and what those vary by.
-  struct Found {
-    std::vector<Effect> effects, deviations;
-  };
-  /// What --timings says of the ablations.
-  struct Cost {
-    std::size_t ablations = 0;
-    double operations = 0, of_passes = 0; ///< all of them; if each were a whole pass
-    double pass_s = 0;                    ///< of one whole pass
-  };
-  void measure_pass(const TextLayers& layers, const EffectsRequest& asked);
-  void report() const;
-  Cost cost_;
-  Found computed(const Sources& model, const std::shared_ptr<ModelPass>& pass,
-                 EffectsRequest asked);
+  void check() const;
+  EffectsRequest asked(const ModelPass& text) const;
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
+  void write(const TextEffects& texts, const std::string& form);
+  /// What a resumed run must have in common with the first, beside texts and weights.
+  std::string settings(const std::string& form) const;
 };
 
 /// The number of a token that is one, with a leading blank if it is none without.
 std::optional<int> token_of(const ModelPass& text, const std::string& word, const char* option,
                             const std::optional<std::size_t>& id) {
+  if (id && !word.empty())
+    throw UsageError(fmt::format("{0} and {0}-id name one token: give one of them", option));
   if (id) {
     if (*id >= text.model().vocabulary())
       fail("{}-id {}: the vocabulary has 0 to {}", option, *id, text.model().vocabulary() - 1);
     return static_cast<int>(*id);
   }
   if (word.empty()) return std::nullopt;
-  std::string pieces;
-  for (const std::string& tried : {word, " " + word}) {
-    const std::vector<int> ids = text.ids_of(tried);
-    if (ids.size() == 1) return ids[0];
-    if (!pieces.empty()) continue;
-    for (int one : ids)
-      pieces += fmt::format("{}'{}' ({})", pieces.empty() ? "" : ", ", text.label(one), one);
-  }
-  fail("{} '{}' is no single token: {}; say one of them, or give {}-id", option, word, pieces,
-       option);
+  return text.token_of(word, option, fmt::format(", or give {}-id", option));
 }
 
 /// "layers.1.head_out[0,3] + layers.0.mlp_out": places that are taken out together.
@@ -128,70 +108,12 @@ void require_effect_measure(const std::string& grid) {
     throw UsageError(fmt::format("--grid: '{}' is no effect{}", grid, did_you_mean(grid, names)));
 }
 
-/// A whole pass to the predictions, beside which the ablations are counted.
-void EffectsCommand::measure_pass(const TextLayers& layers, const EffectsRequest& asked) {
-  const WorkCount work;
-  cost_.pass_s += seconds_of([&] {
-    Advance way;
-    way.threads = common.threads;
-    const Residual last = advance(layers, layers.embedded(), layers.count(), way);
-    prediction_rows(layers.ends(last.x), asked.places, common.threads);
-  });
-  std::size_t ablations = asked.set.empty() ? 0 : 1;
-  for (std::size_t n = 0; n < layers.count(); ++n) {
-    const Layer layer = layers.layer(n, layers.embedded().x);
-    ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
-  }
-  cost_.ablations += ablations;
-  cost_.of_passes += static_cast<double>(ablations) * work.operations();
-}
-
-void EffectsCommand::report() const {
-  report_timings(common,
-                 fmt::format(", \"ablations\": {}, \"operations\": {:.6g}, "
-                             "\"of_whole_passes\": {:.6g}, \"share\": {:.4f}, \"pass_s\": {:.6f}",
-                             cost_.ablations, cost_.operations, cost_.of_passes,
-                             cost_.operations / cost_.of_passes, cost_.pass_s));
-}
-
-/// Tokens that are computed together: every layer of the clean run is kept for its ablations.
-constexpr std::size_t most_ablated = 512;
-
-/// The lines of a text file some at a time; means and the values of other texts need all of them.
-EffectsCommand::Found EffectsCommand::computed(const Sources& model,
-                                               const std::shared_ptr<ModelPass>& pass,
-                                               EffectsRequest asked) {
-  const Stopwatch watch(common.compute_s);
-  Found found;
-  EffectMeans means;
-  const auto add = [&](const TextLayers& layers, std::size_t first) {
-    asked.places = predicted_places(layers.texts(), selection.query);
-    if (common.timings) measure_pass(layers, asked);
-    const WorkCount work;
-    std::vector<Effect> list = effects(layers, asked);
-    cost_.operations += work.operations();
-    for (Effect& one : list) one.batch += first;
-    if (per_position)
-      std::ranges::move(list, std::back_inserter(found.effects));
-    else
-      means.add(list);
-  };
-  if (pass->text.each_line && asked.ablation == Ablation::zero && request.patches.empty()) {
-    const TextGroups groups(*pass, most_ablated, model.layers().size(), common);
-    for (std::size_t n = 0; n < groups.count(); ++n) {
-      const TextGroup group = groups.group(n);
-      add(TextLayers(model.for_text(group.texts), group.texts), group.first);
-    }
-  } else {
-    add(TextLayers(model, pass), 0);
-  }
-  if (!per_position) found.effects = means.means();
-  if (spread) found.deviations = means.deviations();
-  return found;
-}
-
-int EffectsCommand::run() {
+void EffectsCommand::check() const {
   require_effect_measure(grid);
+  if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
+  if (sweep.asked() && (ablate != "zero" || !set.empty() || centre || per_position || top))
+    throw UsageError("--ablate, --set, --centre, --per-position and --top are of effects: they "
+                     "change nothing of a sweep");
   const std::string picture = grid_form(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png or .svg");
@@ -199,26 +121,57 @@ int EffectsCommand::run() {
     throw UsageError("a picture has every head: --top and --per-position are for tables");
   if (spread && (per_position || !picture.empty() || top))
     throw UsageError("--spread is of means, in a table of every part");
-  const bool sweeps = sweep.asked();
-  if (sweeps && spread)
+  if (sweep.asked() && spread)
     throw UsageError("--spread: a sweep of several pairs has it beside its mean");
+  if (sweep.asked() && resume)
+    throw UsageError("--resume is for effects over many texts; a sweep begins anew");
+  if (resume && per_position && (top || !(output.is_json() || text_form(output) != "table")))
+    throw UsageError("--resume --per-position writes rows as texts come in: -o FILE.csv or .json, "
+                     "without --top");
+  if (!align.empty() && ablate != "resample")
+    throw UsageError("--align is of --ablate resample: where the next text's positions lie");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
     throw UsageError("effects tells them of every layer: --layer chooses nothing");
+}
+
+EffectsRequest EffectsCommand::asked(const ModelPass& text) const {
+  EffectsRequest asked;
+  asked.ablation = ablate == "mean"       ? Ablation::mean
+                   : ablate == "resample" ? Ablation::resample
+                                          : Ablation::zero;
+  asked.align_end = align == "end";
+  asked.answer = token_of(text, answer, "--answer", answer_id);
+  asked.versus = token_of(text, versus, "--versus", versus_id);
+  asked.set = set_of_places(set, ablate);
+  asked.centre = centre, asked.threads = common.threads;
+  return asked;
+}
+
+std::string EffectsCommand::settings(const std::string& form) const {
+  const auto number = [](const auto& id) { return id ? std::to_string(*id) : std::string("-"); };
+  return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align, set,
+                     answer, versus, number(answer_id), number(versus_id), centre, per_position,
+                     selection.query ? selection.query->text() : "-", form, top.has_value());
+}
+
+int EffectsCommand::run() {
+  check();
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
-  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  const auto pass = pass_of(request);
   ModelPass& text = *pass;
   text.threads = common.threads;
   text.require_token_numbers("effects");
   report_notes(text.notes(), common);
-  if (sweeps) {
-    SweepRequest asked;
-    asked.answer = token_of(text, answer, "--answer", answer_id);
-    asked.versus = token_of(text, versus, "--versus", versus_id);
-    asked.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
-    run_sweep(sweep, model, pass, std::move(asked), {output, picture}, common);
+  const std::string picture = grid_form(output, !grid.empty());
+  if (sweep.asked()) {
+    SweepRequest swept;
+    swept.answer = token_of(text, answer, "--answer", answer_id);
+    swept.versus = token_of(text, versus, "--versus", versus_id);
+    swept.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
+    run_sweep(sweep, model, pass, std::move(swept), {output, picture}, common);
     report_timings(common);
     return 0;
   }
@@ -228,41 +181,56 @@ int EffectsCommand::run() {
   if (form == "npy")
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
-  EffectsRequest asked;
-  asked.ablation = ablate == "mean"       ? Ablation::mean
-                   : ablate == "resample" ? Ablation::resample
-                                          : Ablation::zero;
-  asked.answer = token_of(text, answer, "--answer", answer_id);
-  asked.versus = token_of(text, versus, "--versus", versus_id);
-  asked.set = set_of_places(set, ablate);
-  asked.centre = centre, asked.threads = common.threads;
-  auto [found, deviations] = computed(model, pass, std::move(asked));
-  if (!picture.empty()) {
-    draw(found, picture, render::visible(model.title()));
-    report();
-    return 0;
+  ResumeFile kept(resume, output.path);
+  const bool streams = per_position && !top && form != "table";
+  EffectRows rows(streams ? output.path : "", form);
+  TextEffects texts({asked(text), selection.query, per_position, patch_of_all(request).empty()},
+                    model, pass, common);
+  texts.compute(streams ? &rows : nullptr, kept, settings(form));
+  if (streams) {
+    const Stopwatch watch(common.write_s);
+    rows.finish();
+  } else if (!picture.empty()) {
+    draw(texts.found(), picture, render::visible(model.title()));
+  } else {
+    write(texts, form);
   }
+  kept.remove();
+  texts.report();
+  return 0;
+}
+
+/// The table, or what numbers programs read.
+void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
+  std::vector<Effect> found = texts.found();
   if (top) {
     std::erase_if(found, [](const Effect& one) {
       return one.part != Contributor::head && one.part != Contributor::set;
     });
-    const auto size = [](const Effect& one) { return one.kl ? *one.kl : one.change.value_or(0); };
+    const auto size = [](const Effect& one) {
+      const double number = one.kl ? *one.kl : one.change.value_or(0);
+      return std::isnan(number) ? -1 : number; // NaN has no order
+    };
     std::ranges::stable_sort(found, std::greater<>(), size);
     found.resize(std::min(found.size(), *top));
   }
   const Stopwatch watch(common.write_s);
   TextFile file(output.path);
-  const render::TextStyle look = look_of(output, common.color);
-  const render::EffectsView view{per_position, std::move(deviations)};
+  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
+  const auto words = [](const std::string& token, const std::optional<std::size_t>& id) {
+    if (id) return fmt::format("token {}", *id);
+    return token.empty() ? std::string() : fmt::format("'{}'", render::visible(token));
+  };
+  if (const std::string given = words(answer, answer_id); !given.empty()) view.answer = given;
+  if (const std::string other = words(versus, versus_id); !other.empty())
+    view.answer += ", less that of " + other;
   if (form == "json")
     file.sink()(render::effects_json(found, view));
   else if (form == "table")
-    file.sink()(render::effects_table(found, view, look));
+    file.sink()(render::effects_table(found, view, look_of(output, common.color)));
   else
     file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
   file.finish();
-  report();
-  return 0;
 }
 
 } // namespace
@@ -279,6 +247,9 @@ Run declare_effects(Cli& cli) {
   cli.choice("--ablate", {"zero", "mean", "resample"}, effects->ablate,
              "what a part is replaced by: zero (the default), its mean over all positions, or the "
              "next text's values");
+  cli.choice("--align", {"end"}, effects->align,
+             "texts of unequal lengths: the next text's values are taken at positions counted from "
+             "the end; a position that it does not reach keeps its own");
   cli.value("--set", "PLACES", effects->set,
             "places that are taken out together, a line more: 'layers.1.head_out[[0,3]] + "
             "layers.0.mlp_out'");
@@ -293,6 +264,9 @@ Run declare_effects(Cli& cli) {
   cli.flag("--spread", effects->spread,
            "beside each mean the standard deviation over its predictions, as of many texts");
   cli.value("--top", "N", effects->top, "the N heads with the largest effect alone");
+  cli.flag("--resume", effects->resume,
+           "keep what is done of many texts in FILE.resume beside --output FILE, and go on from "
+           "there");
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});

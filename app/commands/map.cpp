@@ -6,17 +6,9 @@
 
 namespace mha::app {
 
-Run declare_map(Cli& cli) {
-  const auto map = std::make_shared<MapCommand>();
-  cli.about(
-      "Draws maps of queries × keys, a panel a head: in the terminal as coloured cells (as shades "
-      "of "
-      "characters where there are no colours), as PNG, SVG or PDF. Long maps are pooled to the "
-      "size "
-      "of the picture while they are computed, so that memory does not grow with them; the "
-      "picture says how many numbers a cell covers. Masked keys are left out of it: a cell of "
-      "nothing else is hatched, in text a dot. Saved maps are drawn without a layer: "
-      "weights=FILE.");
+namespace {
+
+void add_choice_of_maps(Cli& cli, const std::shared_ptr<MapCommand>& map) {
   cli.group("What to draw");
   cli.list("--stage,-s", "NAME", map->stages,
            "scores, scaled, capped, biased, masked, shifted, exp or weights, the default")
@@ -33,6 +25,9 @@ Run declare_map(Cli& cli) {
   };
   cli.add(std::move(items));
   add_minus(cli, map->minus);
+}
+
+void add_map_colours(Cli& cli, const std::shared_ptr<MapCommand>& map) {
   cli.group("How");
   std::vector<std::string> names;
   for (const render::ColorMap& colors : render::color_maps()) names.emplace_back(colors.name);
@@ -55,18 +50,9 @@ Run declare_map(Cli& cli) {
   cli.value("--cells", "N", map->cells,
             "the most cells along a side of a panel; default: what the picture has room for");
   add_figure(cli, map->figure);
-  cli.group("Circuits of the weights alone: -s qk or -s ov, of a whole model, without a text");
-  cli.list("--vocab", "TOKEN[,TOKEN]", map->vocabulary,
-           "the tokens between which a circuit is drawn; one with a blank before it is another");
-  add_offset(cli, map->offset);
-  add_output(
-      cli, map->output, {"text", "png", "svg", "pdf", "npy"},
-      "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference or a mean FILE.npy, "
-      "too; {layer}, {batch} and {head} in "
-      "PATH write one file each",
-      all_placeholders);
-  add_layer(cli, map->request);
-  add_common(cli, map->common);
+}
+
+void add_map_examples(Cli& cli) {
   cli.example("map data/quickstart.json", "every head, in the terminal");
   cli.example("map data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --tokens "
               "data/induction/tokens.json --head 0 -o head0.svg",
@@ -81,6 +67,36 @@ Run declare_map(Cli& cli) {
   cli.example("map data/quickstart.json -s scores -o 'head{head}.png'", "one picture a head");
   cli.example("map data/bard-gpt2 -s ov --vocab ' king, queen, love, death, thou, thee' --layer 0",
               "which tokens a head copies, whatever the text");
+}
+
+} // namespace
+
+Run declare_map(Cli& cli) {
+  const auto map = std::make_shared<MapCommand>();
+  cli.about(
+      "Draws maps of queries × keys, a panel a head: in the terminal as coloured cells (as shades "
+      "of "
+      "characters where there are no colours), as PNG, SVG or PDF. Long maps are pooled to the "
+      "size "
+      "of the picture while they are computed, so that memory does not grow with them; the "
+      "picture says how many numbers a cell covers. Masked keys are left out of it: a cell of "
+      "nothing else is hatched, in text a dot. Saved maps are drawn without a layer: "
+      "weights=FILE.");
+  add_choice_of_maps(cli, map);
+  add_map_colours(cli, map);
+  cli.group("Circuits of the weights alone: -s qk or -s ov, of a whole model, without a text");
+  cli.list("--vocab", "TOKEN[,TOKEN]", map->vocabulary,
+           "the tokens between which a circuit is drawn; one with a blank before it is another");
+  add_offset(cli, map->offset);
+  add_output(
+      cli, map->output, {"text", "png", "svg", "pdf", "npy"},
+      "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference or a mean FILE.npy, "
+      "too; {layer}, {batch} and {head} in "
+      "PATH write one file each",
+      all_placeholders);
+  add_layer(cli, map->request);
+  add_common(cli, map->common);
+  add_map_examples(cli);
   return [map] { return map->run(); };
 }
 

@@ -2,6 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
+#include "predicted_places.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/render/part_logits.hpp>
@@ -115,13 +116,10 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       parts.push_back(
           {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
     } else {
-      const PatchText place = parse_patch(of + " = zero");
+      PatchText place = parse_patch(of + " = zero");
+      place.text = "--of " + of;
       view.norm = norm_of_part(place);
-      std::vector<TextPosition> places;
-      for (const std::size_t position : positions(*text))
-        for (std::size_t b = 0; b < text->lengths().size(); ++b)
-          if (position < text->lengths()[b] && asks_for(*text, b, position))
-            places.emplace_back(b, position);
+      std::vector<TextPosition> places = predicted_places(*text, selection.query);
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
     }
@@ -147,7 +145,7 @@ int Predict::run() {
                      "--key-tokens change nothing; leave them out");
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
-  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  const auto pass = pass_of(request);
   ModelPass& text = *pass;
   text.threads = common.threads;
   report_notes(text.notes(), common);

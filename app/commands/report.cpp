@@ -52,7 +52,7 @@ constexpr PageEffect page_effects[]{
 
 void ReportCommand::compute_effects(const Sources& model) {
   if (!with_effects) return;
-  const auto pass = std::dynamic_pointer_cast<ModelPass>(request.inputs);
+  const auto pass = pass_of(request);
   if (!request.has_text() || !pass)
     throw UsageError("--effects is about a prediction: it needs a whole model and a text");
   const Stopwatch watch(common.compute_s);

@@ -6,6 +6,7 @@
 #include "output.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/layer/formula.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
@@ -112,7 +113,7 @@ void Show::overview(const Sources& model, const std::string& form) {
       if (contains(available, info.stage)) wanted.push_back(info.stage);
     for (const PlannedFile& planned : planned_files(output.path, loaded, own, wanted, false)) {
       StageSet set;
-      for (Stage stage : wanted) set.set(index_of(stage));
+      for (Stage stage : wanted) set.add(stage);
       Summaries summaries(layer, set, planned.selection);
       OverflowWatch overflow(layer);
       {
@@ -181,7 +182,8 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
   OverflowWatch overflow(layer);
   SeveralShareable all;
   for (Trace& one : kept) all.add(one);
-  if (std::any_of(wanted.begin(), wanted.end(), [](Stage stage) { return stage >= Stage::exp; }))
+  if (std::any_of(wanted.begin(), wanted.end(),
+                  [](Stage stage) { return follows(stage, Stage::exp); }))
     all.add(overflow);
   compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
   if (world().is_first()) report_overflow(overflow.report(layer), common);
@@ -228,7 +230,7 @@ void Show::numbers(const Sources& model, const std::string& form) {
 
 /// A logit is a token's: its column is called by the token's text.
 void Show::name_columns(render::Value& value) const {
-  const auto* text = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const auto text = pass_of(request);
   if (!text || !text->given() || !value.col.exists()) return;
   value.col.of_items.clear(); // one vocabulary for all
   for (std::size_t id : value.col.positions)

@@ -15,9 +15,14 @@
 #include <memory>
 #include <set>
 
+#include <fmt/ranges.h>
+
 namespace mha::app {
 
 namespace {
+
+/// The rows of each file that is written.
+using StatsFiles = std::map<std::string, std::vector<render::StatsRow>>;
 
 struct Stats {
   Request request;
@@ -40,12 +45,12 @@ private:
   render::TextStyle look() const;
   void write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
                      const std::string& picture, const std::string& title) const;
+  bool write(StatsFiles& files, const std::string& form, const std::string& picture,
+             const std::string& above, const std::string& title);
   void tell_once(const std::string& note, Severity severity);
   void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
   std::set<std::string> told_;
 };
-
-using StatsFiles = std::map<std::string, std::vector<render::StatsRow>>;
 
 /// --sort as it was typed: a measure, or kind, and the direction.
 struct Order {
@@ -173,20 +178,29 @@ int Stats::run_texts() {
   const Order order = sort.empty() ? Order{} : order_of(sort);
   if (!sort.empty() && order.measure == nullptr)
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
-  TextStatsRequest asked{texts,           measuring, {},        order.measure,
-                         order.ascending, top,       precision, output};
+  TextStatsRequest asked{texts,     measuring, {}, order.measure, order.ascending, top,
+                         precision, output,    {}};
   for (const std::string& name : measures) {
     const Measure& measure = measure_named(name);
     asked.columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
   }
   if (all)
     throw UsageError("--all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
+  const auto list = [](const std::optional<IndexList>& of) { return of ? of->text() : "-"; };
+  asked.settings = fmt::format(
+      "stats\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", texts.by, texts.spread,
+      texts.top_texts.value_or(0), fmt::join(measures, ","), less_uniform, request.layer, sort,
+      top.value_or(0), precision ? std::to_string(*precision) : "-", list(measuring.selection.head),
+      list(measuring.selection.query), list(measuring.selection.key));
   return run_text_stats(request, asked, common);
 }
 
 int Stats::run() {
   check();
   if (texts.asked()) return run_texts();
+  if (texts.resume)
+    throw UsageError("--resume is for many texts: --text-file FILE --each-line with --spread, --by "
+                     "or --top-texts");
   const std::string picture = grid_form(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
@@ -198,7 +212,8 @@ int Stats::run() {
   // What each file gets: the heads of all layers, unless the path has placeholders.
   StatsFiles files;
   SinkNote sinks;
-  std::string above;
+  std::string above, unmeasured;
+  bool some_measured = false;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     if (model.chosen().size() == 1 && form == "table")
@@ -213,6 +228,10 @@ int Stats::run() {
     const Stopwatch watch(common.compute_s);
     LayerMeasures found = measure_heads(loaded.layer, measured);
     for (const std::string& note : found.notes) tell_once(note, Severity::note);
+    const bool measures_stages = std::ranges::any_of(
+        found.heads, [](const HeadMeasures& head) { return head.entropy || head.result_norm; });
+    some_measured |= measures_stages;
+    if (!measures_stages) unmeasured += (unmeasured.empty() ? "" : ", ") + id;
     tell_sums(loaded.layer, found.heads);
     report_overflow(found.overflow, common);
     if (!measured.each_batch) sinks.add(id, found.heads);
@@ -224,14 +243,27 @@ int Stats::run() {
     distribute(loaded, planned, std::move(found.heads), files);
   }
   if (!world().is_first()) return 0;
+  if (some_measured && !unmeasured.empty())
+    tell_once(fmt::format("layer {}: no weights can be computed, so that its projections alone are "
+                          "measured",
+                          unmeasured),
+              Severity::note);
   sinks.print(common);
+  if (write(files, form, picture, above, render::visible(model.title()))) return 0;
+  if (!common.quiet) print_note("no head is of this kind", common.color);
+  return 1;
+}
+
+/// Whether any head is written.
+bool Stats::write(StatsFiles& files, const std::string& form, const std::string& picture,
+                  const std::string& above, const std::string& title) {
   bool found_any = false;
   const Stopwatch watch(common.write_s);
   for (auto& [path, rows] : files) {
     rows = chosen(std::move(rows));
     found_any |= !rows.empty();
     if (!picture.empty()) {
-      if (!rows.empty()) write_picture(path, rows, picture, render::visible(model.title()));
+      if (!rows.empty()) write_picture(path, rows, picture, title);
       continue;
     }
     TextFile file(path);
@@ -242,9 +274,7 @@ int Stats::run() {
       sink(above + text_of(rows, form));
     file.finish();
   }
-  if (found_any) return 0;
-  if (!common.quiet) print_note("no head is of this kind", common.color);
-  return 1;
+  return found_any;
 }
 
 /// "previous-token (previous ≥ 0.5), …": the one list that says what kinds there are.
@@ -269,6 +299,45 @@ std::string measures_help() {
   return list;
 }
 
+void add_rows_and_columns(Cli& cli, const std::shared_ptr<Stats>& stats) {
+  cli.group("Which rows and columns");
+  std::vector<std::string> columns = names_of(mha::measures());
+  columns.emplace_back("kind");
+  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help()).offers(names_of(head_kinds()));
+  cli.value("--sort", "COLUMN[:asc]", stats->sort,
+            "rows by a measure, the largest first, or the smallest with :asc; or by kind")
+      .offers(columns);
+  cli.value("--top", "N", stats->top, "only the first N rows");
+  cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
+      .offers(names_of(mha::measures()));
+  cli.flag("--all", stats->all,
+           "a table of every measure; the other formats have them all without being asked");
+  cli.flag("--above-uniform", stats->less_uniform,
+           "scores less what equal weights on the keys that each row may see would have: "
+           "previous_above for previous");
+}
+
+void add_stats_examples(Cli& cli) {
+  cli.example("stats data/quickstart.json", "the measures that tell the most");
+  cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "--causal --tokens data/induction/tokens.json",
+              "every head of a checkpoint, named for what it looks like");
+  cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
+              "--causal --tokens data/induction/tokens.json --kind induction --sort induction "
+              "--measures induction,previous,max",
+              "the induction heads, the clearest first");
+  cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
+              "layers × heads in the terminal, coloured by a measure");
+  cli.example(
+      "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
+      "--spread --measures previous,entropy_share",
+      "the mean over texts, and what it varies by");
+  cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
+  cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
+              "of the weights alone: no input is needed");
+  cli.example("stats data/quickstart.json -o stats.json", "all of it for a program");
+}
+
 } // namespace
 
 Run declare_stats(Cli& cli) {
@@ -288,21 +357,7 @@ Run declare_stats(Cli& cli) {
       "tokens that `separator` counts, as the labels have them; default: [SEP], </s> and other "
       "ends of texts, full stops, commas, colons, semicolons, ? and !, bars, >> and ends of "
       "lines");
-  cli.group("Which rows and columns");
-  std::vector<std::string> columns = names_of(mha::measures());
-  columns.emplace_back("kind");
-  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help()).offers(names_of(head_kinds()));
-  cli.value("--sort", "COLUMN[:asc]", stats->sort,
-            "rows by a measure, the largest first, or the smallest with :asc; or by kind")
-      .offers(columns);
-  cli.value("--top", "N", stats->top, "only the first N rows");
-  cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
-      .offers(names_of(mha::measures()));
-  cli.flag("--all", stats->all,
-           "a table of every measure; the other formats have them all without being asked");
-  cli.flag("--above-uniform", stats->less_uniform,
-           "scores less what equal weights on the keys that each row may see would have: "
-           "previous_above for previous");
+  add_rows_and_columns(cli, stats);
   add_text_stats(cli, stats->texts);
   cli.group("Output");
   add_grid(cli, stats->grid, names_of(mha::measures()));
@@ -317,24 +372,7 @@ Run declare_stats(Cli& cli) {
                 {.batch = true, .head = true, .query = true, .key = false});
   add_layer(cli, stats->request);
   add_common(cli, stats->common);
-  cli.example("stats data/quickstart.json", "the measures that tell the most");
-  cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
-              "--causal --tokens data/induction/tokens.json",
-              "every head of a checkpoint, named for what it looks like");
-  cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
-              "--causal --tokens data/induction/tokens.json --kind induction --sort induction "
-              "--measures induction,previous,max",
-              "the induction heads, the clearest first");
-  cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
-              "layers × heads in the terminal, coloured by a measure");
-  cli.example(
-      "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
-      "--spread --measures previous,entropy_share",
-      "the mean over texts, and what it varies by");
-  cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
-  cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
-              "of the weights alone: no input is needed");
-  cli.example("stats data/quickstart.json -o stats.json", "all of it for a program");
+  add_stats_examples(cli);
   return [stats] {
     const int code = stats->run();
     report_timings(stats->common);

@@ -24,28 +24,35 @@ int TokensCommand::run() {
   if (sources.size() != 1)
     throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
   const std::string form = output.is_json() ? "json" : text_form(output);
-  const Text& text = dynamic_cast<const ModelPass&>(*request.inputs).text;
+  const Text& text = pass_of(request)->text;
   if (!request.has_text())
     throw UsageError("tokens needs a text: --text \"…\" or --text-file FILE");
   const tokenizers::Tokenizer tokenizer = tokenizers::load_tokenizer(sources[0]);
   std::vector<render::TokenList> lists;
   const std::vector<std::string> texts = texts_of(text.texts, text.files, text.each_line);
+  report_notes(tokenizer.notes(), common);
   for (const std::string& one : texts) {
     tokenizers::Encoding encoding = tokenizer.encode(one, text.special);
     report_notes(notes_of_text(encoding.notes, lists.size(), texts.size() > 1), common);
     render::TokenList list;
+    list.reserve(encoding.tokens.size());
     for (const tokenizers::Token& token : encoding.tokens)
-      list.push_back({token.id, tokenizer.piece_of(token.id).value_or(""),
-                      tokenizer.label(token.id), tokenizer.text_in_utf8(token.id), token.begin,
-                      token.end});
+      list.push_back({token.id, token.begin, token.end});
     lists.push_back(std::move(list));
   }
+  const render::TokenNames names{[&](int id) { return tokenizer.label(id); },
+                                 [&](int id) { return tokenizer.text_in_utf8(id); },
+                                 [&](int id) { return tokenizer.piece_of(id).value_or(""); }};
   const render::TextStyle look = look_of(output, common.color);
   const auto write = [&](const std::string& path, const std::vector<render::TokenList>& some) {
     TextFile file(path);
-    file.sink()(form == "json"    ? render::tokens_json(some)
-                : form == "table" ? render::tokens_table(some, look)
-                                  : render::tokens_csv(some, form == "tsv" ? '\t' : ','));
+    const render::Sink sink = file.sink();
+    if (form == "json")
+      render::write_tokens_json(some, names, sink);
+    else if (form == "table")
+      render::write_tokens_table(some, names, look, sink);
+    else
+      render::write_tokens_csv(some, names, form == "tsv" ? '\t' : ',', sink);
     file.finish();
   };
   if (!mentions(output.path, "{batch}"))

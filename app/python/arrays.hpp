@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,19 @@ inline py::array array_of(const Tensor& tensor) {
                   tensor.raw(), keeps);
   array.attr("setflags")(py::arg("write") = false);
   return array;
+}
+
+/// A message of the library as Python has it: a tensor with a key is a keyword argument.
+inline std::string in_python(std::string text) {
+  constexpr std::string_view end = "\", tensor}";
+  for (std::size_t at = 0; (at = text.find(end, at)) != std::string::npos;) {
+    const std::size_t begin = text.rfind("{\"", at);
+    if (begin == std::string::npos) break;
+    const std::string argument = text.substr(begin + 2, at - begin - 2) + "=array";
+    text.replace(begin, at + end.size() - begin, argument);
+    at = begin + argument.size();
+  }
+  return text;
 }
 
 /// mha::Model and what belongs to it.

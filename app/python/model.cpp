@@ -86,15 +86,19 @@ py::dict sizes_of(const Dims& dims) {
 
 std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& notes) {
   std::vector<std::pair<bool, std::string>> list;
-  for (const Note& note : notes) list.emplace_back(note.is_warning(), note.text);
+  for (const Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
   return list;
 }
 
 using unlocked = py::call_guard<py::gil_scoped_release>;
 
-} // namespace
+/// What a computation gives that other threads of Python may run beside.
+template <class Compute> auto without_lock(Compute&& compute) {
+  const py::gil_scoped_release free;
+  return compute();
+}
 
-void add_model(py::module_& module) {
+void add_patch(py::module_& module) {
   py::class_<Patch>(module, "Patch")
       .def(py::init<std::string>())
       .def_static("of", [](const std::string& place,
@@ -102,37 +106,33 @@ void add_model(py::module_& module) {
       .def_static("from_run",
                   [](const std::string& place, const Run& run) { return Patch::from(place, run); })
       .def_static("rows", &rows);
+}
+
+void add_tokens(py::module_& module) {
   py::class_<Tokens>(module, "Tokens")
       .def("count", &Tokens::count)
       .def("batched", &Tokens::batched)
       .def("ids", [](const Tokens& tokens, std::size_t text) { return tokens.ids(text); })
       .def("pieces", &Tokens::pieces, unlocked())
       .def("notes", [](const Tokens& tokens) { return notes_of(tokens.notes()); });
+}
+
+void add_run(py::module_& module) {
   py::class_<Run>(module, "Run")
       .def("tokens", &Run::tokens)
       .def("kept", &Run::kept)
       .def("has", [](const Run& run, const std::string& name) { return run.has(name); })
       .def("tensor",
            [](const Run& run, const std::string& name) { return array_of(run.tensor(name)); })
-      .def("resid", [](const Run& run, std::size_t layer) { return array_of(run.resid(layer)); })
+      .def("resid", [](const Run& run, std::int64_t layer) { return array_of(run.resid(layer)); })
       .def("logits",
-           [](const Run& run) {
-             Tensor logits;
-             {
-               const py::gil_scoped_release free;
-               logits = run.logits();
-             }
-             return array_of(logits);
-           })
+           [](const Run& run) { return array_of(without_lock([&] { return run.logits(); })); })
       .def("losses", &Run::losses, unlocked())
       .def("loss", &Run::loss, unlocked())
       .def("predictions",
            [](const Run& run, std::int64_t position, std::size_t top, std::size_t text) {
-             std::vector<Predicted> found;
-             {
-               const py::gil_scoped_release free;
-               found = run.predictions(position, top, text);
-             }
+             const std::vector<Predicted> found =
+                 without_lock([&] { return run.predictions(position, top, text); });
              py::list list;
              for (const Predicted& one : found)
                list.append(py::make_tuple(one.id, one.piece, one.logit, one.probability));
@@ -140,31 +140,29 @@ void add_model(py::module_& module) {
            })
       .def("heads",
            [](const Run& run, const std::string& measure) {
-             Tensor table;
-             {
-               const py::gil_scoped_release free;
-               table = run.heads(measure);
-             }
-             return array_of(table);
+             return array_of(without_lock([&] { return run.heads(measure); }));
            })
       .def("effects",
            [](const Run& run, const std::string& column,
               const std::optional<std::vector<std::int64_t>>& positions) {
-             Tensor table;
-             {
-               const py::gil_scoped_release free;
-               table = run.effects(column, positions ? Indexes(*positions) : Indexes());
-             }
-             return array_of(table);
+             return array_of(without_lock(
+                 [&] { return run.effects(column, positions ? Indexes(*positions) : Indexes()); }));
            })
       .def("with_",
            [](const Run& run, std::vector<Patch> patches, std::vector<std::string> keep,
               bool streams, std::size_t threads) {
              const RunOptions options = options_of(std::move(keep), {}, streams, threads);
-             const py::gil_scoped_release free;
-             return run.with(std::move(patches), options);
+             return without_lock([&] { return run.with(std::move(patches), options); });
            })
       .def("notes", [](const Run& run) { return notes_of(run.notes()); });
+}
+
+} // namespace
+
+void add_model(py::module_& module) {
+  add_patch(module);
+  add_tokens(module);
+  add_run(module);
   py::class_<Model>(module, "Model")
       .def(py::init(&open))
       .def("folder", &Model::folder)
@@ -185,8 +183,7 @@ void add_model(py::module_& module) {
               std::vector<Patch> patches, bool streams, std::size_t threads) {
              const RunOptions options =
                  options_of(std::move(keep), std::move(patches), streams, threads);
-             const py::gil_scoped_release free;
-             return model.run(tokens, options);
+             return without_lock([&] { return model.run(tokens, options); });
            })
       .def("stream", &stream)
       .def("weight",

@@ -9,6 +9,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
+#include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
@@ -16,6 +17,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +28,7 @@ namespace {
 
 using mha::python::Array;
 using mha::python::array_of;
+using mha::python::in_python;
 using mha::python::tensor_of;
 using Arrays = std::vector<std::pair<std::string, Array>>;
 
@@ -94,8 +97,10 @@ Computed compute_layer(const mha::Sources& model, const std::string& id,
   mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
+  if (!layer.block)
+    std::ranges::move(mha::not_finite_inputs(layer), std::back_inserter(loaded.notes));
   for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
-    computed.notes.emplace_back(note.is_warning(), note.text);
+    computed.notes.emplace_back(note.is_warning(), in_python(note.text));
   if (std::string told = overflow.report(layer); !told.empty())
     computed.notes.emplace_back(true, told);
   return computed;
@@ -160,15 +165,12 @@ py::tuple run(const Request& given) {
 }
 
 /// The ids of the layers that the sources hold.
-std::vector<std::string> layers(const std::vector<std::string>& sources) {
+std::vector<std::string> layers(const Request& given) {
+  mha::Request request = request_of(given);
   const py::gil_scoped_release unlocked;
   return mha::api::visiting([&] {
-    mha::Request request;
-    request.sources = sources, request.layer = "all";
-    const mha::Sources model(request);
-    std::vector<std::string> ids;
-    for (const mha::LayerListing& layer : model.layers()) ids.push_back(layer.id);
-    return ids;
+    request.inputs = nullptr;
+    return mha::api::layer_ids(std::move(request));
   });
 }
 
@@ -191,7 +193,7 @@ PYBIND11_MODULE(_core, module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const mha::Error& caught) {
-      error(caught.what());
+      error(in_python(caught.what()).c_str());
     }
   });
   py::class_<Memory>(module, "Memory")

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind a Cache.
+// State of a Cache.
 
 #include <mha/mha.hpp>
 

@@ -13,10 +13,13 @@ InOrder::InOrder(const Layer& layer, Stage stage, std::function<void(Place, Tens
       places_(places_of(layer, make_plan(layer, wants()), stage)),
       use_(std::move(use)) {
   std::ranges::sort(places_, {}, [](const Place& place) { return key_of(place); });
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const bool with_heads = letters.size() == 3 || info_of(stage).kind == Kind::row;
+  if (layer.dims.size_of(letters[with_heads ? 1 : 0]) == layer.dims.T) lengths_ = layer.lengths;
 }
 
 StageSet InOrder::wants() const {
-  return StageSet{}.set(index_of(stage_));
+  return StageSet{stage_};
 }
 
 void InOrder::observe(const Slice& block) {
@@ -45,6 +48,16 @@ void InOrder::finish() {
 }
 
 void InOrder::hand_out(Place place, Tensor rows) {
+  if (!lengths_.empty()) {
+    const std::size_t length = lengths_[place.batch];
+    if (place.token >= length) return;
+    if (const std::size_t own = length - place.token; own < place.count) {
+      place.count = own;
+      Shape shape = rows.shape();
+      shape[0] = own;
+      rows = Tensor(rows.dtype(), shape, rows.share());
+    }
+  }
   stopped_ = true; // unless it comes back
   use_(place, std::move(rows));
   stopped_ = false;

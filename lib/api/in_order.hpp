@@ -18,7 +18,7 @@ namespace mha::api {
 /// waits here: a few blocks of a map, at most the whole of a stage with a row a token.
 class InOrder : public Observer {
 public:
-  /// Of all rows that the layer's stage has.
+  /// Of all rows that the layer's stage has, but those behind the end of a shorter text.
   InOrder(const Layer& layer, Stage stage, std::function<void(Place, Tensor)> use);
 
   StageSet wants() const override;
@@ -33,6 +33,7 @@ private:
   Key next() const;
 
   Stage stage_;
+  std::vector<std::size_t> lengths_; ///< of texts whose padding is not handed out
   std::vector<Place> places_;
   std::function<void(Place, Tensor)> use_;
   std::mutex lock_;

@@ -6,8 +6,11 @@
 #include <mha/files/text.hpp>
 #include <mha/load/load.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/observe/not_finite.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace mha {
 
@@ -53,6 +56,7 @@ Layer layer(Tensors tensors, Settings settings, const Options& options) {
     std::vector<Note> notes;
     Layer made =
         make_layer(std::move(parts), std::move(settings), options.dtype, std::move(labels), &notes);
+    if (options.notes) std::ranges::move(not_finite_inputs(made), std::back_inserter(notes));
     api::report(options.notes, std::move(notes));
     return made;
   });
@@ -82,6 +86,8 @@ Layer load_one(Request request, const Options& options) {
   LoadedLayer loaded = opened.load(opened.chosen()[0]);
   Layer& layer = loaded.layer;
   take_labels_of(options, layer);
+  if (options.notes && !layer.block)
+    std::ranges::move(not_finite_inputs(layer), std::back_inserter(loaded.notes));
   api::report(options.notes, std::move(loaded.notes));
   return std::move(layer);
 }
@@ -121,14 +127,18 @@ std::vector<std::string> layers_in(const std::string& source) {
   return api::visiting([&] {
     Request request;
     request.sources = {source};
-    request.layer = "all";
-    try {
-      return Sources(request).chosen();
-    } catch (const Error&) { // one layer without a number, or what the next line says
-      request.layer = "";
-      return Sources(request).chosen();
-    }
+    return api::layer_ids(std::move(request));
   });
+}
+
+std::vector<std::string> api::layer_ids(Request request) {
+  request.layer = "all";
+  try {
+    return Sources(request).chosen();
+  } catch (const Error&) { // one layer without a number, or what the next line says
+    request.layer = "";
+    return Sources(std::move(request)).chosen();
+  }
 }
 
 } // namespace mha

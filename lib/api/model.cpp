@@ -2,6 +2,7 @@
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
+#include <mha/api/wishes.hpp>
 #include <mha/layer/members.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/model_state.hpp>
@@ -16,12 +17,16 @@ namespace {
 /// "layers.3.W_q": which layer, and the tensor's canonical name.
 std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
                                                      std::string_view name) {
-  const std::optional<std::size_t> number = naming::layer_number(name);
-  if (!number && model.layers() != 1) fail("{}: of which layer? Say it: layers.0.{}", name, name);
-  if (number.value_or(0) >= model.layers())
-    fail("{}: the model has {}, counted from 0", name, counted(model.layers(), "layers"));
-  const std::string typed(name);
-  return {number.value_or(0), bound_name(typed, typed, true)};
+  const PlaceLayers named = api::layers_named(name, model.layers());
+  std::string typed(name);
+  // What is behind "layers.3." or another tool's words: norm.weight has a dot of its own.
+  if (layers_of_place(name, name).names_layer())
+    typed.erase(0, typed.find('.', typed.find('.') + 1) + 1);
+  const std::string tensor = bound_name(std::string(name), typed, true);
+  const bool one = named.layers && named.layers->first == named.layers->second;
+  if (!one && (model.layers() != 1 || named.every_layer))
+    fail("{}: of which layer? Say it: layers.0.{}", name, tensor);
+  return {one ? named.layers->first : 0, tensor};
 }
 
 } // namespace
@@ -47,7 +52,7 @@ std::shared_ptr<TextLayers> Model::State::layers_for(std::shared_ptr<ModelPass> 
 std::shared_ptr<TextLayers> Model::State::layers_for(const Tokens& tokens) const {
   const Tokens::State& of = *tokens.state();
   if (of.weights != opened->weights())
-    fail("the tokens are of another model: make them by this one (Model::tokens)");
+    fail("the tokens are of another model: make them by this one");
   TokenIds ids = padded(of.ids, of.batched, weights().model().pad().value_or(0));
   return layers_for(
       std::make_shared<ModelPass>(opened->weights(), std::move(ids), "the tokens", of.labelled));
@@ -58,8 +63,13 @@ void Model::State::take_one_token() {
       std::make_shared<ModelPass>(opened->weights(), padded({{0}}, false, 0), "a token", false));
 }
 
+Layer Model::State::layer_of_one_token(std::size_t n) const {
+  return of_one_token->layer(n, of_one_token->embedded().x);
+}
+
 Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared<State>()) {
   api::visiting([&] {
+    if (folder.empty()) fail("no model is named: a folder with config.json expected");
     api::require_settings(options.settings);
     state_->opened = std::make_shared<ModelPass>();
     state_->opened->opens_model = true;
@@ -73,6 +83,10 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
     state_->sources = Sources(std::move(request));
     state_->folder = std::move(folder);
     state_->take_one_token();
+    // A setting that contradicts the files is an error here, not of the first run; without settings
+    // the layers are read later.
+    for (std::size_t n = 0; !options.settings.empty() && n < state_->layers(); ++n)
+      (void)state_->layer_of_one_token(n);
   });
 }
 
@@ -91,7 +105,7 @@ std::vector<Note> Model::notes() const {
 
 Dims Model::dims(const LayerId& layer) const {
   return api::visiting([&] {
-    Dims dims = this->layer(layer).dims;
+    Dims dims = state_->layer_of_one_token(state_->number_of(layer)).dims;
     const WholeModel& model = state_->weights().model();
     if (model.head().present()) dims.vocabulary = model.head().decoder.out();
     return dims;
@@ -100,8 +114,12 @@ Dims Model::dims(const LayerId& layer) const {
 
 Layer Model::layer(const LayerId& layer) const {
   return api::visiting([&] {
-    const TextLayers& layers = *state_->of_one_token;
-    return layers.layer(state_->number_of(layer), layers.embedded().x);
+    const std::size_t n = state_->number_of(layer);
+    Layer alone = state_->layer_of_one_token(n);
+    alone.X = Tensor();
+    alone.missing_X = fmt::format(
+        ": Model::layer({}, tokens), or mha::load(folder, {}, {{{{\"X\", stream}}}})", n, n);
+    return alone;
   });
 }
 
@@ -116,12 +134,14 @@ Layer Model::layer(const LayerId& layer, const Tokens& tokens) const {
 Tensor Model::weight(std::string_view name) const {
   return api::visiting([&] {
     const auto [n, tensor] = layer_and_tensor(*state_, name);
-    const Layer layer = this->layer(n);
+    const Layer layer = state_->layer_of_one_token(n);
     Tensor found;
     each_part_of_layer(layer, [&, &wanted = tensor](std::string_view part, const auto& value) {
       if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>)
         if (part == wanted) found = value;
     });
+    if (find_stage(tensor) && !find_tensor_name(tensor))
+      fail("{}: {} is a stage, no weight: a run keeps it", name, tensor);
     if (found.empty() || tensor == "X") fail("{}: layer {} has no {}", name, n, tensor);
     return found.read_only();
   });
@@ -132,7 +152,7 @@ Model Model::with(std::string_view name, Tensor weight) const {
     const auto [n, tensor] = layer_and_tensor(*state_, name);
     if (!find_tensor_name(tensor) || tensor == "X")
       fail("{}: a weight of a layer expected, layers.N.W_q; stages are patched in a run", name);
-    (void)layer(n).with(tensor, weight); // throws Error where it does not fit
+    (void)state_->layer_of_one_token(n).with(tensor, weight); // throws Error where it does not fit
     auto changed = std::make_shared<State>(*state_);
     changed->edits.push_back({n, tensor, std::move(weight)});
     changed->take_one_token();

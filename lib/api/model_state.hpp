@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind a Model, its Tokens, Patches and Runs.
+// State of a Model, its Tokens, Patches and Runs.
 
 #include <mha/api/cache.hpp>
 #include <mha/load/patch_text.hpp>
@@ -36,6 +36,8 @@ struct Model::State {
   std::shared_ptr<TextLayers> of_one_token;
 
   void take_one_token();
+  /// A layer with the stream of that token.
+  Layer layer_of_one_token(std::size_t n) const;
 
   const Weights& weights() const { return *opened->weights(); }
   std::size_t layers() const { return opened->layers().size(); }

@@ -117,7 +117,7 @@ std::shared_ptr<const Patch::State> with_run(const Patch::State& place, const Ru
 
 std::shared_ptr<const Patch::State> with_function(const Patch::State& place,
                                                   std::function<Tensor(Place, Tensor)> function) {
-  if (!function) fail("{}: there is no function", place.text.text);
+  if (!function) fail("{}: there is no function", place.text.place);
   auto state = std::make_shared<Patch::State>(place);
   state->function = std::move(function);
   return state;
@@ -152,6 +152,7 @@ PatchText placed(const Patch::State& patch, const Model::State& model) {
     text.layers = {n, n};
   }
   if (is_of_model(text.stage)) return text;
+  text.count_from_first(model.layers(), text.text);
   if (!text.names_layer()) {
     if (model.layers() != 1)
       fail("{}: of which layer? Say it: layers.N.{} (or layers.*.{})", text.text, text.place,
@@ -199,8 +200,7 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   if (value == "mean") return run.clean->stage(n, stage);
   if (patch.other) {
     const Run::State& other = *patch.other;
-    if (other.streams.empty())
-      fail("{}: the other run kept no streams (RunOptions::streams)", patch.text.text);
+    if (other.streams.empty()) fail("{}: the other run kept no streams", patch.text.text);
     if (other.model->layers() != run.model->layers())
       fail("{}: the other run is of another model", patch.text.text);
     std::vector<api::PutPatch> put;

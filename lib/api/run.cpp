@@ -17,9 +17,7 @@ namespace {
 
 StageSet set_of(const std::vector<Stage>& stages) {
   if (stages.empty()) fail("no stage is asked for");
-  StageSet set;
-  for (Stage stage : stages) set.set(index_of(stage));
-  return set;
+  return StageSet(stages);
 }
 
 } // namespace
@@ -73,7 +71,7 @@ Tensor Cache::tensor(Stage stage) const {
   const auto kept = state_->kept.find(stage);
   if (kept != state_->kept.end()) return kept->second.read_only();
   StageSet there;
-  for (Stage one : state_->order) there.set(index_of(one));
+  for (Stage one : state_->order) there.add(one);
   if (contains(state_->available, stage))
     fail("{} was not asked for; {} has {}", name_of(stage), there.any() ? "the cache" : "nothing",
          list_of(there));
@@ -123,9 +121,7 @@ void stream(const Layer& layer, Stage stage, const std::function<void(Place, Ten
             std::size_t threads) {
   api::visiting([&] {
     require_stage(layer, stage);
-    StageSet wanted;
-    wanted.set(index_of(stage));
-    const Plan plan = make_plan(layer, wanted);
+    const Plan plan = make_plan(layer, {stage});
     api::InOrder rows(layer, stage, use);
     compute(layer, plan, rows, threads);
     rows.finish();

@@ -57,8 +57,7 @@ Tensor Run::heads(std::string_view measure) const {
     const Measure& asked = measure_named(measure);
     HeadTable table(state_->model->layers());
     for (std::size_t n = 0; n < state_->model->layers(); ++n) {
-      if (state_->streams.empty())
-        fail("the run kept no streams (RunOptions::streams), which heads are measured on");
+      if (state_->streams.empty()) fail("the run kept no streams, which heads are measured on");
       Layer layer = state_->layers->layer(n, state_->streams[n]);
       std::vector<api::PutPatch> put;
       api::put_patches(*state_, layer, n, put);

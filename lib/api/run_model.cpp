@@ -29,8 +29,8 @@ void require_room(const Run::State& run, const api::Wishes& wishes, bool streams
     }
   require_memory(
       bytes, "the stages asked for, and the streams between layers,",
-      "name those that are needed, model.run(tokens, {.keep = {\"layers.0.weights\", …}}), "
-      "leave streams out, {.streams = false}, or stream stages: model.stream");
+      "keep those that are needed (layers.0.weights), leave out the streams (streams = false), or "
+      "stream the stages");
 }
 
 /// Computes a run from the first layer that its new patches change.
@@ -149,8 +149,7 @@ Run computed_run(std::shared_ptr<Run::State> run, const Run::State* before,
 
 Layer Run::State::ends() const {
   if (streams.empty())
-    fail("the run kept no streams (RunOptions::streams): keep what is needed, {{.keep = "
-         "{{\"logits\"}}}}");
+    fail("the run kept no streams: keep what is needed (logits), or leave streams as they are");
   return layers->ends(streams.back());
 }
 
@@ -168,7 +167,7 @@ Run Model::run(const Tokens& tokens, const RunOptions& options) const {
 Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
   return api::visiting([&] {
     if (!options.patches.empty())
-      fail("Run::with: patches are its first argument; leave options.patches empty");
+      fail("with: patches are its first argument; leave options.patches empty");
     auto run = std::make_shared<State>();
     run->model = state_->model, run->tokens = state_->tokens;
     run->layers = state_->layers, run->clean = state_->clean;
@@ -223,23 +222,26 @@ Tensor Run::tensor(std::string_view name) const {
       fail("{}: of which layer? layers.{}.{} to layers.{}.{}", name, places.front(), name_of(stage),
            places.back(), name_of(stage));
     const std::vector<std::string> kept = this->kept();
-    fail("{} was not kept; the run has {}: name it in RunOptions::keep", name,
+    fail("{} was not kept; the run has {}: name it in keep", name,
          kept.empty()      ? "nothing"
          : kept.size() > 8 ? fmt::format("{} to {}", kept.front(), kept.back())
                            : fmt::format("{}", fmt::join(kept, ", ")));
   });
 }
 
-Tensor Run::resid(std::size_t layer) const {
+Tensor Run::resid_before(std::int64_t layer) const {
   return api::visiting([&] {
     if (state_->streams.empty())
-      fail("the run kept no streams (RunOptions::streams): keep layers.{}.resid_pre", layer);
-    if (layer >= state_->streams.size())
-      fail("resid({}): the model has {}: 0 to {} are the streams before each, {} the one behind "
-           "the last",
-           layer, counted(state_->model->layers(), "layers"), state_->model->layers() - 1,
-           state_->model->layers());
-    const Tensor stream = state_->streams[layer].read_only();
+      fail(
+          "the run kept no streams: keep resid_pre of the layers that are needed, or leave streams "
+          "as they are");
+    const auto count = static_cast<std::int64_t>(state_->streams.size());
+    if (layer >= count || layer < -count)
+      fail("resid({}): the model has {}: 0 to {} are the streams before each, {} or -1 the one "
+           "behind the last",
+           layer, counted(state_->model->layers(), "layers"), count - 2, count - 1);
+    const Tensor stream =
+        state_->streams[static_cast<std::size_t>(layer < 0 ? layer + count : layer)].read_only();
     return state_->tokens.batched() ? stream : stream.at(0);
   });
 }

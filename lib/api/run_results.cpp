@@ -5,6 +5,7 @@
 #include <mha/forward/attention.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,12 +20,9 @@ public:
   explicit Losses(const Tokens& tokens) : tokens_(tokens) {
     for (std::size_t b = 0; b < tokens.count(); ++b) of_texts.emplace_back(tokens.length(b) - 1);
   }
-  StageSet wants() const override { return StageSet{}.set(index_of(Stage::logits)); }
+  StageSet wants() const override { return StageSet{Stage::logits}; }
   void observe(const Slice& block) override {
-    if (block.values.dtype == DType::f64)
-      add<double>(block);
-    else
-      add<float>(block);
+    by_precision(block.values.dtype, [&]<class T>(T) { add<T>(block); });
   }
   std::vector<std::vector<double>> of_texts;
 

@@ -51,12 +51,11 @@ private:
     all_ = Several();
     if (!wishes_.any(n)) return nullptr;
     const StageSet wanted = wishes_.of(n, layer);
-    for (const StageInfo& info : stages()) {
-      if (!contains(wanted, info.stage)) continue;
-      At at{.stage = info.stage};
+    for (const Stage stage : wanted) {
+      At at{.stage = stage};
       if (n < run_.model->layers()) at.layer = n;
       rows_.push_back(
-          std::make_unique<api::InOrder>(layer, info.stage, [this, at](Place place, Tensor rows) {
+          std::make_unique<api::InOrder>(layer, stage, [this, at](Place place, Tensor rows) {
             const std::lock_guard one_at_a_time(lock_);
             use_(at, place, std::move(rows));
           }));
@@ -85,10 +84,10 @@ void Model::stream(const Tokens& tokens, const std::vector<std::string>& stages,
                    const std::function<void(const At& at, Place place, Tensor rows)>& use,
                    const RunOptions& options) const {
   api::visiting([&] {
-    if (stages.empty()) fail("Model::stream: no stage is asked for");
+    if (stages.empty()) fail("stream: no stage is named");
+    if (!use) fail("stream: there is no function that gets the rows");
     if (!options.keep.empty())
-      fail("Model::stream keeps nothing: name stages in its second argument, leave options.keep "
-           "empty");
+      fail("stream keeps nothing: stages are its second argument; leave options.keep empty");
     Run::State run;
     run.model = state_, run.tokens = tokens, run.patches = options.patches;
     run.layers = state_->layers_for(tokens);

@@ -29,9 +29,11 @@ Tokens of_ids(const Model::State& model, std::vector<std::vector<int>> ids, bool
 Tokens of_texts(const Model::State& model, const std::vector<std::string>& texts, bool batched) {
   if (texts.empty()) fail("batch: there is no text");
   const tokenizers::Tokenizer& tokenizer = model.weights().tokenizer();
+  require_first_segment(tokenizer, model.weights().model());
   auto state = std::make_shared<Tokens::State>();
   state->weights = model.opened->weights();
   state->batched = batched, state->labelled = true;
+  for (Note& note : api::for_programs(tokenizer.notes())) state->notes.push_back(std::move(note));
   for (const std::string& text : texts) {
     const tokenizers::Encoding encoding = tokenizer.encode(text);
     const std::size_t number = state->ids.size();

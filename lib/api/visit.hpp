@@ -10,6 +10,10 @@
 #include <utility>
 #include <vector>
 
+namespace mha {
+struct Request;
+}
+
 namespace mha::api {
 
 /// As long as one of these is there, threads wait for work and memory is kept to be used again.
@@ -34,6 +38,9 @@ std::string for_programs(std::string_view message);
 std::vector<Note> for_programs(std::vector<Note> notes);
 /// Adds notes in a program's words, each text once; null: nobody asks.
 void report(std::vector<Note>* list, std::vector<Note> notes);
+
+/// The ids of the layers that sources hold, in order; {""} for one layer without a number.
+std::vector<std::string> layer_ids(Request request);
 
 /// Throws Error for a setting that is none, and for a value that it cannot have.
 void require_settings(const std::vector<std::pair<std::string, std::string>>& said);

@@ -7,48 +7,58 @@
 
 namespace mha::api {
 
-Wishes::Wishes(const std::vector<std::string>& names, std::size_t layers) : stages_(layers + 1) {
+Wishes::Wishes(const std::vector<std::string>& names, std::size_t layers)
+    : all_(layers + 1), stages_(layers + 1) {
   for (const std::string& name : names) add(name, layers);
 }
 
 StageSet Wishes::of(std::size_t number, const Layer& layer) const {
-  if (all_) return available_stages(layer);
+  if (all_[number]) return available_stages(layer);
   const StageSet& wanted = stages_[number];
-  for (const StageInfo& info : stages())
-    if (contains(wanted, info.stage)) require_stage(layer, info.stage);
+  for (const Stage stage : wanted) require_stage(layer, stage);
   return wanted;
 }
 
 void Wishes::add(const std::string& name, std::size_t layers) {
   if (name == "*" || name == "all") {
-    all_ = true;
+    all_.assign(layers + 1, true);
     return;
   }
-  std::string_view word(name);
-  bool every = false;
-  for (const std::string_view stack : {"layers.*.", "blocks.*.", "h.*."})
-    if (word.starts_with(stack)) word.remove_prefix(stack.size()), every = true;
-  const Stage stage = stage_named(word);
-  const std::optional<std::size_t> number = every ? std::nullopt : naming::layer_number(word);
-  if (is_of_model(stage))
-    stages_[layers].set(index_of(stage));
-  else if (!number)
-    for (std::size_t n = 0; n < layers; ++n) stages_[n].set(index_of(stage));
-  else if (*number < layers)
-    stages_[*number].set(index_of(stage));
-  else
+  const PlaceLayers named = layers_named(name, layers);
+  const bool all = named.names_layer() && name.ends_with(".*");
+  const Stage stage = all ? Stage::output : stage_named(name);
+  if (!all && is_of_model(stage)) {
+    stages_[layers].add(stage);
+    return;
+  }
+  for (std::size_t n = 0; n < layers; ++n) {
+    if (named.names_layer() && !named.is_of(n)) continue;
+    if (all)
+      all_[n] = true;
+    else
+      stages_[n].add(stage);
+  }
+}
+
+PlaceLayers layers_named(std::string_view name, std::size_t layers) {
+  PlaceLayers named = layers_of_place(name, name);
+  named.count_from_first(layers, name);
+  if (const auto number = naming::layer_number(name); number && !named.names_layer())
+    named.layers = {*number, *number}; // another tool's name
+  if (named.layers && named.layers->second >= layers)
     fail("{}: the model has {}, counted from 0", name, counted(layers, "layers"));
+  return named;
 }
 
 std::vector<std::size_t> places_named(std::string_view name, const std::vector<Cache>& kept,
                                       std::size_t layers) {
   const Stage stage = stage_named(name);
-  const std::optional<std::size_t> number = naming::layer_number(name);
-  if (number && *number >= layers)
-    fail("{}: the model has {}, counted from 0", name, counted(layers, "layers"));
+  const PlaceLayers named = layers_named(name, layers);
   std::vector<std::size_t> places;
   for (std::size_t n = 0; n < kept.size(); ++n)
-    if (is_kept(kept[n]) && kept[n].has(stage) && (!number || n == *number)) places.push_back(n);
+    if (is_kept(kept[n]) && kept[n].has(stage) &&
+        (!named.names_layer() || n == layers || named.is_of(n)))
+      places.push_back(n);
   return places;
 }
 

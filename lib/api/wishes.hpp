@@ -2,6 +2,7 @@
 // Stages of a whole model by name: what a run is to keep, and where it kept it.
 
 #include <mha/api/cache.hpp>
+#include <mha/load/patch_text.hpp>
 
 #include <string>
 #include <string_view>
@@ -12,24 +13,28 @@ namespace mha::api {
 /// Which stages of which layer are asked for; of the model itself behind the last layer.
 class Wishes {
 public:
-  /// "layers.3.weights", "layers.*.weights", "weights" of every layer, "logits"; "*" is all.
-  /// Throws Error for a name that is none.
+  /// "layers.3.weights", "layers.-1.weights", "layers.0-2.weights", "layers.*.weights", "weights"
+  /// of every layer, "logits"; "*" is all, "layers.3.*" all of a layer. Throws Error for a name
+  /// that is none.
   Wishes(const std::vector<std::string>& names, std::size_t layers);
 
   /// What is asked for of a layer that has these. Throws Error for what it lacks and was named.
   StageSet of(std::size_t number, const Layer& layer) const;
-  bool any(std::size_t number) const { return all_ || stages_[number].any(); }
+  bool any(std::size_t number) const { return all_[number] || stages_[number].any(); }
 
 private:
   void add(const std::string& name, std::size_t layers);
 
-  bool all_ = false;
+  std::vector<bool> all_; ///< of each layer, and of the model
   std::vector<StageSet> stages_;
 };
 
 /// The layers (or `layers`, for the model itself) of which a stage of that name is kept.
 std::vector<std::size_t> places_named(std::string_view name, const std::vector<Cache>& kept,
                                       std::size_t layers);
+/// The layers that a name begins with, counted from the first; none: it names no layer. Throws
+/// Error where the model has no such layer.
+PlaceLayers layers_named(std::string_view name, std::size_t layers);
 /// Whether anything was kept of a layer.
 bool is_kept(const Cache& cache);
 /// What a layer's stages are put into. Throws Error for a stage that it does not have.

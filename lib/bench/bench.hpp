@@ -1,5 +1,5 @@
 #pragma once
-// How fast a layer is computed in memory, beside what the machine can do.
+// Time of a layer's computation in memory, beside the machine's bounds.
 
 #include <mha/bench/roofline.hpp>
 #include <mha/ranks/ranks.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// What the machine can do, on as many threads as a layer is computed on: the roofs that its stages
+// Bounds of the machine, on as many threads as a layer is computed on: the roofs that its stages
 // stand under.
 
 #include <array>

@@ -4,6 +4,7 @@
 #include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -66,7 +67,7 @@ LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size
 StageWork work_of_pass(const Sources& model, ModelPass& pass, bool logits) {
   StageWork sum{};
   const auto add = [&](const Layer& layer, Stage wanted, const Selection& selection) {
-    const StageWork work = work_of(layer, make_plan(layer, set_of({wanted}), selection));
+    const StageWork work = work_of(layer, make_plan(layer, StageSet{wanted}, selection));
     for (std::size_t i = 0; i < stage_count; ++i) {
       sum[i].operations += work[i].operations;
       sum[i].exponentials += work[i].exponentials;
@@ -131,8 +132,8 @@ PassSpeed measure(const Sources& model, ModelPass& pass, std::optional<std::size
 } // namespace
 
 PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
-  return pass.weights()->dtype() == DType::f64 ? measure<double>(model, pass, repeat)
-                                               : measure<float>(model, pass, repeat);
+  return by_precision(pass.weights()->dtype(),
+                      [&]<class T>(T) { return measure<T>(model, pass, repeat); });
 }
 
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// How fast a whole model reads a text: from token numbers to the logits behind the last token.
+// Time of a whole model's pass: from token numbers to the logits behind the last token.
 
 #include <mha/bench/roofline.hpp>
 #include <mha/load/load.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// How often a computation is run to be timed, and the median of what the runs took.
+// Repeated runs of a timed computation, and the median of their times.
 
 #include <mha/schedule/times.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the stages of a layer cost at least: the operations of their products, exponentials, bytes.
+// Least work of a layer's stages: the operations of their products, exponentials, bytes.
 
 #include <mha/schedule/plan.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a head's weights do by themselves, whatever the text (Elhage et al. 2021, "A Mathematical
+// Circuits of a head's weights alone, whatever the text (Elhage et al. 2021, "A Mathematical
 // Framework for Transformer Circuits"): QK = W_q W_kᵀ says which token attends to which, OV =
 // W_v W_o what is written where something is attended to. Rows times matrices throughout.
 

@@ -1,5 +1,5 @@
 #pragma once
-// How much of what an earlier head writes a later one reads (Elhage et al. 2021): with A = OV of
+// Composition of an earlier head with a later one (Elhage et al. 2021): with A = OV of
 // the earlier one, ‖A QK‖ / (‖A‖ ‖QK‖) through its queries, ‖A QKᵀ‖ / (‖A‖ ‖QK‖) through its keys
 // and ‖A OV‖ / (‖A‖ ‖OV‖) through its values; Frobenius norms.
 

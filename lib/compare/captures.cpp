@@ -183,6 +183,29 @@ Side take_side(std::vector<std::string>& words) {
   return side;
 }
 
+/// What a module of the table returns.
+void take_output(const CaptureMeaning& row, const Side& side, const Surroundings& model,
+                 Capture& capture) {
+  capture.stages = row.output, capture.why = row.why;
+  if (side.element == 1 && capture.stages == std::vector{Stage::weights, Stage::output})
+    capture.stages = {Stage::weights};
+  if (!capture.layer && capture.stages == std::vector{Stage::final} && !model.last_norm)
+    capture.stages = {Stage::resid_post}, capture.of_last = true;
+}
+
+/// A name that no row of the table has.
+void take_name(const std::vector<std::string>& words, Capture& capture) {
+  if (has_word("c_attn qkv_proj Wqkv wqkv qkv", words.back()))
+    capture.side_by_side = {Stage::q, Stage::k, Stage::v};
+  else if (has_word("gate_up_proj gate_up", words.back()))
+    capture.side_by_side = {Stage::mlp_pre, Stage::mlp_up};
+  else if (const auto stage = own_name(words.back()))
+    capture.stages = {*stage};
+  else
+    capture.stages = result_stages(tail_of(words, 1));
+  capture.anywhere = !capture.layer && (!capture.stages.empty() || !capture.side_by_side.empty());
+}
+
 } // namespace
 
 Capture capture_of(std::string_view name, const Surroundings& model) {
@@ -231,22 +254,10 @@ Capture capture_of(std::string_view name, const Surroundings& model) {
     return capture;
   }
   if (row && (!row->output.empty() || !row->why.empty())) {
-    capture.stages = row->output, capture.why = row->why;
-    if (side.element == 1 && capture.stages == std::vector{Stage::weights, Stage::output})
-      capture.stages = {Stage::weights};
-    if (!capture.layer && capture.stages == std::vector{Stage::final} && !model.last_norm)
-      capture.stages = {Stage::resid_post}, capture.of_last = true;
+    take_output(*row, side, model, capture);
     return capture;
   }
-  if (has_word("c_attn qkv_proj Wqkv wqkv qkv", words.back()))
-    capture.side_by_side = {Stage::q, Stage::k, Stage::v};
-  else if (has_word("gate_up_proj gate_up", words.back()))
-    capture.side_by_side = {Stage::mlp_pre, Stage::mlp_up};
-  else if (const auto stage = own_name(words.back()))
-    capture.stages = {*stage};
-  else
-    capture.stages = result_stages(tail_of(words, 1));
-  capture.anywhere = !capture.layer && (!capture.stages.empty() || !capture.side_by_side.empty());
+  take_name(words, capture);
   return capture;
 }
 

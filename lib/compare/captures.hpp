@@ -1,5 +1,5 @@
 #pragma once
-// What porters call the steps of a whole model: nodes of llama.cpp's graph, hooks of modules,
+// Porters' names of a whole model's steps: nodes of llama.cpp's graph, hooks of modules,
 // stacks of states. The module above is part of a name: mlp.c_proj is no attention.
 
 #include <mha/layer/block.hpp>

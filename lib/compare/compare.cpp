@@ -151,7 +151,7 @@ void Comparison::add(const ReferenceStage& reference, Tolerance tolerance) {
 
 StageSet Comparison::wants() const {
   StageSet set;
-  for (const auto& [stage, target] : targets_) set.set(index_of(stage));
+  for (const auto& [stage, target] : targets_) set.add(stage);
   return set;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What of a whole model's reference was compared, and what was not: said under every verdict.
+// Coverage of a whole model's reference: compared and not compared, said under every verdict.
 
 #include <mha/compare/reference.hpp>
 

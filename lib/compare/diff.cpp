@@ -29,46 +29,20 @@ bool holds_results_only(const Layer& layer) {
          layer.W_o.empty();
 }
 
-/// The stages before `stage` that it is computed from, directly or not.
-void collect_ancestors(const Layer& layer, Stage stage, StageSet& ancestors) {
-  for (Stage input : inputs_of(layer, stage)) {
-    if (contains(ancestors, input)) continue;
-    ancestors.set(index_of(input));
-    collect_ancestors(layer, input, ancestors);
-  }
-}
-
 /// Whether a stage may be compared: of results alone, one that lies between given ones, or is
 /// computed from such a one, would follow settings that nobody knows.
 bool is_known(const Layer& layer, Stage stage) {
   if (layer.has_given(stage) || !holds_results_only(layer)) return true;
-  for (const StageInfo& info : stages()) {
-    if (!layer.has_given(info.stage)) continue;
-    StageSet ancestors;
-    collect_ancestors(layer, info.stage, ancestors);
-    if (contains(ancestors, stage)) return false;
-  }
+  for (const Stage given : layer.given_set)
+    if (contains(ancestors_of(layer, given), stage)) return false;
   const std::vector<Stage> inputs = inputs_of(layer, stage);
   return std::all_of(inputs.begin(), inputs.end(),
                      [&](Stage input) { return is_known(layer, input); });
 }
 
-/// The nearest stages of the reference that a stage is computed from.
-void collect_nearest(const Layer& layer, Stage stage, const Reference& reference, StageSet& seen,
-                     StageSet& nearest) {
-  for (Stage input : inputs_of(layer, stage)) {
-    if (contains(seen, input)) continue;
-    seen.set(index_of(input));
-    if (const ReferenceStage* theirs = reference.find(input); theirs && !theirs->in_part)
-      nearest.set(index_of(input));
-    else
-      collect_nearest(layer, input, reference, seen, nearest);
-  }
-}
-
 Layer without_given(Layer layer, Stage stage) {
   layer.given[index_of(stage)] = Tensor();
-  layer.given_set.reset(index_of(stage));
+  layer.given_set.remove(stage);
   return layer;
 }
 
@@ -156,13 +130,12 @@ private:
 /// computed (the stream before the first layer, x of a layer without a norm) has the precision of
 /// the checkpoint and says nothing about the computation.
 DType Differ::precision_of_chain(Stage stage) const {
-  StageSet ancestors;
-  collect_ancestors(layer_, stage, ancestors);
+  const StageSet ancestors = ancestors_of(layer_, stage);
   DType coarsest = reference_.find(stage)->stored;
   for (const ReferenceStage& theirs : reference_.stages)
     if (contains(ancestors, theirs.stage) &&
-        (theirs.stage > Stage::x ||
-         (theirs.stage == Stage::x && layer_.settings.input_norm != InputNorm::none)))
+        (theirs.stage == Stage::x ? layer_.settings.input_norm != InputNorm::none
+                                  : follows(theirs.stage, Stage::x)))
       coarsest = coarser_of(coarsest, theirs.stored);
   return coarsest;
 }
@@ -190,6 +163,8 @@ void Differ::compare_all() {
   compute(layer_, make_plan(layer_, both.wants()), both, threads_);
   for (StageDiff& row : result_.stages) {
     row.difference = comparison.of(row.stage);
+    if (row.stage == Stage::resid_pre && pass_ && pass_->has_agreed(row.reference->value))
+      row.difference.within = true;
     if (const auto exact = exact_.find(row.stage); exact != exact_.end())
       row.exact = from_exact(layer_, *row.reference, own.of(row.stage).max_abs, exact->second,
                              row.precision);
@@ -300,11 +275,11 @@ bool Differ::follows_own_settings(Stage stage) const {
 
 /// Fills `own`, `from` and `recomputed`.
 void Differ::recompute(StageDiff& row) {
-  StageSet seen, nearest;
-  collect_nearest(layer_, row.stage, reference_, seen, nearest);
-  for (const StageInfo& info : stages())
-    if (contains(seen, info.stage))
-      (contains(nearest, info.stage) ? row.from : row.between).push_back(info.stage);
+  StageSet whole;
+  for (const ReferenceStage& theirs : reference_.stages)
+    if (!theirs.in_part) whole.add(theirs.stage);
+  for (const Stage before : ancestors_of(layer_, row.stage, whole))
+    (contains(whole, before) ? row.from : row.between).push_back(before);
   const bool same_inputs = std::all_of(row.from.begin(), row.from.end(), [&](Stage stage) {
     const auto input = std::find_if(result_.stages.begin(), result_.stages.end(),
                                     [&](const StageDiff& one) { return one.stage == stage; });

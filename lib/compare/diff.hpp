@@ -72,7 +72,14 @@ struct PassContext {
   /// Stages of the layer as a pass in float64 has them, those that it can compute; called once at
   /// most.
   std::function<std::map<Stage, Tensor>(const std::vector<Stage>&)> exact;
+  /// What the layer before hands on in the reference, where that agrees within rounding; null where
+  /// it differs, or is not there.
+  const Tensor* agreed = nullptr;
   bool every_stage = false; ///< every stage is compared with float64, not those that differ alone
+
+  /// Whether a resid_pre is that tensor: resid_post of one layer is resid_pre of the next, and its
+  /// chain of rounded steps is the layer's before. Then it is not judged again.
+  bool has_agreed(const Tensor& resid_pre) const;
 };
 
 /// Compares every stage of a settled reference with the layer's. Default tolerances are those of

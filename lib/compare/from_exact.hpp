@@ -1,5 +1,5 @@
 #pragma once
-// How far a stage is from the same computation in float64: ours, and the reference's.
+// Distances of a stage from the same computation in float64: ours, and the reference's.
 
 #include <mha/compare/compare.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What other implementations call the stages that they save: a name means another thing among
+// Other implementations' names of saved stages: a name means another thing among
 // results than among inputs (q_proj: what the projection gave, not its weight).
 
 #include <mha/layer/stage.hpp>

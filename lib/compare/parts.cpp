@@ -4,6 +4,7 @@
 #include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
 
@@ -99,10 +100,7 @@ template <class F> Tensor among_not_saved(const Tensor& part, const Shape& shape
     for (std::size_t i = 0; i < part.count(); ++i)
       values[place(i)] = static_cast<T>(value_at(part, i));
   };
-  if (whole.dtype() == DType::f64)
-    fill(whole.as_mutable<double>());
-  else
-    fill(whole.as_mutable<float>());
+  by_precision(whole.dtype(), [&]<class T>(T) { fill(whole.as_mutable<T>()); });
   return whole;
 }
 

@@ -135,7 +135,7 @@ std::vector<Stage> Reader::possible(const Named& named) {
   StageSet lacking;
   std::erase_if(stages, [&](Stage stage) {
     if (contains(available_, stage)) return false;
-    if (!has_step(layer_, stage)) lacking.set(index_of(stage));
+    if (!has_step(layer_, stage)) lacking.add(stage);
     why = has_step(layer_, stage) ? fmt::format("{} cannot be computed here", name_of(stage))
                                   : fmt::format("this layer has no {}", name_of(stage));
     return true;
@@ -221,7 +221,7 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
     return;
   }
   if (at == reference_.stages.end()) {
-    if (bound) bound_.set(index_of(stage.stage));
+    if (bound) bound_.add(stage.stage);
     if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
     reference_.stages.push_back(std::move(stage));
     return;

@@ -3,6 +3,7 @@
 #include <mha/compare/compare.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -21,23 +22,14 @@ constexpr Stage rounded_steps[] = {
     Stage::residual, Stage::mlp_x,    Stage::mlp_pre,    Stage::mlp_up, Stage::mlp_act,
     Stage::mlp_out,  Stage::mlp_add,  Stage::resid_post, Stage::final,  Stage::logits};
 
-/// The tensors that formulas read, but for positions, which are counted, not rounded.
-std::vector<Tensor Layer::*> rounded_tensors() {
-  std::vector<Tensor Layer::*> list{&Layer::sinks, &Layer::relative_bias, &Layer::relative_key};
-  for (const StageInfo& info : stages())
-    for (Tensor Layer::*tensor : info.reads)
-      if (tensor != &Layer::positions && std::ranges::find(list, tensor) == list.end())
-        list.push_back(tensor);
-  return list;
-}
-
 /// Maps of this many elements are held several times over.
 constexpr std::size_t small_maps = std::size_t{1} << 25;
 
 /// The layer with every tensor that its attention reads changed.
 template <class F> Layer with_tensors(Layer layer, F change) {
-  for (Tensor Layer::*tensor : rounded_tensors())
-    if (!(layer.*tensor).empty()) layer.*tensor = change(layer.*tensor);
+  for (const TensorInfo& info : layer_tensors())
+    if (Tensor& tensor = info.of(layer); !tensor.empty() && !info.in_layer.in_double)
+      tensor = change(tensor);
   for (auto* broadcasts : {&layer.added, &layer.bias})
     for (Broadcast& broadcast : *broadcasts) broadcast.tensor = change(broadcast.tensor);
   for (Tensor& given : layer.given)

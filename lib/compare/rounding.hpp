@@ -1,5 +1,5 @@
 #pragma once
-// How far rounding alone moves the stages of a layer: what a port in half precision may be off by.
+// Rounding errors of a layer's stages: the most that a port in half precision may be off by.
 
 #include <mha/layer/layer.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the names and shapes of a reference leave open, decided by the numbers.
+// Readings that names and shapes of a reference leave open, decided by the numbers.
 
 #include <mha/compare/reference.hpp>
 

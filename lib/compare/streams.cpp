@@ -3,6 +3,7 @@
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
+#include <cstring>
 
 namespace mha {
 
@@ -18,8 +19,14 @@ Layer with_stream(const Layer& layer, const Tensor& stream) {
   }
   edited.X = own;
   edited.given[index_of(Stage::resid_pre)] = {};
-  edited.given_set.reset(index_of(Stage::resid_pre));
+  edited.given_set.remove(Stage::resid_pre);
   return edited;
+}
+
+bool PassContext::has_agreed(const Tensor& resid_pre) const {
+  return agreed && agreed->dtype() == resid_pre.dtype() && agreed->count() == resid_pre.count() &&
+         std::memcmp(agreed->raw(), resid_pre.raw(), resid_pre.count() * size_of(resid_pre.dtype())) ==
+             0;
 }
 
 std::optional<Tensor> ReferenceStream::before(const Reference& reference) const {

@@ -1,12 +1,15 @@
 #include <mha/diagnose/captured.hpp>
 
+#include <mha/compare/diff.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mha {
@@ -66,6 +69,42 @@ std::string sum_that_is(const std::vector<NamedStep>& steps, const Tensor& their
   return "";
 }
 
+/// The step as a tool has it that folds a norm's weight into the products behind it, and centres
+/// what is added to a stream that LayerNorms alone read: TransformerLens does, unless told
+/// otherwise.
+std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
+                           const Tensor& theirs, std::size_t threads) {
+  const auto is = [&](const Tensor& value) {
+    return agreement_of(value, theirs, 0).error < same_step;
+  };
+  if (stage == Stage::x || stage == Stage::mlp_x) {
+    const bool first = stage == Stage::x;
+    if (!first && (!layer.block || layer.block->shape == BlockShape::post)) return "";
+    Norm norm = first ? attention_norm(layer) : layer.block->pre_mlp_norm;
+    if (norm.kind == InputNorm::none || norm.weight.empty() || norm.one_plus) return "";
+    Layer bare = layer;
+    if (first) {
+      bare.norm_weight = bare.norm_bias = {};
+    } else {
+      Norm& own = own_block(bare).pre_mlp_norm; // each call makes another block
+      own.weight = own.bias = {};
+    }
+    take_back(bare, {stage});
+    return is(value_of(bare, stage, threads))
+               ? fmt::format("{} without the norm's weight, which is folded into what reads it,",
+                             name_of(stage))
+               : "";
+  }
+  const bool centres = layer.settings.input_norm == InputNorm::layer;
+  const bool adds = stage == Stage::resid_pre || stage == Stage::output ||
+                    stage == Stage::residual || stage == Stage::mlp_out ||
+                    stage == Stage::resid_post;
+  return centres && adds && is(without_row_means(ours))
+             ? fmt::format("{} without each row's mean, which every LayerNorm subtracts,",
+                           name_of(stage))
+             : "";
+}
+
 /// Columns [first, last) of a step's rows; the others are 0.
 Tensor only_columns(const Tensor& rows, std::size_t first, std::size_t last) {
   Tensor part = copied(rows);
@@ -108,7 +147,16 @@ std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
 
 std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& theirs,
                           std::size_t threads) {
-  if (the_layer.ends) return "";
+  if (the_layer.ends) {
+    if (stage == Stage::embed && the_layer.ends->final.kind == InputNorm::layer &&
+        the_layer.ends->embed.shape() == theirs.shape() &&
+        agreement_of(without_row_means(the_layer.ends->embed), theirs, 0).error < same_step)
+      return "embed without each row's mean, which every LayerNorm subtracts,";
+    const bool is_stream = stage == Stage::final && the_layer.ends->final.present() &&
+                           the_layer.ends->stream.shape() == theirs.shape() &&
+                           agreement_of(the_layer.ends->stream, theirs, 0).error < same_step;
+    return is_stream ? "the stream before the last norm" : "";
+  }
   Layer layer = the_layer;
   layer.settings.columns = false, layer.dims.batched = true;
   const double tolerance = tolerance_of(layer.dtype);
@@ -119,12 +167,54 @@ std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& the
       return step.name;
   if (contains(available_stages(layer), stage))
     steps.push_back({std::string(name_of(stage)), value_of(layer, stage, threads)});
+  if (!steps.empty() && steps.back().name == name_of(stage))
+    if (const std::string processed =
+            processed_step(layer, stage, steps.back().value, theirs, threads);
+        !processed.empty())
+      return processed;
   const std::string sum = sum_that_is(steps, theirs);
   return sum.empty() ? part_of_rank(layer, stage, theirs, threads) : sum;
 }
 
 std::string OtherStep::sentence() const {
   return fmt::format("{} was saved from another step: it is {} here", name_of(stage), is);
+}
+
+std::vector<OtherStep> saved_apart(const Layer& the_layer,
+                                   const std::vector<ReferenceStage>& reference,
+                                   std::size_t threads) {
+  Layer layer = the_layer;
+  layer.settings.columns = false, layer.dims.batched = true;
+  const StageSet available = available_stages(layer);
+  std::vector<const ReferenceStage*> known;
+  std::vector<Stage> stages;
+  for (const ReferenceStage& one : reference)
+    if (one.stage != Stage::resid_pre && info_of(one.stage).kind == Kind::token &&
+        contains(available, one.stage) && has_step(layer, one.stage))
+      known.push_back(&one), stages.push_back(one.stage);
+  if (known.size() < 2) return {};
+  const std::vector<Tensor> ours = values_of(layer, stages, threads);
+  std::vector<Tensor> theirs;
+  std::vector<const ReferenceStage*> apart;
+  StageSet behind_agreeing; // what a stage that agrees is computed from
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const Stage stage = stages[i];
+    theirs.push_back(without_padding(
+        with_given(layer, stage, known[i]->value).given[index_of(stage)], stage, layer.lengths));
+    const double tolerance = std::max(tolerance_of(layer.dtype), tolerance_of(known[i]->stored));
+    if (agreement_of(ours[i], theirs.back(), tolerance).agrees)
+      behind_agreeing |= ancestors_of(layer, stage);
+    else if (!known[i]->in_part)
+      apart.push_back(known[i]);
+  }
+  std::vector<OtherStep> found;
+  for (const ReferenceStage* one : apart) {
+    if (!contains(behind_agreeing, one->stage)) continue;
+    const auto at = static_cast<std::size_t>(std::ranges::find(known, one) - known.begin());
+    if (const std::string is = other_step_of(layer, one->stage, theirs[at], threads); !is.empty())
+      found.push_back({one->stage, is});
+  }
+  return found;
 }
 
 } // namespace mha

@@ -2,9 +2,11 @@
 // Tensors of a reference that are another step than their names say: a capture behind the sum, on
 // the other side of a norm.
 
+#include <mha/compare/reference.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <string>
+#include <vector>
 
 namespace mha {
 
@@ -23,5 +25,11 @@ struct OtherStep {
   std::string sentence() const;
   bool operator==(const OtherStep&) const = default;
 };
+
+/// Of a layer's saved stages, those that differ and are another step, while a stage that is
+/// computed from them agrees: then no change of a formula is behind them, and none needs to be
+/// sought.
+std::vector<OtherStep> saved_apart(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                                   std::size_t threads);
 
 } // namespace mha

@@ -3,6 +3,7 @@
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/feed_forward.hpp>
 #include <mha/diagnose/hypotheses/position_bias.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/scale.hpp>
@@ -46,7 +47,7 @@ double minimum_of(const std::function<double(double)>& f, double low, double hig
 void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   const auto has = [&](Stage stage) {
     Change probe;
-    probe.touches = set_of({stage});
+    probe.touches = StageSet{stage};
     return trials.concerns(probe);
   };
   if (trials.target().stage == Stage::weights)
@@ -56,9 +57,11 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (has(Stage::capped)) fit_softcap(trials, candidates);
   const bool rotates =
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
-  if (rotates) fit_rope(trials, candidates), fit_offset(trials, candidates);
+  if (rotates)
+    fit_rope(trials, candidates), fit_offset(trials, candidates), fit_decoded(trials, candidates);
   if (has(Stage::masked)) fit_window(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
+  if (has(Stage::mlp_act)) fit_swish(trials, candidates);
   if (trials.target().stage == Stage::logits) fit_head_scale(trials, candidates);
   const bool shares = has(Stage::scores) || has(Stage::head_out);
   if (shares && layer_.dims.H_kv > 1 && layer_.dims.H > 1) fit_kv_heads(trials, candidates);
@@ -105,6 +108,25 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
+/// β of x σ(β x): looked for around SiLU's 1, closely where some β takes much of the difference
+/// away.
+void CauseSearch::fit_swish(Trials& trials, Changes& candidates) {
+  constexpr double step = 1.25, most = 8, worth_fitting = 0.6;
+  if (!swish_change(layer_, 1)) return;
+  const auto error = [&](double beta) {
+    const Change change = *swish_change(layer_, beta);
+    return trials.screen({&change}).error;
+  };
+  double near = 0, least = worth_fitting * trials.screen(Changes{}).error;
+  for (double beta = 1 / most; beta <= most; beta *= step)
+    if (const double left = error(beta); left < least) least = left, near = beta;
+  if (near == 0) return;
+  Change change =
+      *swish_change(layer_, minimum_of(error, std::log(near / step), std::log(near * step), 4));
+  change.fitted = true;
+  candidates.push_back(keep(std::move(change)));
+}
+
 void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
   const auto fit = [&](Change (*make)(const Layer&, double), double low, double high, int steps) {
     const auto error = [&](double number) {
@@ -136,6 +158,29 @@ void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
     if (!best) continue;
     best->fitted = true;
     candidates.push_back(keep(std::move(*best)));
+  }
+}
+
+/// From one token on positions are a decoder's: the best first token of each kind. Where q and k as
+/// they are rotated are unknown, each trial is a layer: of longer texts the last token alone.
+void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
+  constexpr std::size_t longest = 512, short_text = 16;
+  const Stage stage = trials.target().stage;
+  const bool shown = stage == Stage::q_rope || stage == Stage::k_rope;
+  const std::size_t T = layer_.dims.T;
+  if (T < 2 || T > longest || stage >= Stage::final) return;
+  const std::size_t earliest = shown || T <= short_text ? 1 : T - 1;
+  for (const Decoded how : all_decoded) {
+    std::vector<Change> made;
+    for (std::size_t first = earliest; first < T; ++first)
+      made.push_back(rope_decoded_change(layer_, how, first));
+    std::vector<Changes> sets;
+    for (const Change& change : made) sets.push_back({&change});
+    const std::vector<Agreement> left = trials.screen(sets);
+    const auto best = std::ranges::min_element(left, {}, &Agreement::error);
+    Change& change = made[static_cast<std::size_t>(best - left.begin())];
+    change.fitted = true;
+    candidates.push_back(keep(std::move(change)));
   }
 }
 
@@ -212,7 +257,7 @@ namespace {
 Change kv_heads_change(const std::vector<std::size_t>& heads) {
   Change change;
   change.id = "gqa.map";
-  change.touches = set_of({Stage::scores, Stage::head_out});
+  change.touches = StageSet{Stage::scores, Stage::head_out};
   std::string words;
   for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
     words += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
@@ -251,7 +296,7 @@ void CauseSearch::fit_head_scale(Trials& trials, Changes& candidates) {
   const double factor = square > 0 ? product / square : 1;
   if (!(factor > 0) || !std::isfinite(factor)) return;
   Change change;
-  change.id = "head.scale", change.touches = set_of({Stage::logits});
+  change.id = "head.scale", change.touches = StageSet{Stage::logits};
   change.did = fmt::format("multiplies the logits by {:.4g}", factor);
   change.cure = "take them as they are";
   change.edit = [factor](Layer& edited) { own_ends(edited).head.scale *= factor; };

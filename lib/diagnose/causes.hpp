@@ -68,8 +68,10 @@ private:
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_softcap(Trials& trials, Changes& candidates);
+  void fit_swish(Trials& trials, Changes& candidates);
   void fit_rope(Trials& trials, Changes& candidates);
   void fit_offset(Trials& trials, Changes& candidates);
+  void fit_decoded(Trials& trials, Changes& candidates);
   void fit_window(Trials& trials, Changes& candidates);
   void fit_slopes(Trials& trials, Changes& candidates);
   void fit_kv_heads(Trials& trials, Changes& candidates);

@@ -6,6 +6,8 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/rounded_steps.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
@@ -26,21 +28,6 @@ Layer plain_form(const Layer& layer) {
 
 bool is_short(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
-}
-
-/// Rows behind the end of a shorter text are 0 here, whatever others leave there.
-Tensor without_padding(const Tensor& theirs, Stage stage, const std::vector<std::size_t>& lengths) {
-  const std::size_t axis = info_of(stage).kind == Kind::token ? 1 : 2, T = theirs.shape()[axis];
-  if (std::ranges::all_of(lengths, [T](std::size_t n) { return n >= T; })) return theirs;
-  Tensor kept = copied(theirs);
-  const std::size_t heads = axis == 2 ? theirs.shape()[1] : 1,
-                    width = theirs.count() / (theirs.shape()[0] * heads * T);
-  with_number(kept.dtype(), [&]<class N>(N) {
-    const auto values = kept.as_mutable<N>();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (i / width % T >= lengths[i / (heads * T * width)]) values[i] = 0;
-  });
-  return kept;
 }
 
 Target target_of(const Layer& layer, const ReferenceStage& known) {
@@ -72,22 +59,6 @@ std::optional<DType> short_type_of(std::vector<Target>& targets) {
     half = count[1] >= count[0] ? DType::bf16 : DType::f16;
   for (Target& target : targets) target.half = half;
   return half;
-}
-
-/// The short type that the activation of the feed-forward was saved in.
-std::optional<DType> type_of_activation(const std::vector<Target>& targets) {
-  for (const Target& target : targets)
-    if (target.stage == Stage::mlp_act) return target.half;
-  return std::nullopt;
-}
-
-/// Of the changes, the one that rounds the activation to a type, where no other step is in it: then
-/// the numbers themselves show it, and agree within that rounding.
-std::optional<Change> rounding_to(DType dtype, const std::vector<Change>& changes) {
-  const char* const name = dtype == DType::bf16 ? "bfloat16" : "float16";
-  for (const Change& change : changes)
-    if (change.id == "mlp.rounded" && change.did.ends_with(name)) return change;
-  return std::nullopt;
 }
 
 /// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
@@ -248,34 +219,64 @@ std::vector<Change> worth_trying(const Layer& layer, const std::vector<Target>& 
   }
 }
 
-Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference,
-                  const DiagnoseContext& context) {
-  const std::size_t threads = context.threads;
+/// Stages of a reference that the layer computes, in the order of the computation. Throws Error
+/// where it has none.
+std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceStage>& reference) {
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
-  StageSet known;
-  const StageSet available = available_stages(the_layer);
+  const StageSet available = available_stages(layer);
   std::string lacking;
-  for (const ReferenceStage& one : reference) {
-    if (!contains(available, one.stage)) { // nothing says how to compute it
+  for (const ReferenceStage& one : reference)
+    if (contains(available, one.stage))
+      targets.push_back(target_of(layer, one));
+    else // nothing says how to compute it
       lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
-      continue;
-    }
-    targets.push_back(target_of(the_layer, one));
-    known.set(index_of(one.stage));
-  }
   if (targets.empty())
     fail("nothing to compare: the reference has {}, which nothing here says how to compute",
          lacking);
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return a.stage < b.stage; });
+  return targets;
+}
+
+/// Causes with the same numbers as the best, and those that came closest.
+void add_others(const std::vector<Cause>& found, const Cause& best,
+                const std::vector<Cause>& runners_up, Diagnosis& diagnosis) {
+  std::set<std::string> named;
+  for (const Change* change : best.changes) named.insert(change->id);
+  for (const Cause& other : found) // as few changes, the same numbers
+    if (&other != &found.front() && diagnosis.explained)
+      for (const std::string& id : ids_of(other))
+        if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
+  const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();
+  for (const Cause& close : runners_up) {
+    if (in_part) break; // they are about the stage that was explained
+    const std::vector<std::string> ids = ids_of(close);
+    if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
+      continue;
+    const bool listed = std::any_of(diagnosis.runners_up.begin(), diagnosis.runners_up.end(),
+                                    [&](const Diagnosis::RunnerUp& one) { return one.ids == ids; });
+    if (listed || diagnosis.runners_up.size() == 3) continue;
+    std::string option;
+    for (const Change* change : close.changes)
+      option += change->option.empty() || option.empty() ? change->option : " " + change->option;
+    diagnosis.runners_up.push_back({ids, option, close.error});
+  }
+}
+
+Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& reference,
+                  const DiagnoseContext& context) {
+  const std::size_t threads = context.threads;
+  std::vector<Target> targets = targets_of(the_layer, reference);
+  StageSet known;
+  for (const Target& target : targets) known.add(target.stage);
   const Layer layer = plain_form(the_layer);
-  const std::optional<DType> rounded = type_of_activation(targets), half = short_type_of(targets);
+  const ShortSteps rounded = short_steps_of(targets);
+  const std::optional<DType> half = short_type_of(targets);
   std::vector<Change> changes = changes_for({layer, known, context.fused, context.model});
   if (half) // one step rounded is told from the others' rounding only where they are not rounded
-    std::erase_if(changes, [](const Change& change) { return change.id == "mlp.rounded"; });
-  const std::optional<Change> rounds =
-      rounded && !half ? rounding_to(*rounded, changes) : std::nullopt;
+    std::erase_if(changes, [](const Change& change) { return change.id.ends_with(".rounded"); });
+  const std::vector<Change> all = half ? std::vector<Change>{} : changes;
   CauseSearch search(layer, targets, worth_trying(layer, targets, std::move(changes), context),
                      threads);
   std::vector<Cause> found = search.find();
@@ -306,7 +307,8 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     return diagnosis;
   }
   diagnosis.equal = diagnosis.explained && best.changes.empty();
-  if (diagnosis.equal && rounds) diagnosis.equal = false, diagnosis.changes = {*rounds};
+  if (diagnosis.equal) diagnosis.changes = roundings_of(rounded, all, diagnosis);
+  diagnosis.equal = diagnosis.equal && diagnosis.changes.empty();
   if (!diagnosis.explained) {
     diagnosis.unexplained = unexplained;
     for (const Diagnosis::Compared& one : diagnosis.stages)
@@ -317,26 +319,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     diagnosis.hints = hints_for(changed(layer, best.changes), targets, *unexplained);
   }
   for (const Change* change : best.changes) diagnosis.changes.push_back(*change);
-  std::set<std::string> named;
-  for (const Change* change : best.changes) named.insert(change->id);
-  for (const Cause& other : found) // as few changes, the same numbers
-    if (&other != &found.front() && diagnosis.explained)
-      for (const std::string& id : ids_of(other))
-        if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
-  const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();
-  for (const Cause& close : search.runners_up()) {
-    if (in_part) break; // they are about the stage that was explained
-    const std::vector<std::string> ids = ids_of(close);
-    if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
-      continue;
-    const bool listed = std::any_of(diagnosis.runners_up.begin(), diagnosis.runners_up.end(),
-                                    [&](const Diagnosis::RunnerUp& one) { return one.ids == ids; });
-    if (listed || diagnosis.runners_up.size() == 3) continue;
-    std::string option;
-    for (const Change* change : close.changes)
-      option += change->option.empty() || option.empty() ? change->option : " " + change->option;
-    diagnosis.runners_up.push_back({ids, option, close.error});
-  }
+  add_others(found, best, search.runners_up(), diagnosis);
   return diagnosis;
 }
 
@@ -354,22 +337,25 @@ namespace {
 Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> reference,
                                const DiagnoseContext& context) {
   std::vector<OtherStep> captures;
+  if (context.model && !layer.ends) captures = saved_apart(layer, reference, context.threads);
+  for (const OtherStep& other : captures)
+    std::erase_if(reference, [&](const ReferenceStage& one) { return one.stage == other.stage; });
   Diagnosis diagnosis = explain(layer, reference, context);
   while (context.model && !diagnosis.explained) {
-    const Stage open = *diagnosis.unexplained;
-    const auto known = std::ranges::find_if(
-        reference, [&](const ReferenceStage& one) { return one.stage == open; });
+    // Behind a state that was saved before the last norm, the head is judged by itself.
+    auto known = std::ranges::find(reference, Stage::final, &ReferenceStage::stage);
+    if (!layer.ends || known == reference.end())
+      known = std::ranges::find(reference, *diagnosis.unexplained, &ReferenceStage::stage);
     if (known == reference.end() || known->in_part) break;
+    const Stage open = known->stage;
     const Tensor theirs = with_given(plain_form(layer), open, known->value).given[index_of(open)];
     const std::string other = other_step_of(layer, open, theirs, context.threads);
     if (other.empty()) break;
     captures.push_back({open, other});
     reference.erase(known);
-    if (reference.empty()) {
-      diagnosis = {};
-      diagnosis.equal = diagnosis.explained = true;
-      break;
-    }
+    diagnosis = {};
+    diagnosis.equal = diagnosis.explained = true; // where nothing else is left
+    if (reference.empty()) break;
     diagnosis = explain(layer, reference, context);
   }
   diagnosis.captures = std::move(captures);

@@ -4,7 +4,9 @@
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 #include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/trials.hpp>
+#include <mha/layer/graph.hpp>
 
 #include <cmath>
 
@@ -63,7 +65,7 @@ Layer Trials::in_half(const Changes& changes) const {
   round_tensors(layer, half);
   const Changes ordered = in_order(changes);
   std::size_t done = 0;
-  const bool to_scores = target_.stage >= Stage::scores;
+  const bool to_scores = follows(target_.stage, Stage::scores);
   const auto round_now = [&](Stage step) { // what a change gives is a step's result, too
     Tensor& given = layer.given[index_of(step)];
     if (layer.has_given(step) && !contains(inputs_, step)) given = rounded_to(given, half);
@@ -77,7 +79,8 @@ Layer Trials::in_half(const Changes& changes) const {
     round_now(step);
   }
   for (; done < ordered.size(); ++done) ordered[done]->edit(layer);
-  if (!rows_.empty()) layer = some_queries(layer, rows_, target_.stage);
+  if (!rows_.empty())
+    layer = layer.ends ? ends_of_tokens(layer, rows_) : some_queries(layer, rows_, target_.stage);
   const Changes by_rows = row_edits_of(ordered);
   auto rows_of_changes = [&, next = std::size_t{0}](Stage until, bool all) mutable {
     for (; next < by_rows.size(); ++next) {

@@ -195,6 +195,17 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
   return {};
 }
 
+/// Whether theirs are 0 in all columns that differ: they were not written.
+bool zero_where(const Sides& s, const std::vector<double>& columns, double tolerance) {
+  const std::vector<std::size_t> list = few_of(columns, tolerance);
+  for (std::size_t b = 0; b < s.B; ++b)
+    for (std::size_t h = 0; h < s.H; ++h)
+      for (std::size_t t = 0; t < s.T; ++t)
+        for (std::size_t j : list)
+          if (value_at(s.theirs, s.at(b, h, t, j)) != 0) return false;
+  return true;
+}
+
 /// Where the differences are.
 void about_places(const Sides& s, double tolerance, Stage stage, const Layer& layer,
                   std::vector<std::string>& hints) {
@@ -240,6 +251,15 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
                           : s.packed    ? "tokens"
                                         : "queries"),
         "");
+  if (s.packed && s.n > 1 && hints.empty()) {
+    const std::vector<double> columns =
+        differences(s, s.n, [](std::size_t, std::size_t, std::size_t, std::size_t j) { return j; });
+    add(parts_that_differ(columns, tolerance, "dimension", "dimensions"),
+        zero_where(s, columns, tolerance) ? (s.H > 1 ? " of each head, where the reference has 0"
+                                                     : ", where the reference has 0")
+        : s.H > 1                         ? " of each head"
+                                          : "");
+  }
   if (s.B > 1)
     add(parts_that_differ(
             differences(s, s.B,

@@ -1,5 +1,5 @@
 #pragma once
-// What the numbers show where no change of convention explains them.
+// Hints of the numbers where no change of convention explains them.
 
 #include <mha/diagnose/trials.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What stood before the output projection, from the output alone.
+// The output projection's input, recovered from the output alone.
 
 #include <mha/layer/layer.hpp>
 

@@ -115,8 +115,7 @@ Tensor positions_of(const Layer& full, const std::vector<std::size_t>& rows) {
 } // namespace
 
 Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stage target) {
-  StageSet wanted;
-  wanted.set(index_of(step_for(full, target)));
+  const StageSet wanted{step_for(full, target)};
   const Plan plan = make_plan(full, wanted);
   const auto computes = [&](Stage stage) { return contains(plan.computed, stage); };
 

@@ -17,6 +17,12 @@ std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first
                                            const std::vector<ReferenceStage>& known,
                                            const DiagnoseContext& context);
 
+/// The change of a layer's last sum under which the next layer's stages are the reference's, which
+/// has neither what the one hands on nor what enters the other; nothing where none is.
+std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& next,
+                                           const std::vector<ReferenceStage>& known,
+                                           const DiagnoseContext& context);
+
 /// The same of a whole model: each change in every layer that it is of, each of the embedding, and
 /// one layer left out, run twice, or exchanged with the next. `layers` without an X.
 std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,

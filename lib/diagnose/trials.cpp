@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -37,26 +38,6 @@ StageSet touched_by(const Changes& changes) {
 
 } // namespace
 
-StageSet ancestors(Stage stage, const StageSet& given) {
-  StageSet set;
-  const auto add = [&](const auto& self, Stage one) -> void {
-    if (contains(set, one)) return;
-    set.set(index_of(one));
-    for (Stage input : info_of(one).inputs)
-      if (!contains(given, input)) self(self, input);
-  };
-  add(add, stage);
-  return set;
-}
-
-StageSet descendants(const StageSet& touched) {
-  StageSet set = touched;
-  for (const StageInfo& info : stages()) // in the order of the computation
-    for (Stage input : info.inputs)
-      if (contains(set, input)) set.set(index_of(info.stage));
-  return set;
-}
-
 Changes sorted(Changes changes) {
   std::stable_sort(changes.begin(), changes.end(),
                    [](const Change* a, const Change* b) { return stage_of(*a) < stage_of(*b); });
@@ -87,11 +68,11 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
       threads_(threads) {
   for (const auto& [stage, value] : inputs) {
     give(layer_, stage, value);
-    inputs_.set(index_of(stage));
+    inputs_.add(stage);
   }
-  cone_ = ancestors(target_.stage, inputs_);
+  cone_ = possible_ancestors(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
-  const StageSet of_queries = descendants(set_of({Stage::scores}));
+  const StageSet of_queries = possible_descendants(StageSet{Stage::scores});
   // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
   // several lengths, some queries would be padding.
   if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
@@ -99,6 +80,12 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
     for (std::size_t i = 0; i < screened_queries; ++i)
       rows_.push_back(i * (T - 1) / (screened_queries - 1));
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
+  }
+  // Behind the last layer each token is by itself.
+  if (T > few_queries && layer.ends && layer.lengths.empty() && target_.stage >= Stage::final) {
+    for (std::size_t i = 0; i < screened_queries; ++i)
+      rows_.push_back(i * (T - 1) / (screened_queries - 1));
+    some_theirs_ = token_rows(target_.theirs, rows_);
   }
   // Another X goes with every step: what is added back is X, too.
   std::erase_if(always_, [&](const Change* change) {
@@ -115,7 +102,7 @@ Changes Trials::in_order(const Changes& changes) const {
 
 /// The projected stages that one change (with those made always) makes other than they were.
 Trials::Values Trials::computed(const Change* change) const {
-  const StageSet remade = change ? descendants(change->touches) : StageSet().set();
+  const StageSet remade = change ? possible_descendants(change->touches) : StageSet::all();
   Layer edited = layer_;
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
@@ -140,7 +127,7 @@ Trials::Values Trials::computed(const Change* change) const {
 Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
-    const StageSet all_changed = descendants(touched_by(changes));
+    const StageSet all_changed = possible_descendants(touched_by(changes));
     for (const auto& [stage, value] : base->second)
       if (!contains(all_changed, stage)) give(edited, stage, value);
     for (const Change* change : changes) {
@@ -148,9 +135,9 @@ Layer Trials::prepared(const Changes& changes) const {
       if (own == kept_.end() || change->once) continue;
       Changes others = changes;
       std::erase(others, change);
-      const StageSet by_others = descendants(touched_by(others));
+      const StageSet by_others = possible_descendants(touched_by(others));
       for (const auto& [stage, value] : own->second)
-        if (!contains(by_others, stage) && contains(descendants(change->touches), stage))
+        if (!contains(by_others, stage) && contains(possible_descendants(change->touches), stage))
           give(edited, stage, value);
     }
   }
@@ -184,8 +171,7 @@ double Trials::rounding(const Changes& changes) const {
       });
   };
   shake(shaken.layer_.X), shake(shaken.layer_.X_k), shake(shaken.layer_.X_v);
-  for (const StageInfo& info : stages())
-    if (contains(inputs_, info.stage)) shake(shaken.layer_.given[index_of(info.stage)]);
+  for (const Stage stage : inputs_) shake(shaken.layer_.given[index_of(stage)]);
   return agreement_of(shaken.value(changes), value(changes), 0).error;
 }
 
@@ -215,6 +201,8 @@ Agreement Trials::whole(const Changes& changes) const {
 
 /// The target under changes, of the queries that screening computes.
 Tensor Trials::screened(const Changes& changes) const {
+  if (!rows_.empty() && layer_.ends) // the edits are made of those tokens' rows alone
+    return value_of(changed(ends_of_tokens(layer_, rows_), in_order(changes)), target_.stage);
   Layer edited = prepared(changes);
   if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
   for (const Change* change : row_edits_of(in_order(changes)))

@@ -21,11 +21,6 @@ struct Target {
 /// What storing in a short type does to a stage, relative to it; 0 for other types.
 double storing_error(std::optional<DType> half);
 
-/// A stage and everything it is computed from, up to what is given.
-StageSet ancestors(Stage stage, const StageSet& given);
-/// Some stages and everything computed from them.
-StageSet descendants(const StageSet& touched);
-
 using Changes = std::vector<const Change*>;
 /// In the order in which they act.
 Changes sorted(Changes changes);

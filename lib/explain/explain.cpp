@@ -179,42 +179,10 @@ double norm_of(const std::vector<double>& vector) {
   return std::sqrt(dot(vector, vector));
 }
 
-Explanation explain(const Layer& whole, const ExplainRequest& request, std::size_t threads) {
-  const Layer layer =
-      request.batch < whole.dims.B ? without_padding_of(whole, request.batch) : whole;
-  const StageSet available = available_stages(layer);
-  if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
-    fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
-         "from; "
-         "this layer has {}{}",
-         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+namespace {
 
-  check(layer, request);
-
-  StageSet wanted;
-  const auto want = [&](Stage stage) {
-    if (contains(available, stage)) wanted.set(index_of(stage));
-  };
-  for (Stage stage : token_stages) want(stage);
-  for (Stage stage : head_stages) want(stage);
-  const std::optional<Stage> value_rows = last_form(available, {Stage::v, Stage::v_all});
-  // The keys are shown as numbers only where one head is told in full.
-  const std::optional<Stage> keys =
-      request.head && contains(available, Stage::scores)
-          ? last_form(available, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all})
-          : std::nullopt;
-  for (const std::optional<Stage>& stage : {value_rows, keys})
-    if (stage) want(*stage);
-
-  Selection selection;
-  selection.query = IndexList(std::to_string(request.query), "--query");
-  if (request.head) selection.head = IndexList(std::to_string(*request.head), "--head");
-  if (layer.dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
-  std::vector<Stage> list;
-  for (const StageInfo& info : stages())
-    if (contains(wanted, info.stage)) list.push_back(info.stage);
-  const Trace kept = trace(layer, list, selection, threads);
-
+/// What is said of the layer as a whole: sizes, settings, labels, which weights there are.
+Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   Explanation result;
   result.dtype = layer.dtype;
   result.dims = layer.dims;
@@ -229,17 +197,21 @@ Explanation explain(const Layer& whole, const ExplainRequest& request, std::size
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
   result.has_W_o = !layer.W_o.empty(), result.has_b_o = !layer.b_o.empty();
   result.other_source = !layer.X_k.empty() || !layer.X_v.empty();
-  result.given = layer.given_set & wanted;
-  for (Stage stage : token_stages)
-    if (contains(wanted, stage)) result.values[stage] = numbers(kept.value(stage));
   if (result.has_b_o) result.b_o = numbers(layer.b_o);
+  return result;
+}
 
-  std::vector<std::size_t> heads(layer.dims.H);
-  std::iota(heads.begin(), heads.end(), std::size_t{0});
-  if (request.head) heads = {*request.head};
-  for (std::size_t head : heads)
-    result.heads.push_back(explain_head(layer, kept, wanted, request, head, keys, value_rows));
+/// One query, of one head or all.
+Selection selection_of(const Layer& layer, const ExplainRequest& request) {
+  Selection selection;
+  selection.query = IndexList(std::to_string(request.query), "--query");
+  if (request.head) selection.head = IndexList(std::to_string(*request.head), "--head");
+  if (layer.dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
+  return selection;
+}
 
+/// How much of the output is each head's, and what is remarkable about it.
+void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation& result) {
   for (HeadExplanation& head : result.heads) {
     if (result.has(Stage::output) && head.has(Stage::head_result)) {
       const std::vector<double>& output = result.values[Stage::output];
@@ -256,6 +228,51 @@ Explanation explain(const Layer& whole, const ExplainRequest& request, std::size
   }
   if (result.has(Stage::output) && result.has_b_o)
     result.b_o_share = share_of(result.b_o, result.values[Stage::output]);
+}
+
+} // namespace
+
+Explanation explain(const Layer& whole, const ExplainRequest& request, std::size_t threads) {
+  const Layer layer =
+      request.batch < whole.dims.B ? without_padding_of(whole, request.batch) : whole;
+  const StageSet available = available_stages(layer);
+  if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
+    fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
+         "from; "
+         "this layer has {}{}",
+         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+
+  check(layer, request);
+
+  StageSet wanted;
+  const auto want = [&](Stage stage) {
+    if (contains(available, stage)) wanted.add(stage);
+  };
+  for (Stage stage : token_stages) want(stage);
+  for (Stage stage : head_stages) want(stage);
+  const std::optional<Stage> value_rows = last_form(available, {Stage::v, Stage::v_all});
+  // The keys are shown as numbers only where one head is told in full.
+  const std::optional<Stage> keys =
+      request.head && contains(available, Stage::scores)
+          ? last_form(available, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all})
+          : std::nullopt;
+  for (const std::optional<Stage>& stage : {value_rows, keys})
+    if (stage) want(*stage);
+
+  const std::vector<Stage> list(wanted.begin(), wanted.end());
+  const Trace kept = trace(layer, list, selection_of(layer, request), threads);
+
+  Explanation result = facts_of(layer, request);
+  result.given = layer.given_set & wanted;
+  for (Stage stage : token_stages)
+    if (contains(wanted, stage)) result.values[stage] = numbers(kept.value(stage));
+
+  std::vector<std::size_t> heads(layer.dims.H);
+  std::iota(heads.begin(), heads.end(), std::size_t{0});
+  if (request.head) heads = {*request.head};
+  for (std::size_t head : heads)
+    result.heads.push_back(explain_head(layer, kept, wanted, request, head, keys, value_rows));
+  judge_heads(layer, request, result);
   return result;
 }
 

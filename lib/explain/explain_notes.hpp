@@ -1,5 +1,5 @@
 #pragma once
-// What a reader of an explanation should be told in words.
+// Notes of an explanation, in words.
 
 #include <mha/explain/explain.hpp>
 

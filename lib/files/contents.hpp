@@ -1,5 +1,5 @@
 #pragma once
-// What a file holds, whatever its format: tensors (read when asked for), settings, labels.
+// Contents of a file of any format: tensors (read when asked for), settings, labels.
 
 #include <mha/tensor/blocks.hpp>
 #include <mha/tensor/tensor.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// Where a path leads, also where nothing is there yet.
+// Targets of paths, of files that are yet to be written, too.
 
 #include <string>
 

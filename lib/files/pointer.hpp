@@ -1,5 +1,5 @@
 #pragma once
-// What Git LFS leaves in the place of a large file that was not downloaded.
+// Pointers of Git LFS, which stand in the place of large files that were not downloaded.
 
 #include <mha/files/contents.hpp>
 

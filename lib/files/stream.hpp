@@ -1,5 +1,5 @@
 #pragma once
-// How much is read of what has no length: a pipe, a FIFO, standard input.
+// Limits of reading inputs without a length: a pipe, a FIFO, standard input.
 
 #include <mha/files/contents.hpp>
 

@@ -5,9 +5,24 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace mha::io {
+
+namespace {
+
+/// Behind the ASCII characters from `at` on, eight at a time.
+std::size_t behind_ascii(std::string_view text, std::size_t at) {
+  for (std::uint64_t word = 0; text.size() - at >= sizeof word; at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & 0x8080808080808080) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
+} // namespace
 
 std::string shown(std::string_view name) {
   std::string text;
@@ -36,7 +51,7 @@ std::size_t invalid_utf8(std::string_view text) {
     // Most characters are of two or three bytes, whatever the bytes behind the first are.
     const unsigned char lead = byte(i);
     if (lead < 0x80) {
-      ++i;
+      i = behind_ascii(text, i);
     } else if (lead >= 0xc2 && lead < 0xe0 && goes_on(i + 1)) {
       i += 2;
     } else if (lead > 0xe0 && lead < 0xf0 && lead != 0xed && goes_on(i + 1) && goes_on(i + 2)) {

@@ -1,5 +1,5 @@
 #pragma once
-// How information flows through heads and layers: maps that are made of several stages or layers.
+// Flow of information through heads and layers: maps that are made of several stages or layers.
 
 #include <mha/layer/layer.hpp>
 

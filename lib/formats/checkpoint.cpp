@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -46,18 +50,56 @@ std::string with_words_quoted(std::string_view text) {
   return quoted;
 }
 
+/// Refuses, while it is read, what nests deep and a name that an object has twice with two values:
+/// which of them counts differs between programs. Deep nesting costs the parser nothing, but
+/// whoever walks the result.
+class Watch {
+public:
+  explicit Watch(const Bytes& bytes) : bytes_(bytes) {}
+
+  bool operator()(int depth, json::parse_event_t event, json& value) {
+    using Event = json::parse_event_t;
+    if (depth > 64) fail("{}: nested more than 64 deep", shown(bytes_.name));
+    const auto at = static_cast<std::size_t>(depth);
+    if (event == Event::object_start || event == Event::array_start) {
+      open_.resize(at + 2);
+      open_[at + 1] = {};
+    } else if (event == Event::key) {
+      open_[at].name = value.get<std::string>();
+    } else if (at < open_.size() && open_[at].name) { // a member's value is whole
+      const std::string name = *std::exchange(open_[at].name, std::nullopt);
+      const auto [first, is_new] = open_[at].members.emplace(name, value);
+      if (!is_new && first->second != value)
+        fail("{}: '{}' is twice in one object, with two values: one of them is to go",
+             shown(bytes_.name), shown(name));
+    }
+    return true;
+  }
+
+private:
+  /// An object or a list that is being read.
+  struct Open {
+    std::map<std::string, json> members;
+    std::optional<std::string> name; ///< of the member whose value is read; none in a list
+  };
+  const Bytes& bytes_;
+  std::vector<Open> open_ = std::vector<Open>(1); ///< by depth
+};
+
 json parse(const Bytes& bytes, bool with_words = false) {
   refuse_foreign(bytes); // a pointer of Git LFS, UTF-16
-  // Deep nesting costs the parser nothing, but whoever walks the result: bounded while it is read.
-  const auto shallow = [&](int depth, json::parse_event_t, json&) {
-    if (depth > 64) fail("{}: nested more than 64 deep", shown(bytes.name));
-    return true;
+  // The parser takes a NUL for the end, whatever follows.
+  if (const std::size_t nul = bytes.text().find('\0'); nul != std::string_view::npos)
+    fail("{}: not valid JSON at byte {}", shown(bytes.name), nul + 1);
+  Watch watch(bytes);
+  const auto watched = [&watch](int depth, json::parse_event_t event, json& value) {
+    return watch(depth, event, value);
   };
   try {
     if (with_words && (bytes.text().find("NaN") != std::string_view::npos ||
                        bytes.text().find("Infinity") != std::string_view::npos))
-      return json::parse(with_words_quoted(bytes.text()), shallow);
-    return json::parse(bytes.text(), shallow);
+      return json::parse(with_words_quoted(bytes.text()), watched);
+    return json::parse(bytes.text(), watched);
   } catch (const json::parse_error& error) {
     fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
   } catch (const json::out_of_range&) {
@@ -65,15 +107,35 @@ json parse(const Bytes& bytes, bool with_words = false) {
   }
 }
 
+/// Whether a text would be taken for another value where it stands without quotes: a number, a
+/// truth value, null, a list or an object.
+bool looks_like_another(const std::string& text) {
+  double number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const bool is_number =
+      error != std::errc::invalid_argument && end == last && std::isfinite(number);
+  return is_number || text == "true" || text == "false" || text == "null" ||
+         text.starts_with('[') || text.starts_with('{') || text.find(',') != std::string::npos;
+}
+
+/// A value as a setting's text. A text that looks like another value keeps its quotes, so that "4"
+/// is refused where 4 is meant.
 std::string text_of(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    return looks_like_another(text) ? fmt::format("\"{}\"", text) : text;
+  }
   if (value.is_number_float()) return number_text(value.get<double>());
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 /// {"rope_scaling": {"factor": 8}} as "rope_scaling.factor" → "8"; lists of plain values as "a,b".
+/// A list of one is "[a]": it is not the value that a setting means.
 void flatten(const json& value, const std::string& name, std::map<std::string, std::string>& into) {
-  if (value.is_object()) {
+  if (value.is_object() && value.empty() && !name.empty()) {
+    into[name] = "{}"; // no number and no word, where one is meant
+  } else if (value.is_object()) {
     for (const auto& [key, member] : value.items())
       flatten(member, name.empty() ? key : fmt::format("{}.{}", name, key), into);
   } else if (value.is_array()) {
@@ -82,7 +144,7 @@ void flatten(const json& value, const std::string& name, std::map<std::string, s
       if (!list.empty()) list += ',';
       list += text_of(element);
     }
-    into[name] = list;
+    into[name] = value.size() == 1 ? fmt::format("[{}]", list) : list;
   } else {
     into[name] = text_of(value); // "null", too: a family may say more of a key that is not there
   }
@@ -123,7 +185,15 @@ bool is_index_of_kind(const WeightFiles& kind, std::string_view name) {
   });
 }
 
-/// The shards that an index lists, each once; every tensor it promises is checked to be there.
+bool same_numbers(const Entry& one, const Entry& other) {
+  if (one.dtype != other.dtype || one.shape != other.shape) return false;
+  const Tensor a = one.read(), b = other.read();
+  return std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
+}
+
+/// The shards that an index lists, each once; every tensor it promises is checked to be there. What
+/// a shard has beyond the index is read as well, as in Transformers, and counts once where two
+/// shards have the same.
 void read_shards(const std::string& path, const std::string& index_name, const WeightFiles& kind,
                  Contents& contents) {
   const std::string where = in_folder(path, index_name);
@@ -141,18 +211,34 @@ void read_shards(const std::string& path, const std::string& index_name, const W
       fail("{}: '{}' must lie in a file of this folder", shown(where), shown(tensor));
     wanted[shard.get<std::string>()].insert(tensor);
   }
+  std::map<std::string, std::pair<std::size_t, std::string_view>> places; // of the tensors read
+  std::vector<std::string> unlisted;
   for (auto& [shard, tensors] : wanted) {
     const std::string file = in_folder(path, shard);
     std::error_code ignored; // whatever else is wrong with it, opening it tells
     if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)
       fail("{}: shard {} is missing; the index wants {} tensors from it", shown(path), shown(shard),
            tensors.size());
-    for (Entry& entry : kind.read(read_member(file)).tensors)
-      if (tensors.erase(entry.name) > 0) contents.tensors.push_back(std::move(entry));
+    for (Entry& entry : kind.read(read_member(file)).tensors) {
+      if (!map->contains(entry.name)) unlisted.push_back(entry.name);
+      tensors.erase(entry.name);
+      const auto [place, is_new] =
+          places.try_emplace(entry.name, contents.tensors.size(), std::string_view(shard));
+      if (is_new)
+        contents.tensors.push_back(std::move(entry));
+      else if (!same_numbers(contents.tensors[place->second.first], entry))
+        fail("{}: {} and {} both hold '{}', and not the same numbers: one of the two files is of "
+             "another model",
+             shown(path), shown(place->second.second), shown(shard), shown(entry.name));
+    }
     if (!tensors.empty())
       fail("{}: '{}' is not in {}, where the index says", shown(where), shown(*tensors.begin()),
            shown(shard));
   }
+  if (!unlisted.empty())
+    contents.notes.push_back(
+        fmt::format("in the shards, and not in {}: {}", shown(index_name),
+                    listed(std::vector<std::string_view>(unlisted.begin(), unlisted.end()))));
 }
 
 } // namespace

@@ -56,6 +56,11 @@ void refuse_foreign(const Bytes& bytes) {
 
   refuse_pointer(bytes);
   if (text.starts_with("\x89HDF\r\n\x1a\n")) refuse(bytes, hdf5);
+  for (const std::string_view page : {"<!DOCTYPE html", "<!doctype html", "<html"})
+    if (text.starts_with(page))
+      fail("{}: a page of the web, not the file itself: a download was answered by a message; open "
+           "it to see which",
+           shown(bytes.name));
   if (text.size() > 512 && text.substr(257, 5) == "ustar")
     fail("{}: a TAR archive, as PyTorch 0.1 wrote it, is not read: unpack it, or load it in that "
          "version and save it again",

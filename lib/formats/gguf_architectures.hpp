@@ -1,5 +1,5 @@
 #pragma once
-// What llama.cpp's converter makes of models' names, and how a file is read back: a table.
+// Architectures of GGUF: the names that llama.cpp's converter gives, and their way back: a table.
 
 #include <array>
 #include <cstdint>

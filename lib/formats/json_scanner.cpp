@@ -3,7 +3,9 @@
 #include <mha/files/text.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cstring>
 #include <limits>
 
 namespace mha::io {
@@ -17,7 +19,31 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
 }
 
+constexpr std::uint64_t each_byte = 0x0101010101010101;
+
+/// The highest bit of the bytes that are zero; above the first one of bytes of 1, too.
+std::uint64_t zero_bytes(std::uint64_t word) {
+  return (word - each_byte) & ~word & each_byte << 7;
+}
+
 } // namespace
+
+const char* JsonScanner::plain_until(const char* at, const char* end) {
+  // Eight bytes at a time: vocabularies are strings above all.
+  static_assert(std::endian::native == std::endian::little);
+  while (end - at >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    const std::uint64_t control = (word - each_byte * 0x20) & ~word & each_byte << 7,
+                        found = control | zero_bytes(word ^ each_byte * '"') |
+                                zero_bytes(word ^ each_byte * '\\');
+    // The lowest bit is right: what is borrowed from it reaches only bytes behind.
+    if (found != 0) return at + std::countr_zero(found) / 8;
+    at += 8;
+  }
+  while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) ++at;
+  return at;
+}
 
 JsonScanner::JsonScanner(std::string where, std::string_view text)
     : where_(std::move(where)), start_(text.data()), at_(start_), end_(start_ + text.size()) {
@@ -47,8 +73,7 @@ std::string JsonScanner::string() {
   std::string text;
   while (true) {
     const char* run = at_;
-    while (at_ != end_ && *at_ != '"' && *at_ != '\\' && static_cast<unsigned char>(*at_) >= 0x20)
-      ++at_;
+    at_ = plain_until(at_, end_);
     text.append(run, at_);
     if (at_ == end_) refuse("a string that never ends", opened);
     if (*at_ == '"') break;
@@ -62,16 +87,18 @@ std::string JsonScanner::string() {
 }
 
 std::string_view JsonScanner::string(std::string& decoded) {
+  const char* opened = (next(), at_);
+  const std::string_view text = unchecked_string(decoded);
+  if (invalid_utf8(text) != text.npos) refuse("a string that is no UTF-8", opened);
+  return text;
+}
+
+std::string_view JsonScanner::unchecked_string(std::string& decoded) {
   if (next() == '"') {
-    const char *begin = at_ + 1, *end = begin;
-    unsigned char all = 0; // a bit that any of the bytes has
-    for (; end != end_ && *end != '"' && *end != '\\' && static_cast<unsigned char>(*end) >= 0x20;
-         ++end)
-      all |= static_cast<unsigned char>(*end);
-    const std::string_view plain(begin, static_cast<std::size_t>(end - begin));
-    if (end != end_ && *end == '"' && (all < 0x80 || invalid_utf8(plain) == plain.npos)) {
+    const char *begin = at_ + 1, *end = plain_until(begin, end_);
+    if (end != end_ && *end == '"') {
       at_ = end + 1;
-      return plain;
+      return {begin, static_cast<std::size_t>(end - begin)};
     }
   }
   return decoded = string();

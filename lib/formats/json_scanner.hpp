@@ -39,6 +39,11 @@ public:
   std::string string();
   /// The same without a copy where there are no escapes; else `decoded` holds it.
   std::string_view string(std::string& decoded);
+  /// The same, which may be no UTF-8 where it has no escapes: for texts that are sought among
+  /// checked ones.
+  std::string_view unchecked_string(std::string& decoded);
+  /// The first quote, backslash or control character from `at` on, or `end`.
+  static const char* plain_until(const char* at, const char* end);
   /// A bare word: true, null, NaN …
   std::string_view word();
   /// A number in JSON's grammar; underflow is 0, overflow an error.

@@ -149,6 +149,34 @@ private:
     return true;
   }
 
+  /// Row 1's element `d` of a head: its own factor, and that of the element which turns with it.
+  struct Turn {
+    std::size_t partner = 0;
+    double own = 0, other = 0;
+  };
+  std::optional<Turn> turn_of(std::int64_t head, std::size_t d) const {
+    const std::vector<std::size_t>& columns = operand_.columns.columns;
+    Turn turn{.partner = d};
+    const OnnxForm form = elements_(head, 1, static_cast<std::int64_t>(d));
+    for (const OnnxForm::Term& term : form.terms) {
+      const auto one = element(term);
+      if (!one) return std::nullopt;
+      const auto place = std::find(columns.begin(), columns.begin() + width_,
+                                   static_cast<std::size_t>(one->column));
+      if (place == columns.begin() + width_) return std::nullopt;
+      const auto at = static_cast<std::size_t>(place - columns.begin());
+      // A normalisation's weight stays with its element.
+      const double factor = one->factor / weight_at(at);
+      if (at == d)
+        turn.own = factor;
+      else if (turn.other == 0)
+        turn.other = factor, turn.partner = at;
+      else
+        return std::nullopt;
+    }
+    return turn;
+  }
+
   /// How elements turn from the first row on.
   bool find_rope(std::int64_t head) {
     if (length_ < 2) return true;
@@ -159,31 +187,15 @@ private:
     const std::vector<std::size_t>& columns = operand_.columns.columns;
     std::size_t first = width, last = 0;
     for (std::size_t d = 0; d < width; ++d) {
-      const OnnxForm form = elements_(head, 1, static_cast<std::int64_t>(d));
-      partner[d] = d;
-      double own = 0, other = 0;
-      for (const OnnxForm::Term& term : form.terms) {
-        const auto one = element(term);
-        if (!one) return false;
-        const auto place = std::find(columns.begin(), columns.begin() + width_,
-                                     static_cast<std::size_t>(one->column));
-        if (place == columns.begin() + width_) return false;
-        const auto at = static_cast<std::size_t>(place - columns.begin());
-        // A normalisation's weight stays with its element.
-        const double factor = one->factor / weight_at(at);
-        if (at == d)
-          own = factor;
-        else if (other == 0)
-          other = factor, partner[d] = at;
-        else
-          return false;
-      }
-      if (other == 0) continue;
+      const std::optional<Turn> found = turn_of(head, d);
+      if (!found) return false;
+      partner[d] = found->partner;
+      if (found->other == 0) continue;
       turns = true, first = std::min(first, d), last = d;
-      turn[d] = std::atan2(std::abs(other), own);
-      length[d] = std::hypot(own, other);
+      turn[d] = std::atan2(std::abs(found->other), found->own);
+      length[d] = std::hypot(found->own, found->other);
       const bool leads = partner[d] > d;
-      if ((other < 0) != leads) return false; // x cos − y sin, and y cos + x sin
+      if ((found->other < 0) != leads) return false; // x cos − y sin, and y cos + x sin
     }
     if (!turns) return true;
     OnnxRope rope;

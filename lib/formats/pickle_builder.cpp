@@ -172,18 +172,35 @@ PickleBuilder::Ref PickleBuilder::encoded(std::span<const Ref> arguments) {
   return made;
 }
 
-PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, const std::string& name,
-                                         Ref arguments) {
+/// _rebuild_from_type_v2(rebuild, class, arguments, state): what `rebuild` makes of the arguments,
+/// if it is one of the calls that make a tensor; its class and attributes go.
+PickleBuilder::Ref PickleBuilder::typed(const std::string& name, std::span<const Ref> arguments) {
   using Rule = PickleRule::Kind;
+  if (arguments.size() < 3 || !to_.is(arguments[0], Kind::name) ||
+      !to_.is(arguments[2], Kind::tuple))
+    refuse(fmt::format("calls {} of other arguments than PyTorch's", name));
+  const std::string rebuild = to_.name(arguments[0]);
+  const std::optional<PickleRule> rule = rule_of(rebuild);
+  const bool tensor = rule && (rule->kind == Rule::call || rule->kind == Rule::first);
+  if (!tensor) refuse(fmt::format("calls {}, {}", shown(rebuild), refusal_of(rebuild)));
+  return result(*rule, arguments[0], arguments[2]);
+}
+
+PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref arguments) {
+  using Rule = PickleRule::Kind;
+  const std::string name = to_.name(callee);
   const std::span<const Ref> given = to_.items(arguments);
-  const bool may_be_empty = rule.kind == Rule::dict || rule.kind == Rule::set;
-  if (given.empty() && !may_be_empty && rule.kind != Rule::all)
-    refuse(fmt::format("calls {} without an argument", name));
+  const bool may_be_empty = rule.kind == Rule::dict || rule.kind == Rule::set ||
+                            rule.kind == Rule::list || rule.kind == Rule::all ||
+                            rule.kind == Rule::inert;
+  if (given.empty() && !may_be_empty) refuse(fmt::format("calls {} without an argument", name));
   switch (rule.kind) {
   case Rule::dict:
     return dict_of(name, given);
   case Rule::set:
     return add_list(Kind::set, given.empty() ? List{} : copied(to_.items(given[0])));
+  case Rule::list:
+    return add_list(Kind::list, given.empty() ? List{} : copied(to_.items(given[0])));
   case Rule::first:
     return given[0];
   case Rule::all:
@@ -192,6 +209,10 @@ PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, const std::stri
     return add_record(given[0], 0);
   case Rule::encode:
     return encoded(given);
+  case Rule::typed:
+    return typed(name, given);
+  case Rule::inert:
+    return add_record(callee, 0);
   case Rule::call:
     break;
   }
@@ -204,16 +225,17 @@ PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
   const std::optional<PickleRule> rule = rule_of(name);
   if (!rule) refuse(fmt::format("calls {}, {}", shown(name), refusal_of(name)));
   if (!to_.is(arguments, Kind::tuple)) refuse("a call without a tuple of arguments");
-  return result(*rule, name, arguments);
+  return result(*rule, callee, arguments);
 }
 
 PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
   const std::optional<PickleRule> rule = rule_of(to_.name(of));
   using Rule = PickleRule::Kind;
   // Sizes and parameters were objects once.
-  const bool made = rule && (rule->kind == Rule::dict || rule->kind == Rule::set ||
-                             (rule->kind == Rule::first && !to_.items(arguments).empty()));
-  return made ? result(*rule, to_.name(of), arguments) : add_record(of, arguments);
+  const bool made =
+      rule && (rule->kind == Rule::dict || rule->kind == Rule::set || rule->kind == Rule::list ||
+               (rule->kind == Rule::first && !to_.items(arguments).empty()));
+  return made ? result(*rule, of, arguments) : add_record(of, arguments);
 }
 
 PickleBuilder::Ref PickleBuilder::persistent(Ref id) {

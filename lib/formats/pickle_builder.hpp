@@ -1,5 +1,5 @@
 #pragma once
-// What the operations of a pickle make: values, and what is done with them. Which operation stands
+// Values that the operations of a pickle make, and their use. Which operation stands
 // where is the reader's (pickle_reader.cpp).
 
 #include <mha/formats/pickle.hpp>
@@ -57,7 +57,8 @@ private:
   List& list_of(Ref at) { return to_.lists_[to_.nodes_[at].a]; }
   List copied(std::span<const Ref> values);
   Ref dict_of(std::string_view name, std::span<const Ref> arguments);
-  Ref result(const PickleRule& rule, const std::string& name, Ref arguments);
+  Ref result(const PickleRule& rule, Ref callee, Ref arguments);
+  Ref typed(const std::string& name, std::span<const Ref> arguments);
   Ref encoded(std::span<const Ref> arguments);
 
   std::size_t size_;

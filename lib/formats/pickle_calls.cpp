@@ -17,6 +17,7 @@ constexpr RuleRow pickle_rules[] = {
     {"collections.OrderedDict", {RuleKind::dict}},
     {"collections.defaultdict", {RuleKind::dict}},
     {"collections.Counter", {RuleKind::dict}}, // torchtext's frequencies
+    {"collections.deque", {RuleKind::list}},
     {"builtins.set", {RuleKind::set}},
     {"builtins.frozenset", {RuleKind::set}},
     {"copyreg._reconstructor", {RuleKind::object}},
@@ -26,10 +27,14 @@ constexpr RuleRow pickle_rules[] = {
     {"torch._utils._rebuild_tensor_v3", {RuleKind::call, PickleCall::typed_tensor}},
     {"torch._utils._rebuild_parameter", {RuleKind::first}},
     {"torch._utils._rebuild_parameter_with_state", {RuleKind::first}},
+    {"torch._tensor._rebuild_from_type", {RuleKind::typed}}, // of tensors with attributes
+    {"torch._tensor._rebuild_from_type_v2", {RuleKind::typed}},
+    {"torch.tensor._rebuild_from_type", {RuleKind::typed}},
     {"torch.nn.parameter.Parameter", {RuleKind::first}},                    // before 1.0
     {"torch.nn.backends.thnn._get_thnn_function_backend", {RuleKind::all}}, // of modules before 1.3
     {"torch.Size", {RuleKind::first}},
     {"torch.device", {RuleKind::first}},
+    {"torch.serialization._get_layout", {RuleKind::first}},
     // TorchScript writes the type of a list beside it.
     {"torch.jit._pickle.build_intlist", {RuleKind::first}},
     {"torch.jit._pickle.build_doublelist", {RuleKind::first}},
@@ -46,6 +51,31 @@ constexpr RuleRow pickle_rules[] = {
     {"pathlib.PureWindowsPath", {RuleKind::all}},
     {"pathlib._local.PosixPath", {RuleKind::all}},
     {"pathlib._local.WindowsPath", {RuleKind::all}},
+    {"pathlib._local.PurePosixPath", {RuleKind::all}},
+    {"pathlib._local.PureWindowsPath", {RuleKind::all}},
+    // Values that stand beside tensors in settings and training runs: set aside.
+    {"functools.partial", {RuleKind::inert}},
+    {"operator.itemgetter", {RuleKind::inert}},
+    {"operator.attrgetter", {RuleKind::inert}},
+    {"operator.methodcaller", {RuleKind::inert}},
+    {"datetime.date", {RuleKind::inert}},
+    {"datetime.time", {RuleKind::inert}},
+    {"datetime.datetime", {RuleKind::inert}},
+    {"datetime.timedelta", {RuleKind::inert}},
+    {"datetime.timezone", {RuleKind::inert}},
+    {"decimal.Decimal", {RuleKind::inert}},
+    {"fractions.Fraction", {RuleKind::inert}},
+    {"types.SimpleNamespace", {RuleKind::inert}},
+    {"random.Random", {RuleKind::inert}},
+    {"re._compile", {RuleKind::inert}},
+    {"builtins.bytearray", {RuleKind::inert}},
+    {"builtins.complex", {RuleKind::inert}},
+    {"builtins.range", {RuleKind::inert}},
+    {"builtins.xrange", {RuleKind::inert}},
+    {"builtins.slice", {RuleKind::inert}},
+    {"numpy.random._pickle.__randomstate_ctor", {RuleKind::inert}},
+    {"numpy.random._pickle.__generator_ctor", {RuleKind::inert}},
+    {"numpy.random._pickle.__bit_generator_ctor", {RuleKind::inert}},
 };
 
 struct RefusalRow {
@@ -54,6 +84,9 @@ struct RefusalRow {
 
 constexpr RefusalRow pickle_refusals[] = {
     {"torch._utils._rebuild_qtensor", "a quantised tensor, which is not read: save t.dequantize()"},
+    {"torch._utils._rebuild_meta_tensor",
+     "a tensor of the device meta, which has a shape and no numbers: load the model before it is "
+     "saved"},
     {"torch._utils._rebuild_sparse", "a sparse tensor, which is not read: save t.to_dense()"},
     {"torch.storage._load_from_bytes",
      "a pickle within the pickle, which is not read: save it by torch.save instead of pickle"},

@@ -1,5 +1,5 @@
 #pragma once
-// What a pickle may call, by name.
+// Calls that a pickle may ask for, by name.
 
 #include <mha/formats/pickle.hpp>
 
@@ -12,10 +12,13 @@ struct PickleRule {
   enum class Kind : std::uint8_t {
     dict,   ///< of no argument, of pairs, or of a factory and pairs
     set,    ///< of a list
+    list,   ///< of no argument, or of a list
     first,  ///< the first argument itself
     all,    ///< its arguments, as a tuple
     object, ///< copyreg._reconstructor: a record of the class that is its first argument
     encode, ///< _codecs.encode: bytes of a text
+    typed,  ///< a call of a tensor's rule: its name, the class of the result, its arguments
+    inert,  ///< a record of the name alone: a date, a function with arguments that is never called
     call,   ///< what PickleCall says
   } kind;
   PickleCall call = PickleCall::tensor;

@@ -58,14 +58,16 @@ std::vector<PickleRef> parts_of_record(const Pickle& pickle, PickleRef at) {
 
 namespace {
 
-/// The keys that are names, each with its last value, in the order of their first.
+/// The keys that are names, each with its last value, in the order of their first. The text "1" and
+/// the number 1 are two keys.
 std::vector<std::pair<PickleRef, PickleRef>> named_items(const Pickle& pickle, PickleRef dict) {
   std::vector<std::pair<PickleRef, PickleRef>> all;
   std::unordered_map<std::string, std::size_t> places;
   const auto items = pickle.items(dict);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-    const auto key = key_text(pickle, items[i]);
+    auto key = key_text(pickle, items[i]);
     if (!key) continue;
+    if (pickle.is(items[i], PickleKind::integer)) key->insert(0, 1, '\0');
     const auto [place, added] = places.emplace(*key, all.size());
     if (added)
       all.emplace_back(items[i], items[i + 1]);
@@ -158,6 +160,9 @@ void PickleWalk::push_members(const Step& of) {
     const auto items = named_items(pickle_, at);
     for (std::size_t i = items.size(); i-- > 0;)
       push({of.name, false, items[i].first}, items[i].second);
+    const auto whole = pickle_.items(at);
+    for (std::size_t i = 0; i + 1 < whole.size(); i += 2)
+      if (!key_text(pickle_, whole[i]) && is_numbers(pickle_, whole[i + 1])) ++unnamed_;
   } else if (!pickle_.is(at, PickleKind::set)) {
     const auto items = pickle_.items(at);
     for (std::size_t i = items.size(); i-- > 0;)

@@ -39,6 +39,8 @@ public:
   void add_plain(Pickle::Ref at, std::vector<std::pair<std::string, std::string>>& to);
   /// How many values that become numbers lie in a value and were not counted before.
   std::size_t count_numbers(Pickle::Ref at);
+  /// How many tensors and arrays add_numbers() left out, since their keys are no names.
+  std::size_t unnamed() const { return unnamed_; }
   /// Whether a value is a module of PyTorch: it has _parameters.
   bool is_module(Pickle::Ref at);
 
@@ -67,7 +69,8 @@ private:
   std::vector<Step> steps_;
   std::vector<NameLink> parts_;
   std::size_t named_ = 0; ///< bytes of all names
-  bool plain_ = false;    ///< plain values are visited, too
+  std::size_t unnamed_ = 0;
+  bool plain_ = false; ///< plain values are visited, too
   std::unordered_map<Pickle::Ref, ModuleDicts> modules_;
 };
 

@@ -66,6 +66,10 @@ public:
     for (const auto& [key, value] : chosen)
       walk.add_numbers(value, chosen.size() > 1 ? key : "", found_.tensors);
     if (!chosen.empty()) note_aside(top, chosen);
+    if (walk.unnamed() > 0)
+      found_.notes.push_back(
+          fmt::format("left out: {} under keys that are neither text nor whole numbers",
+                      counted(walk.unnamed(), "tensors")));
     finish_names();
     note_classes();
     return std::move(found_);

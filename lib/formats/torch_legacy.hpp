@@ -1,5 +1,5 @@
 #pragma once
-// What torch.save wrote before 1.6: pickles one after the other, then the storages.
+// Files of torch.save before 1.6: pickles one after the other, then the storages.
 
 #include <mha/files/contents.hpp>
 #include <mha/formats/pickle.hpp>

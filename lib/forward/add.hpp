@@ -1,7 +1,7 @@
 #pragma once
 // Sums of the residual stream.
 
-#include <mha/schedule/tokens.hpp>
+#include <mha/forward/norm.hpp>
 
 namespace mha {
 
@@ -22,6 +22,34 @@ public:
 
 private:
   const Tensor& X_;
+};
+
+/// What a block hands on; `from` is mlp_add.
+template <class T> class BlockSum : public RowOperator<T> {
+public:
+  explicit BlockSum(const TransformerBlock& block) : block_(block), norm_(block.post_block_norm) {}
+  Needs needs() const override { return Needs::row; }
+  void prepare(const Usage& usage) override { norm_.prepare(usage); }
+  void release() override { norm_.release(); }
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override {
+    using enum Stage;
+    switch (block_.shape) {
+    case BlockShape::attention_only:
+      return add_rows<T>(rows[resid_pre], rows[attn_add], rows[to]);
+    case BlockShape::parallel:
+      add_rows<T>(rows[resid_pre], rows[attn_add], rows[to]);
+      return add_rows<T>(rows[to], rows[from], rows[to]);
+    case BlockShape::post:
+      add_rows<T>(rows[mlp_x], rows[from], rows[to]);
+      return norm_.apply(rows, to, to);
+    default:
+      return add_rows<T>(rows[residual], rows[from], rows[to]);
+    }
+  }
+
+private:
+  const TransformerBlock& block_;
+  NormOf<T> norm_;
 };
 
 } // namespace mha

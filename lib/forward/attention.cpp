@@ -1,7 +1,8 @@
 #include <mha/forward/attention.hpp>
 
 #include <mha/forward/add.hpp>
-#include <mha/forward/block.hpp>
+#include <mha/forward/feed_forward.hpp>
+#include <mha/forward/head.hpp>
 #include <mha/forward/latent.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
@@ -18,14 +19,26 @@ namespace mha {
 
 namespace {
 
+/// Latent attention: c_q and c_kv in x's place, k_pe beside them.
+template <class T> void compress(const Layer& layer, Schedule<T>& run) {
+  using enum Stage;
+  using enum Sequence;
+  const Routines& by = run.projecting();
+  Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
+  Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
+  Linear<T> W_k_pe(by, layer, layer.W_k_pe, layer.b_k_pe);
+  // c_q: T, r_q. c_kv: T, r_kv. k_pe: T, d_pe
+  run.together({{query, {{c_q, W_c_q, x}}},     // norm(x W_c_q)
+                {input, {{c_kv, W_c_kv, x}}},   // norm(x W_c_kv)
+                {input, {{k_pe, W_k_pe, x}}}}); // x W_k_pe
+}
+
+/// From the stream to what the heads add to it.
 template <class T> void attention(const Layer& layer, const Clip& clip, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
   const Routines& by = run.projecting();
   InputNormOf<T> norm(layer);
-  Compressed<T> W_c_q(by, layer, layer.W_c_q, layer.b_c_q, layer.c_q_norm_weight);
-  Compressed<T> W_c_kv(by, layer, layer.W_c_kv, layer.b_c_kv, layer.c_kv_norm_weight);
-  Linear<T> W_k_pe(by, layer, layer.W_k_pe, layer.b_k_pe);
   Linear<T> W_q(by, layer, layer.W_q, layer.b_q, nullptr, clip.q);
   Linear<T> W_k_alone(by, layer, layer.W_k, layer.b_k, &layer.X_k, clip.k);
   JoinedKeys<T> W_k(layer, W_k_alone, clip.k);
@@ -35,22 +48,19 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   HeadNorm<T> norm_k(layer, layer.k_norm_weight, layer.k_norm_bias);
   Rotary<T> rotate(layer);
   const PositionBias<T> bias(layer);
-  AddTo<T> add_to_X(layer.X);
+  const Stage x_q = has_step(layer, c_q) ? c_q : x, x_kv = has_step(layer, c_kv) ? c_kv : x;
 
   // clang-format off
   // Each token by itself. x: T, d_model. q: H, T, d_k. k: H_kv, S, d_k. v: H_kv, S, d_v
   run.together({{input, {{x, norm, x}}}});            // norm(X)
-  // Latent attention: c_q: T, r_q. c_kv: T, r_kv. k_pe: T, d_pe. Without it, all three are x
-  run.together({{query, {{c_q, W_c_q, x}}},           // norm(x W_c_q)
-                {input, {{c_kv, W_c_kv, x}}},         // norm(x W_c_kv)
-                {input, {{k_pe, W_k_pe, x}}}});       // x W_k_pe
-  run.together({{query, {{q, W_q, c_q},               // clip(x W_q + b_q)
+  compress(layer, run);                               // of latent attention alone
+  run.together({{query, {{q, W_q, x_q},               // clip(x W_q + b_q)
                          {q_norm, norm_q, q},         // norm(q)
                          {q_rope, rotate, q_norm}}},  // rotate(q)
-                {key, {{k, W_k, c_kv},                // clip(X_k W_k + b_k); latent: [c_kv W_k, k_pe]
+                {key, {{k, W_k, x_kv},                // clip(X_k W_k + b_k); latent: [c_kv W_k, k_pe]
                        {k_norm, norm_k, k},           // norm(k)
                        {k_rope, rotate, k_norm}}},    // rotate(k)
-                {key, {{v, W_v, c_kv}}}});            // clip(X_v W_v + b_v)
+                {key, {{v, W_v, x_kv}}}});            // clip(X_v W_v + b_v)
 
   // What is attended to: past, current, learned extra, zero. k_all, v_all: H_kv, S_all, d
   run.append(k_all, layer.k_past, k_rope, layer.k_extra);
@@ -64,29 +74,88 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
     band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[head_out], y); }); // z W_o[h]
   });
 
-  // The heads side by side, projected. concat: T, H · d_v. output, residual: T, d_model
-  run.together({{query, {{output, W_o, concat},            // concat W_o + b_o
-                         {residual, add_to_X, attn_add}}}}); // X + output
+  // The heads side by side, projected. concat: T, H · d_v. output: T, d_model
+  run.together({{query, {{output, W_o, concat}}}});   // concat W_o + b_o
   // clang-format on
 }
 
+/// From the stream before a layer, X, to the stream behind it; n norms, A attention, F the
+/// feed-forward:
+///
+///   pre            residual = X + A(n1 X)             resid_post = residual + F(n2 residual)
+///   parallel                                          resid_post = X + A(n1 X) + F(n2 X)
+///   sandwich       residual = X + n2 A(n1 X)          resid_post = residual + n4 F(n3 residual)
+///   post           residual = X + A(X)                resid_post = n2(r + F(r)), r = n1 residual
+///   post, inside   residual = X + n1 A(X)             resid_post = residual + n2 F(residual)
+///
+/// A norm that a block lacks hands on, and a lone layer has A, or X + A: one sequence of steps.
+template <class T> void transformer_block(const Layer& layer, const Clip& clip, Schedule<T>& run) {
+  using enum Stage;
+  using enum Sequence;
+  static const TransformerBlock alone;
+  const TransformerBlock& block = layer.block ? *layer.block : alone;
+  const FeedForward& mlp = block.mlp;
+  const Routines& by = run.around();
+  NormOf<T> post_attention_norm(block.post_attention_norm), pre_mlp_norm(block.pre_mlp_norm),
+      post_mlp_norm(block.post_mlp_norm);
+  AddTo<T> add_to_X(layer.X);
+  Linear<T> W_in(by, layer, mlp.in), W_up(by, layer, mlp.up), W_out(by, layer, mlp.out);
+  Activated<T> activated(mlp);
+  BlockSum<T> sum(block);
+  const Stage into_mlp = block.shape == BlockShape::parallel ? resid_pre : residual;
+
+  run.show(resid_pre); // X, as it is
+  attention(layer, clip, run);
+
+  // clang-format off
+  // Each token by itself. mlp_pre … mlp_act: T, d_ff. The others: T, d_model
+  run.each_text([&] {
+    run.together({{query, {{attn_add, post_attention_norm, output}, // norm(output)
+                           {residual, add_to_X, attn_add},          // X + output
+                           {mlp_x, pre_mlp_norm, into_mlp}}}});     // norm(residual)
+    run.together({{query, {{mlp_pre, W_in, mlp_x}}},                // mlp_x W_in + b_in
+                  {query, {{mlp_up, W_up, mlp_x}}}});               // gated: mlp_x W_up + b_up
+    run.together({{query, {{mlp_act, activated, mlp_pre}}}});       // act(mlp_pre), · mlp_up
+    run.together({{query, {{mlp_out, W_out, mlp_act}}}});           // mlp_act W_out + b_out
+    run.together({{query, {{mlp_add, post_mlp_norm, mlp_out},       // norm(mlp_out)
+                           {resid_post, sum, mlp_add}}}});          // residual + mlp_out
+  });
+  // clang-format on
+}
+
+/// From the last layer's stream to logits: T, vocabulary.
+template <class T> void unembed(const Layer& layer, Schedule<T>& run) {
+  using enum Stage;
+  using enum Sequence;
+  const ModelHead& head = layer.ends->head;
+  NormOf<T> norm(layer.ends->final);
+  Linear<T> W_dense(run.around(), layer, head.dense);
+  Activated<T> activated(head);
+  Unembedding<T> W_U(run.around(), layer, head);
+
+  run.show(embed); // as it is
+  run.each_text([&] {
+    run.together({{query, {{final, norm, resid_post}}}}); // norm(resid_post)
+    // A masked model's head begins as a feed-forward does: norm(act(final W + b))
+    run.together({{query, {{mlp_pre, W_dense, final}}}});
+    run.together({{query, {{mlp_act, activated, mlp_pre}}}});
+    run.together({{query, {{logits, W_U, head.dense.present() ? mlp_act : final}}}}); // … W_U + b_U
+  });
+}
+
 template <class T>
-PhaseTimes run_attention(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   const Clip clip =
       clip_of(layer); // of the whole layer: the schedule lets go of what no step reads
   Schedule<T> run(std::move(layer), plan, observer, threads);
-  attention(run.layer(), clip, run);
+  if (run.layer().ends)
+    unembed(run.layer(), run);
+  else
+    transformer_block(run.layer(), clip, run);
   return run.times();
 }
 
 } // namespace
-
-PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
-                             std::size_t threads) {
-  return layer.dtype == DType::f64
-             ? run_attention<double>(std::move(layer), plan, observer, threads)
-             : run_attention<float>(std::move(layer), plan, observer, threads);
-}
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
@@ -98,9 +167,9 @@ PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_
       *patch.is_read = true;
   layer = with_patched_inputs(std::move(layer));
   show_padding(layer, pass.plan(), pass, threads);
-  return layer.block || layer.ends
-             ? compute_block(std::move(layer), pass.plan(), pass, threads)
-             : compute_attention(std::move(layer), pass.plan(), pass, threads);
+  return layer.dtype == DType::f64
+             ? compute_in<double>(std::move(layer), pass.plan(), pass, threads)
+             : compute_in<float>(std::move(layer), pass.plan(), pass, threads);
 }
 
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// Multi-head attention (Vaswani et al. 2017).
+// Multi-head attention (Vaswani et al. 2017), and the block around it.
 
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/plan.hpp>
@@ -13,9 +13,5 @@ namespace mha {
 /// its memory back then; an observer that looks into that layer (Comparison, Pool) must not be
 /// used.
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
-
-/// Attention alone, without the block around it; padding is not shown.
-PhaseTimes compute_attention(Layer layer, const Plan& plan, Observer& observer,
-                             std::size_t threads);
 
 } // namespace mha

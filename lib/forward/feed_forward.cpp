@@ -52,13 +52,35 @@ template <class T> void activate_row(Activation activation, const T* x, std::siz
   }
 }
 
+/// y · x, element by element.
+template <class T> void multiply_rows(Matrix<const T> x, Matrix<T> y) {
+  for (std::size_t t = 0; t < y.rows; ++t)
+    for (std::size_t i = 0; i < y.cols; ++i) y.row(t)[i] *= x.row(t)[i];
+}
+
 } // namespace
 
 template <class T> void activate(Activation activation, Matrix<const T> x, Matrix<T> y) {
   for (std::size_t t = 0; t < x.rows; ++t) activate_row(activation, x.row(t), x.cols, y.row(t));
 }
 
+template <class T> void Activated<T>::prepare(const Usage& usage) {
+  b_in_use_ = convert(b_, dtype_of<T>);
+  norm_.prepare(usage);
+}
+
+template <class T> void Activated<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
+  const Matrix<T> y = rows[to];
+  activate<T>(activation_, rows[from], y);
+  if (is_gated_) multiply_rows<T>(rows[Stage::mlp_up], y);
+  for (std::size_t t = 0; !b_in_use_.empty() && t < y.rows; ++t)
+    row_add(y.row(t), b_in_use_.as<T>().data(), y.cols);
+  norm_.apply(rows, to, to);
+}
+
 template void activate(Activation, Matrix<const float>, Matrix<float>);
 template void activate(Activation, Matrix<const double>, Matrix<double>);
+template class Activated<float>;
+template class Activated<double>;
 
 } // namespace mha

@@ -15,9 +15,8 @@ public:
       : layer_(layer), W_(routines, layer, W, bias), norm_(norm) {}
 
   Needs needs() const override { return Needs::row; }
-  void prepare(std::size_t rows, std::size_t threads, bool shared) override {
-    W_.prepare(rows, threads, shared);
-  }
+  const Tensor* weight() const override { return W_.weight(); }
+  void prepare(const Usage& usage) override { W_.prepare(usage); }
   void release() override { W_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
@@ -34,9 +33,8 @@ public:
   JoinedKeys(const Layer& layer, Linear<T>& W_k, double limit)
       : layer_(layer), W_k_(W_k), shared_(layer.dims.d_pe), limit_(static_cast<T>(limit)) {}
 
-  void prepare(std::size_t rows, std::size_t threads, bool shared) override {
-    W_k_.prepare(rows, threads, shared);
-  }
+  const Tensor* weight() const override { return W_k_.weight(); }
+  void prepare(const Usage& usage) override { W_k_.prepare(usage); }
   void release() override { W_k_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 

@@ -1,6 +1,7 @@
 #pragma once
 // Norms: of rows of the stream, of x before the projections, of q and k after them.
 
+#include <mha/layer/block.hpp>
 #include <mha/layer/layer.hpp>
 #include <mha/schedule/tokens.hpp>
 
@@ -31,6 +32,22 @@ void affine_norm(const T* x, const T* weight, const T* bias, std::size_t n, T* o
 Norm in_precision(const Norm& norm, DType dtype);
 /// y = norm(x), row by row; no norm hands x on. The norm's weight is in T.
 template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y);
+
+/// y = norm(x): a norm of the stream.
+template <class T> class NormOf : public RowOperator<T> {
+public:
+  explicit NormOf(const Norm& norm) : norm_(norm) {}
+  Needs needs() const override { return Needs::row; }
+  void prepare(const Usage&) override { in_use_ = in_precision(norm_, dtype_of<T>); }
+  void release() override { in_use_ = {}; }
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override {
+    norm_rows<T>(in_use_, rows[from], rows[to]);
+  }
+
+private:
+  const Norm& norm_;
+  Norm in_use_; ///< in T
+};
 
 /// x = norm(X): the input norm.
 template <class T> class InputNormOf : public RowOperator<T> {

@@ -36,7 +36,7 @@ template <class T> void rotate(const T* x, const T* cosines, const T* sines, std
   std::copy(x + 2 * pairs, x + n, out + 2 * pairs);
 }
 
-template <class T> void Rotary<T>::prepare(std::size_t, std::size_t, bool) {
+template <class T> void Rotary<T>::prepare(const Usage&) {
   if (!tables_.empty()) return;
   const Dims& dims = layer_.dims;
   const std::int64_t first =

@@ -28,7 +28,7 @@ template <class T> class Rotary : public RowOperator<T> {
 public:
   explicit Rotary(const Layer& layer) : layer_(layer) {}
 
-  void prepare(std::size_t rows, std::size_t threads, bool shared) override;
+  void prepare(const Usage& usage) override;
   void release() override { tables_.clear(); }
 
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;

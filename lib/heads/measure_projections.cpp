@@ -3,6 +3,7 @@
 #include <mha/kernels/lapack.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/system/parallel.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xtensor.hpp>
@@ -36,7 +37,7 @@ template <class T> xt::xtensor<double, 2> block_of(const Task& task) {
 
 ProjectionMeasures measure(const Task& task) {
   const xt::xtensor<double, 2> block =
-      task.W->dtype() == DType::f64 ? block_of<double>(task) : block_of<float>(task);
+      by_precision(task.W->dtype(), [&]<class T>(T) { return block_of<T>(task); });
   const std::size_t rows = block.shape(0), cols = block.shape(1);
   const std::optional<std::vector<double>> values =
       singular_values({block.data(), rows, cols, cols});

@@ -1,5 +1,5 @@
 #pragma once
-// How each head's blocks of the projections stretch space: their singular values.
+// Singular values of each head's blocks of the projections.
 
 #include <mha/heads/measures.hpp>
 #include <mha/ranks/ranks.hpp>

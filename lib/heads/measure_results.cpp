@@ -1,34 +1,12 @@
 #include <mha/heads/measure_results.hpp>
 
 #include <mha/observe/share_bytes.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace mha {
-
-KeptTokens::KeptTokens(const Layer& layer, const StageSet& wanted) : wanted_(wanted) {
-  const Dims& dims = layer.dims;
-  for (const StageInfo& info : stages())
-    if (contains(wanted, info.stage)) {
-      const Shape shape{dims.B, dims.T, dims.size_of(info.letters.back())};
-      kept_.emplace(info.stage, layer.lengths.empty() ? Tensor(layer.dtype, shape)
-                                                      : sparse_zeros(layer.dtype, shape));
-    }
-}
-
-void KeptTokens::observe(const Slice& block) {
-  if (block.token >= block.length) return;
-  Tensor& tensor = kept_.at(block.stage);
-  const std::size_t T = tensor.shape()[1], width = tensor.shape()[2],
-                    element = size_of(tensor.dtype());
-  const std::size_t stride = static_cast<std::size_t>(block.values.strides[0]);
-  for (std::size_t i = 0; i < block.values.shape[0]; ++i)
-    std::memcpy(tensor.raw_mutable() + ((block.batch * T + block.token + i) * width) * element,
-                block.values.data + i * stride * element, width * element);
-}
 
 ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows,
                                const Plan& part)
@@ -43,8 +21,8 @@ ResultMeasures::ResultMeasures(const Layer& layer, Tensor output, const RowMeasu
   for (const std::size_t place : places_of(part)) {
     const std::size_t batch = place / blocks_ / dims_.H, block = place % blocks_;
     if (place / blocks_ % dims_.H == 0)
-      parts_[place].squares = layer.dtype == DType::f64 ? squares_of_sums<double>(batch, block)
-                                                        : squares_of_sums<float>(batch, block);
+      parts_[place].squares =
+          by_precision(layer.dtype, [&]<class T>(T) { return squares_of_sums<T>(batch, block); });
   }
 }
 
@@ -99,10 +77,7 @@ template <class T> double ResultMeasures::squares_of_sums(std::size_t b, std::si
 
 void ResultMeasures::observe(const Slice& block) {
   if (block.token >= block.length) return;
-  if (block.values.dtype == DType::f64)
-    observe_as<double>(block);
-  else
-    observe_as<float>(block);
+  by_precision(block.values.dtype, [&]<class T>(T) { observe_as<T>(block); });
 }
 
 // The bands of a block arrive one after the other, in one thread.

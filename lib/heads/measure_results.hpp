@@ -1,24 +1,9 @@
 #pragma once
-// What heads add to the output: measured on head_result, block by block, once the output is known.
+// Measures of the heads' additions to the output: of head_result, block by block, after the output.
 
 #include <mha/heads/measure_rows.hpp>
 
-#include <map>
-
 namespace mha {
-
-/// Keeps token stages as a layer can be given them: B, T, width; zeros where nothing is planned.
-class KeptTokens : public Observer {
-public:
-  KeptTokens(const Layer& layer, const StageSet& wanted);
-  StageSet wants() const override { return wanted_; }
-  void observe(const Slice& block) override;
-  const Tensor& tensor(Stage stage) const { return kept_.at(stage); }
-
-private:
-  StageSet wanted_;
-  std::map<Stage, Tensor> kept_;
-};
 
 /// Observes head_result.
 class ResultMeasures : public Mergeable {
@@ -27,7 +12,7 @@ public:
   /// of which it is what is computed here; where there is an output, that has whole rows.
   ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows, const Plan& part);
 
-  StageSet wants() const override { return set_of({Stage::head_result}); }
+  StageSet wants() const override { return StageSet{Stage::head_result}; }
   void observe(const Slice& block) override;
   /// 32 bytes a unit.
   std::string packed(const Layer& layer, const Plan& part) const override;

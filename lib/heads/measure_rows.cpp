@@ -4,6 +4,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
 #include <mha/schedule/visible.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -50,7 +51,7 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       selected_[t] = true;
 
   const auto want = [&](Stage stage) {
-    if (contains(available, stage)) wanted_.set(index_of(stage));
+    if (contains(available, stage)) wanted_.add(stage);
   };
   want(Stage::weights);
   if (!weights_are_given_) {
@@ -88,10 +89,7 @@ void RowMeasures::make_cells() {
 
 void RowMeasures::observe(const Slice& block) {
   if (block.token >= block.length) return; // padding
-  if (block.values.dtype == DType::f64)
-    observe_as<double>(block);
-  else
-    observe_as<float>(block);
+  by_precision(block.values.dtype, [&]<class T>(T) { observe_as<T>(block); });
 }
 
 // A block's stages arrive in the order of the computation, its bands one after the other, in one

@@ -94,6 +94,8 @@ private:
     std::size_t of_head(std::size_t h) const { return first + h * count(); }
   };
   void make_cells();
+  bool looks_ahead(std::size_t batch) const;
+  void fill_nearest(std::size_t first, std::size_t last, bool causal, HeadMeasures& head) const;
   /// Of batch items [first, last); `causal`: without query 0, which has no choice then.
   double similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
                     bool causal) const;

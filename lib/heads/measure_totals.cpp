@@ -64,31 +64,16 @@ double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, 
   return ab / std::sqrt(aa * bb);
 }
 
-void RowMeasures::fill(HeadMeasures& head) const {
-  if (!contains(wanted_, Stage::weights)) return;
-  RowTotals totals;
-  const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
-  for (std::size_t b = first; b < last; ++b)
-    for (std::size_t block = head.query.value_or(0);
-         block < (head.query ? *head.query + 1 : blocks_); ++block)
-      totals.add(parts_[(b * dims_.H + head.head) * blocks_ + block].totals);
-  // What one head sees, all heads of the item may.
-  const auto looks_ahead = [&](std::size_t b) {
-    const auto begin = parts_.begin() + static_cast<std::ptrdiff_t>(b * dims_.H * blocks_);
-    return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(dims_.H * blocks_),
-                       [](const BlockSums& p) { return p.totals.looks_ahead; });
-  };
-  bool causal = may_be_causal_;
-  for (std::size_t b = first; b < last && causal; ++b) causal = !looks_ahead(b);
-  const WeightTotals& weights = causal ? totals.causal : totals.weights;
-  head.entropy = weights.entropy.value();
-  head.effective_keys = weights.effective_keys.value();
-  head.entropy_share = weights.entropy_share.value();
-  head.uniformity = weights.uniformity.value();
-  head.one_key_rows = weights.one_key.value();
-  head.confidence = weights.confidence.value();
-  head.sink_share = weights.sink_share.value();
-  head.distance = weights.distance.value();
+/// What one head sees, all heads of the item may.
+bool RowMeasures::looks_ahead(std::size_t batch) const {
+  const auto begin = parts_.begin() + static_cast<std::ptrdiff_t>(batch * dims_.H * blocks_);
+  return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(dims_.H * blocks_),
+                     [](const BlockSums& part) { return part.totals.looks_ahead; });
+}
+
+namespace {
+
+void fill_places(const WeightTotals& weights, HeadMeasures& head) {
   const auto put = [&](std::optional<double> PlaceMeasures::*member, const Score& score) {
     head.*member = score.value(), head.uniform.*member = score.expected();
     if (score.rows > 0) head.counts.*member = to_double(score.rows);
@@ -102,15 +87,54 @@ void RowMeasures::fill(HeadMeasures& head) const {
   put(&PlaceMeasures::window, weights.window);
   put(&PlaceMeasures::induction, weights.induction);
   put(&PlaceMeasures::duplicate, weights.duplicate);
-  head.masked_rows = to_double(totals.masked);
+}
+
+void fill_logits(const RowTotals& totals, HeadMeasures& head) {
   head.largest_logit = totals.largest_logit;
-  if (const std::optional<double> logsumexp = totals.largest_logsumexp) {
-    constexpr double largest_half = 65504;
-    // A sum of infinities may be NaN by now; the logit tells.
-    const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
-    head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
-    head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
+  const std::optional<double> logsumexp = totals.largest_logsumexp;
+  if (!logsumexp) return;
+  constexpr double largest_half = 65504;
+  // A sum of infinities may be NaN by now; the logit tells.
+  const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
+  head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
+  head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
+}
+
+} // namespace
+
+/// The other head whose weights are most like this one's, of the batch items [first, last).
+void RowMeasures::fill_nearest(std::size_t first, std::size_t last, bool causal,
+                               HeadMeasures& head) const {
+  for (std::size_t other = 0; !cells_.empty() && other < dims_.H; ++other) {
+    if (other == head.head) continue;
+    const double cosine = similarity(head.head, other, first, last, causal);
+    if (std::isnan(cosine) || (head.similarity && cosine <= *head.similarity)) continue;
+    head.similarity = cosine, head.nearest_head = to_double(other);
   }
+}
+
+void RowMeasures::fill(HeadMeasures& head) const {
+  if (!contains(wanted_, Stage::weights)) return;
+  RowTotals totals;
+  const std::size_t first = head.batch.value_or(0), last = head.batch ? first + 1 : dims_.B;
+  for (std::size_t b = first; b < last; ++b)
+    for (std::size_t block = head.query.value_or(0);
+         block < (head.query ? *head.query + 1 : blocks_); ++block)
+      totals.add(parts_[(b * dims_.H + head.head) * blocks_ + block].totals);
+  bool causal = may_be_causal_;
+  for (std::size_t b = first; b < last && causal; ++b) causal = !looks_ahead(b);
+  const WeightTotals& weights = causal ? totals.causal : totals.weights;
+  head.entropy = weights.entropy.value();
+  head.effective_keys = weights.effective_keys.value();
+  head.entropy_share = weights.entropy_share.value();
+  head.uniformity = weights.uniformity.value();
+  head.one_key_rows = weights.one_key.value();
+  head.confidence = weights.confidence.value();
+  head.sink_share = weights.sink_share.value();
+  head.distance = weights.distance.value();
+  fill_places(weights, head);
+  head.masked_rows = to_double(totals.masked);
+  fill_logits(totals, head);
   if (totals.attending == 0) return;
   head.row_sum_error = totals.row_sum_error;
   head.rows = to_double(weights.entropy.rows);
@@ -120,12 +144,7 @@ void RowMeasures::fill(HeadMeasures& head) const {
   head.max = weights.max;
   head.max_query = to_double(weights.max_query), head.max_key = to_double(weights.max_key);
   if (dims_.batched) head.max_batch = to_double(weights.max_batch);
-  for (std::size_t other = 0; !cells_.empty() && other < dims_.H; ++other) {
-    if (other == head.head) continue;
-    const double cosine = similarity(head.head, other, first, last, causal);
-    if (std::isnan(cosine) || (head.similarity && cosine <= *head.similarity)) continue;
-    head.similarity = cosine, head.nearest_head = to_double(other);
-  }
+  fill_nearest(first, last, causal, head);
 }
 
 } // namespace mha

@@ -46,7 +46,7 @@ HeadMeasuring::HeadMeasuring(const Layer& layer, const MeasureRequest& request)
              is_given = layer_.has_given(Stage::head_result);
   for (Stage stage : {Stage::concat, Stage::output})
     if (has_result && contains(available_, stage) && !(stage == Stage::concat && is_given))
-      kept_.set(index_of(stage));
+      kept_.add(stage);
   first_.add(rows_.emplace(layer_, request, available_));
   first_.add(tokens_.emplace(layer_, kept_));
   if (contains(available_, Stage::weights)) first_.add(watch_);
@@ -62,7 +62,7 @@ void HeadMeasuring::end_first(const Plan& part) {
   rest_ = layer_;
   if (contains(kept_, Stage::concat)) {
     rest_.given[index_of(Stage::head_out)] = tokens_->tensor(Stage::concat);
-    rest_.given_set.set(index_of(Stage::head_out));
+    rest_.given_set.add(Stage::head_out);
   }
   if (contains(available_, Stage::head_result))
     results_.emplace(layer_,
@@ -137,7 +137,7 @@ LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
   // Each rank measures all of its blocks, so that no row travels.
   Observer& first = measuring.first();
   const Plan plan =
-      make_plan(layer, first.wants().any() ? first.wants() : set_of({Stage::head_result}),
+      make_plan(layer, first.wants().any() ? first.wants() : StageSet{Stage::head_result},
                 measuring.selection());
   const Plan mine = shard_of(layer, plan, ranks.part());
   if (first.wants().any()) compute(layer, mine, first, request.threads);

@@ -1,5 +1,5 @@
 #pragma once
-// What each head looks like, in numbers: measures of its weights, of what it adds to the output and
+// Measures of each head: of its weights, of its addition to the output and
 // of its projections. docs/stats.md has the formulas.
 
 #include <mha/layer/select.hpp>

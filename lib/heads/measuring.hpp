@@ -1,8 +1,9 @@
 #pragma once
-// How heads are measured, step by step, for a caller that computes the layer for more than that.
+// Measuring of heads, step by step, for a caller that computes the layer for more than that.
 
 #include <mha/heads/measure_results.hpp>
 #include <mha/heads/measures.hpp>
+#include <mha/observe/kept_tokens.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What rows of weights add up to: the sums that the measures of a head are made of.
+// Totals of rows of weights, which the measures of a head are made of.
 
 #include <mha/layer/layer.hpp>
 

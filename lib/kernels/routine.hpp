@@ -1,5 +1,5 @@
 #pragma once
-// Who multiplies.
+// Routines of products.
 
 #include <cstddef>
 #include <optional>

@@ -31,6 +31,42 @@ bool is_broadcast(const std::string& name) {
   return name == "mask" || name == "block_mask" || name == "bias";
 }
 
+/// The part of one layer along the axis L, whose letter goes.
+Tensor layer_of(const Tensor& tensor, std::string& letters, std::size_t layer,
+                const std::string& where) {
+  const std::size_t at = letters.find('L');
+  if (layer >= tensor.shape()[at])
+    fail("{}: there is no layer {}: the L axis has {}", where, layer, tensor.shape()[at]);
+  std::vector<std::size_t> order{at};
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (i != at) order.push_back(i);
+  letters.erase(at, 1);
+  return (at == 0 ? tensor : permuted(tensor, order)).at(layer);
+}
+
+/// Where the axes of an order stand among a tensor's letters, and the shape in that order. Throws
+/// Error for an axis that is needed.
+std::pair<std::vector<std::size_t>, Shape> in_order(const Shape& sizes, const std::string& letters,
+                                                    const std::string& order, bool broadcasts,
+                                                    const std::string& what) {
+  std::vector<std::size_t> positions;
+  Shape shape;
+  for (char letter : order) {
+    const std::size_t at = letters.find(letter);
+    if (at != std::string::npos) {
+      positions.push_back(at);
+      shape.push_back(sizes[at]);
+    } else if (broadcasts && !shape.empty()) {
+      shape.push_back(1); // an axis that a mask does not have, after one that it has
+    } else if (letter != 'B' && letter != 'H' && !broadcasts) {
+      fail("{} needs an axis {}; its axes are {}", what, letter, order);
+    } else if (letter == 'H' && order == "BHTS") {
+      shape.push_back(1); // one head's map, as `dump -o 'w{head}.npy'` writes it
+    }
+  }
+  return {positions, shape};
+}
+
 } // namespace
 
 std::size_t layers_of(const std::string& name, const Shape& shape, std::string_view axes) {
@@ -62,15 +98,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   };
 
   Tensor current = tensor;
-  if (const std::size_t at = letters.find('L'); at != std::string::npos) {
-    if (layer >= current.shape()[at])
-      fail("{}: there is no layer {}: the L axis has {}", where, layer, current.shape()[at]);
-    std::vector<std::size_t> order{at};
-    for (std::size_t i = 0; i < letters.size(); ++i)
-      if (i != at) order.push_back(i);
-    current = (at == 0 ? current : permuted(current, order)).at(layer);
-    letters.erase(at, 1);
-  }
+  if (letters.find('L') != std::string::npos) current = layer_of(tensor, letters, layer, where);
   // q, k and v with all widths in one axis are Q, K and V.
   if ((name == "q" || name == "k" || name == "v") && has(letters, 'C') && !has(letters, 'H')) {
     target_name =
@@ -86,22 +114,9 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   for (char letter : letters)
     if (!has(order, letter))
       fail("{}: @{}: {} has no axis {}; its axes are {}", where, axes, target_name, letter, order);
-  std::vector<std::size_t> positions;
-  Shape shape;
-  for (char letter : order) {
-    const std::size_t at = letters.find(letter);
-    if (at != std::string::npos) {
-      positions.push_back(at);
-      shape.push_back(current.shape()[at]);
-    } else if (is_broadcast(name) && !shape.empty()) {
-      shape.push_back(1); // an axis that a mask does not have, after one that it has
-    } else if (letter != 'B' && letter != 'H' && !is_broadcast(name)) {
-      fail("{}: @{}: {} needs an axis {}; its axes are {}", where, axes, target_name, letter,
-           order);
-    } else if (letter == 'H' && order == "BHTS") {
-      shape.push_back(1); // one head's map, as `dump -o 'w{head}.npy'` writes it
-    }
-  }
+  const auto [positions, ordered] = in_order(current.shape(), letters, order, is_broadcast(name),
+                                             fmt::format("{}: @{}: {}", where, axes, target_name));
+  Shape shape = ordered;
   if (!std::is_sorted(positions.begin(), positions.end())) current = permuted(current, positions);
   if (merges) {
     const std::size_t width = shape.back();

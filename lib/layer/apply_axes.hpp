@@ -1,5 +1,5 @@
 #pragma once
-// How a file's axes are read: @AXES brought into the order of the tables.
+// Axes of a file's tensors: @AXES brought into the order of the tables.
 
 #include <mha/tensor/tensor.hpp>
 

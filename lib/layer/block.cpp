@@ -66,27 +66,4 @@ std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) 
   }
 }
 
-std::vector<Stage> inputs_around(const TransformerBlock& block, Stage stage) {
-  switch (stage) {
-  case Stage::mlp_x:
-    if (block.shape == BlockShape::parallel) return {Stage::resid_pre};
-    break;
-  case Stage::resid_post:
-    switch (block.shape) {
-    case BlockShape::attention_only:
-      return {Stage::resid_pre, Stage::attn_add};
-    case BlockShape::parallel:
-      return {Stage::resid_pre, Stage::attn_add, Stage::mlp_add};
-    case BlockShape::post:
-      return {Stage::mlp_x, Stage::mlp_add};
-    default:
-      break;
-    }
-    break;
-  default:
-    break;
-  }
-  return info_of(stage).inputs;
-}
-
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// What stands around attention in a whole model: norms, feed-forward, embedding and head, as data.
+// Parts around attention in a whole model: norms, feed-forward, embedding and head, as data.
 // A step that a model lacks is a neutral element: no norm hands on, no bias is zero.
 
 #include <mha/layer/settings.hpp>
@@ -81,8 +81,6 @@ struct TransformerBlock {
 /// Whether the step is part of a layer with this block (none: of a lone layer); nothing for stages
 /// that a block does not decide.
 std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage);
-/// What a stage is computed from in such a layer.
-std::vector<Stage> inputs_around(const TransformerBlock& block, Stage stage);
 
 /// Where the linear map of a factorised embedding stands: on the token's rows alone, on the sum, or
 /// on what the norm makes of it.

@@ -87,7 +87,7 @@ template <class T> void Fingerprint::add_part(const T& part) {
   else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
     add_word(static_cast<std::uint64_t>(part));
   else if constexpr (std::is_same_v<T, StageSet>)
-    add(part.to_string());
+    for (const Stage stage : part) add(name_of(stage));
   else if constexpr (std::is_same_v<T, std::optional<int>>)
     add_part(part.value_or(-1));
   else if constexpr (requires { part.size(); }) { // a list

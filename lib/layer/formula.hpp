@@ -1,5 +1,5 @@
 #pragma once
-// What a layer's stages are, in symbols: the formula that was computed, not the table's.
+// Formulas of a layer's stages, in symbols: those that were computed, not the table's.
 
 #include <mha/layer/layer.hpp>
 

@@ -14,33 +14,116 @@ bool has_step(const Layer& layer, Stage stage) {
   return !is_step || is_step(layer);
 }
 
-std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
-  if (stage == Stage::k && !layer.X_k.empty()) return {};
-  if (stage == Stage::v && !layer.X_v.empty()) return {};
+namespace {
+
+using enum Stage;
+
+bool has_own_keys(const Layer& layer) {
+  return !layer.X_k.empty();
+}
+bool has_own_values(const Layer& layer) {
+  return !layer.X_v.empty();
+}
+bool is_naive(const Layer& layer) {
+  return layer.settings.softmax == Softmax::naive;
+}
+bool has_relative_key(const Layer& layer) {
+  return !layer.relative_key.empty() && !layer.settings.relative_key_query;
+}
+bool has_relative_key_query(const Layer& layer) {
+  return !layer.relative_key.empty() && layer.settings.relative_key_query;
+}
+bool has_stable_sinks(const Layer& layer) {
+  return !layer.sinks.empty() && !is_naive(layer);
+}
+bool has_patched_heads(const Layer& layer) {
+  return layer.patches.has(head_result);
+}
+template <BlockShape shape> bool is_block(const Layer& layer) {
+  return layer.block && layer.block->shape == shape;
+}
+
+/// Where a layer computes a stage from others than the stage table says.
+struct OtherInputs {
+  Stage stage;
+  bool (*holds)(const Layer&);
   std::vector<Stage> inputs;
-  const auto add = [&](const auto& self, Stage input) -> void {
-    if (has_step(layer, input)) {
-      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
-      return;
-    }
-    for (Stage before : info_of(input).inputs) self(self, before);
-  };
-  const bool naive = layer.settings.softmax == Softmax::naive;
-  for (Stage input : layer.block ? inputs_around(*layer.block, stage) : info_of(stage).inputs) {
+};
+const std::vector<OtherInputs> other_inputs{
+    {k, has_own_keys, {}},
+    {v, has_own_values, {}},
+    // q · r, and k · r, of the distance's vector r.
+    {biased, has_relative_key, {capped, q_rope}},
+    {biased, has_relative_key_query, {capped, q_rope, k_all}},
     // The naive softmax does not look at the maximum.
-    if (naive && input == Stage::row_max && (stage == Stage::shifted || stage == Stage::logsumexp))
-      continue;
-    add(add, input);
-  }
-  // q · r and k · r of the distance's vector r.
-  if (stage == Stage::biased && !layer.relative_key.empty()) {
-    add(add, Stage::q_rope);
-    if (layer.settings.relative_key_query) add(add, Stage::k_all);
-  }
-  if (stage == Stage::row_sum && !layer.sinks.empty() && !naive) add(add, Stage::row_max);
-  // What a head adds to the output, where that is not what the product with W_o makes it.
-  if (stage == Stage::output && layer.patches.has(Stage::head_result)) add(add, Stage::head_result);
+    {shifted, is_naive, {masked}},
+    {logsumexp, is_naive, {row_sum}},
+    {row_sum, has_stable_sinks, {exp, row_max}},
+    // What a head adds to the output is not what the product with W_o makes it.
+    {output, has_patched_heads, {concat, head_result}},
+    {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},
+    {resid_post, is_block<BlockShape::parallel>, {resid_pre, attn_add, mlp_add}},
+    {resid_post, is_block<BlockShape::post>, {mlp_x, mlp_add}},
+};
+
+/// What a stage is computed from, steps that the layer does not have included.
+const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
+  for (const OtherInputs& other : other_inputs)
+    if (other.stage == stage && other.holds(layer)) return other.inputs;
+  return info_of(stage).inputs;
+}
+
+void add_inputs(const Layer& layer, Stage stage, std::vector<Stage>& inputs) {
+  for (const Stage input : steps_before(layer, stage))
+    if (!has_step(layer, input))
+      add_inputs(layer, input, inputs);
+    else if (std::ranges::find(inputs, input) == inputs.end())
+      inputs.push_back(input);
+}
+
+} // namespace
+
+std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
+  std::vector<Stage> inputs;
+  add_inputs(layer, stage, inputs);
   return inputs;
+}
+
+StageSet ancestors_of(const Layer& layer, Stage stage, const StageSet& up_to) {
+  StageSet found;
+  const auto add = [&](const auto& self, Stage one) -> void {
+    for (const Stage input : inputs_of(layer, one)) {
+      if (contains(found, input)) continue;
+      found.add(input);
+      if (!contains(up_to, input)) self(self, input);
+    }
+  };
+  add(add, stage);
+  return found;
+}
+
+StageSet possible_ancestors(Stage stage, const StageSet& given) {
+  StageSet found;
+  const auto add = [&](const auto& self, Stage one) -> void {
+    if (contains(found, one)) return;
+    found.add(one);
+    for (const Stage input : info_of(one).inputs)
+      if (!contains(given, input)) self(self, input);
+  };
+  add(add, stage);
+  return found;
+}
+
+StageSet possible_descendants(StageSet of) {
+  for (const StageInfo& info : stages()) // in the order of the computation
+    for (const Stage input : info.inputs)
+      if (contains(of, input)) of.add(info.stage);
+  return of;
+}
+
+bool follows(Stage stage, Stage other) {
+  return contains(possible_descendants({other}), stage);
 }
 
 namespace {
@@ -134,12 +217,11 @@ StageSet available_stages(const Layer& layer) {
         (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage) &&
          !lacks_fitting_input(layer, info.stage) &&
          !(info.stage == Stage::scaled && lacks_scale(layer))))
-      available.set(index_of(info.stage));
+      available.add(info.stage);
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
-    available.set(index_of(Stage::head_out));
-    if (!lacks_output_projection(layer, Stage::head_result))
-      available.set(index_of(Stage::head_result));
+    available.add(Stage::head_out);
+    if (!lacks_output_projection(layer, Stage::head_result)) available.add(Stage::head_result);
   }
   return available;
 }
@@ -148,7 +230,7 @@ void patch_given_head_result(Layer& layer) {
   constexpr Stage stage = Stage::head_result;
   if (!layer.has_given(stage) || layer.has_given(Stage::output)) return;
   Layer without = layer;
-  without.given_set.reset(index_of(stage));
+  without.given_set.remove(stage);
   const StageSet available = available_stages(without);
   if (!contains(available, stage) || !contains(available, Stage::output)) return;
   StagePatch patch;
@@ -164,8 +246,8 @@ void patch_given_head_result(Layer& layer) {
 
 std::string list_of(const StageSet& set) {
   std::string list;
-  for (const StageInfo& info : stages())
-    if (contains(set, info.stage)) list += fmt::format("{}{}", list.empty() ? "" : ", ", info.name);
+  for (const Stage stage : set)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
   return list;
 }
 
@@ -178,7 +260,7 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
     if (contains(available, input)) continue;
     const bool projection = input == Stage::q || input == Stage::k || input == Stage::v;
     if (projection)
-      missing.set(index_of(input));
+      missing.add(input);
     else
       collect_missing(layer, input, available, missing);
   }
@@ -205,7 +287,7 @@ void require_stage(const Layer& layer, Stage stage) {
         info.name, input.name, counted(input.rows, "tokens"), counted(input.cols, "numbers"),
         info.name, info.name, input.name);
   }
-  if (lacks_scale(layer) && contains(available, Stage::scores) && stage >= Stage::scaled)
+  if (lacks_scale(layer) && contains(available, Stage::scores) && follows(stage, Stage::scaled))
     fail("{}: {}", info.name, why_no_scale(layer));
   StageSet missing;
   collect_missing(layer, stage, available, missing);

@@ -10,6 +10,15 @@ bool has_step(const Layer& layer, Stage stage);
 /// What a stage is computed from in this layer: steps that it does not have stand for their own
 /// inputs.
 std::vector<Stage> inputs_of(const Layer& layer, Stage stage);
+/// The stages that a stage is computed from, directly or not; nothing is followed beyond `up_to`.
+StageSet ancestors_of(const Layer& layer, Stage stage, const StageSet& up_to = {});
+/// What a stage is computed from in a layer that has every step, itself included, without the given
+/// ones and what is before them alone: what an edit that adds a step may reach.
+StageSet possible_ancestors(Stage stage, const StageSet& given);
+/// What is computed from these stages in a layer that has every step, themselves included.
+StageSet possible_descendants(StageSet of);
+/// Whether a stage is another one, or may be computed from it.
+bool follows(Stage stage, Stage other);
 /// Whether the tensors and stages that a stage is computed from are there, itself not being given.
 /// `available` holds the stages before it that are.
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available);

@@ -5,42 +5,6 @@
 
 namespace mha {
 
-std::size_t Dims::size_of(Dim letter) const {
-  switch (letter) {
-  case Dim::T:
-    return T;
-  case Dim::S:
-    return S;
-  case Dim::S_all:
-    return S_all;
-  case Dim::H:
-    return H;
-  case Dim::H_kv:
-    return H_kv;
-  case Dim::d_model:
-    return d_model;
-  case Dim::d_k:
-    return d_k;
-  case Dim::d_v:
-    return d_v;
-  case Dim::H_d_v:
-    return H * d_v;
-  case Dim::d_out:
-    return d_out;
-  case Dim::r_q:
-    return r_q;
-  case Dim::r_kv:
-    return r_kv;
-  case Dim::d_pe:
-    return d_pe;
-  case Dim::d_ff:
-    return d_ff;
-  case Dim::vocabulary:
-    return vocabulary;
-  }
-  return 0;
-}
-
 double Layer::scale() const {
   switch (settings.scale) {
   case ScaleKind::d_k:

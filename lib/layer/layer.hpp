@@ -18,32 +18,6 @@ namespace mha {
 class KeptWeights;
 class LayerPass;
 
-/// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
-/// d_k).
-struct Dims {
-  ///@{
-  /// How many there are of a letter of docs/stages.md; past, extra and zero keys.
-  std::size_t B = 1;
-  bool batched = false; ///< whether shapes have the batch axis
-  std::size_t T = 0;
-  std::size_t S = 0;                                    ///< current keys
-  std::size_t past = 0, extra = 0, zero = 0, S_all = 0; ///< S_all = past + S + extra + zero
-  std::size_t H = 0, H_kv = 0;
-  std::size_t d_model = 0; ///< width of X
-  std::size_t d_k = 0, d_v = 0;
-  std::size_t d_out = 0; ///< width of the output
-  std::size_t r_q = 0,
-              r_kv = 0; ///< widths of latent attention's compressed queries, keys and values
-  std::size_t d_pe = 0; ///< width of its part of the key that all heads share
-  std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
-
-  ///@}
-  std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head
-  MHA_API std::size_t size_of(Dim letter) const; ///< by the letter of a shape
-  /// All of them.
-  friend bool operator==(const Dims&, const Dims&) = default;
-};
-
 /// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
 /// first_key + keys).
 struct Broadcast {
@@ -62,15 +36,11 @@ struct Broadcast {
   }
 };
 
-/// A layer. Every tensor is in `dtype` (masks that block: bool) and contiguous; one that is absent
-/// is empty(), which is the neutral element: no bias is zero, no weight the identity.
-struct MHA_API Layer {
+/// The tensors of a layer; each is a row of the table in names.cpp, which says what it may look
+/// like and how it lies here. One that is absent is empty().
+struct LayerTensors {
   ///@{
-  /// What the layer is made of, by the names of mha-inspect-formats(5).
-  DType dtype = DType::f32;
-  Dims dims;
-  Settings settings;
-
+  /// By the names of mha-inspect-formats(5).
   Tensor X;                  ///< B, T, d_model
   Tensor X_k, X_v;           ///< B, S, d_in; empty: X itself
   Tensor W_q, W_k, W_v, W_o; ///< (in, out), heads side by side
@@ -90,12 +60,22 @@ struct MHA_API Layer {
   Tensor k_past, v_past;                    ///< B, past, H_kv · d
   Tensor k_extra, v_extra;                  ///< H_kv · d
   Tensor sinks;                             ///< H
+  Tensor relative_bias;                     ///< buckets, H: T5's position bias
+  Tensor relative_key; ///< 2M − 1, d_k: a vector for every distance from −(M − 1) on (Shaw et al.)
+  ///@}
+};
+
+/// What else decides the numbers of a layer, and what they are called.
+struct LayerFacts {
+  ///@{
+  /// Sizes, settings, masks, stages that are given, and labels.
+  DType dtype = DType::f32; ///< of every tensor but masks that block, which are bool
+  Dims dims;
+  Settings settings;
 
   std::vector<Broadcast> added;   ///< float masks
   std::vector<Broadcast> blocked; ///< bool, true = may not attend
   std::vector<Broadcast> bias;    ///< position bias, at most one
-  Tensor relative_bias;           ///< buckets, H: T5's position bias
-  Tensor relative_key; ///< 2M − 1, d_k: a vector for every distance from −(M − 1) on (Shaw et al.)
   std::vector<std::size_t>
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
@@ -128,6 +108,11 @@ struct MHA_API Layer {
   std::string missing_X;
 
   ///@}
+};
+
+/// A layer. Every tensor is contiguous and in the layer's dtype; one that is absent is the neutral
+/// element: no bias is zero, no weight the identity.
+struct MHA_API Layer : LayerTensors, LayerFacts {
   ///@{
   /// The labels of a batch item; empty: none.
   const std::vector<std::string>& tokens_of(std::size_t batch) const {

@@ -1,54 +1,40 @@
 #pragma once
-// What a layer is made of, member by member, each once and by its name: fingerprints, checks and
+// Members of a layer, each once and by its name: fingerprints, checks and
 // tests that go through all of them take them from here. A member that is added to one of these
 // structures and not here does not compile: the names are bound to all members there are.
+// A layer's tensors are the rows of its table (names.hpp), which has as many as LayerTensors.
 
 #include <mha/layer/layer.hpp>
+#include <mha/layer/names.hpp>
 
 #include <concepts>
 #include <type_traits>
 
 namespace mha {
 
-/// use("X", layer.X), use("W_q", layer.W_q) … for everything that decides the layer's numbers:
-/// tensors, lists, sizes, settings and what stands around attention; no labels. `L` is Layer or
-/// const Layer; likewise below.
-template <class L, class Use> void each_part_of_layer(L& layer, Use&& use) {
-  auto& [dtype, dims, settings, X, X_k, X_v, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, norm_weight,
-         norm_bias, q_norm_weight, k_norm_weight, q_norm_bias, k_norm_bias, positions,
-         rope_short_factor, rope_long_factor, W_c_q, W_c_kv, W_k_pe, b_c_q, b_c_kv, b_k_pe,
-         c_q_norm_weight, c_kv_norm_weight, k_past, v_past, k_extra, v_extra, sinks, added, blocked,
-         bias, relative_bias, relative_key, relative_buckets, kv_lengths, lengths, kv_heads, given,
-         given_set, patches, block, ends, kept, pass, tokens, key_tokens, item_tokens,
-         item_key_tokens, missing_X] = layer;
+/// T or const T.
+template <class L, class T>
+concept Is = std::same_as<std::remove_const_t<L>, T>;
+
+/// use("W_q", layer.W_q), use("dims", layer.dims) … for everything that decides the layer's numbers:
+/// tensors, by their rows in the table, lists, sizes, settings and what stands around attention; no
+/// labels. `L` is Layer or const Layer.
+template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
+  for (const TensorInfo& info : layer_tensors()) use(info.name, info.of(layer));
+  using Facts = std::conditional_t<std::is_const_v<L>, const LayerFacts, LayerFacts>;
+  auto& [dtype, dims, settings, added, blocked, bias, relative_buckets, kv_lengths, lengths,
+         kv_heads, given, given_set, patches, block, ends, kept, pass, tokens, key_tokens,
+         item_tokens, item_key_tokens, missing_X] = static_cast<Facts&>(layer);
   // Words for people, and where the result goes, decide no number.
   (void)pass, (void)tokens, (void)key_tokens, (void)item_tokens, (void)item_key_tokens;
   (void)kept, (void)missing_X;
   use("dtype", dtype), use("dims", dims), use("settings", settings);
-  use("X", X), use("X_k", X_k), use("X_v", X_v);
-  use("W_q", W_q), use("W_k", W_k), use("W_v", W_v), use("W_o", W_o);
-  use("b_q", b_q), use("b_k", b_k), use("b_v", b_v), use("b_o", b_o);
-  use("norm.weight", norm_weight), use("norm.bias", norm_bias);
-  use("q_norm.weight", q_norm_weight), use("k_norm.weight", k_norm_weight);
-  use("q_norm.bias", q_norm_bias), use("k_norm.bias", k_norm_bias);
-  use("positions", positions);
-  use("rope_short_factor", rope_short_factor), use("rope_long_factor", rope_long_factor);
-  use("W_c_q", W_c_q), use("W_c_kv", W_c_kv), use("W_k_pe", W_k_pe);
-  use("b_c_q", b_c_q), use("b_c_kv", b_c_kv), use("b_k_pe", b_k_pe);
-  use("c_q_norm.weight", c_q_norm_weight), use("c_kv_norm.weight", c_kv_norm_weight);
-  use("k_past", k_past), use("v_past", v_past), use("k_extra", k_extra), use("v_extra", v_extra);
-  use("sinks", sinks);
   use("added", added), use("blocked", blocked), use("bias", bias);
-  use("relative_bias", relative_bias), use("relative_key", relative_key);
   use("relative_buckets", relative_buckets);
   use("kv_lengths", kv_lengths), use("lengths", lengths), use("kv_heads", kv_heads);
   use("given", given), use("given_set", given_set), use("patches", patches);
   use("block", block), use("ends", ends);
 }
-
-/// T or const T.
-template <class L, class T>
-concept Is = std::same_as<std::remove_const_t<L>, T>;
 
 /// use(member) for each of a part's members that decide a number.
 template <Is<Dims> L, class Use> void each_member(L& dims, Use&& use) {

@@ -1,33 +1,82 @@
 #pragma once
-// The table of the tensors that a layer is made of: names, axes, meanings. Files, bindings, `info`
-// and docs/formats.md speak these names.
+// The table of the tensors that a layer is made of: names, shapes, meanings, where each lies in the
+// layer. Files, bindings, sizes, replacing, fingerprints, `info`, help and docs/formats.md take them
+// from here.
 
+#include <mha/layer/dims.hpp>
+#include <mha/layer/stage.hpp>
 #include <mha/system/export.hpp>
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mha {
+
+struct LayerTensors;
+class Tensor;
+
+/// What a tensor is to its layer.
+enum class TensorRole : std::uint8_t {
+  input,     ///< X and its siblings
+  packed,    ///< Q, K, V: a stage, its heads side by side
+  past,      ///< keys and values from before the input
+  mask,      ///< which keys a query sees, or what is added to their scores
+  lengths,   ///< how many keys there are
+  bias,      ///< a position bias, a number for every query and key
+  positions, ///< of the tokens
+  weight,    ///< of the model
+};
+
+/// A shape that a tensor may have, without its batch axis.
+using TensorForm = std::vector<Length>;
+
+/// How a tensor lies in a layer.
+struct InLayer {
+  /// nullptr: several tensors are made of it, a mask, or a stage that is given.
+  Tensor LayerTensors::*member = nullptr;
+  /// The stages whose formulas read it, after which its memory can go; none: it stays.
+  std::vector<Stage> readers = {};
+  TensorForm shape = {};     ///< its axes there; none: those of its first form
+  bool can_be_added = false; ///< to a layer that was made without it
+  bool keeps_form = false;   ///< whatever its form, it lies in that
+  bool in_double = false;    ///< float64 whatever the layer's dtype: positions are counted
+};
 
 /// One row of the table.
 struct TensorInfo {
   ///@{
   /// Its name, what it is, and what else it is called.
   std::string_view name;
+  TensorRole role;
   /// The order of its axes, in the letters of bindings: B batch, H head, T query, S key, D width of
   /// one head, C all widths, I in, O out.
   std::string_view axes;
-  std::string_view shape; ///< in words of the design, for help and docs
+  std::vector<TensorForm> forms; ///< the shapes that it may have
   std::string_view text;
   std::string_view aliases; ///< separated by spaces
   ///@}
   bool turns = false; ///< its last two axes are exchanged in `columns`
+  InLayer in_layer = {}; ///< how it lies in a layer
+
+  /// Whether a batch axis may stand before each of its forms.
+  bool has_batch() const {
+    return role == TensorRole::input || role == TensorRole::packed || role == TensorRole::past;
+  }
+  /// The tensor of a layer, const or not; the row has a member.
+  template <class L> auto& of(L& layer) const { return layer.*in_layer.member; }
 };
 
+/// The names of files and bindings.
 MHA_API std::span<const TensorInfo> tensor_names();
+/// What a layer holds: the rows with a member, those included that others are split into.
+MHA_API std::span<const TensorInfo> layer_tensors();
 /// By name or alias; nullptr if there is none. Stages can be given too: see find_stage.
 MHA_API const TensorInfo* find_tensor_name(std::string_view name);
+
+/// "(B,) T, d_model", "d_in, H·d_k or H, d_in, d_k": for help, docs and messages.
+std::string shape_text(const TensorInfo& info);
 
 /// The axes of a name as bindings speak of them: of a tensor of the table, or of a stage ("BHTS"
 /// for weights); "" for other names.

@@ -34,7 +34,7 @@ template <class T> void StagePatch::apply(std::size_t batch, std::size_t head, s
 }
 
 void Patches::add(StagePatch patch) {
-  stages.set(index_of(patch.stage));
+  stages.add(patch.stage);
   list.push_back(std::move(patch));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What part of a stage is asked for: --batch, --head, --query, --key.
+// Selections of a part of a stage: --batch, --head, --query, --key.
 
 #include <mha/layer/layer.hpp>
 

@@ -45,20 +45,20 @@ bool has_residual(const Layer& layer) {
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
   {embed, "embed", Kind::token, {T, d_model}, "tokens + positions", "what enters the first block: tokens, positions, types, scale, norm", "of a whole model", {}, ""},
-  {resid_pre, "resid_pre", Kind::token, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre", nullptr, {&Layer::X}},
-  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, "", nullptr, {&Layer::X, &Layer::norm_weight, &Layer::norm_bias}},
-  {c_q, "c_q", Kind::token, {T, r_q}, "norm(x W_q_a)", "compressed queries of latent attention", "if it has W_q_a", {x}, "q_a_layernorm", has_c_q, {&Layer::W_c_q, &Layer::b_c_q, &Layer::c_q_norm_weight}},
-  {c_kv, "c_kv", Kind::token, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv, {&Layer::W_c_kv, &Layer::b_c_kv, &Layer::c_kv_norm_weight}},
-  {k_pe, "k_pe", Kind::token, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv, {&Layer::W_k_pe, &Layer::b_k_pe}},
-  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q", nullptr, {&Layer::W_q, &Layer::b_q}},
-  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k", nullptr, {&Layer::X_k, &Layer::W_k, &Layer::b_k}},
-  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur", nullptr, {&Layer::X_v, &Layer::W_v, &Layer::b_v}},
-  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm, {&Layer::q_norm_weight, &Layer::q_norm_bias}},
-  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm, {&Layer::k_norm_weight, &Layer::k_norm_bias}},
-  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope, {&Layer::positions}},
-  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope, {&Layer::positions}},
-  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys, {&Layer::k_past, &Layer::k_extra}},
-  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys, {&Layer::v_past, &Layer::v_extra}},
+  {resid_pre, "resid_pre", Kind::token, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre"},
+  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, ""},
+  {c_q, "c_q", Kind::token, {T, r_q}, "norm(x W_q_a)", "compressed queries of latent attention", "if it has W_q_a", {x}, "q_a_layernorm", has_c_q},
+  {c_kv, "c_kv", Kind::token, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv},
+  {k_pe, "k_pe", Kind::token, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv},
+  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q"},
+  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k"},
+  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur"},
+  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm},
+  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm},
+  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope},
+  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope},
+  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys},
+  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys},
   {scores, "scores", Kind::map, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
   {scaled, "scaled", Kind::map, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
   {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, "", has_softcap},
@@ -72,11 +72,11 @@ const std::array<StageInfo, stage_count> table{{
   {weights, "weights", Kind::map, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
    "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
   {head_out, "head_out", Kind::token, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
-  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result", nullptr, {&Layer::W_o}},
+  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
   {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
-  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out", nullptr, {&Layer::W_o, &Layer::b_o}},
+  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y out attn_out hook_attn_out"},
   {attn_add, "attn_add", Kind::token, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm stands behind output", {output}, ""},
-  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual, {&Layer::X}},
+  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
   {mlp_x, "mlp_x", Kind::token, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
   {mlp_pre, "mlp_pre", Kind::token, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
   {mlp_up, "mlp_up", Kind::token, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
@@ -111,58 +111,6 @@ std::string_view last_part(std::string_view name) {
 }
 
 } // namespace
-
-std::string_view name_of(Dim letter) {
-  switch (letter) {
-  case T:
-    return "T";
-  case S:
-    return "S";
-  case S_all:
-    return "S";
-  case H:
-    return "H";
-  case H_kv:
-    return "H_kv";
-  case d_model:
-    return "d_model";
-  case d_k:
-    return "d_k";
-  case d_v:
-    return "d_v";
-  case H_d_v:
-    return "H·d_v";
-  case d_out:
-    return "d_model";
-  case r_q:
-    return "r_q";
-  case r_kv:
-    return "r_kv";
-  case d_pe:
-    return "d_pe";
-  case d_ff:
-    return "d_ff";
-  case vocabulary:
-    return "vocabulary";
-  }
-  return "?";
-}
-
-Axis axis_of(Dim letter) {
-  switch (letter) {
-  case T:
-    return Axis::query;
-  case S:
-  case S_all:
-    return Axis::key;
-  case H:
-    return Axis::head;
-  case H_kv:
-    return Axis::kv_head;
-  default:
-    return Axis::width;
-  }
-}
 
 std::span<const StageInfo> stages() {
   return table;
@@ -210,7 +158,7 @@ Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
   std::vector<std::string_view> names;
   for (const StageInfo& info : table) names.push_back(info.name);
-  const std::string meant = did_you_mean(name, names);
+  const std::string meant = did_you_mean(name.substr(name.rfind('.') + 1), names);
   fail("no stage is called '{}'{}", name,
        meant.empty() ? "; `mha-inspect stages` lists them" : meant);
 }

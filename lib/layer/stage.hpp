@@ -2,12 +2,14 @@
 // The table of stages: every intermediate of attention under its one name. Help, `mha-inspect
 // stages`, docs/stages.md and the tests print or loop over it.
 
+#include <mha/layer/dims.hpp>
 #include <mha/system/error.hpp>
 
 #include <array>
 #include <bitset>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +18,6 @@
 namespace mha {
 
 struct Layer;
-class Tensor;
 
 /// The stages, in the order of the computation.
 enum class Stage : std::uint8_t {
@@ -72,31 +73,6 @@ enum class Kind : std::uint8_t {
   head_result, ///< T × d_model a head, in blocks of 256 queries
 };
 
-/// The letters of shapes (docs/stages.md): T queries, S keys, H heads.
-enum class Dim : std::uint8_t {
-  T,
-  S,
-  S_all,
-  H,
-  H_kv,
-  d_model,
-  d_k,
-  d_v,
-  H_d_v,
-  d_out,
-  r_q,
-  r_kv,
-  d_pe,
-  d_ff,
-  vocabulary,
-};
-/// "d_model", "H·d_v" …
-MHA_API std::string_view name_of(Dim letter);
-
-/// What an axis counts, for selections and labels.
-enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
-Axis axis_of(Dim letter);
-
 /// One row of the table.
 struct StageInfo {
   ///@{
@@ -113,7 +89,6 @@ struct StageInfo {
       inputs; ///< computed from; one that a layer does not have stands for its own inputs
   std::string_view aliases;                ///< other tools' names, separated by spaces
   bool (*is_step)(const Layer&) = nullptr; ///< whether a layer has it at all; nullptr: always
-  std::vector<Tensor Layer::*> reads = {}; ///< the layer's tensors that its formula reads
 };
 
 MHA_API std::span<const StageInfo> stages();
@@ -126,18 +101,93 @@ bool is_stream(Stage stage);
 /// Whether a stage is of a whole model and none of its layers: embed, final, logits.
 bool is_of_model(Stage stage);
 
-/// A set of stages.
-using StageSet = std::bitset<stage_count>;
+/// Its row in the table.
 inline std::size_t index_of(Stage stage) {
   return static_cast<std::size_t>(stage);
 }
+
+/// A set of stages, gone through in the order of the computation.
+class StageSet {
+public:
+  ///@{
+  /// None, those of a list, or all there are.
+  StageSet() = default;
+  StageSet(std::initializer_list<Stage> stages) {
+    for (const Stage stage : stages) add(stage);
+  }
+  explicit StageSet(std::span<const Stage> stages) {
+    for (const Stage stage : stages) add(stage);
+  }
+  static StageSet all() { return ~StageSet(); }
+  ///@}
+
+  ///@{
+  /// One stage more or less.
+  StageSet& add(Stage stage) { return bits_.set(index_of(stage)), *this; }
+  StageSet& remove(Stage stage) { return bits_.reset(index_of(stage)), *this; }
+  ///@}
+  ///@{
+  /// What is in it.
+  bool contains(Stage stage) const { return bits_.test(index_of(stage)); }
+  bool any() const { return bits_.any(); }
+  bool none() const { return bits_.none(); }
+  std::size_t count() const { return bits_.count(); }
+  ///@}
+
+  ///@{
+  /// Union, intersection, and the stages that are not in it.
+  StageSet& operator|=(const StageSet& other) { return bits_ |= other.bits_, *this; }
+  StageSet& operator&=(const StageSet& other) { return bits_ &= other.bits_, *this; }
+  friend StageSet operator|(StageSet a, const StageSet& b) { return a |= b; }
+  friend StageSet operator&(StageSet a, const StageSet& b) { return a &= b; }
+  StageSet operator~() const {
+    StageSet others;
+    others.bits_ = ~bits_;
+    return others;
+  }
+  friend bool operator==(const StageSet&, const StageSet&) = default;
+  ///@}
+
+  /// A place in the set, for loops.
+  class Iterator {
+  public:
+    ///@{
+    /// What the standard library's algorithms ask of an iterator.
+    using value_type = Stage;
+    using difference_type = std::ptrdiff_t;
+    using iterator_category = std::forward_iterator_tag;
+    using pointer = void;
+    using reference = Stage;
+    Iterator() = default;
+    Iterator(const StageSet& set, std::size_t at) : set_(&set), at_(at) { skip(); }
+    Stage operator*() const { return static_cast<Stage>(at_); }
+    Iterator& operator++() { return ++at_, skip(), *this; }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      return ++*this, before;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+    ///@}
+
+  private:
+    void skip() {
+      while (at_ < stage_count && !set_->bits_.test(at_)) ++at_;
+    }
+    const StageSet* set_ = nullptr;
+    std::size_t at_ = 0;
+  };
+  ///@{
+  /// For loops over the stages in it.
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, stage_count}; }
+  ///@}
+
+private:
+  std::bitset<stage_count> bits_;
+};
+/// Whether a stage is in a set.
 inline bool contains(const StageSet& set, Stage stage) {
-  return set.test(index_of(stage));
-}
-inline StageSet set_of(std::initializer_list<Stage> stages) {
-  StageSet set;
-  for (Stage stage : stages) set.set(index_of(stage));
-  return set;
+  return set.contains(stage);
 }
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if

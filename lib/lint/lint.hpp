@@ -1,5 +1,5 @@
 #pragma once
-// What is likely to be a mistake in a layer, found before anything is computed: one list of checks.
+// Likely mistakes in a layer, found before anything is computed: one list of checks.
 
 #include <mha/load/load.hpp>
 #include <mha/observe/summary.hpp>

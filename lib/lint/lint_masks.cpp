@@ -150,8 +150,7 @@ void find_small_mask_constant(const LintSubject& subject, Texts& texts) {
     const StageSet available = available_stages(layer);
     const std::vector<Stage> before = inputs_of(layer, Stage::masked);
     if (before.size() != 1 || !contains(available, before[0])) continue;
-    StageSet wanted;
-    wanted.set(index_of(before[0]));
+    const StageSet wanted{before[0]};
     Summaries range(layer, wanted);
     compute(layer, make_plan(layer, wanted), range, subject.threads);
     const Summary scores = range.of(before[0]);

@@ -1,5 +1,5 @@
 #pragma once
-// What lint knows of rotary scaling.
+// Checks of rotary scaling.
 
 #include <mha/lint/lint_masks.hpp>
 

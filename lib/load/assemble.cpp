@@ -1,5 +1,6 @@
 #include <mha/load/assemble.hpp>
 
+#include <mha/layer/forms.hpp>
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace mha {
 
@@ -48,8 +50,7 @@ public:
     require_plausible(layer_.dims);
     const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});
     const std::string output_source = first_of({"W_o", "output", "W_v", "v", "V"});
-    take_inputs();
-    take_weights();
+    take_tensors();
     take_masks(parts_, layer_, notes_);
     const NamedTensor* result = find("head_result");
     const bool is_patch = result && result->bound;
@@ -98,17 +99,12 @@ private:
     Layer probe; // only what is there, no sizes yet
     probe.settings = layer_.settings;
     probe.dims.S = probe.dims.S_all = probe.dims.H = probe.dims.d_k = probe.dims.d_v = 1;
-    const auto tensor = [&](const char* name) {
-      return find(name) ? find(name)->tensor : Tensor();
-    };
-    probe.X = tensor("X");
-    probe.X_k = find("X_kv") ? tensor("X_kv") : tensor("X_k");
-    probe.X_v = find("X_kv") ? tensor("X_kv") : tensor("X_v");
-    probe.q_norm_weight = tensor("q_norm.weight");
-    probe.k_norm_weight = tensor("k_norm.weight");
-    probe.sinks = tensor("sinks");
-    probe.W_c_q = tensor("W_q_a"), probe.W_c_kv = tensor("W_kv_a");
-    if (find("bias") || find("relative_bias") || find("relative_key")) probe.bias.emplace_back();
+    for (const TensorInfo& info : layer_tensors())
+      if (const auto part = parts_.find(std::string(info.name)); part != parts_.end())
+        info.of(probe) = part->second.tensor;
+    if (const NamedTensor* both = find("X_kv")) probe.X_k = probe.X_v = both->tensor;
+    if (const NamedTensor* both = find("W_kv_a")) probe.W_c_kv = both->tensor;
+    if (find("bias")) probe.bias.emplace_back();
     if (find("k_past") || find("k_extra") || layer_.settings.zero_attn) probe.dims.S_all = 2;
     const bool fused = find("W_qkv") != nullptr;
     // No weight is the identity, but a result that is there is a better guess than that.
@@ -143,7 +139,7 @@ private:
       const bool computable = can_compute(probe, stage, available);
       if (candidate != candidates.end()) {
         if (parts_.at(candidate->second).bound || !computable || !projected(stage)) {
-          probe.given_set.set(index_of(stage));
+          probe.given_set.add(stage);
           given_[stage] = candidate->second;
         } else {
           passed_over += fmt::format("{}{}", passed_over.empty() ? "" : ", ", candidate->second);
@@ -151,7 +147,7 @@ private:
           parts_.erase(candidate->second);
         }
       }
-      if (computable || probe.has_given(stage)) available.set(index_of(stage));
+      if (computable || probe.has_given(stage)) available.add(stage);
     }
     if (!passed_over.empty())
       notes_.emplace_back(fmt::format(
@@ -185,114 +181,46 @@ private:
     }
   }
 
-  /// A part in the layer's precision, reshaped; empty if it is not there.
-  Tensor take(const char* name, const Shape& shape) {
-    const auto part = parts_.find(name);
-    if (part == parts_.end()) return {};
-    const Tensor tensor =
-        narrowed(part->second.tensor, layer_.dtype, part->second.source, false, notes_);
-    if (tensor.count() != count_of(shape))
-      fail("{} is {}: {} expected", part->second.source, to_string(tensor.shape()),
-           to_string(shape));
+  /// A part of the table in the layer's precision, as the layer keeps it; empty if it is not there.
+  void take(const TensorInfo& info) {
+    const auto part = parts_.find(std::string(info.name));
+    if (part == parts_.end()) return;
+    const DType dtype = info.in_layer.in_double ? DType::f64 : layer_.dtype;
+    const Tensor tensor = narrowed(part->second.tensor, dtype, part->second.source, false, notes_);
+    info.of(layer_) = stored(info, tensor, layer_.dims, part->second.source);
     parts_.erase(part);
-    return tensor.reshaped(shape);
   }
 
-  void take_inputs() {
-    const Dims& d = layer_.dims;
-    layer_.X = take("X", {d.B, d.T, d.d_model});
-    for (const char* name : {"X_kv", "X_k", "X_v"}) {
-      if (!find(name)) continue;
-      const Tensor source = take(name, {d.B, d.S, find(name)->tensor.shape().back()});
-      if (std::string_view(name) != "X_v") layer_.X_k = source;
-      if (std::string_view(name) != "X_k") layer_.X_v = source;
+  /// Whatever has a place in the layer; X_kv is X_k and X_v.
+  void take_tensors() {
+    if (const auto both = parts_.find("X_kv"); both != parts_.end()) {
+      Tensor& tensor = both->second.tensor; // one memory for both
+      tensor = narrowed(tensor, layer_.dtype, both->second.source, false, notes_);
+      parts_["X_k"] = parts_["X_v"] = both->second;
+      parts_.erase(both);
     }
-    for (const auto& [name, past, width] :
-         {std::tuple("k_past", &layer_.k_past, d.d_k), {"v_past", &layer_.v_past, d.d_v}})
-      if (find(name))
-        *past = permuted(take(name, {d.B, d.H_kv, d.past, width}), {0, 2, 1, 3})
-                    .reshaped({d.B, d.past, d.H_kv * width});
-  }
-
-  /// Weights as (in, out), heads side by side; one matrix per head is put together.
-  Tensor take_projection(const char* name) {
-    const NamedTensor* part = find(name);
-    if (!part) return {};
-    const Shape s = part->tensor.shape(); // a copy: take() lets the part go
-    if (s.size() == 2) return take(name, s);
-    const Tensor heads = take(name, s);
-    return std::string_view(name) == "W_o"
-               ? heads.reshaped({s[0] * s[1], s[2]})
-               : permuted(heads, {1, 0, 2}).reshaped({s[1], s[0] * s[2]});
-  }
-
-  void take_weights() {
-    const Dims& d = layer_.dims;
-    layer_.W_q = take_projection("W_q"), layer_.W_k = take_projection("W_k"),
-    layer_.W_v = take_projection("W_v");
-    layer_.W_o = take_projection("W_o");
-    const std::size_t q = d.H * d.d_k, k = d.H_kv * d.d_k, v = d.H_kv * d.d_v;
-    layer_.b_q = take("b_q", {q}), layer_.b_k = take("b_k", {k}), layer_.b_v = take("b_v", {v});
-    layer_.b_o = take("b_o", {d.d_out});
-    layer_.k_extra = take("k_extra", {k}), layer_.v_extra = take("v_extra", {v});
-    layer_.sinks = take("sinks", {d.H});
-    // Without X nothing says d_model but these.
-    const auto input_norm = [&](const char* name) {
-      const NamedTensor* part = find(name);
-      return take(name, {part && layer_.X.empty() ? part->tensor.count() : d.d_model});
-    };
-    layer_.norm_weight = input_norm("norm.weight"), layer_.norm_bias = input_norm("norm.bias");
-    const auto norm = [&](const char* name, std::size_t heads) {
-      const NamedTensor* part = find(name);
-      if (part && part->tensor.rank() == 2) return take(name, {heads, d.d_k}); // each head its own
-      return take(name, {part && part->tensor.count() == heads * d.d_k ? heads * d.d_k : d.d_k});
-    };
-    layer_.q_norm_weight = norm("q_norm.weight", d.H),
-    layer_.q_norm_bias = norm("q_norm.bias", d.H);
-    layer_.k_norm_weight = norm("k_norm.weight", d.H_kv);
-    layer_.k_norm_bias = norm("k_norm.bias", d.H_kv);
-    take_latent();
     take_positions(parts_, layer_, notes_);
-    const bool some = !layer_.W_q.empty() || !layer_.W_k.empty() || !layer_.W_v.empty();
-    for (const auto& [W, name, stage] : {std::tuple(&layer_.W_q, "W_q", Stage::q),
-                                         {&layer_.W_k, "W_k", Stage::k},
-                                         {&layer_.W_v, "W_v", Stage::v}})
-      if (some && W->empty() && !given_.count(stage) && !layer_.X.empty())
+    for (const TensorInfo& info : layer_tensors()) take(info);
+    // The identity for some of the projections, where others are there, is rarely meant.
+    const auto& [q, k, v] = std::tie(layer_.W_q, layer_.W_k, layer_.W_v);
+    if (q.empty() && k.empty() && v.empty()) return;
+    for (const auto& [W, name, stage] :
+         {std::tuple(&q, "W_q", Stage::q), {&k, "W_k", Stage::k}, {&v, "W_v", Stage::v}})
+      if (W->empty() && !given_.count(stage) && !layer_.X.empty())
         notes_.push_back(warning(fmt::format("there is no {}: it is taken as the identity", name)));
   }
 
-  /// What split_latent has made of latent attention's tensors.
-  void take_latent() {
-    const Dims& d = layer_.dims;
-    const auto rows = [&](const char* name) {
-      const NamedTensor* part = find(name);
-      return part ? part->tensor.shape()[0] : 0;
-    };
-    layer_.W_c_q = take("W_q_a", {rows("W_q_a"), d.r_q}), layer_.b_c_q = take("b_q_a", {d.r_q});
-    layer_.W_c_kv = take("W_c_kv", {rows("W_c_kv"), d.r_kv});
-    layer_.W_k_pe = take("W_k_pe", {rows("W_k_pe"), d.d_pe});
-    layer_.b_c_kv = take("b_c_kv", {d.r_kv}), layer_.b_k_pe = take("b_k_pe", {d.d_pe});
-    layer_.c_q_norm_weight = take("q_a_norm.weight", {d.r_q});
-    layer_.c_kv_norm_weight = take("kv_a_norm.weight", {d.r_kv});
-  }
-
-  /// Given stages: (B, T, H · d) for token stages, else as the table says with B in front.
   void take_given() {
-    const Dims& d = layer_.dims;
     for (const auto& [stage, name] : given_) {
-      const StageInfo& info = info_of(stage);
-      Shape shape{d.B};
-      for (Dim letter : info.letters) shape.push_back(d.size_of(letter));
-      const bool heads = info.kind == Kind::token && info.letters.size() == 3;
-      Tensor tensor;
-      if (heads && is_packed(name))
-        tensor = take(name.c_str(), {d.B, shape[2], shape[1] * shape[3]});
-      else
-        tensor = take(name.c_str(), shape);
-      if (heads && !is_packed(name))
-        tensor = permuted(tensor, {0, 2, 1, 3}).reshaped({d.B, shape[2], shape[1] * shape[3]});
-      layer_.given[index_of(stage)] = tensor;
-      layer_.given_set.set(index_of(stage));
+      const NamedTensor part = std::move(parts_.at(name));
+      parts_.erase(name);
+      const Form form = form_of(stage, layer_.dims, is_packed(name));
+      const Tensor tensor = narrowed(part.tensor, layer_.dtype, part.source, false, notes_);
+      if (tensor.count() != count_of(form.given))
+        fail("{} is {}: {} expected", part.source, to_string(tensor.shape()),
+             to_string(form.given));
+      layer_.given[index_of(stage)] = stored(tensor.reshaped(form.given), form);
+      layer_.given_set.add(stage);
     }
   }
 
@@ -313,9 +241,11 @@ bool turns_in_columns(const std::string& name, const Tensor& tensor) {
 }
 
 DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
-  if (wanted && *wanted != DType::f32 && *wanted != DType::f64)
-    fail("dtype is {}: layers are computed in float32 or float64", name_of(*wanted));
-  if (wanted) return *wanted;
+  if (wanted) {
+    if (*wanted != DType::f32 && *wanted != DType::f64)
+      fail("dtype is {}: layers are computed in float32 or float64", name_of(*wanted));
+    return *wanted;
+  }
   // X, then its siblings, then the stages in their order, then the rest.
   std::vector<const NamedTensor*> order;
   const auto add = [&](const std::string& name) {

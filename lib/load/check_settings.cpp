@@ -10,45 +10,67 @@ namespace {
 
 constexpr std::string_view starts_at = "the computation starts at ";
 
+/// A stage that the computation starts from makes the settings of the steps before it idle: from
+/// `own` on, which one is given; "" if none is.
+std::string replaced(const Layer& layer, Stage own) {
+  for (std::size_t i = index_of(own); i <= index_of(Stage::weights); ++i) {
+    const StageInfo& info = stages()[i];
+    const bool replaces = info.kind == Kind::map || info.stage == own;
+    if (replaces && layer.has_given(info.stage)) return fmt::format("{}{}", starts_at, info.name);
+  }
+  return "";
+}
+
+/// A setting of rotary embedding, and the kinds of scaling that read it; none listed: every
+/// rotation does.
+struct RopeSetting {
+  std::string_view name;
+  std::vector<RopeScaling> read_by;
+};
+
+const std::vector<RopeSetting>& rope_settings() {
+  using enum RopeScaling;
+  static const std::vector<RopeSetting> list{
+      {"rope_base", {}},
+      {"rope_dims", {}},
+      {"rope_first", {}},
+      {"rope_offset", {}},
+      {"rope_scaling", {}},
+      {"rope_attention_factor", {}},
+      {"rope_factor", {linear, dynamic, yarn, llama3, longrope}},
+      {"rope_low_freq_factor", {llama3}},
+      {"rope_high_freq_factor", {llama3}},
+      {"rope_original_length", {dynamic, yarn, llama3, longrope}},
+      {"rope_length", {dynamic, longrope}},
+      {"rope_beta_fast", {yarn}},
+      {"rope_beta_slow", {yarn}},
+      {"rope_truncate", {yarn}},
+      {"rope_mscale", {yarn}},
+      {"rope_mscale_all_dim", {yarn}},
+  };
+  return list;
+}
+
+std::string idle_rope(const Settings& s, const RopeSetting& setting) {
+  if (!setting.read_by.empty() &&
+      std::ranges::find(setting.read_by, s.rope_scaling) == setting.read_by.end())
+    return fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
+  return s.rope == Rope::none ? "rope is none" : "";
+}
+
 /// Why a setting has no effect on this layer; "" if it has.
 std::string idle(const Layer& layer, std::string_view name) {
   const Settings& s = layer.settings;
   const auto any_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  // A stage that the computation starts from makes what comes before it idle.
-  const auto replaced = [&](Stage own) -> std::string {
-    for (std::size_t i = index_of(own); i <= index_of(Stage::weights); ++i) {
-      const StageInfo& info = stages()[i];
-      const bool replaces = info.kind == Kind::map || info.stage == own;
-      if (replaces && layer.has_given(info.stage)) return fmt::format("{}{}", starts_at, info.name);
-    }
-    return "";
-  };
-  const auto rope = [&] { return s.rope == Rope::none ? "rope is none" : ""; };
-  const auto scaling = [&](bool used) {
-    return used ? std::string(rope())
-                : fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
-  };
-
-  if (any_of({"rope_base", "rope_dims", "rope_first", "rope_offset", "rope_scaling",
-              "rope_attention_factor"}))
-    return rope();
-  using enum RopeScaling;
-  const auto is_any_of = [&](std::initializer_list<RopeScaling> kinds) {
-    return std::ranges::find(kinds, s.rope_scaling) != kinds.end();
-  };
-  if (name == "rope_factor") return scaling(!is_any_of({none}));
-  if (any_of({"rope_low_freq_factor", "rope_high_freq_factor"}))
-    return scaling(is_any_of({llama3}));
-  if (name == "rope_original_length") return scaling(!is_any_of({none, linear}));
-  if (name == "rope_length") return scaling(is_any_of({dynamic, longrope}));
-  if (any_of({"rope_beta_fast", "rope_beta_slow", "rope_truncate", "rope_mscale",
-              "rope_mscale_all_dim"}))
-    return scaling(is_any_of({yarn}));
-  if (any_of({"mrope_section", "mrope_interleaved"}) && s.rope != Rope::none)
+  if (const auto rope = std::ranges::find(rope_settings(), name, &RopeSetting::name);
+      rope != rope_settings().end())
+    return idle_rope(s, *rope);
+  if (any_of({"mrope_section", "mrope_interleaved"})) {
+    if (s.rope == Rope::none) return "rope is none";
     return layer.positions.rank() == 2 ? "" : "positions are one row, which every pair turns by";
-  if (any_of({"mrope_section", "mrope_interleaved"})) return rope();
+  }
   if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
   const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
   const bool latent = !layer.W_c_q.empty() || !layer.W_c_kv.empty();
@@ -58,18 +80,17 @@ std::string idle(const Layer& layer, std::string_view name) {
   if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
   if (name == "clip_qkv" && s.clip_qkv > 0)
     for (Stage stage : {Stage::scores, Stage::scaled, Stage::masked, Stage::weights})
-      if (layer.has_given(stage))
-        return fmt::format("the computation starts at {}", mha::name_of(stage));
+      if (layer.has_given(stage)) return fmt::format("{}{}", starts_at, mha::name_of(stage));
   if (any_of({"relative_bidirectional", "relative_max_distance"}) && layer.relative_bias.empty())
     return "there is no relative_bias";
   if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&
       s.alibi == Alibi::none && layer.relative_bias.empty())
     return "the layer is not causal and has no window";
-  if (name == "rope" && s.rope != Rope::none) return replaced(Stage::scores);
-  if (name == "scale") return replaced(Stage::scaled);
-  if (name == "softcap" && s.softcap > 0) return replaced(Stage::capped);
-  if (name == "alibi" && s.alibi != Alibi::none) return replaced(Stage::biased);
-  if (any_of({"causal", "window_left", "window_right"})) return replaced(Stage::masked);
+  if (name == "rope" && s.rope != Rope::none) return replaced(layer, Stage::scores);
+  if (name == "scale") return replaced(layer, Stage::scaled);
+  if (name == "softcap" && s.softcap > 0) return replaced(layer, Stage::capped);
+  if (name == "alibi" && s.alibi != Alibi::none) return replaced(layer, Stage::biased);
+  if (any_of({"causal", "window_left", "window_right"})) return replaced(layer, Stage::masked);
   return "";
 }
 
@@ -109,6 +130,35 @@ bool is_said_by_file(const Settings& settings, const std::string& name, const st
          info->get(settings) != info->get(Settings{});
 }
 
+/// Settings of options and files that change nothing.
+void note_idle(const Layer& layer, std::vector<Note>& notes) {
+  const Settings& s = layer.settings;
+  for (const auto& [name, from] : s.origins) {
+    const bool option = from.starts_with("--");
+    if (!option && !is_said_by_file(s, name, from)) continue;
+    const std::string why = idle(layer, name);
+    if (why.empty() || (!option && why.starts_with(starts_at))) continue;
+    const std::string what = option ? from : fmt::format("{}: {}", from, name);
+    notes.push_back(option && masks_only_what_is_told(layer, name)
+                        ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
+                                           "pages leave out the keys that it masks",
+                                           what, why))
+                        : warning(fmt::format("{} changes nothing: {}", what, why)));
+  }
+}
+
+template <class Origin> void check_qk_norm(const Layer& layer, const Origin& origin) {
+  const Settings& s = layer.settings;
+  if (s.qk_norm == QkNorm::layer && s.qk_norm_one_plus &&
+      !(layer.q_norm_weight.empty() && layer.k_norm_weight.empty()))
+    fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
+         origin("qk_norm_one_plus"), origin("qk_norm"));
+  if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
+    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give --qk-norm "
+         "layer, or leave them out",
+         origin("qk_norm"));
+}
+
 } // namespace
 
 void check_settings(const Layer& layer, const std::string& head_source,
@@ -138,14 +188,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
     fail("{}: rope rotates {} dimensions, a head of {} has {}: expected an even number up to that",
          origin(s.rope_dims == 0 ? "rope" : "rope_dims"), rotated, head_source, d.d_k);
   if (rotates) check_rotary(layer, rotated / 2, origin);
-  if (s.qk_norm == QkNorm::layer && s.qk_norm_one_plus &&
-      !(layer.q_norm_weight.empty() && layer.k_norm_weight.empty()))
-    fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
-         origin("qk_norm_one_plus"), origin("qk_norm"));
-  if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
-    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give --qk-norm "
-         "layer, or leave them out",
-         origin("qk_norm"));
+  check_qk_norm(layer, origin);
   if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor >= s.rope_high_freq_factor)
     fail("{}: rope_low_freq_factor is {}, rope_high_freq_factor {}: the first must be the smaller "
          "one",
@@ -161,18 +204,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
                                    d.d_out, output_source, d.d_model));
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
     notes.push_back(warning(why_no_scale(layer)));
-  for (const auto& [name, from] : s.origins) {
-    const bool option = from.starts_with("--");
-    if (!option && !is_said_by_file(s, name, from)) continue;
-    const std::string why = idle(layer, name);
-    if (why.empty() || (!option && why.starts_with(starts_at))) continue;
-    const std::string what = option ? from : fmt::format("{}: {}", from, name);
-    notes.push_back(option && masks_only_what_is_told(layer, name)
-                        ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
-                                           "pages leave out the keys that it masks",
-                                           what, why))
-                        : warning(fmt::format("{} changes nothing: {}", what, why)));
-  }
+  note_idle(layer, notes);
   if (s.rope == Rope::none && !layer.positions.empty())
     notes.push_back(warning("positions change nothing: rope is none"));
   if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))

@@ -4,6 +4,7 @@
 #include <mha/load/model_state.hpp>
 #include <mha/load/read_description.hpp>
 
+#include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace mha {
@@ -84,6 +86,9 @@ void Sources::State::open_sources() {
            file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   }
+  // A program's config wins over a folder's.
+  for (const io::Contents& said : request.in_memory)
+    for (const auto& [key, value] : said.config) config[key] = value;
   if (!request.config.empty())
     for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
   for (const auto& [name, value] : request.settings)
@@ -146,18 +151,52 @@ void Sources::State::find_layers() {
 
   // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
   std::set<std::pair<std::size_t, std::string>> numbered;
+  std::map<std::string, std::set<std::string>> layers_with; // a weight
   bool lone = contents.empty();
   for (const io::Contents& file : contents)
     for (const io::Entry& entry : file.tensors) {
-      if (canonical_name(entry.name, false).empty()) continue;
-      if (const auto number = naming::layer_number(entry.name))
-        numbered.insert({*number, std::to_string(*number)});
-      else
+      const std::string name = canonical_name(entry.name, false);
+      if (name.empty()) continue;
+      const auto number = naming::layer_number(entry.name);
+      if (!number) {
         lone = true;
+        continue;
+      }
+      numbered.insert({*number, std::to_string(*number)});
+      if (const TensorInfo* info = find_tensor_name(name); info && info->role == TensorRole::weight)
+        layers_with[name].insert(std::to_string(*number));
     }
-  for (const auto& [number, id] : numbered)
+  for (const auto& [number, id] : numbered) {
     listing.push_back({id, fmt::format("layers.{}.", id), "canonical"});
+    for (const auto& [name, layers] : layers_with)
+      if (layers.size() + 1 == numbered.size() && !layers.contains(id)) lacking[id].push_back(name);
+  }
   if (listing.empty() && lone) listing.push_back({"", "", "canonical"});
+}
+
+/// A weight that every other layer has is the identity or zero in this one, which is rarely meant.
+void Sources::State::note_lacking(const std::string& id, const NamedTensors& parts,
+                                  std::vector<Note>& notes) const {
+  const auto at = lacking.find(id);
+  if (at == lacking.end()) return;
+  for (const std::string& name : at->second)
+    if (!parts.contains(name))
+      notes.push_back(warning(fmt::format(
+          "layers.{0}.{1} is missing, which every other layer has: layer {0} is computed without "
+          "it; to give it, {1}=FILE",
+          id, name)));
+}
+
+/// Bindings are opened when a layer asks for them, and the layers before it must not write there.
+void Sources::State::note_inputs() const {
+  for (const io::Source& binding : bindings) {
+    if (!binding.memory.empty()) continue;
+    const bool one = binding.path.find("{layer}") == std::string::npos;
+    for (const std::string& id : chosen) {
+      io::note_later_input(io::with_layer(binding, id).path);
+      if (one) break;
+    }
+  }
 }
 
 /// The layers that `{layer}` or an L axis of the bindings finds.
@@ -199,89 +238,106 @@ std::string Sources::State::why_missing(const io::Source& numbered, const std::s
   return fmt::format("there is nothing for layer {}", id);
 }
 
-void Sources::State::choose_layers() {
-  std::vector<std::string> ids;
-  for (const LayerListing& layer : listing) ids.push_back(layer.id);
-  const bool from_files = !(ids.empty() || (ids.size() == 1 && ids[0].empty()));
-  if (!from_files)
-    if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
-      ids = std::move(bound);
+namespace {
 
-  if (request.has_text()) ids = request.inputs->layers();
-  const std::string& wanted = request.layer;
-  const auto list = [&] {
-    std::string text;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
-    }
-    return text;
-  };
-  if (wanted.empty() && request.has_text()) {
-    chosen = ids;
-    return;
+/// "0, 1, 2"; of many, the first and the last.
+std::string list_of(const std::vector<std::string>& ids) {
+  std::string text;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
   }
-  if (wanted.empty()) {
-    const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
-    if (ids.size() <= 1 && (ids.empty() || ids[0].empty()) && numbered != bindings.end())
-      fail("{}: {{layer}} stands for the layer's number, and {}; give --layer N", numbered->text,
-           why_missing(*numbered, "0"));
-    if (ids.size() > 1)
-      fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
-           contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list());
-    chosen = ids.empty() ? std::vector<std::string>{""} : ids;
-    return;
-  }
-  if (ids.empty() || (ids.size() == 1 && ids[0].empty())) {
-    // One layer without a number: a number is for {layer} in bindings.
-    const bool fills = std::any_of(bindings.begin(), bindings.end(), io::mentions_layer);
-    if (wanted.find_first_of(",-:") != std::string::npos || wanted == "all" ||
-        (!fills && wanted != "0")) {
-      const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
-      if (numbered != bindings.end())
-        fail("--layer {}: {}: {{layer}} stands for the layer's number, and {}", wanted,
-             numbered->text, why_missing(*numbered, "0"));
-      fail("--layer {}: there is one layer, which has no number; leave --layer out{}", wanted,
-           stack_of_maps());
-    }
-    chosen = {wanted};
-    return;
-  }
-  if (wanted == "all") {
-    chosen = ids;
-    return;
-  }
-  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) {
-    chosen = {wanted};
-    return;
-  }
-  // Lists and ranges: of numbers, where the ids are numbers.
-  const bool numbers = std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
+  return text;
+}
+
+/// Whether there is no more than one layer, which has no number.
+bool is_lone(const std::vector<std::string>& ids) {
+  return ids.empty() || (ids.size() == 1 && ids[0].empty());
+}
+
+bool are_numbers(const std::vector<std::string>& ids) {
+  return std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
     return !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
   });
-  const auto refuse = [&](std::string_view what) {
-    std::vector<std::string_view> names(ids.begin(), ids.end());
-    if (what.find_first_of(",-:") != std::string_view::npos)
-      fail("--layer {}: not all of these are there; the layers are {}", wanted, list());
-    fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
-         numbers ? "" : did_you_mean(what, names), list());
-  };
-  if (!numbers) refuse(wanted);
+}
+
+/// Throws Error: `what` of the layers that --layer wants is not there.
+[[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
+                               const std::vector<std::string>& ids) {
+  if (what.find_first_of(",-:") != std::string_view::npos)
+    fail("--layer {}: not all of these are there; the layers are {}", wanted, list_of(ids));
+  const std::vector<std::string_view> names(ids.begin(), ids.end());
+  fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
+       are_numbers(ids) ? "" : did_you_mean(what, names), list_of(ids));
+}
+
+/// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
+std::vector<std::string> named_by(const std::string& wanted, const std::vector<std::string>& ids) {
+  if (wanted == "all") return ids;
+  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) return {wanted};
+  if (!are_numbers(ids)) refuse_layer(wanted, wanted, ids);
   std::size_t highest = 0;
   for (const std::string& id : ids) highest = std::max(highest, number_of(id));
   constexpr std::size_t most = 1'000'000; // so many are not there, and would only be counted
-  if (highest > most) refuse(wanted);
+  if (highest > most) refuse_layer(wanted, wanted, ids);
   Pick pick;
   try {
     pick = IndexList(wanted, "--layer").resolve(highest + 1, "layers");
   } catch (const Error&) {
-    refuse(wanted);
+    refuse_layer(wanted, wanted, ids);
   }
-  const std::set<std::string> there(ids.begin(), ids.end());
-  for (std::size_t number : pick.indices) {
-    const std::string id = std::to_string(number);
-    if (!there.contains(id)) refuse(id);
-    chosen.push_back(id);
+  const std::set<std::string> present(ids.begin(), ids.end());
+  std::vector<std::string> named;
+  for (const std::size_t number : pick.indices) {
+    named.push_back(std::to_string(number));
+    if (!present.contains(named.back())) refuse_layer(wanted, named.back(), ids);
+  }
+  return named;
+}
+
+} // namespace
+
+/// All layers that there are, where none is asked for: one, unless a text is given.
+std::vector<std::string> Sources::State::layers_unasked(const std::vector<std::string>& ids) const {
+  if (request.has_text()) return ids;
+  const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
+  if (is_lone(ids) && numbered != bindings.end())
+    fail("{}: {{layer}} stands for the layer's number, and {}; give --layer N", numbered->text,
+         why_missing(*numbered, "0"));
+  if (ids.size() > 1)
+    fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
+         contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list_of(ids));
+  return ids.empty() ? std::vector<std::string>{""} : ids;
+}
+
+/// Throws Error for a number of a layer that has none: it can only be for {layer} in bindings.
+void Sources::State::check_number_of_lone(const std::string& wanted) const {
+  const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
+  const bool fills = numbered != bindings.end();
+  const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
+  if (one && (fills || wanted == "0")) return;
+  if (fills)
+    fail("--layer {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
+         why_missing(*numbered, "0"));
+  fail("--layer {}: there is one layer, which has no number; leave --layer out{}", wanted,
+       stack_of_maps());
+}
+
+void Sources::State::choose_layers() {
+  std::vector<std::string> ids;
+  for (const LayerListing& layer : listing) ids.push_back(layer.id);
+  if (is_lone(ids))
+    if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
+      ids = std::move(bound);
+  if (request.has_text()) ids = request.inputs->layers();
+  const std::string& wanted = request.layer;
+  if (wanted.empty()) {
+    chosen = layers_unasked(ids);
+  } else if (is_lone(ids)) {
+    check_number_of_lone(wanted);
+    chosen = {wanted};
+  } else {
+    chosen = named_by(wanted, ids);
   }
 }
 

@@ -292,6 +292,9 @@ private:
                      "has rows of");
         add(model + key + ".weight", others);
       }
+    if (said_.sinusoid.said())
+      add(model + "embed.position.weight",
+          sinusoid(map && place == ProjectionPlace::tokens ? width_ : narrow_, base_));
     if (const auto norm = said_.norms.find("embed.norm"); norm != said_.norms.end())
       present_norm(model + "embed.norm", norm->second, 0,
                    map && place == ProjectionPlace::normed ? narrow_ : width_);
@@ -315,8 +318,7 @@ private:
       return reshaped_entry(entry, {1, entry.shape[0]});
     require_rank(said, entry, 2);
     const io::Entry rows = turned_entry(entry, said.layout, "io");
-    const bool scaled = said.key == "embed.position" && said_.position_scale.said();
-    return scaled ? scaled_entry(rows, said_.position_scale.number(base_).value_or(1)) : rows;
+    return said.key == "embed.position" ? scaled_positions(rows, base_) : rows;
   }
 
   /// Vectors come in where there is no table of tokens: it is one without rows.

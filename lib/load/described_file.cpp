@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace mha {
 
 using naming::DescribedTensor;
@@ -101,6 +103,30 @@ void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry&
        expected == 1 ? "is" : "are",
        other ? fmt::format("; \"layout\": \"{}\" would fit", tensor.layout == "oi" ? "io" : "oi")
              : "");
+}
+
+io::Entry DescribedFile::scaled_positions(const io::Entry& rows,
+                                          const naming::Group& config) const {
+  if (!said_.position_scale.said()) return rows;
+  return scaled_entry(rows, said_.position_scale.number(config).value_or(1));
+}
+
+io::Entry DescribedFile::sinusoid(std::size_t width, const naming::Group& config) const {
+  const naming::DescribedSinusoid& said = said_.sinusoid;
+  if (width == 0)
+    fail("{}: how wide are the rows? A table of tokens or a linear map expected before it",
+         said.where);
+  if (width % 2 != 0 && (said.halves || said.inclusive))
+    fail("{}: the rows are {} wide, which are no pairs of a sine and a cosine", said.where, width);
+  constexpr double most = 1 << 16;
+  const double base = said.base.number(config).value_or(10000),
+               length = said.length.number(config).value_or(4096);
+  if (!(base > 0)) fail("{}: base is {}: a number above 0 expected", said.base.where, base);
+  if (!(length >= 1 && length <= most) || length != std::floor(length))
+    fail("{}: length is {}: a whole number from 1 to {} expected", said.length.where, length, most);
+  return scaled_positions(
+      sinusoid_entry({static_cast<std::size_t>(length), width, base, said.halves, said.inclusive}),
+      config);
 }
 
 } // namespace mha

@@ -37,6 +37,11 @@ protected:
   void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,
                     std::size_t expected, std::string_view does) const;
 
+  /// Rows of positions, multiplied as the description says.
+  io::Entry scaled_positions(const io::Entry& rows, const naming::Group& config) const;
+  /// Computed rows of positions, of a stream of this width (0: not known).
+  io::Entry sinusoid(std::size_t width, const naming::Group& config) const;
+
   const naming::Description& said_;
   const io::Contents& file_;
   std::vector<io::Entry> entries_;

@@ -98,6 +98,28 @@ io::Entry scaled_entry(const io::Entry& from, double scale) {
   return entry;
 }
 
+io::Entry sinusoid_entry(const Sinusoid& said) {
+  io::Entry entry;
+  entry.name = entry.own_name = "sinusoid", entry.dtype = DType::f64;
+  entry.shape = {said.length, said.width};
+  entry.read = [said, shape = entry.shape] {
+    Tensor rows(DType::f64, shape);
+    const std::size_t pairs = (said.width + 1) / 2;
+    const double steps = static_cast<double>(said.width) / 2 - (said.inclusive ? 1 : 0);
+    double* row = rows.as_mutable<double>().data();
+    for (std::size_t p = 0; p < said.length; ++p, row += said.width)
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const double exponent = i == 0 ? 0 : static_cast<double>(i) / steps,
+                     angle = static_cast<double>(p) * std::pow(said.base, -exponent);
+        row[said.halves ? i : 2 * i] = std::sin(angle);
+        if (const std::size_t at = said.halves ? pairs + i : 2 * i + 1; at < said.width)
+          row[at] = std::cos(angle);
+      }
+    return rows;
+  };
+  return entry;
+}
+
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count) {
   Shape shape = from.shape;
   shape.back() = count;

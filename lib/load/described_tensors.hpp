@@ -1,5 +1,5 @@
 #pragma once
-// How a described tensor lies in the file, and what is made of it when it is read: the inside of
+// Layouts of described tensors in the file, and their conversion when they are read: the inside of
 // described.cpp.
 
 #include <mha/files/contents.hpp>
@@ -24,6 +24,15 @@ io::Entry stacked_entry(const std::vector<io::Entry>& of_heads);
 io::Entry reshaped_entry(const io::Entry& from, const Shape& shape);
 /// The numbers times `scale`, in float64.
 io::Entry scaled_entry(const io::Entry& from, double scale);
+/// Rows of positions, (length, width), in float64: of the pair i of n = width / 2 the sine and the
+/// cosine of p · base^(−i/n), or base^(−i/(n − 1)) where they are `inclusive` (Vaswani et al. 2017,
+/// 3.5); side by side, or all sines and then all cosines (`halves`).
+struct Sinusoid {
+  std::size_t length = 0, width = 0;
+  double base = 10000;
+  bool halves = false, inclusive = false;
+};
+io::Entry sinusoid_entry(const Sinusoid& sinusoid);
 /// Columns [first, first + count) of the last axis of a matrix or vector.
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count);
 /// Of a last axis of groups · (sum of `sizes`) · width, the part `which` of every group.

@@ -63,6 +63,11 @@ inline constexpr std::array tensor_keys{
 inline constexpr std::array embed_keys{
   Key{"table", text_schema, "a matrix whose rows are added"},
   Key{"by", R"({"enum": ["token", "position", "type"]})", "what chooses the row: the token's number, its position; type: the first row"},
+  Key{"sinusoid", R"({"enum": ["interleaved", "half"]})",
+      "positions' rows that are computed: interleaved, sin and cos of a pair side by side; half, all sines, then all cosines"},
+  Key{"base", value_schema, "of sinusoid: 10000 where nothing is said"},
+  Key{"inclusive", flag_schema, "of sinusoid: the slowest pair turns by 1 / base, as in tensor2tensor and fairseq"},
+  Key{"length", value_schema, "of sinusoid: how many positions there are; 4096 where nothing is said"},
   Key{"scale", value_schema, "of the tokens' rows: a number, or sqrt_d_model; of the positions' rows: a number"},
   Key{"first", R"({})", "the first token's position; \"pad\": pad_token_id + 1, and padding has pad_token_id"},
   Key{"linear", text_schema, "a linear map of the sum so far"},

@@ -170,6 +170,24 @@ std::string bias_of(const JsonTree& tree) {
   return name_of(tree, "bias");
 }
 
+naming::DescribedSinusoid sinusoid_of(const JsonTree& step) {
+  naming::DescribedSinusoid sinusoid;
+  const JsonTree& style = *step.find("sinusoid");
+  sinusoid.where = fmt::format("{}: \"sinusoid\"", style.where);
+  const std::string& text = style.as_text("sinusoid");
+  if (text != "interleaved" && text != "half")
+    style.refuse(fmt::format("sinusoid is '{}': interleaved or half expected", text));
+  sinusoid.halves = text == "half";
+  if (const JsonTree* flag = step.find("inclusive"))
+    sinusoid.inclusive = flag->as_boolean("inclusive");
+  if (const JsonTree* base = step.find("base")) sinusoid.base = value_of(*base, "base");
+  if (const JsonTree* length = step.find("length")) sinusoid.length = value_of(*length, "length");
+  for (const char* other : {"by", "layout", "bias"})
+    if (const JsonTree* there = step.find(other))
+      there->refuse(fmt::format("{} is of a table or a linear map; sinusoid is computed", other));
+  return sinusoid;
+}
+
 bool is_setting(std::string_view name) {
   return name != "input_norm" && name != "input_norm_eps" && name != "qkv_order" &&
          name != "columns" && name != "residual";

@@ -23,6 +23,9 @@ std::string layout_of(const JsonTree& tree, std::size_t most);
 /// A bias' name, or "" of false; true is refused.
 std::string bias_of(const JsonTree& tree);
 
+/// A step of embed that computes the positions' rows. Throws Error for what is a table's alone.
+naming::DescribedSinusoid sinusoid_of(const JsonTree& step);
+
 /// Whether `settings` may have this setting: norms, split and block say the others.
 bool is_setting(std::string_view name);
 /// Whether `tensors` may have this key for a tensor (not a norm).

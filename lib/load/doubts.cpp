@@ -1,6 +1,7 @@
 #include <mha/load/doubts.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/layer/stage.hpp>
@@ -60,7 +61,7 @@ bool starts_late(const NamedTensors& parts) {
   return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
     if (find_tensor_name(part.first)) return false;
     const std::optional<Stage> stage = find_stage(part.first);
-    return stage && *stage >= Stage::scores;
+    return stage && follows(*stage, Stage::scores);
   });
 }
 

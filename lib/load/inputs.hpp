@@ -1,5 +1,5 @@
 #pragma once
-// Where the layers of a whole model get their input from, if not from a file: made of a text by who
+// Inputs of a whole model's layers that no file gives: made of a text by what
 // can compute layers (model/pass.hpp).
 
 #include <mha/layer/layer.hpp>

@@ -37,6 +37,11 @@ bool is_of_adapter(std::string_view name) {
       words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
+/// GPT-2's and GPT-NeoX's buffer of true and false, which is known and not read.
+bool is_causal_mask(const io::Entry& entry) {
+  return entry.name.ends_with(".attn.bias") || entry.name.ends_with(".attention.bias");
+}
+
 /// Whether a name is of another part of the model: an image's or a sound's.
 bool is_of_other_part(std::string_view name) {
   Group named;
@@ -66,7 +71,7 @@ public:
     std::vector<std::string_view> others, adapters;
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
-      if (group_.reads->used(name) && name.ends_with(".weight") && !is_floating(entry.dtype))
+      if (group_.reads->used(name) && !is_floating(entry.dtype) && !is_causal_mask(entry))
         fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name) || is_told_by_layer(name)) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// What a whole model's checkpoint holds and nothing reads: tensors, settings, an adapter beside it.
+// Leftovers of a whole model's checkpoint, which no reader asks for: tensors, settings, an adapter.
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// How long each text of a batch is, where a file says it.
+// Lengths of the texts of a batch, where a file has them.
 
 #include <mha/files/contents.hpp>
 #include <mha/layer/layer.hpp>

@@ -31,7 +31,7 @@ bool is_projection(const NamedTensors::value_type& part) {
 bool holds_results_only(const NamedTensors& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
     const TensorInfo* info = find_tensor_name(entry.first);
-    return !info || info->name[0] == 'X' || info->name.size() == 1; // X, X_kv …; Q, K, V
+    return !info || info->role == TensorRole::input || info->role == TensorRole::packed;
   });
 }
 
@@ -39,8 +39,9 @@ bool holds_results_only(const NamedTensors& parts) {
 /// family's model, other canonical names are some other module's.
 bool is_input(std::string_view name) {
   const TensorInfo* info = find_tensor_name(name);
-  return !info || info->name[0] == 'X' || info->name.size() == 1 || info->name == "positions" ||
-         info->name.ends_with("mask") || info->name.ends_with("_past");
+  using enum TensorRole;
+  return !info || info->role == input || info->role == packed || info->role == past ||
+         info->role == mask || info->role == positions;
 }
 
 /// Splits "a b  c" at spaces.
@@ -81,6 +82,27 @@ void note_unread(const naming::Group& group, const std::vector<std::string>& nam
       fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
                   "without them: merge adapters, apply scales first",
                   group.contents->name, list)));
+}
+
+/// Lists of text in a file: tokens, or what is passed over.
+void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
+  const auto label = [&](const std::string& name, io::LabelLists lists) {
+    labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
+  };
+  for (const auto& [name, list] : file.labels) {
+    if (!label_name(name).empty())
+      label(name, {list, {}});
+    else if (!canonical_name(name, false).empty())
+      fail("{}: {} is a list of text; numbers expected", file.name, name);
+    else
+      to.notes.emplace_back(fmt::format(
+          "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
+          file.name, name));
+  }
+  for (const auto& [name, lists] : file.item_labels)
+    if (!label_name(name).empty()) label(name, {{}, lists});
+  for (const auto& [name, text] : file.scalars)
+    if (!label_name(name).empty()) label(name, {split_words(text), {}});
 }
 
 } // namespace
@@ -192,9 +214,6 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
     if (file.format == "onnx") continue; // a graph's constants are none of a layer's
-    const auto label = [&](const std::string& name, io::LabelLists lists) {
-      labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
-    };
     std::vector<const io::Entry*> unknown;
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
@@ -202,7 +221,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       if (file.format == "checkpoint" && (entry.name == "norm.weight" || entry.name == "norm.bias"))
         continue;
       if (!label_name(entry.name).empty() && (entry.shape.size() == 1 || entry.shape.size() == 2)) {
-        label(entry.name, io::labels_of_numbers(entry.read()));
+        labels.take(label_name(entry.name), io::labels_of_numbers(entry.read()),
+                    fmt::format("{}: {}", file.name, entry.name));
         continue;
       }
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
@@ -227,20 +247,7 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
           {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters});
     }
     index->judged(file, unknown);
-    for (const auto& [name, list] : file.labels) {
-      if (!label_name(name).empty())
-        label(name, {list, {}});
-      else if (!canonical_name(name, false).empty())
-        fail("{}: {} is a list of text; numbers expected", file.name, name);
-      else
-        to.notes.emplace_back(fmt::format(
-            "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
-            file.name, name));
-    }
-    for (const auto& [name, lists] : file.item_labels)
-      if (!label_name(name).empty()) label(name, {{}, lists});
-    for (const auto& [name, text] : file.scalars)
-      if (!label_name(name).empty()) label(name, {split_words(text), {}});
+    take_labels(file, labels, to);
   }
   return unknown_tensors;
 }
@@ -259,7 +266,8 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     if (name == "X") parts.erase("X"); // resid_pre of a whole model's layer
     add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
-        {std::move(arranged.tensor), fmt::format("{}: {}", source.path, entry.name), true,
+        {std::move(arranged.tensor),
+         source.memory.empty() ? fmt::format("{}: {}", source.path, entry.name) : source.name, true,
          entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
   }
 }
@@ -302,36 +310,27 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   if (id.empty() && holds_results_only(parts) && !parts.count("X"))
     if (const std::string hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
+  note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
   judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
   if (!results) require_no_other_projection(unknown_tensors, parts);
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels);
   add_tokens(request.key_tokens, "--key-tokens", labels);
-  if (found.empty() && bindings.empty() && std::ranges::none_of(parts, is_projection))
+  const bool nothing_read =
+      std::ranges::all_of(parts, [](const auto& part) { return part.first.starts_with("X"); });
+  if (found.empty() && std::ranges::none_of(parts, is_projection))
     for (const io::Contents& file : contents) {
-      if (file.format == "checkpoint" && file.config.contains("model_type"))
+      if (bindings.empty() && file.format == "checkpoint" && file.config.contains("model_type"))
         fail("{}", why_no_model());
       // A graph without a layer says what to do instead.
-      if (file.format == "onnx" && !file.notes.empty())
+      if (nothing_read && file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
     }
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   read_layer.list_origins();
   return read_layer;
-}
-
-/// Bindings are opened when a layer asks for them, and the layers before it must not write there.
-void Sources::State::note_inputs() const {
-  for (const io::Source& binding : bindings) {
-    if (!binding.memory.empty()) continue;
-    const bool one = binding.path.find("{layer}") == std::string::npos;
-    for (const std::string& id : chosen) {
-      io::note_later_input(io::with_layer(binding, id).path);
-      if (one) break;
-    }
-  }
 }
 
 Sources::Sources(Request request) {

@@ -2,6 +2,7 @@
 
 #include <mha/load/narrowing.hpp>
 #include <mha/tensor/place.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -201,8 +202,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
   });
   for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
     for (const Broadcast& numbers : *list)
-      layer.dtype == DType::f64 ? tell_not_finite<double>(numbers, notes)
-                                : tell_not_finite<float>(numbers, notes);
+      by_precision(layer.dtype, [&]<class T>(T) { return tell_not_finite<T>(numbers, notes); });
 }
 
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind a Sources: the opened sources, and the layers found in them: the
+// State of a Sources: the opened sources, and the layers found in them: the
 // inside of load/.
 
 #include <mha/load/assemble.hpp>
@@ -64,6 +64,7 @@ struct Sources::State {
   std::vector<naming::Found> found;
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
+  std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
   std::vector<Note> leftovers;     ///< of the whole model that a text is for
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
@@ -82,7 +83,11 @@ struct Sources::State {
   void present_contents();
   void find_layers();
   void choose_layers();
+  std::vector<std::string> layers_unasked(const std::vector<std::string>& ids) const;
+  void check_number_of_lone(const std::string& wanted) const;
   void note_inputs() const;
+  void note_lacking(const std::string& id, const NamedTensors& parts,
+                    std::vector<Note>& notes) const;
   /// Throws Error where several layers would be computed from one tensor that each has its own of.
   void require_varying() const;
   std::vector<std::string> numbered_by_bindings() const;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 namespace mha {
 
@@ -52,31 +53,6 @@ std::optional<std::size_t> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return number;
-}
-
-/// "layers.3.", "layers.0-2." or "layers.*." in front, or another tool's ("blocks.3.attn.").
-void read_layers(PatchText& patch) {
-  std::string_view rest = patch.place;
-  for (std::string_view stack : {"layers.", "blocks.", "h."})
-    if (rest.starts_with(stack)) {
-      rest.remove_prefix(stack.size());
-      const std::string_view word = rest.substr(0, rest.find('.'));
-      const std::size_t dash = word.find('-');
-      if (word == "*") {
-        patch.every_layer = true;
-      } else if (dash != std::string_view::npos) {
-        const auto first = number_in(word.substr(0, dash)), last = number_in(word.substr(dash + 1));
-        if (!first || !last || *last < *first)
-          fail("{}: layers {}: A-B expected, both ends counted", patch.text, word);
-        patch.layers = {*first, *last};
-      } else if (const auto number = number_in(word)) {
-        patch.layers = {*number, *number};
-      } else {
-        fail("{}: '{}' is no layer: a number, A-B or * expected: layers.3.weights", patch.text,
-             word);
-      }
-      return;
-    }
 }
 
 void read_stage(PatchText& patch) {
@@ -294,7 +270,9 @@ Tensor mean_of(const Layer& layer, const PlaceAxes& place, const Tensor& whole) 
 Tensor read_patch_file(const PatchText& patch, Stage stage, std::size_t number) {
   const std::string name(name_of(stage));
   io::Source source = io::parse_source(name + "=" + patch.value);
-  if (source.name.empty())
+  const bool is_word = source.path.find_first_of("./:@") == std::string::npos;
+  std::error_code ignored;
+  if (source.name.empty() || (is_word && !std::filesystem::exists(source.path, ignored)))
     fail("{}: '{}' is no value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' expected",
          patch.text, patch.value);
   source = io::with_layer(source, std::to_string(number));
@@ -304,6 +282,46 @@ Tensor read_patch_file(const PatchText& patch, Stage stage, std::size_t number) 
 }
 
 } // namespace
+
+PlaceLayers layers_of_place(std::string_view place, std::string_view text) {
+  PlaceLayers of;
+  for (std::string_view stack : {"layers.", "blocks.", "h."})
+    if (place.starts_with(stack)) {
+      const std::string_view rest = place.substr(stack.size());
+      const std::string_view word = rest.substr(0, rest.find('.'));
+      const std::size_t dash = word.find('-');
+      if (word == "*") {
+        of.every_layer = true;
+      } else if (dash == 0 && number_in(word.substr(1)).value_or(0) > 0) {
+        of.from_end = *number_in(word.substr(1));
+      } else if (dash != std::string_view::npos) {
+        const auto first = number_in(word.substr(0, dash)), last = number_in(word.substr(dash + 1));
+        if (!first || !last || *last < *first)
+          fail("{}: layers {}: A-B expected, both ends counted, or a number (-1 is the last)", text,
+               word);
+        of.layers = {*first, *last};
+      } else if (const auto number = number_in(word)) {
+        of.layers = {*number, *number};
+      } else {
+        fail("{}: '{}' is no layer: a number, A-B or * expected: layers.3.weights", text, word);
+      }
+      return of;
+    }
+  return of;
+}
+
+void PlaceLayers::count_from_first(std::size_t count, std::string_view text) {
+  if (from_end == 0) return;
+  if (from_end > count)
+    fail("{}: there is no layer -{}: the model has {}, -1 is the last", text, from_end,
+         counted(count, "layers"));
+  layers = {count - from_end, count - from_end};
+}
+
+Stage stage_of_place(const PatchText& patch, const Layer& layer) {
+  const Stage add = patch.stage == Stage::output ? Stage::attn_add : Stage::mlp_add;
+  return patch.prefers_add && has_step(layer, add) ? add : patch.stage;
+}
 
 PatchText parse_patch(const std::string& text) {
   PatchText patch;
@@ -324,7 +342,7 @@ PatchText parse_patch(const std::string& text) {
   }
   patch.place = left;
   if (patch.place.empty() || patch.value.empty()) fail("patch '{}': {}", text, form);
-  read_layers(patch);
+  static_cast<PlaceLayers&>(patch) = layers_of_place(patch.place, patch.text);
   read_stage(patch);
   return patch;
 }
@@ -338,9 +356,7 @@ PatchRows rows_of_place(const PatchText& patch, const Layer& layer) {
 StagePatch resolve_patch(const PatchText& patch, const Layer& layer, std::size_t number,
                          const UnpatchedStage& unpatched) {
   StagePatch to;
-  to.stage = patch.stage;
-  const Stage add = patch.stage == Stage::output ? Stage::attn_add : Stage::mlp_add;
-  if (patch.prefers_add && has_step(layer, add)) to.stage = add;
+  to.stage = stage_of_place(patch, layer);
   require_stage(layer, to.stage);
   if (layer.settings.columns)
     fail("{}: patches count tokens as rows; the layer's tokens are columns", patch.text);

@@ -6,30 +6,46 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace mha {
 
+/// The layers that stand in front of a place: "layers.3.", "layers.-1.", "layers.0-2.", "layers.*."
+struct PlaceLayers {
+  bool every_layer = false;                                  ///< layers.*
+  std::optional<std::pair<std::size_t, std::size_t>> layers; ///< the first and the last
+  std::size_t from_end = 0; ///< 1 of "layers.-1."; 0: counted from the first
+
+  /// Whether the place says which layer it is of.
+  bool names_layer() const { return every_layer || layers.has_value() || from_end > 0; }
+  bool is_of(std::size_t layer) const {
+    return every_layer || (layers && layers->first <= layer && layer <= layers->second);
+  }
+  /// Counts a layer from the end in a model of `count`. Throws Error where there is none such;
+  /// `text` is what was written.
+  void count_from_first(std::size_t count, std::string_view text);
+};
+
+/// What a place's name begins with. Throws Error where it is no layer; `text` is all that was
+/// written.
+PlaceLayers layers_of_place(std::string_view place, std::string_view text);
+
 /// The parts of a written patch.
-struct PatchText {
+struct PatchText : PlaceLayers {
   std::string text;  ///< all of it
   std::string place; ///< "layers.3.head_out"
   Stage stage = Stage::output;
   bool prefers_add = false; ///< hook_attn_out, hook_mlp_out: attn_add and mlp_add where there are
-  bool every_layer = false; ///< layers.*
-  std::optional<std::pair<std::size_t, std::size_t>> layers; ///< the first and the last
   std::vector<std::string> axes; ///< in brackets: heads, tokens, columns
   PatchOp op = PatchOp::set;
   std::string value;
   std::optional<Tensor> tensor; ///< the value, where a program gives it
-
-  /// Whether it says which layer it is of.
-  bool names_layer() const { return every_layer || layers.has_value(); }
-  bool is_of(std::size_t layer) const {
-    return every_layer || (layers && layers->first <= layer && layer <= layers->second);
-  }
 };
+
+/// The stage that a place means in a layer: what hook_attn_out is depends on the block.
+Stage stage_of_place(const PatchText& patch, const Layer& layer);
 
 /// Throws Error that says what is expected where.
 PatchText parse_patch(const std::string& text);

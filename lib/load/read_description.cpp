@@ -113,12 +113,15 @@ private:
     for (const JsonTree& step : tree.elements) {
       description::require_known(step, "a step of embed", description::embed_keys);
       const JsonTree *table = step.find("table"), *map = step.find("linear"),
-                     *norm = step.find("norm");
-      if ((table != nullptr) + (map != nullptr) + (norm != nullptr) != 1)
-        step.refuse("a step of embed is one of table, linear and norm");
-      if (table) {
+                     *norm = step.find("norm"), *sinusoid = step.find("sinusoid");
+      if ((table || sinusoid) + (map != nullptr) + (norm != nullptr) != 1 || (table && sinusoid))
+        step.refuse("a step of embed is one of table, sinusoid, linear and norm");
+      for (const char* own : {"base", "inclusive", "length"})
+        if (const JsonTree* there = step.find(own); there && !sinusoid)
+          there->refuse(fmt::format("{} is of sinusoid", own));
+      if (table || sinusoid) {
         if (normed) step.refuse("a table behind the norm of embed is not covered here yet");
-        read_table(step, linear);
+        sinusoid ? read_sinusoid(step) : read_table(step, linear);
         added = added || linear;
       } else if (map) {
         if (std::exchange(linear, true)) step.refuse("a second linear map is not covered here yet");
@@ -133,12 +136,12 @@ private:
   }
 
   void read_table(const JsonTree& step, bool behind_linear) {
-    const JsonTree *by = step.find("by"), *scale = step.find("scale"), *first = step.find("first");
+    const JsonTree *by = step.find("by"), *scale = step.find("scale");
     const std::string kind = by ? by->as_text("by") : "token";
     if (kind != "token" && kind != "position" && kind != "type")
       by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
     const std::string key = "embed." + kind;
-    if (to_.tensors.contains(key)) step.refuse(fmt::format("a second table by {}", kind));
+    require_first_table(step, key, kind);
     if (behind_linear && kind == "token") step.refuse("the tokens' table stands behind linear");
     if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
     DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
@@ -151,13 +154,33 @@ private:
       (kind == "token" ? to_.token_scale : to_.position_scale) =
           description::value_of(*scale, "scale");
     }
-    if (first) {
+    if (const JsonTree* first = step.find("first")) {
       if (kind != "position") first->refuse("first is of a table by position");
-      if (first->is_text() && first->text == "pad")
-        to_.record.counts_from_pad = true;
-      else
-        to_.first_position = description::value_of(*first, "first");
+      read_first(*first);
     }
+  }
+
+  void read_sinusoid(const JsonTree& step) {
+    require_first_table(step, "embed.position", "position");
+    to_.sinusoid = description::sinusoid_of(step);
+    if (const JsonTree* scale = step.find("scale"))
+      to_.position_scale = description::value_of(*scale, "scale");
+    if (const JsonTree* first = step.find("first")) read_first(*first);
+  }
+
+  bool has_positions() const {
+    return to_.tensors.contains("embed.position") || to_.sinusoid.said();
+  }
+  void require_first_table(const JsonTree& step, const std::string& key,
+                           std::string_view kind) const {
+    if (to_.tensors.contains(key) || (kind == "position" && to_.sinusoid.said()))
+      step.refuse(fmt::format("a second table by {}", kind));
+  }
+  void read_first(const JsonTree& first) {
+    if (first.is_text() && first.text == "pad")
+      to_.record.counts_from_pad = true;
+    else
+      to_.first_position = description::value_of(first, "first");
   }
 
   void read_linear(const JsonTree& step, bool behind_norm) {
@@ -170,8 +193,7 @@ private:
       map.layout = description::layout_of(*layout, 2);
     if (const JsonTree* bias = step.find("bias")) map.bias = description::bias_of(*bias);
     to_.tensors.emplace("embed.linear", std::move(map));
-    const bool others =
-        to_.tensors.contains("embed.position") || to_.tensors.contains("embed.type");
+    const bool others = has_positions() || to_.tensors.contains("embed.type");
     to_.record.embedding_linear = "embed.linear";
     to_.record.embedding_linear_place = behind_norm ? ProjectionPlace::normed
                                         : others    ? ProjectionPlace::sum
@@ -252,6 +274,7 @@ private:
   }
 
   void make_record();
+  BlockShape block_shape() const;
   void set_norms(BlockShape shape);
 
   const JsonTree& tree_;
@@ -260,12 +283,7 @@ private:
   description::Parse parse_;
 };
 
-void DescriptionReader::make_record() {
-  naming::ModelRecord& record = to_.record;
-  const auto has = [&](const char* key) { return to_.tensors.contains(key); };
-  const auto named = [&](const char* key) {
-    return to_.norms.contains(key) ? std::string_view(key) : std::string_view();
-  };
+BlockShape DescriptionReader::block_shape() const {
   constexpr std::pair<std::string_view, BlockShape> shapes[]{
       {"pre", BlockShape::pre},
       {"post", BlockShape::post},
@@ -280,18 +298,28 @@ void DescriptionReader::make_record() {
     block->refuse(fmt::format("block is '{}': pre, post, parallel, sandwich, post_inside or "
                               "attention_only expected",
                               shape));
-  record.shape = at->second;
-  if (record.shape == BlockShape::attention_only && has("mlp.out"))
+  const bool mlp = to_.tensors.contains("mlp.out");
+  if (at->second == BlockShape::attention_only && mlp)
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
-  if (record.shape != BlockShape::attention_only && !has("mlp.out"))
+  if (at->second != BlockShape::attention_only && !mlp)
     (block ? *block : tree_)
         .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or say \"block\": "
                             "\"attention_only\"",
                             shape));
+  return at->second;
+}
+
+void DescriptionReader::make_record() {
+  naming::ModelRecord& record = to_.record;
+  const auto has = [&](const char* key) { return to_.tensors.contains(key); };
+  const auto named = [&](const char* key) {
+    return to_.norms.contains(key) ? std::string_view(key) : std::string_view();
+  };
+  record.shape = block_shape();
   set_norms(record.shape);
   record.layers = naming::described_layers;
   record.tokens = "embed.token";
-  record.positions = has("embed.position") ? "embed.position" : "";
+  record.positions = has_positions() ? "embed.position" : "";
   record.types = has("embed.type") ? "embed.type" : "";
   record.embedding_norm = named("embed.norm");
   if (has("mlp.out")) {

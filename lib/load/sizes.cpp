@@ -1,4 +1,4 @@
-#include <mha/load/sizes.hpp>
+#include <mha/load/learned_sizes.hpp>
 
 #include <algorithm>
 
@@ -6,30 +6,14 @@ namespace mha {
 
 namespace {
 
-/// A number that must be the same wherever it is said; remembers who said it first.
-struct Size {
-  std::string_view meaning;
-  std::size_t value = 0;
-  std::string source{};
-  bool known = false;
-
-  void learn(std::size_t n, const std::string& who, const Shape* shape = nullptr) {
-    if (known && value != n)
-      fail("{}{}: {} expected, as in {}", who,
-           shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
-           source);
-    if (!known) value = n, source = who, known = true;
-  }
-};
-
 class Sizes {
 public:
   Sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
         std::vector<Note>& notes)
-      : parts_(parts), given_(given), settings_(settings), notes_(notes) {}
+      : sizes_(parts, given, settings), notes_(notes) {}
 
   HeadCounts heads() {
-    learn_heads();
+    sizes_.learn_heads();
     if (!H.known && needs_heads()) {
       if (!are_not_projected())
         fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
@@ -49,14 +33,11 @@ public:
     learn_keys();
     learn_widths();
     learn_output();
-    return dims();
+    return sizes_.dims();
   }
 
 private:
-  const NamedTensor* part(const std::string& name) const {
-    const auto found = parts_.find(name);
-    return found == parts_.end() ? nullptr : &found->second;
-  }
+  const NamedTensor* part(std::string_view name) const { return sizes_.part(name); }
   /// What is projected: x that is given, or X.
   const NamedTensor* input() const {
     const auto x = given_.find(Stage::x);
@@ -101,75 +82,24 @@ private:
            });
   }
 
-  void learn_heads() {
-    const auto origin = [&](const char* name) {
-      const auto at = settings_.origins.find(name);
-      if (at == settings_.origins.end()) return std::string(name);
-      return at->second.starts_with("--") ? at->second : fmt::format("{}: {}", at->second, name);
-    };
-    const auto first_axis = [&](const char* name, std::size_t rank, Size& size) {
-      if (const NamedTensor* p = part(name); p && p->tensor.rank() == rank)
-        size.learn(p->tensor.shape()[0], p->source, &p->tensor.shape());
-    };
-    if (settings_.num_heads > 0) H.learn(settings_.num_heads, origin("num_heads"));
-    if (settings_.num_kv_heads > 0) H_kv.learn(settings_.num_kv_heads, origin("num_kv_heads"));
-    first_axis("W_q", 3, H), first_axis("b_q", 2, H), first_axis("W_o", 3, H),
-        first_axis("sinks", 1, H);
-    for (const char* name : {"W_k", "W_v"}) first_axis(name, 3, H_kv);
-    for (const char* name : {"b_k", "b_v", "k_extra", "v_extra"}) first_axis(name, 2, H_kv);
-    for (const char* name : {"k_past", "v_past"})
-      if (const NamedTensor* p = part(name); p && p->tensor.rank() >= 3)
-        H_kv.learn(p->tensor.shape()[p->tensor.rank() - 3], p->source, &p->tensor.shape());
-    for (const auto& [stage, name] : given_) {
-      if (is_packed(name)) continue;
-      const NamedTensor& p = parts_.at(name);
-      const std::vector<Dim>& letters = info_of(stage).letters;
-      const Shape& shape = p.tensor.shape();
-      if (shape.size() < letters.size()) continue;
-      const std::size_t n = shape[shape.size() - letters.size()];
-      if (letters[0] == Dim::H) H.learn(n, p.source, &shape);
-      if (letters[0] == Dim::H_kv) H_kv.learn(n, p.source, &shape);
-    }
-    if (H.known && H.value == 0) fail("{}: there are no heads", H.source);
-    if (H.known && H_kv.known && (H_kv.value == 0 || H.value % H_kv.value != 0))
-      fail("{}: {} do not divide into {} ({}); the number of query heads is a multiple of the "
-           "number of key/value heads",
-           H_kv.source, counted(H.value, "query heads"), counted(H_kv.value, "key/value heads"),
-           H.source);
-  }
-
-  /// Learns `letters` of a tensor whose batch axis may be there or not.
-  void learn_axes(const NamedTensor& p, std::vector<Size*> sizes, std::string_view expected) {
-    const Shape& shape = p.tensor.shape();
-    const bool has_batch = shape.size() == sizes.size() + 1;
-    if (!has_batch && shape.size() != sizes.size())
-      fail("{} is {}: expected (B,) {}", p.source, to_string(shape), expected);
-    if (batch_known_ && has_batch != batched_)
-      fail("{} is {}: it has {}, {} has {}", p.source, to_string(shape),
-           has_batch ? "a batch axis" : "no batch axis", batch_source_, has_batch ? "none" : "one");
-    batch_known_ = true, batched_ = has_batch;
-    if (batch_source_.empty()) batch_source_ = p.source;
-    if (has_batch) B.learn(shape[0], p.source, &shape);
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      sizes[i]->learn(shape[i + has_batch], p.source, &shape);
-  }
-
   void learn_inputs() {
     if (const NamedTensor* p = part("X")) {
       if (p->tensor.rank() == 1)
         T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
       else
-        learn_axes(*p, {&T, &d_model}, "T, d_model");
+        sizes_.learn_axes(*p, {Dim::T, Dim::d_model});
     }
     Size in_k{"columns"}, in_v{"columns"};
     if (const NamedTensor* p = part("X_kv")) {
       if (const NamedTensor* other = part("X_k") ? part("X_k") : part("X_v"))
         fail("{} and {} are both given: X_kv stands for X_k and X_v", p->source, other->source);
-      learn_axes(*p, {&S, &in_k}, "S, d_in");
+      sizes_.learn_axes(*p, {&S, &in_k}, "S, d_in");
       source_k_ = source_v_ = p;
     }
-    if (const NamedTensor* p = part("X_k")) learn_axes(*p, {&S, &in_k}, "S, d_in"), source_k_ = p;
-    if (const NamedTensor* p = part("X_v")) learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
+    if (const NamedTensor* p = part("X_k"))
+      sizes_.learn_axes(*p, {&S, &in_k}, "S, d_in"), source_k_ = p;
+    if (const NamedTensor* p = part("X_v"))
+      sizes_.learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
   }
 
   /// What W multiplies in latent attention, or nothing.
@@ -193,28 +123,22 @@ private:
   void learn_given() {
     for (const auto& [stage, name] : given_) {
       const NamedTensor& p = parts_.at(name);
-      std::vector<Size*> sizes;
-      std::string expected;
-      if (is_packed(name)) {
-        sizes = {stage == Stage::q ? &T : &S, stage == Stage::q   ? &width_q
-                                              : stage == Stage::k ? &width_k
-                                                                  : &width_v};
-        expected = stage == Stage::q ? "T, H·d_k" : "S, H_kv·d";
+      if (!is_packed(name)) {
+        const std::vector<Dim>& letters = info_of(stage).letters;
+        sizes_.learn_axes(p, TensorForm(letters.begin(), letters.end()));
+      } else if (stage == Stage::q) {
+        sizes_.learn_axes(p, {&T, &width_q}, "T, H·d_k");
       } else {
-        for (Dim letter : info_of(stage).letters) {
-          sizes.push_back(&size(letter));
-          expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name_of(letter));
-        }
+        sizes_.learn_axes(p, {&S, stage == Stage::k ? &width_k : &width_v}, "S, H_kv·d");
       }
-      learn_axes(p, sizes, expected);
     }
   }
 
   void learn_keys() {
     for (const char* name : {"k_past", "v_past"})
       if (const NamedTensor* p = part(name))
-        learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v},
-                   "H_kv, P, d");
+        sizes_.learn_axes(*p, {&H_kv, &past, std::string_view(name) == "k_past" ? &d_k : &d_v},
+                          "H_kv, P, d");
     for (const auto& [k, v] : {std::pair("k_past", "v_past"), {"k_extra", "v_extra"}})
       if (!part(k) != !part(v))
         fail("{} is alone: {} and {} come together; give {}", (part(k) ? part(k) : part(v))->source,
@@ -403,68 +327,18 @@ private:
 
   std::size_t concat_width() const { return H_d_v.known ? H_d_v.value : 0; }
 
-  Dims dims() const {
-    Dims d;
-    d.B = batched_ ? B.value : 1, d.batched = batched_;
-    d.T = T.value, d.S = S.value, d.past = past.value;
-    d.extra = part("k_extra") ? 1 : 0, d.zero = settings_.zero_attn ? 1 : 0, d.S_all = S_all.value;
-    d.H = H.value, d.H_kv = H_kv.value;
-    d.d_model = d_model.value, d.d_k = d_k.value, d.d_v = d_v.value, d.d_out = d_out.value;
-    d.r_q = r_q.value, d.r_kv = r_kv.value, d.d_pe = d_pe.value;
-    d.d_ff = d_ff.value;
-    return d;
-  }
-
-  Size& size(Dim letter) {
-    switch (letter) {
-    case Dim::T:
-      return T;
-    case Dim::S:
-      return S;
-    case Dim::S_all:
-      return S_all;
-    case Dim::H:
-      return H;
-    case Dim::H_kv:
-      return H_kv;
-    case Dim::d_model:
-      return d_model;
-    case Dim::d_k:
-      return d_k;
-    case Dim::d_v:
-      return d_v;
-    case Dim::H_d_v:
-      return H_d_v;
-    case Dim::d_out:
-      return d_out;
-    case Dim::r_q:
-      return r_q;
-    case Dim::r_kv:
-      return r_kv;
-    case Dim::d_pe:
-      return d_pe;
-    case Dim::d_ff:
-      return d_ff;
-    case Dim::vocabulary:
-      return vocabulary;
-    }
-    fail("a size without a letter"); // unreachable: the switch names every letter
-  }
-
-  const NamedTensors& parts_;
-  const GivenNames& given_;
-  const Settings& settings_;
+  LearnedSizes sizes_;
+  const NamedTensors& parts_ = sizes_.parts();
+  const GivenNames& given_ = sizes_.given();
+  const Settings& settings_ = sizes_.settings();
   std::vector<Note>& notes_;
-  Size B{"batch items"}, T{"queries"}, S{"keys"}, S_all{"keys in all"}, past{"past keys"},
-      H{"heads"}, H_kv{"key/value heads"}, d_model{"columns (d_model)"},
-      d_k{"numbers per query and key (d_k)"}, d_v{"numbers per value (d_v)"},
-      d_out{"output columns"}, r_q{"compressed columns (r_q)"}, r_kv{"compressed columns (r_kv)"},
-      d_pe{"shared columns of the key (d_pe)"}, d_ff{"columns (d_ff)"},
-      vocabulary{"tokens of a vocabulary"}, H_d_v{"columns (H·d_v)"}, width_q{"columns"},
-      width_k{"columns"}, width_v{"columns"};
+  Size &T = sizes_[Dim::T], &S = sizes_[Dim::S], &S_all = sizes_[Dim::S_all],
+       &past = sizes_[Dim::P], &H = sizes_[Dim::H], &H_kv = sizes_[Dim::H_kv],
+       &d_model = sizes_[Dim::d_model], &d_k = sizes_[Dim::d_k], &d_v = sizes_[Dim::d_v],
+       &d_out = sizes_[Dim::d_out], &H_d_v = sizes_[Dim::H_d_v], &r_q = sizes_[Dim::r_q],
+       &r_kv = sizes_[Dim::r_kv], &d_pe = sizes_[Dim::d_pe];
+  Size width_q{"columns"}, width_k{"columns"}, width_v{"columns"}; // of packed q, k and v
   const NamedTensor *source_k_ = nullptr, *source_v_ = nullptr;
-  bool batched_ = false, batch_known_ = false;
-  std::string batch_source_;
 };
 
 } // namespace

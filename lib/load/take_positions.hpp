@@ -1,5 +1,5 @@
 #pragma once
-// What a layer's positions are made of: rotary positions and factors, tables of relative ones.
+// Tensors of a layer's positions: rotary positions and factors, tables of relative ones.
 
 #include <mha/load/assemble.hpp>
 

@@ -69,7 +69,7 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
   const bool anything = said.nested() || said.file.format == "safetensors" ||
                         said.file.format == "pytorch" || said.file.format == "torchscript";
   if (const TensorInfo* tensor = find_tensor_name(said.name); tensor && !anything)
-    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name, tensor->shape,
+    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name, shape_text(*tensor),
          io::shown(std::string(said.value)));
   if (const std::string cure = about_setting(said.last()); !cure.empty()) {
     if (!knows_heads) fail("{}: no setting is called '{}': {}", file, said.name, cure);

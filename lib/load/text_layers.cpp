@@ -7,6 +7,8 @@
 
 #include <mha/formats/formats.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -58,7 +60,9 @@ std::string Sources::State::why_no_model() const {
     if (file.tensors.size() > few)
       return fmt::format("{}: none of its layers has names that are known here; {}", file.name,
                          or_describe_it);
-  return "a text needs a checkpoint: a folder with config.json and the model's tensors";
+  return fmt::format("{}: no whole model; a text needs a checkpoint: a folder with config.json and "
+                     "the model's tensors",
+                     contents.empty() ? "these tensors" : contents.front().name);
 }
 
 void Sources::State::open_text() {
@@ -120,6 +124,9 @@ void Sources::State::choose_named_layer() {
   if (!named) return;
   const auto is_it = [&](const std::string& id) { return number_of(id) == *named; };
   const auto layer = std::ranges::find_if(chosen, is_it);
+  if (layer == chosen.end() && request.layer.empty())
+    fail("{}: there is no layer {}; the layers are {}", request.stages.front(), *named,
+         fmt::join(chosen, ", "));
   if (layer == chosen.end() || (!request.layer.empty() && chosen.size() > 1))
     fail("{}: --layer {} chooses {}: leave the number out of the stage's name, or --layer",
          request.stages.front(), request.layer.empty() ? "all" : request.layer,

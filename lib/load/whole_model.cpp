@@ -73,8 +73,7 @@ void WholeModel::require_alike() const {
   const std::string first = block_prefix(layers_[0].group, record_.layers); // "transformer.h.0."
   const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
   std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
-  const bool counted_by_config =
-      layers_[0].group.configured({"num_hidden_layers", "n_layer", "n_layers"}).has_value();
+  const bool counted_by_config = layers_[0].group.configured("num_hidden_layers").has_value();
   for (const io::Entry& entry : file.tensors) {
     if (first.empty() || !entry.name.starts_with(stack)) continue;
     std::size_t n = 0;
@@ -99,8 +98,14 @@ void WholeModel::require_alike() const {
 }
 
 void WholeModel::read_ends() {
+  const ModelReader reader(layers_[0].group, record_);
+  read_embedding(reader);
+  read_last_norm(reader);
+  read_head(reader);
+}
+
+void WholeModel::read_embedding(const ModelReader& reader) {
   const Group& group = layers_[0].group;
-  const ModelReader reader(group, record_);
   Embedding& e = embedding_;
   e.tokens = reader.table(record_.tokens, true);
   e.positions = reader.table(record_.positions, true);
@@ -131,60 +136,82 @@ void WholeModel::read_ends() {
   }
   if (!record_.embedding_norm.empty())
     e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), normed);
+}
+
+void WholeModel::read_last_norm(const ModelReader& reader) {
   if (!record_.last_norm.empty())
-    last_norm_ = reader.norm(reader.model() + std::string(record_.last_norm), d);
+    last_norm_ = reader.norm(reader.model() + std::string(record_.last_norm), width());
   const std::string inner_bias = reader.prefix() + std::string(record_.pre_mlp_norm) + ".bias";
   if (last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() && reader.find(inner_bias))
-    fail("{}: {}{}.bias is missing, though the layers' norms have theirs", group.contents->name,
-         reader.model(), record_.last_norm);
+    fail("{}: {}{}.bias is missing, though the layers' norms have theirs",
+         layers_[0].group.contents->name, reader.model(), record_.last_norm);
+}
 
+/// What makes logits of the last norm's result, unless the files lack it: a base model.
+void WholeModel::read_head(const ModelReader& reader) {
+  const Group& group = layers_[0].group;
   const std::string dense = reader.head_name(record_.head_dense);
-  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head(); // the base model alone
-  const std::optional<bool> said =
-      group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
-  const bool tied = said.value_or(record_.tied);
+  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head();
   ModelHead head;
   head.scale = record_.head_scale;
-  std::size_t into_head = d;
+  std::size_t into_decoder = width();
   if (!dense.empty()) {
-    head.dense = reader.linear(dense, d, 0, true, record_.head_dense_bias);
+    head.dense = reader.linear(dense, into_decoder, 0, true, record_.head_dense_bias);
     head.activation = reader.activation(record_.head_activation);
-    into_head = head.dense.out();
+    into_decoder = head.dense.out();
     if (!record_.head_norm.empty())
       head.norm = reader.norm(group.description ? reader.model() + std::string(record_.head_norm)
                                                 : reader.head_name(record_.head_norm),
-                              into_head);
+                              into_decoder);
   }
-  if (const std::string name = reader.head_name(record_.head); !tied && !name.empty()) {
-    head.decoder =
-        reader.linear(name, into_head, 0, ModelReader::has_endings(name), record_.head_has_bias);
-    const std::size_t rows = head.decoder.out();
-    if (!record_.own_vocabulary && rows != vocabulary())
-      fail("{}: {} gives {}, but the embedding has {} tokens", group.contents->name, name,
-           counted(rows, "logits"), vocabulary());
-  } else if (tied) {
-    head.decoder.W = transposed_when_read(e.tokens);
-    if (narrow != into_head)
-      fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
-           group.contents->name, counted(narrow, "numbers"), into_head);
-    note_other_head(reader, said ? "config.json ties" : "models of this kind tie");
-  } else {
-    return note_lost_head();
-  }
-  if (!record_.head_bias.empty())
-    if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
-        !bias.empty())
-      head.decoder.b = std::move(bias);
-  if (!record_.head_bias.empty() && head.decoder.b.empty() && !head.dense.b.empty())
-    fail("{}: {} is missing, though the head has its other bias", group.contents->name,
-         record_.head_bias);
-  if (!head.decoder.b.empty() && head.decoder.b.count() != head.decoder.out())
-    fail("{}: the head's bias has {}, but {} tokens", group.contents->name,
-         counted(head.decoder.b.count(), "numbers"), head.decoder.out());
+  if (!read_decoder(reader, into_decoder, head)) return note_lost_head();
+  read_decoder_bias(reader, head);
   head.softcap = record_.softcap_key.empty() ? record_.softcap : 0;
   if (!record_.softcap_key.empty())
     head.softcap = group.configured_number({record_.softcap_key}).value_or(record_.softcap);
+  if (!record_.softcap_key.empty() && group.configured({record_.softcap_key}) &&
+      !(head.softcap > 0) && group.contents->format != "gguf")
+    fail("config.json: {} is {}: a number above 0 expected", record_.softcap_key, head.softcap);
   head_ = std::move(head);
+}
+
+/// The decoder's own weight, or the embedding's where they are tied; false where the files have
+/// neither.
+bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head) {
+  const Group& group = layers_[0].group;
+  const std::optional<bool> said =
+      group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
+  const bool tied = said.value_or(record_.tied);
+  if (tied) {
+    head.decoder.W = transposed_when_read(embedding_.tokens);
+    if (const std::size_t narrow = embedding_.tokens.shape()[1]; narrow != in)
+      fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
+           group.contents->name, counted(narrow, "numbers"), in);
+    note_other_head(reader, said ? "config.json ties" : "models of this kind tie");
+    return true;
+  }
+  const std::string name = reader.head_name(record_.head);
+  if (name.empty()) return false;
+  head.decoder = reader.linear(name, in, 0, ModelReader::has_endings(name), record_.head_has_bias);
+  if (const std::size_t rows = head.decoder.out(); !record_.own_vocabulary && rows != vocabulary())
+    fail("{}: {} gives {}, but the embedding has {} tokens", group.contents->name, name,
+         counted(rows, "logits"), vocabulary());
+  return true;
+}
+
+void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) const {
+  const std::string& file = layers_[0].group.contents->name;
+  Tensor& b = head.decoder.b;
+  if (!record_.head_bias.empty()) {
+    if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
+        !bias.empty())
+      b = std::move(bias);
+    if (b.empty() && !head.dense.b.empty())
+      fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
+  }
+  if (!b.empty() && b.count() != head.decoder.out())
+    fail("{}: the head's bias has {}, but {} tokens", file, counted(b.count(), "numbers"),
+         head.decoder.out());
 }
 
 void WholeModel::set_token_scale() {
@@ -231,22 +258,22 @@ void WholeModel::check_config() const {
   if (group.description) return; // which says what its keys mean
   const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t there,
                          std::string_view what) {
-    for (std::string_view key : keys)
+    for (std::string_view key : group.spellings(keys))
       if (const std::optional<double> said = group.configured_number({key});
-          said && *said != static_cast<double>(there))
+          said && *said != static_cast<double>(there) && group.says_value(key))
         fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
              *said, there, what);
   };
   // Of ALBERT, a layer is inner_group_num layers.
-  const double inner = group.configured_number({"inner_group_num"}).value_or(1);
-  check({"num_hidden_layers", "n_layer", "n_layers"},
-        layers_.size() / static_cast<std::size_t>(std::max(inner, 1.0)), "layers");
+  std::size_t inner = 1;
+  if (layers_[0].family->present)
+    inner = group.configured_count({"inner_group_num"}, 1).value_or(inner);
+  check({"num_hidden_layers"}, layers_.size() / inner, "layers");
   check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
-  check({"hidden_size", "n_embd", "d_model", "dim"}, width(), "numbers a token");
-  check({"vocab_size", "d_vocab"}, vocabulary(), "tokens");
+  check({"hidden_size"}, width(), "numbers a token");
+  check({"vocab_size"}, vocabulary(), "tokens");
   if (const auto first = block(0); first->mlp.present())
-    check({"intermediate_size", "n_inner", "d_mlp", "hidden_dim"}, first->mlp.in.out(),
-          "numbers in the feed-forward");
+    check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
   if (!embedding_.positions.empty())
     // Beside n_positions nothing reads n_ctx.
     check({"n_positions", "max_position_embeddings", "block_size",
@@ -277,22 +304,27 @@ void WholeModel::check_layer(const Layer& layer) const {
     fail("{}: a layer's queries and keys are {} wide a head, its values {}: one width expected in "
          "models of this kind",
          layers_[0].group.contents->name, layer.dims.d_k, layer.dims.d_v);
-  for (std::string_view key : {"head_dim", "d_head"}) {
-    const std::optional<double> said = layers_[0].group.configured_number({key});
-    if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k))
-      fail("{}: config.json says {} {}, but the tensors' heads are {} wide",
-           layers_[0].group.contents->name, key, *said, layer.dims.d_k);
+  const Group& group = layers_[0].group;
+  for (std::string_view key : group.spellings({"head_dim"})) {
+    const std::optional<double> said = group.configured_number({key});
+    if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k) &&
+        group.says_value(key))
+      fail("{}: config.json says {} {}, but the tensors' heads are {} wide", group.contents->name,
+           key, *said, layer.dims.d_k);
   }
 }
 
 std::optional<std::size_t> WholeModel::trained_positions() const {
   const auto said = layers_[0].group.configured_number({"max_position_embeddings", "n_ctx"});
-  if (!said || !(*said > 0) || !embedding_.positions.empty()) return std::nullopt;
+  constexpr double most = 9007199254740992; // 2^53
+  if (!said || !(*said > 0 && *said < most) || !embedding_.positions.empty()) return std::nullopt;
   return static_cast<std::size_t>(*said);
 }
 
 std::optional<int> WholeModel::pad() const {
   const auto said = layers_[0].group.configured_number({"pad_token_id"});
+  if (said && *said != std::floor(*said))
+    fail("config.json: pad_token_id is {}: a token's number expected", *said);
   // Some configs say −1, or a number behind the vocabulary: there is none.
   if (!said || *said < 0 || *said >= static_cast<double>(vocabulary())) return std::nullopt;
   return static_cast<int>(*said);

@@ -46,6 +46,11 @@ public:
 private:
   void require_alike() const;
   void read_ends();
+  void read_embedding(const ModelReader& reader);
+  void read_last_norm(const ModelReader& reader);
+  void read_head(const ModelReader& reader);
+  bool read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head);
+  void read_decoder_bias(const ModelReader& reader, ModelHead& head) const;
   void set_token_scale();
   void note_lost_head();
   void note_other_head(const ModelReader& reader, std::string_view said);

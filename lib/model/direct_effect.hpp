@@ -1,5 +1,5 @@
 #pragma once
-// What each part of a model adds to one logit: its addition to the stream, through the last norm
+// Direct effects on one logit: each part's addition to the stream, through the last norm
 // with the statistics of the clean run, times the answer's column of the unembedding. (Elhage et
 // al. 2021, "A Mathematical Framework for Transformer Circuits": the logit is linear in the parts
 // once the norms are frozen.)

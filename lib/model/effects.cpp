@@ -1,207 +1,74 @@
 #include <mha/model/effects.hpp>
 
+#include <mha/model/ablations.hpp>
 #include <mha/model/direct_effect.hpp>
-#include <mha/observe/trace.hpp>
+#include <mha/system/parallel.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <tuple>
-
-#include <fmt/ranges.h>
 
 namespace mha {
 
 namespace {
 
-/// The clean run: each layer with its stream, and what its parts hold; and runs from a changed
-/// layer on.
-class Ablations {
-public:
-  Ablations(const TextLayers& layers, const EffectsRequest& request)
-      : layers_(layers), request_(request) {
-    Advance way;
-    way.threads = request.threads;
-    std::optional<Trace> parts;
-    way.observer = [&](const Layer& layer, std::size_t) {
-      parts.emplace(layer, stages_of(layer));
-      return &*parts;
-    };
-    way.arrived = [&](const Residual& at) {
-      const bool has_mlp = layer(at.layer - 1).block->mlp.present();
-      clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
-                        has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
-      streams_.push_back(at.x);
-    };
-    streams_.push_back(layers.embedded().x);
-    advance(layers, {streams_.front(), 0}, layers.count(), way);
-    if (request.ablation == Ablation::resample) require_texts();
-    rows_ = prediction_rows(ends(), request.places, request.threads);
-  }
-
-  /// A layer with the clean stream before it; what stands behind the last.
-  Layer layer(std::size_t n) const { return layers_.layer(n, streams_[n]); }
-  Layer ends() const { return layers_.ends(streams_.back()); }
-  const std::vector<std::vector<double>>& clean_rows() const { return rows_; }
-
-  /// logits (or final) at the places, with heads of layer n taken out; empty: all heads.
-  std::vector<std::vector<double>> without_heads(std::size_t n,
-                                                 const std::vector<std::size_t>& heads) const {
-    Layer changed = layer(n).with(Stage::head_out, clean_[n].head_out);
-    changed.patches.add(patch_of(n, changed, Stage::head_out, clean_[n].head_out, heads));
-    return rows_from(n, changed);
-  }
-  std::vector<std::vector<double>> without_mlp(std::size_t n) const {
-    Layer changed = layer(n).with(Stage::output, clean_[n].output);
-    changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
-    return rows_from(n, changed);
-  }
-  /// The same with all places of the set.
-  std::vector<std::vector<double>> without_set() const {
-    std::size_t first = layers_.count();
-    for (const PatchText& place : request_.set) first = std::min(first, first_layer(place));
-    Advance way;
-    way.threads = request_.threads;
-    way.patch = [&](Layer& layer, std::size_t n) {
-      for (const PatchText& place : request_.set)
-        if (place.is_of(n))
-          layer.patches.add(resolve_patch(place, layer, n, [&](Stage stage, const std::string&) {
-            return replacement_of(whole_stage(this->layer(n), stage, request_.threads));
-          }));
-    };
-    const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
-    return prediction_rows(layers_.ends(last.x), request_.places, request_.threads);
-  }
-
-private:
-  struct Clean {
-    Tensor head_out, output, mlp_out;
-  };
-
-  static std::vector<Stage> stages_of(const Layer& layer) {
-    std::vector<Stage> kept{Stage::head_out, Stage::output};
-    if (layer.block->mlp.present()) kept.push_back(Stage::mlp_out);
-    return kept;
-  }
-
-  std::size_t first_layer(const PatchText& place) const {
-    if (is_of_model(place.stage) || !place.names_layer())
-      fail("--set {}: a stage of a layer expected: layers.N.{}", place.place, name_of(place.stage));
-    if (place.layers && place.layers->second >= layers_.count())
-      fail("--set {}: there is no layer {}: the layers are 0 to {}", place.place,
-           place.layers->second, layers_.count() - 1);
-    return place.every_layer ? 0 : place.layers->first;
-  }
-
-  /// What a stage that is taken out takes its values from, batch axis first: itself for its mean,
-  /// or the next text's.
-  Tensor replacement_of(const Tensor& clean) const {
-    if (request_.ablation != Ablation::resample) return clean;
-    Tensor next = Tensor::uninitialised(clean.dtype(), clean.shape());
-    const std::size_t B = clean.shape()[0], bytes = clean.bytes() / B;
-    for (std::size_t b = 0; b < B; ++b)
-      std::memcpy(next.raw_mutable() + b * bytes, clean.at((b + 1) % B).raw(), bytes);
-    return next;
-  }
-
-  void require_texts() const {
-    const std::vector<std::size_t>& lengths = layers_.texts().lengths();
-    if (lengths.size() < 2)
-      fail("--ablate resample takes the next text's values, and this is one text; give several");
-    for (std::size_t b = 1; b < lengths.size(); ++b)
-      if (lengths[b] != lengths[0])
-        fail("--ablate resample takes the same position of the next text, and text 0 has {}, text "
-             "{} has {}; give texts of equal lengths",
-             counted(lengths[0], "tokens"), b, lengths[b]);
-  }
-
-  /// Takes heads out of a stage of layer n, or all of it: zero, its mean, or the next text's.
-  StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
-                      const std::vector<std::size_t>& heads) const {
-    PatchText place;
-    place.place = name_of(stage), place.stage = stage;
-    if (!heads.empty()) place.axes = {fmt::format("[{}]", fmt::join(heads, ","))};
-    place.value = request_.ablation == Ablation::zero   ? "zero"
-                  : request_.ablation == Ablation::mean ? "mean"
-                                                        : "from the next text";
-    return resolve_patch(place, layer, n, [&](Stage, const std::string&) {
-      return replacement_of(with_batch_axis(layer, clean));
-    });
-  }
-
-  /// From a changed layer to the model's end.
-  std::vector<std::vector<double>> rows_from(std::size_t n, const Layer& changed) const {
-    const Tensor stream = trace(changed, {Stage::resid_post}, {}, request_.threads)
-                              .value(Stage::resid_post)
-                              .reshaped(streams_[n].shape());
-    Advance way;
-    way.threads = request_.threads;
-    const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
-    return prediction_rows(layers_.ends(last.x), request_.places, request_.threads);
-  }
-
-  const TextLayers& layers_;
-  const EffectsRequest& request_;
-  std::vector<Tensor> streams_; ///< of the clean run: before each layer, and behind the last
-  std::vector<Clean> clean_;
-  std::vector<std::vector<double>> rows_;
-};
-
 /// What is compared at one place.
 class Comparison {
 public:
-  Comparison(const ModelPass& run, const EffectsRequest& request, const TextPosition& place,
-             const std::vector<double>& clean, bool has_head)
-      : request_(request), clean_(clean), has_head_(has_head) {
-    if (!has_head) return;
-    log_p_ = log_softmax(clean);
-    for (const double log_p : log_p_) p_.push_back(std::exp(log_p));
-    answer_ = static_cast<std::size_t>(
-        request.answer.value_or(static_cast<int>(std::ranges::max_element(clean) - clean.begin())));
-    const auto& [batch, position] = place;
+  Comparison(const ModelPass& run, const EffectsRequest& request, const PredictionRows& clean,
+             std::size_t place, bool has_head)
+      : request_(request), place_(place) {
+    if (!has_head) {
+      final_ = clean.row(place);
+      return;
+    }
+    predicted_.emplace(clean, place);
+    answer_ = request.answer ? static_cast<std::size_t>(*request.answer) : clean.top(place);
+    logit_ = logit_of(clean);
+    const auto& [batch, position] = request.places[place];
     if (run.model().causal() && position + 1 < run.lengths()[batch])
       next_ = static_cast<std::size_t>(run.ids()[batch][position + 1]);
+    if (next_) next_logit_ = clean.at(place, *next_);
   }
 
   std::size_t answer() const { return answer_; }
 
-  void compare(const std::vector<double>& patched, Effect& effect) const {
-    if (!has_head_) {
+  void compare(const PredictionRows& patched, Effect& effect) const {
+    if (!predicted_) {
+      const std::vector<double> row = patched.row(place_);
       double change = 0, norm = 0;
-      for (std::size_t i = 0; i < clean_.size(); ++i) {
-        change += (patched[i] - clean_[i]) * (patched[i] - clean_[i]);
-        norm += clean_[i] * clean_[i];
+      for (std::size_t i = 0; i < final_.size(); ++i) {
+        change += (row[i] - final_[i]) * (row[i] - final_[i]);
+        norm += final_[i] * final_[i];
       }
       effect.change = std::sqrt(change / norm);
       return;
     }
-    const std::vector<double> log_q = log_softmax(patched);
-    double kl = 0; // p is of the clean run, and taken once for all parts
-    for (std::size_t i = 0; i < log_q.size(); ++i)
-      if (p_[i] > 0) kl += p_[i] * (log_p_[i] - log_q[i]);
-    effect.kl = kl;
-    if (next_) effect.loss_change = log_p_[*next_] - log_q[*next_];
-    effect.logit_change = logit_of(patched) - logit_of(clean_);
+    const Distribution::Difference difference = predicted_->to(patched, place_);
+    effect.kl = difference.divergence;
+    if (next_)
+      effect.loss_change =
+          predicted_->log_p(next_logit_) - (patched.at(place_, *next_) - difference.log_sum);
+    effect.logit_change = logit_of(patched) - logit_;
   }
 
 private:
-  double logit_of(const std::vector<double>& row) const {
-    double logit = row[answer_];
-    if (request_.versus) logit -= row[static_cast<std::size_t>(*request_.versus)];
-    if (request_.centre) {
-      double sum = 0;
-      for (const double z : row) sum += z;
-      logit -= sum / static_cast<double>(row.size());
-    }
-    return logit;
+  double logit_of(const PredictionRows& rows) const {
+    double logit = rows.at(place_, answer_);
+    if (request_.versus) logit -= rows.at(place_, static_cast<std::size_t>(*request_.versus));
+    if (!request_.centre) return logit;
+    double sum = 0;
+    for (const double z : rows.row(place_)) sum += z;
+    return logit - sum / static_cast<double>(rows.width());
   }
 
   const EffectsRequest& request_;
-  const std::vector<double>& clean_;
-  bool has_head_;
-  std::vector<double> log_p_, p_;
+  std::size_t place_;
+  std::vector<double> final_;             ///< of a model without a head
+  std::optional<Distribution> predicted_; ///< of the clean run
   std::size_t answer_ = 0;
+  double logit_ = 0, next_logit_ = 0; ///< of the answer; of the token that follows
   std::optional<std::size_t> next_;
 };
 
@@ -235,20 +102,23 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   const bool has_head = run.model().head().present();
   std::vector<Comparison> at;
   for (std::size_t i = 0; i < request.places.size(); ++i)
-    at.emplace_back(run, request, request.places[i], ablations.clean_rows()[i], has_head);
+    at.emplace_back(run, request, ablations.clean_rows(), i, has_head);
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
+  // First, since a place may not be one.
+  const PredictionRows set = request.set.empty() ? PredictionRows() : ablations.without_set();
   std::vector<Effect> list;
   const auto add = [&](Contributor part, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head,
-                       const std::vector<std::vector<double>>& patched) {
-    for (std::size_t i = 0; i < request.places.size(); ++i) {
-      Effect& effect = list.emplace_back();
+                       std::optional<std::size_t> head, const PredictionRows& patched) {
+    const std::size_t first = list.size();
+    list.resize(first + at.size());
+    parallel_for(at.size(), request.threads, [&](std::size_t i) {
+      Effect& effect = list[first + i];
       effect.part = part, effect.layer = layer, effect.head = head;
       std::tie(effect.batch, effect.position) = request.places[i];
-      if (!patched.empty()) at[i].compare(patched[i], effect);
+      if (patched.count() > 0) at[i].compare(patched, effect);
       effect.direct = direct.of(part, head, i);
-    }
+    });
   };
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
@@ -263,9 +133,23 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   }
   for (Contributor part : {Contributor::final_bias, Contributor::head_bias})
     if (direct.known()) add(part, std::nullopt, std::nullopt, {});
-  if (!request.set.empty())
-    add(Contributor::set, std::nullopt, std::nullopt, ablations.without_set());
+  if (!request.set.empty()) add(Contributor::set, std::nullopt, std::nullopt, set);
   return list;
+}
+
+void add_to_means(const TextLayers& texts, const EffectsRequest& request, StageMeans& means) {
+  const std::vector<PatchText> set = counted_set(request.set, texts.count());
+  means.add(
+      texts, [&](const Layer& layer, std::size_t n) { return ablated_stages(set, layer, n); },
+      request.threads);
+}
+
+void require_equal_lengths(const std::vector<std::size_t>& lengths) {
+  for (std::size_t b = 1; b < lengths.size(); ++b)
+    if (lengths[b] != lengths[0])
+      fail("--ablate resample takes the same position of the next text, and text 0 has {}, text "
+           "{} has {}; give texts of equal lengths, or --align end to count positions from the end",
+           counted(lengths[0], "tokens"), b, lengths[b]);
 }
 
 namespace {

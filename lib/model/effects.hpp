@@ -1,24 +1,27 @@
 #pragma once
-// What the parts of a model do to its prediction: each head, each layer's attention and each
+// Ablation of the parts of a model: each head, each layer's attention and each
 // feed-forward is taken out of the run of a text, and what follows is computed again.
 
 #include <mha/load/patch_text.hpp>
-#include <mha/model/prediction_rows.hpp>
+#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 namespace mha {
 
+class StageMeans;
+
 /// What a part that is taken out is replaced by.
 enum class Ablation : std::uint8_t {
   zero,     ///< head_out = 0, so that b_o stays; mlp_out = 0, its bias too
   mean,     ///< its mean over all positions of all texts that are no padding
-  resample, ///< the same position of the next text, cyclically
+  resample, ///< the same position of the next text
 };
 
 struct EffectsRequest {
@@ -26,6 +29,14 @@ struct EffectsRequest {
   /// Places that are taken out together, besides each part by itself ("layers.1.head_out[0,3]").
   std::vector<PatchText> set;
   Ablation ablation = Ablation::zero;
+  /// Ablation::mean: of all texts, of which these are some (add_to_means); null: of these.
+  std::shared_ptr<const StageMeans> means;
+  /// Ablation::resample: for each text the one whose values come in; null: the next, cyclically.
+  std::shared_ptr<const TextLayers> next;
+  /// Positions of the next text are counted from both ends; one that it does not reach keeps its
+  /// own value. Else both have one length.
+  bool align_end = false;
+  std::size_t first_text = 0; ///< what messages count texts from
   std::optional<int> answer; ///< whose logit is followed; none: the clean run's most probable token
   std::optional<int> versus; ///< its logit is subtracted
   bool centre = false;       ///< the vocabulary's mean logit is subtracted
@@ -64,22 +75,37 @@ struct Effect {
 /// enough for the ablation.
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
 
-/// The mean of each part's effects over predictions, and their spread; a prediction without a number
-/// counts for the others alone.
+/// Adds texts to the means that parts of all texts are replaced by, and the places of the set.
+void add_to_means(const TextLayers& texts, const EffectsRequest& request, StageMeans& means);
+
+/// Throws Error where a text and the next, cyclically, differ in length: resampling takes the same
+/// position of it.
+void require_equal_lengths(const std::vector<std::size_t>& lengths);
+
+/// The mean of each part's effects over predictions, and their spread; a prediction without a
+/// number counts for the others alone.
 class EffectMeans {
 public:
+  /// How many numbers an Effect has.
+  static constexpr std::size_t numbers = 5;
+  /// One part's name, and what its numbers are so far, in the order of Effect.
+  struct Spreads {
+    Effect part;
+    std::array<MeanSpread, numbers> values;
+  };
+
+  EffectMeans() = default;
+  /// Goes on from what parts() was.
+  explicit EffectMeans(std::vector<Spreads> parts) : parts_(std::move(parts)) {}
+
   /// Effects of the same parts, in the order of effects(); of the same texts, or of others.
   void add(const std::vector<Effect>& effects);
   std::vector<Effect> means() const;
   /// In each number's place its standard deviation; nothing of fewer than two predictions.
   std::vector<Effect> deviations() const;
+  const std::vector<Spreads>& parts() const { return parts_; }
 
 private:
-  static constexpr std::size_t numbers = 5;
-  struct Spreads {
-    Effect part; ///< its name alone
-    std::array<MeanSpread, numbers> values;
-  };
   std::vector<Effect> collected(std::optional<double> (MeanSpread::*number)() const) const;
   std::vector<Spreads> parts_;
 };

@@ -41,7 +41,8 @@ std::vector<double> unembedded(const ModelHead& head, const Row& row) {
 }
 
 /// The layer that a place names; the first for the embedding.
-std::size_t layer_of(const TextLayers& layers, const PatchText& place) {
+std::size_t layer_of(const TextLayers& layers, PatchText place) {
+  place.count_from_first(layers.count(), place.place);
   if (place.stage == Stage::embed) return 0;
   if (is_of_model(place.stage) || (!is_part(place.stage) && !is_stream(place.stage)))
     fail("--of {}: a stage of the stream (embed, resid_pre, resid_post …) or a part of it "
@@ -75,9 +76,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
   if (norm_of_part(place) == PartNorm::own) {
     const Layer ends = layers.ends(whole.reshaped(before.x.shape()));
     if (!ends.ends->head.present()) (void)linear_head(ends);
-    std::vector<std::vector<double>> rows = prediction_rows(ends, positions, threads);
+    const PredictionRows rows(ends, positions, threads);
     for (std::size_t i = 0; i < positions.size(); ++i)
-      found.push_back({positions[i], std::nullopt, std::move(rows[i])});
+      found.push_back({positions[i], std::nullopt, rows.row(i)});
     return found;
   }
   const TransformerBlock& block = *layer.block;

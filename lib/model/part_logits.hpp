@@ -1,8 +1,8 @@
 #pragma once
-// What a part of a model writes: the logits that one stage, or a vector, adds to by itself.
+// Logits of one part of a model: a stage, or a vector, read by the unembedding alone.
 
 #include <mha/load/patch_text.hpp>
-#include <mha/model/prediction_rows.hpp>
+#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
 
 #include <optional>

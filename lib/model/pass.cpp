@@ -5,8 +5,10 @@
 #include <mha/load/load.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/system/clock.hpp>
+#include <mha/system/limits.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <numeric>
@@ -101,6 +103,12 @@ void ModelPass::take_tokens() {
            lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
+  // What is kept of a token at least, whatever is asked for: its vector, the stream, a layer's x and
+  // its output.
+  const std::size_t numbers = 4 * model().width() * size_of(weights_->dtype());
+  require_memory(T > SIZE_MAX / numbers / B ? SIZE_MAX : B * T * numbers,
+                 fmt::format("{}: the streams of {}", source_, counted(B * T, "tokens")),
+                 "give less of the text");
   if (const auto trained = model().trained_positions(); trained && T > *trained)
     add_note(fmt::format(
         "{} has {}, but config.json says positions for {}: what the model does "
@@ -153,6 +161,8 @@ void ModelPass::read_texts() {
   read_tokenizer(of_text);
   TokenIds read;
   if (of_text) {
+    require_first_segment(*tokenizer_, model());
+    std::ranges::copy(tokenizer_->notes(), std::back_inserter(notes_));
     source_ = text.texts.empty() ? "--text-file" : "--text";
     std::vector<std::vector<int>> texts;
     const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
@@ -186,9 +196,21 @@ std::string ModelPass::piece(int id) const {
   return std::string(tokenizer_->piece_of(id).value_or(""));
 }
 
-std::vector<int> ModelPass::ids_of(const std::string& words) const {
-  if (!tokenizer_) fail("'{}': the model has no tokenizer; give the token's number", words);
-  return tokenizer_->encode(words, {.none = true}).ids();
+int ModelPass::token_of(const std::string& word, std::string_view option,
+                        std::string_view cure) const {
+  if (!tokenizer_) fail("'{}': the model has no tokenizer; give the token's number", word);
+  std::string pieces;
+  for (const std::string& tried : {word, " " + word}) {
+    const tokenizers::Encoding encoding = tokenizer_->encode(tried, {.none = true});
+    const std::vector<int> ids = encoding.ids();
+    const auto missing = std::ranges::find_if(encoding.notes, &Note::is_warning);
+    if (missing != encoding.notes.end()) // an unknown token stands for every word
+      fail("{} '{}': {}; say a token of the vocabulary{}", option, word, missing->text, cure);
+    if (ids.size() == 1) return ids[0];
+    for (const int one : pieces.empty() ? ids : std::vector<int>())
+      pieces += fmt::format("{}'{}' ({})", pieces.empty() ? "" : ", ", label(one), one);
+  }
+  fail("{} '{}' is no single token: {}; say one of them{}", option, word, pieces, cure);
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() const {
@@ -347,14 +369,26 @@ LayerInput ModelPass::input_of_ends(const Tensor& embed, const Tensor& stream,
   return input;
 }
 
+void require_first_segment(const tokenizers::Tokenizer& tokenizer, const WholeModel& model) {
+  if (tokenizer.segment() == 0 || model.embedding().types.empty()) return;
+  fail("tokenizer.json: its template gives type_id {} to tokens of a text: every token is of "
+       "segment "
+       "0 here; give the token numbers by --ids to compute them so",
+       tokenizer.segment());
+}
+
 std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several) {
   for (Note& note : notes)
     if (several) note.text = fmt::format("text {}: {}", text, note.text);
   return notes;
 }
 
+std::shared_ptr<ModelPass> pass_of(const Request& request) {
+  return std::static_pointer_cast<ModelPass>(request.inputs);
+}
+
 Request on_own_pass(Request request) {
-  const auto* shared = dynamic_cast<const ModelPass*>(request.inputs.get());
+  const auto shared = pass_of(request);
   if (!shared) return request;
   const auto own = std::make_shared<ModelPass>();
   own->text = shared->text, own->threads = shared->threads;

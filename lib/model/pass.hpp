@@ -76,8 +76,10 @@ public:
   /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
   std::string plain(int id) const;
-  /// The token numbers of a text by itself, without special ones.
-  std::vector<int> ids_of(const std::string& words) const;
+  /// The number of a word that is one token, with a leading blank if it is none without. Throws
+  /// Error that shows its pieces, or that the vocabulary has none; `option` is what messages call
+  /// the word, `cure` ends them.
+  int token_of(const std::string& word, std::string_view option, std::string_view cure = "") const;
   /// As the vocabulary has it ("Ġsun"); "" where there is no tokenizer.
   std::string piece(int id) const;
   /// The places (text, position) of tokens that hide a word, as [MASK] does.
@@ -131,7 +133,7 @@ private:
   bool batched_ = false;
   std::string source_;
   std::optional<Embedding>
-      of_rows_; ///< where vectors are given: row b · T + t is token t of text b
+      of_rows_;   ///< where vectors are given: row b · T + t is token t of text b
   Tensor embed_;  ///< B, T, d_model
   Tensor stream_; ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;
@@ -144,8 +146,16 @@ private:
 /// What is said of one text; of several, of which.
 std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several);
 
+/// Throws Error for a tokenizer whose template puts a text's tokens into another segment than 0,
+/// the only one that is computed, of a model that has a vector for each segment.
+void require_first_segment(const tokenizers::Tokenizer& tokenizer, const WholeModel& model);
+
 /// A request to be opened beside another of the same text. Copies of a Request share its pass,
 /// which stands in the layers of the Sources that opened it: this one has a pass of its own.
 Request on_own_pass(Request request);
+
+/// The pass of a request, shared with it; nullptr where it has none. load/ knows it as Inputs, of
+/// which it is the only kind.
+std::shared_ptr<ModelPass> pass_of(const Request& request);
 
 } // namespace mha

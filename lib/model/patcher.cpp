@@ -47,11 +47,13 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
            text.text, text.place, text.place);
     return chosen.empty() || chosen.front() == id;
   }
-  if (text.layers && sources.layers().size() <= text.layers->second)
-    fail("{}: there is no layer {}: the layers are {} to {}", text.text, text.layers->second,
+  PlaceLayers place = text;
+  place.count_from_first(sources.layers().size(), text.text);
+  if (place.layers && sources.layers().size() <= place.layers->second)
+    fail("{}: there is no layer {}: the layers are {} to {}", text.text, place.layers->second,
          sources.layers().front().id, sources.layers().back().id);
   const std::optional<std::size_t> number = naming::layer_number(id);
-  return number && text.is_of(*number);
+  return number && place.is_of(*number);
 }
 
 Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
@@ -62,7 +64,7 @@ Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage s
   clean.patch_layer = nullptr, clean.layer = id;
   clean.stages = {std::string(name_of(stage))};
   if (value != "mean") {
-    auto* const pass = dynamic_cast<ModelPass*>(clean.inputs.get());
+    const auto pass = pass_of(clean);
     if (!pass || !pass->given())
       fail("{}: a text's run is patched from another text's; this layer's input is a file's, so "
            "give "

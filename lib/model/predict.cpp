@@ -57,11 +57,7 @@ public:
     for (std::size_t position : request.positions)
       if (position < T) asked_[position] = true;
   }
-  StageSet wants() const override {
-    StageSet set;
-    set.set(index_of(Stage::logits));
-    return set;
-  }
+  StageSet wants() const override { return {Stage::logits}; }
   void observe(const Slice& block) override {
     const std::size_t vocabulary = block.values.shape[1], element = size_of(block.values.dtype);
     for (std::size_t i = 0; i < block.values.shape[0]; ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a whole model predicts: the most probable tokens at a position, and how well it foretold the
+// Predictions of a whole model: the most probable tokens at a position, and the loss of the
 // ones that came.
 
 #include <mha/load/load.hpp>

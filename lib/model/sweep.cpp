@@ -21,19 +21,13 @@ bool is_over(const SweepRequest& request, SweepAxis axis) {
   return std::ranges::find(request.over, axis) != request.over.end();
 }
 
-/// The stage that a place means in a layer: what hook_attn_out is depends on the block.
-Stage stage_in(const PatchText& place, const Layer& layer) {
-  const Stage add = place.stage == Stage::output ? Stage::attn_add : Stage::mlp_add;
-  return place.prefers_add && has_step(layer, add) ? add : place.stage;
-}
-
 /// How many places a stage has along each axis, 1 along those that are patched whole.
 struct Extent {
   std::size_t heads = 1, queries = 1, keys = 1;
 };
 
 Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest& request) {
-  const StageInfo& info = info_of(stage_in(place, layer));
+  const StageInfo& info = info_of(stage_of_place(place, layer));
   const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;
   const bool of_keys = axis_of(info.letters.back()) == Axis::key && info.kind != Kind::row;
   Extent extent;
@@ -61,14 +55,17 @@ public:
     if (!ends.ends->head.present())
       fail("a sweep measures predictions, and the model has no head: its layers were saved alone");
     places_ = request.places(pair.here->texts());
-    clean_ = prediction_rows(ends, places_, request.threads);
-    const auto other =
-        prediction_rows(there_.layer(last), request.places(pair.there->texts()), request.threads);
+    clean_ = PredictionRows(ends, places_, request.threads);
+    const PredictionRows other(there_.layer(last), request.places(pair.there->texts()),
+                               request.threads);
     take_tokens(other);
+    for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
+      predicted_.emplace_back(clean_, i);
     here = metric_of(clean_), there = metric_of(other);
   }
 
   double here = 0, there = 0; ///< M of both runs
+  std::string same_answer;    ///< why M is 0 whatever is patched; "" where it is not
 
   /// Whether M differs by more than rounding.
   bool differ() const {
@@ -76,8 +73,8 @@ public:
                            ? std::numeric_limits<double>::epsilon()
                            : double{std::numeric_limits<float>::epsilon()};
     double size = 1;
-    for (const std::vector<double>& row : clean_)
-      for (const double z : row) size = std::max(size, std::abs(z));
+    for (std::size_t i = 0; i < clean_.count(); ++i)
+      for (const double z : clean_.row(i)) size = std::max(size, std::abs(z));
     return std::abs(there - here) > 64 * eps * size;
   }
 
@@ -93,7 +90,7 @@ public:
     };
     const TextLayers& layers = here_.layers();
     const Residual end = advance(layers, here_.before(first), layers.count(), way);
-    return metric_of(prediction_rows(layers.ends(end.x), places_, request_.threads));
+    return metric_of(PredictionRows(layers.ends(end.x), places_, request_.threads));
   }
 
 private:
@@ -115,22 +112,25 @@ private:
   }
 
   /// The answer and the token that it is measured against, at each place.
-  void take_tokens(const std::vector<std::vector<double>>& other) {
+  void take_tokens(const PredictionRows& other) {
     const ModelPass& text = here_.layers().texts();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const auto& [batch, position] = places_[i];
-      const auto top = [](const std::vector<double>& row) {
-        return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+      const auto given = [&](const std::optional<int>& id, const PredictionRows& otherwise) {
+        return id ? static_cast<std::size_t>(*id) : otherwise.top(i);
       };
-      const auto given = [](const std::optional<int>& id, std::size_t otherwise) {
-        return id ? static_cast<std::size_t>(*id) : otherwise;
-      };
-      answer_.push_back(given(request_.answer, top(other[i])));
-      versus_.push_back(given(request_.versus, top(clean_[i])));
-      if (request_.metric == SweepMetric::logit && answer_[i] == versus_[i])
-        fail("position {}: both runs predict '{}' there, so the difference of two logits is always "
-             "0; give --answer and --versus, or another --metric",
-             position, text.plain(static_cast<int>(answer_[i])));
+      answer_.push_back(given(request_.answer, other));
+      versus_.push_back(given(request_.versus, clean_));
+      if (request_.metric == SweepMetric::logit && answer_[i] == versus_[i] && same_answer.empty())
+        same_answer = fmt::format(
+            "position {}: {} '{}', so the difference of two logits is always 0; give --answer and "
+            "--versus that differ, or another --metric",
+            position,
+            request_.answer && request_.versus ? "--answer and --versus are both"
+            : request_.answer                  ? "--answer is what this run predicts,"
+            : request_.versus                  ? "--versus is what the other run predicts,"
+                                               : "both runs predict",
+            text.plain(static_cast<int>(answer_[i])));
       const bool follows = text.model().causal() && position + 1 < text.lengths()[batch];
       next_.push_back(follows
                           ? std::optional(static_cast<std::size_t>(text.ids()[batch][position + 1]))
@@ -142,17 +142,16 @@ private:
   }
 
   /// The mean over the places that have it.
-  double metric_of(const std::vector<std::vector<double>>& rows) const {
+  double metric_of(const PredictionRows& rows) const {
     double sum = 0;
     std::size_t count = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::vector<double>& row = rows[i];
+    for (std::size_t i = 0; i < rows.count(); ++i) {
       if (request_.metric == SweepMetric::logit)
-        sum += row[answer_[i]] - row[versus_[i]], ++count;
+        sum += rows.at(i, answer_[i]) - rows.at(i, versus_[i]), ++count;
       else if (request_.metric == SweepMetric::kl)
-        sum += divergence(log_softmax(clean_[i]), log_softmax(row)), ++count;
+        sum += predicted_[i].to(rows, i).divergence, ++count;
       else if (next_[i])
-        sum -= log_softmax(row)[*next_[i]], ++count;
+        sum -= log_probability(rows, i, *next_[i]), ++count;
     }
     return sum / static_cast<double>(count);
   }
@@ -160,7 +159,9 @@ private:
   UnpatchedPass here_, there_;
   const SweepRequest& request_;
   std::vector<TextPosition> places_;
-  std::vector<std::vector<double>> clean_;
+  PredictionRows clean_;
+  std::vector<Distribution>
+      predicted_; ///< of the clean rows, where others' divergence is asked for
   std::vector<std::size_t> answer_, versus_;
   std::vector<std::optional<std::size_t>> next_;
   std::map<std::pair<std::size_t, Stage>, Tensor> others_;
@@ -238,7 +239,8 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   std::vector<double> squares;
   for (const SweepPair& pair : pairs) {
     PatchedPair runs(pair, request);
-    if (!request.raw && !runs.differ()) {
+    if (pairs.size() == 1 && !runs.same_answer.empty()) fail("{}", runs.same_answer);
+    if (!runs.same_answer.empty() || (!request.raw && !runs.differ())) {
       ++result.without_difference;
       continue;
     }

@@ -3,7 +3,7 @@
 // and what follows is computed again (Meng et al. 2022, causal tracing).
 
 #include <mha/load/patch_text.hpp>
-#include <mha/model/prediction_rows.hpp>
+#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
 
 #include <functional>

@@ -43,7 +43,7 @@ Dump::Dump(const Layer& layer, const std::vector<Target>& targets, const Selecti
 
 StageSet Dump::wants() const {
   StageSet set;
-  for (const auto& [stage, streamed] : streamed_) set.set(index_of(stage));
+  for (const auto& [stage, streamed] : streamed_) set.add(stage);
   return set;
 }
 

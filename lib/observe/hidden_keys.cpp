@@ -1,6 +1,7 @@
 #include <mha/observe/hidden_keys.hpp>
 
 #include <mha/forward/mask.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 
@@ -23,10 +24,7 @@ void HiddenKeys::observe(const Slice& block) {
   if (block.batch != batch_ || found == numbers_.end()) return;
   const auto place = static_cast<std::size_t>(found - numbers_.begin());
   for (std::size_t r = 0; r < block.values.shape[1]; ++r)
-    if (block.values.dtype == DType::f64)
-      scan<double>(block, place, r);
-    else
-      scan<float>(block, place, r);
+    by_precision(block.values.dtype, [&]<class T>(T) { scan<T>(block, place, r); });
 }
 
 template <class T> void HiddenKeys::scan(const Slice& block, std::size_t place, std::size_t row) {

@@ -1,5 +1,5 @@
 #pragma once
-// What is masked in a picture or a page: one rule for thumbnails, matrices, PNG, SVG and text.
+// Masked cells of a picture or a page: one rule for thumbnails, matrices, PNG, SVG and text.
 
 #include <mha/layer/layer.hpp>
 #include <mha/observe/masked_keys.hpp>
@@ -29,7 +29,7 @@ public:
   HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
              std::size_t most_bytes);
 
-  StageSet wants() const override { return set_of({Stage::weights}); }
+  StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
 
   /// Whether any key is hidden from any query.

@@ -2,6 +2,7 @@
 
 #include <mha/forward/mask.hpp>
 #include <mha/schedule/visible.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -51,8 +52,7 @@ void masked_keys(const Layer& layer, std::size_t b, std::size_t h, std::size_t t
   const Dims& dims = layer.dims;
   masked.assign(dims.S_all, 0);
   if (has_given_mask(layer) || has_tensors(layer)) {
-    layer.dtype == DType::f64 ? from_tensors<double>(layer, b, h, t, masked)
-                              : from_tensors<float>(layer, b, h, t, masked);
+    by_precision(layer.dtype, [&]<class T>(T) { return from_tensors<T>(layer, b, h, t, masked); });
   } else {
     const Visible visible = visible_keys(layer, b, t);
     const auto positioned = static_cast<std::ptrdiff_t>(dims.past + dims.S);

@@ -1,5 +1,7 @@
 #include <mha/observe/not_finite.hpp>
 
+#include <mha/layer/names.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,15 +64,8 @@ std::vector<Note> not_finite_inputs(const Layer& layer) {
       notes.push_back(warning(fmt::format("{} has {}: everything computed from them is lost", name,
                                           what_is_not(tensor, has_batch))));
   };
-  for (const auto& [name, tensor] :
-       std::initializer_list<std::pair<std::string_view, const Tensor*>>{{"X", &layer.X},
-                                                                         {"X_k", &layer.X_k},
-                                                                         {"X_v", &layer.X_v},
-                                                                         {"W_q", &layer.W_q},
-                                                                         {"W_k", &layer.W_k},
-                                                                         {"W_v", &layer.W_v},
-                                                                         {"W_o", &layer.W_o}})
-    look_at(name, *tensor, layer.dims.batched || name.front() == 'W');
+  for (const TensorInfo& info : layer_tensors())
+    look_at(info.name, info.of(layer), layer.dims.batched || !info.has_batch());
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage) && info.kind != Kind::map && info.kind != Kind::row)
       look_at(info.name, layer.given[index_of(info.stage)], layer.dims.batched);

@@ -1,9 +1,11 @@
 #include <mha/observe/overflow.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
 #include <mha/observe/masked_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +22,7 @@ template <class T> bool all_finite(const Tensor& tensor) {
 
 bool is_finite(const Layer& layer, const Tensor& tensor) {
   if (tensor.empty()) return true;
-  return layer.dtype == DType::f64 ? all_finite<double>(tensor) : all_finite<float>(tensor);
+  return by_precision(layer.dtype, [&]<class T>(T) { return all_finite<T>(tensor); });
 }
 
 /// Whether what is added to scores is finite, or −inf as masks are.
@@ -30,48 +32,11 @@ bool hides_or_adds(const Broadcast& numbers) {
   return true;
 }
 
-/// What the numbers before the masks are made of.
-struct NamedInput {
-  const char* name;
-  const Tensor Layer::*tensor;
-};
-constexpr NamedInput named_inputs[]{{"X", &Layer::X},
-                                    {"X_k", &Layer::X_k},
-                                    {"X_v", &Layer::X_v},
-                                    {"W_q", &Layer::W_q},
-                                    {"W_k", &Layer::W_k},
-                                    {"W_v", &Layer::W_v},
-                                    {"W_o", &Layer::W_o},
-                                    {"b_q", &Layer::b_q},
-                                    {"b_k", &Layer::b_k},
-                                    {"b_v", &Layer::b_v},
-                                    {"b_o", &Layer::b_o},
-                                    {"norm.weight", &Layer::norm_weight},
-                                    {"norm.bias", &Layer::norm_bias},
-                                    {"q_norm.weight", &Layer::q_norm_weight},
-                                    {"k_norm.weight", &Layer::k_norm_weight},
-                                    {"k_past", &Layer::k_past},
-                                    {"v_past", &Layer::v_past},
-                                    {"k_extra", &Layer::k_extra},
-                                    {"v_extra", &Layer::v_extra},
-                                    {"relative_bias", &Layer::relative_bias},
-                                    {"sinks", &Layer::sinks},
-                                    {"relative_key", &Layer::relative_key},
-                                    {"q_norm.bias", &Layer::q_norm_bias},
-                                    {"k_norm.bias", &Layer::k_norm_bias},
-                                    {"W_c_q", &Layer::W_c_q},
-                                    {"W_c_kv", &Layer::W_c_kv},
-                                    {"W_k_pe", &Layer::W_k_pe},
-                                    {"b_c_q", &Layer::b_c_q},
-                                    {"b_c_kv", &Layer::b_c_kv},
-                                    {"b_k_pe", &Layer::b_k_pe},
-                                    {"c_q_norm.weight", &Layer::c_q_norm_weight},
-                                    {"c_kv_norm.weight", &Layer::c_kv_norm_weight}};
-
-/// The first of them that is not finite; "": all are.
+/// The first tensor of the layer that is not finite; "": all are.
 std::string strange_input(const Layer& layer) {
-  for (const NamedInput& input : named_inputs)
-    if (!is_finite(layer, layer.*input.tensor)) return input.name;
+  for (const TensorInfo& info : layer_tensors())
+    if (!info.in_layer.in_double && !is_finite(layer, info.of(layer)))
+      return std::string(info.name);
   for (const auto* list : {&layer.added, &layer.bias})
     for (const Broadcast& one : *list)
       if (!hides_or_adds(one)) return one.name.empty() ? "the mask" : one.name;
@@ -104,9 +69,8 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
                                       std::size_t query) {
   const StageSet available = available_stages(layer);
   std::vector<Stage> list;
-  for (const StageInfo& info : stages())
-    if (contains(available, info.stage) && info.kind != Kind::head_result)
-      list.push_back(info.stage);
+  for (const Stage stage : available)
+    if (info_of(stage).kind != Kind::head_result) list.push_back(stage);
   Selection selection;
   selection.query = IndexList(std::to_string(query), "--query");
   if (layer.dims.H > 0) selection.head = IndexList(std::to_string(head), "--head");
@@ -138,7 +102,7 @@ std::string overflow_text(const Layer& layer, const Overflow& found) {
   std::string what = fmt::format("{} of {} {} {}", found.count, info.name,
                                  found.count == 1 ? "is" : "are", number_text(found.value));
   if (info.kind == Kind::map) what += fmt::format(", the first at key {}", found.first);
-  const bool naive = layer.settings.softmax == Softmax::naive && found.stage >= Stage::exp;
+  const bool naive = layer.settings.softmax == Softmax::naive && follows(found.stage, Stage::exp);
   return fmt::format(
       "overflow: {} ({}): {} ends at {}; {}", what, place, name_of(layer.dtype),
       f32 ? "3.4e38" : "1.8e308",
@@ -161,7 +125,7 @@ std::string not_finite_text(const Layer& layer) {
 
 OverflowWatch::OverflowWatch(const Layer& layer) : batched_(layer.dims.batched) {
   if (!layer.has_given(Stage::weights) && contains(available_stages(layer), Stage::row_sum))
-    wants_.set(index_of(Stage::row_sum));
+    wants_.add(Stage::row_sum);
 }
 
 void OverflowWatch::observe(const Slice& block) {

@@ -1,5 +1,7 @@
 #include <mha/observe/packed_rows.hpp>
 
+#include <mha/tensor/precision.hpp>
+
 #include <cstring>
 
 namespace mha {
@@ -26,7 +28,7 @@ PackedRows::PackedRows(const Layer& layer, const std::vector<Target>& targets,
 
 StageSet PackedRows::wants() const {
   StageSet set;
-  for (const auto& [stage, kept] : kept_) set.set(index_of(stage));
+  for (const auto& [stage, kept] : kept_) set.add(stage);
   return set;
 }
 
@@ -40,10 +42,7 @@ void PackedRows::observe(const Slice& block) {
   if (block.batch != batch_) return;
   Kept& kept = kept_.at(block.stage);
   if (kept.packed > limit_) return;
-  if (dtype_ == DType::f64)
-    observe_as<double>(block, kept);
-  else
-    observe_as<float>(block, kept);
+  by_precision(dtype_, [&]<class T>(T) { observe_as<T>(block, kept); });
 }
 
 /// block.values: heads, n, cols.

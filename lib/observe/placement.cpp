@@ -37,32 +37,37 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
 
 namespace {
 
-/// The chosen indices of one axis that a block holds: where they go, where they lie.
-struct Chosen {
-  std::vector<std::size_t> to, from;
+/// Neighbours along an axis of the result.
+struct Run {
+  std::size_t first = 0, count = 0;
+  bool contiguous = true; ///< in the source, too
 };
+
+std::vector<Run> runs_of(const std::vector<std::size_t>& to, const std::vector<std::size_t>& from) {
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < to.size(); i += runs.back().count) {
+    Run& run = runs.emplace_back(Run{i, 1, true});
+    for (std::size_t& n = run.count; i + n < to.size(); ++n) {
+      if (to[i + n] != to[i] + n) break;
+      run.contiguous = run.contiguous && from[i + n] == from[i] + n;
+    }
+  }
+  return runs;
+}
 
 } // namespace
 
-template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) const {
-  const ArrayView& values = block.values;
-  const std::size_t first_axis = batched_ ? 1 : 0, rank = values.shape.size();
-  std::size_t base = 0;
-  const auto require_within = [&](std::size_t axis, std::size_t end) {
-    if (axis >= targets_.size() || end > targets_[axis].position.size())
-      fail("{} of another layer is computed than what was made room for", name_of(stage_));
-  };
-  if (batched_) {
-    require_within(0, block.batch + 1);
-    const std::ptrdiff_t position = targets_[0].position[block.batch];
-    if (position < 0) return;
-    base = static_cast<std::size_t>(position) * targets_[0].stride;
-  }
+void Placement::require_within(std::size_t axis, std::size_t end) const {
+  if (axis >= targets_.size() || end > targets_[axis].position.size())
+    fail("{} of another layer is computed than what was made room for", name_of(stage_));
+}
 
-  // Per axis of the block (heads, tokens, width): the chosen indices that it holds.
+std::vector<Placement::Chosen> Placement::chosen_of(const Slice& block) const {
+  const ArrayView& values = block.values;
+  const std::size_t first_axis = batched_ ? 1 : 0;
   const std::vector<Dim>& letters = info_of(stage_).letters;
-  std::vector<Chosen> chosen(rank);
-  for (std::size_t a = 0; a < rank; ++a) {
+  std::vector<Chosen> chosen(values.shape.size());
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
     const Axis axis = axis_of(letters[a]);
     std::size_t start = 0;
     if (axis == Axis::head || axis == Axis::kv_head) start = block.head;
@@ -77,8 +82,22 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
         chosen[a].to.push_back(static_cast<std::size_t>(position) * target.stride);
         chosen[a].from.push_back(i * static_cast<std::size_t>(values.strides[a]));
       }
-    if (chosen[a].to.empty()) return;
+    if (chosen[a].to.empty()) return {};
   }
+  return chosen;
+}
+
+template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) const {
+  const std::size_t first_axis = batched_ ? 1 : 0, rank = block.values.shape.size();
+  std::size_t base = 0;
+  if (batched_) {
+    require_within(0, block.batch + 1);
+    const std::ptrdiff_t position = targets_[0].position[block.batch];
+    if (position < 0) return;
+    base = static_cast<std::size_t>(position) * targets_[0].stride;
+  }
+  const std::vector<Chosen> chosen = chosen_of(block);
+  if (chosen.empty()) return;
 
   // The run goes along the axis that is contiguous in the result.
   std::size_t inner = rank - 1;
@@ -90,20 +109,9 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
 
   // The same runs in every row: looked for once.
   const Chosen& along = chosen[inner];
-  struct IndexRange {
-    std::size_t first = 0, count = 0;
-    bool contiguous = true;
-  };
-  std::vector<IndexRange> pieces;
-  for (std::size_t i = 0; i < along.to.size(); i += pieces.back().count) {
-    IndexRange& piece = pieces.emplace_back(IndexRange{i, 1, true});
-    for (std::size_t& n = piece.count; i + n < along.to.size(); ++n) {
-      if (along.to[i + n] != along.to[i] + n) break;
-      piece.contiguous = piece.contiguous && along.from[i + n] == along.from[i] + n;
-    }
-  }
+  const std::vector<Run> runs = runs_of(along.to, along.from);
   const auto emit_row = [&](std::size_t to, std::size_t from) {
-    for (const auto& [first, count, contiguous] : pieces)
+    for (const auto& [first, count, contiguous] : runs)
       emit(to + along.to[first], from, &along.from[first], count, contiguous);
   };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where the pieces of a stage go in its selected, handed-out form.
+// Placement of a stage's pieces in its selected, handed-out form.
 
 #include <mha/forward/attention.hpp>
 
@@ -34,6 +34,14 @@ private:
   /// What of the result lies in a row: emit(offset, its source: where it begins, the position of
   /// each element from there, their number, whether the source is contiguous, too).
   template <class Emit> void cut(const Slice& block, const Emit& emit) const;
+  /// The chosen indices of one axis that a block holds: where they go, where they lie.
+  struct Chosen {
+    std::vector<std::size_t> to, from;
+  };
+  /// Of each axis of a block; nothing where one of them holds none.
+  std::vector<Chosen> chosen_of(const Slice& block) const;
+  /// Throws Error where an axis is shorter than `end`.
+  void require_within(std::size_t axis, std::size_t end) const;
   struct Target {
     std::vector<std::ptrdiff_t> position; ///< of each index of the axis in the result, or −1
     std::size_t stride = 0;               ///< of the axis in the result

@@ -5,6 +5,7 @@
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -73,9 +74,7 @@ Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size mos
 }
 
 StageSet Pool::wants() const {
-  StageSet set;
-  set.set(index_of(stage_));
-  return set;
+  return {stage_};
 }
 
 void Pool::observe(const Slice& block) {
@@ -83,10 +82,7 @@ void Pool::observe(const Slice& block) {
   if (b < 0 || h < 0) return;
   const std::size_t map =
       static_cast<std::size_t>(b) * heads_.chosen.size() + static_cast<std::size_t>(h);
-  if (layer_.dtype == DType::f64)
-    pool<double>(block, map);
-  else
-    pool<float>(block, map);
+  by_precision(layer_.dtype, [&]<class T>(T) { pool<T>(block, map); });
 }
 
 /// The bands of a block arrive in order, in one thread: nobody else has its part.
@@ -94,6 +90,149 @@ Pool::BlockSums& Pool::part_at(const Place& place) {
   const std::lock_guard lock(mutex_);
   return parts_[place];
 }
+
+/// Rows of one block as a row of cells, a strip of keys after the other: what lies above the
+/// diagonal is left out strip by strip.
+template <class T> class Pool::PooledRows {
+public:
+  PooledRows(const Pool& pool, const Slice& block, std::span<const std::size_t> rows)
+      : pool_(pool),
+        block_(block),
+        rows_(rows),
+        chosen_(pool.keys_.chosen),
+        factor_(pool.keys_.factor),
+        all_(pool.layer_.dims.S_all),
+        // Extra keys stand behind the last position, and are always seen.
+        positioned_(pool.layer_.dims.past + pool.layer_.dims.S),
+        first_key_(pool.keys_.contiguous && !chosen_.empty() ? chosen_[0] : 0),
+        mean_(pool.pooling_ == Pooling::mean),
+        nothing_(mean_ ? 0 : -std::numeric_limits<double>::infinity()),
+        seen_(rows.size(), Visible{0, all_}),
+        cells_{std::vector<double>(pool.keys_.cells, nothing_),
+               std::vector<std::uint32_t>(pool.keys_.cells)} {
+    if (!pool.keys_.contiguous) gather_values();
+    if (pool.masks_ == Masks::rows) gather_masks();
+    if (pool.masks_ == Masks::ranges)
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        seen_[r] = visible_keys(pool.layer_, block.batch, block.token + rows[r]);
+  }
+
+  BlockSums take() {
+    const std::size_t strip = strip_of(factor_);
+    sums_.resize(std::min(strip, chosen_.size())), counts_.resize(sums_.size());
+    for (begin_ = 0; begin_ < chosen_.size(); begin_ += strip) {
+      end_ = std::min(begin_ + strip, chosen_.size());
+      if (is_unseen()) continue;
+      std::fill(sums_.begin(), sums_.end(), nothing_);
+      std::fill(counts_.begin(), counts_.end(), 0u);
+      for (std::size_t r = 0; r < rows_.size(); ++r) add_row(r);
+      add_strip_to_cells();
+    }
+    return std::move(cells_);
+  }
+
+private:
+  const T* row_of(std::size_t row) const {
+    return reinterpret_cast<const T*>(block_.values.data) +
+           static_cast<std::ptrdiff_t>(row) * block_.values.strides[1];
+  }
+
+  /// The numbers of the chosen keys side by side.
+  void gather_values() {
+    values_.reserve(rows_.size() * chosen_.size());
+    for (const std::size_t row : rows_)
+      for (const std::size_t key : chosen_) values_.push_back(row_of(row)[key]);
+  }
+
+  void gather_masks() {
+    std::vector<T> mask(all_);
+    masks_.reserve(rows_.size() * chosen_.size());
+    for (const std::size_t row : rows_) {
+      mask_row(pool_.layer_, {block_.batch, block_.head, block_.token + row}, mask.data());
+      for (const std::size_t key : chosen_) masks_.push_back(mask[key]);
+    }
+  }
+
+  /// Whether no row sees a key of the strip, which lies above the diagonal.
+  bool is_unseen() const {
+    return pool_.masks_ == Masks::ranges && positioned_ == all_ &&
+           std::none_of(seen_.begin(), seen_.end(), [&](const Visible& keys) {
+             return keys.first < first_key_ + end_ && keys.last > first_key_ + begin_;
+           });
+  }
+
+  void add_row(std::size_t r) {
+    const std::size_t n = chosen_.size();
+    const T* row = pool_.keys_.contiguous ? row_of(rows_[r]) + first_key_ : values_.data() + r * n;
+    switch (pool_.masks_) {
+    case Masks::rows:
+      return add_unmasked(row, masks_.data() + r * n);
+    case Masks::values:
+      return add_unmasked(row, nullptr);
+    case Masks::ranges:
+      add_keys(row, seen_[r].first, seen_[r].last);
+      return add_keys(row, positioned_, all_);
+    case Masks::nowhere:
+      break;
+    }
+    if (block_.length >= all_) return add_range(row, begin_, end_);
+    for (std::size_t j = begin_; j < end_; ++j)
+      if (chosen_[j] < block_.length) add_range(row, j, j + 1);
+  }
+
+  /// Of the keys [first, last), those of this strip, counted from the first chosen one.
+  void add_keys(const T* row, std::size_t first, std::size_t last) {
+    const std::size_t from = std::max(first, first_key_ + begin_),
+                      to = std::min(last, first_key_ + end_);
+    if (from < to) add_range(row, from - first_key_, to - first_key_);
+  }
+
+  void add_range(const T* row, std::size_t from, std::size_t to) {
+    double* sums = sums_.data();
+    if (mean_)
+      for (std::size_t j = from; j < to; ++j) sums[j - begin_] += static_cast<double>(row[j]);
+    else
+      for (std::size_t j = from; j < to; ++j)
+        sums[j - begin_] = larger(sums[j - begin_], static_cast<double>(row[j]));
+    for (std::size_t c = from / factor_; c * factor_ < to; ++c)
+      cells_.counts[c] +=
+          static_cast<std::uint32_t>(overlap(from, to, c * factor_, (c + 1) * factor_));
+  }
+
+  /// `mask`: the row's own, or null where the numbers themselves say what is masked.
+  void add_unmasked(const T* row, const T* mask) {
+    for (std::size_t j = begin_; j < end_; ++j) {
+      const T value = row[j];
+      const bool hidden = mask ? is_hidden(mask[j], value) : is_masked(value);
+      const double sum = sums_[j - begin_], number = static_cast<double>(value);
+      sums_[j - begin_] = hidden ? sum : mean_ ? sum + number : larger(sum, number);
+      counts_[j - begin_] += !hidden;
+    }
+  }
+
+  void add_strip_to_cells() {
+    for (std::size_t c = begin_ / factor_; c * factor_ < end_; ++c)
+      for (std::size_t j = c * factor_; j < std::min((c + 1) * factor_, end_); ++j) {
+        double& cell = cells_.sums[c];
+        cell = mean_ ? cell + sums_[j - begin_] : larger(cell, sums_[j - begin_]);
+        cells_.counts[c] += counts_[j - begin_];
+      }
+  }
+
+  const Pool& pool_;
+  const Slice& block_;
+  const std::span<const std::size_t> rows_; ///< of the block
+  const std::vector<std::size_t>& chosen_;
+  const std::size_t factor_, all_, positioned_, first_key_;
+  const bool mean_;
+  const double nothing_;
+  std::vector<Visible> seen_;       ///< by each row
+  std::vector<T> values_, masks_;   ///< rows × chosen keys, where they are not side by side
+  BlockSums cells_;                 ///< the result
+  std::size_t begin_ = 0, end_ = 0; ///< of the strip, among the chosen keys
+  std::vector<double> sums_;        ///< of the strip's keys
+  std::vector<std::uint32_t> counts_;
+};
 
 /// A row of cells after the other, each with the rows of the block that belong to it.
 template <class T> void Pool::pool(const Slice& block, std::size_t map) {
@@ -108,7 +247,7 @@ template <class T> void Pool::pool(const Slice& block, std::size_t map) {
     members.push_back(rows[i].second);
     const std::size_t cell = rows[i].first;
     if (i + 1 < rows.size() && rows[i + 1].first == cell) continue;
-    BlockSums part = pool_rows<T>(block, members);
+    BlockSums part = PooledRows<T>(*this, block, members).take();
     const std::size_t first = cell * queries_.factor;
     if (members.size() == std::min(queries_.factor, queries_.chosen.size() - first)) {
       whole_[map][cell] = std::move(part);
@@ -117,103 +256,6 @@ template <class T> void Pool::pool(const Slice& block, std::size_t map) {
     }
     members.clear();
   }
-}
-
-template <class T>
-Pool::BlockSums Pool::pool_rows(const Slice& block, std::span<const std::size_t> rows) const {
-  const std::size_t n = keys_.chosen.size(), factor = keys_.factor, all = layer_.dims.S_all;
-  const bool mean = pooling_ == Pooling::mean;
-  const double nothing = mean ? 0 : -std::numeric_limits<double>::infinity();
-  const auto row_of = [&](std::size_t row) {
-    return reinterpret_cast<const T*>(block.values.data) +
-           static_cast<std::ptrdiff_t>(row) * block.values.strides[1];
-  };
-
-  // The numbers, and the mask, of the chosen keys side by side.
-  const std::size_t first_key = keys_.contiguous && n > 0 ? keys_.chosen[0] : 0;
-  std::vector<T> gathered, masks;
-  if (!keys_.contiguous) {
-    gathered.resize(rows.size() * n);
-    for (std::size_t r = 0; r < rows.size(); ++r)
-      for (std::size_t j = 0; j < n; ++j) gathered[r * n + j] = row_of(rows[r])[keys_.chosen[j]];
-  }
-  if (masks_ == Masks::rows) {
-    std::vector<T> mask(all);
-    masks.resize(rows.size() * n);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      mask_row(layer_, {block.batch, block.head, block.token + rows[r]}, mask.data());
-      for (std::size_t j = 0; j < n; ++j) masks[r * n + j] = mask[keys_.chosen[j]];
-    }
-  }
-  std::vector<Visible> seen(rows.size(), Visible{0, all});
-  if (masks_ == Masks::ranges)
-    for (std::size_t r = 0; r < rows.size(); ++r)
-      seen[r] = visible_keys(layer_, block.batch, block.token + rows[r]);
-  const std::size_t positioned = layer_.dims.past + layer_.dims.S; // extra keys are always seen
-
-  BlockSums part{std::vector<double>(keys_.cells, nothing),
-                 std::vector<std::uint32_t>(keys_.cells)};
-  const std::size_t strip = strip_of(factor);
-  std::vector<double> sums(std::min(strip, n));
-  std::vector<std::uint32_t> counts(sums.size());
-  for (std::size_t begin = 0; begin < n; begin += strip) {
-    const std::size_t end = std::min(begin + strip, n);
-    if (masks_ == Masks::ranges && positioned == all &&
-        std::none_of(seen.begin(), seen.end(), [&](const Visible& keys) {
-          return keys.first < first_key + end && keys.last > first_key + begin;
-        }))
-      continue; // above the diagonal
-    std::fill(sums.begin(), sums.end(), nothing);
-    std::fill(counts.begin(), counts.end(), 0u);
-    const auto add_range = [&](const T* row, std::size_t from, std::size_t to) {
-      if (mean)
-        for (std::size_t j = from; j < to; ++j) sums[j - begin] += static_cast<double>(row[j]);
-      else
-        for (std::size_t j = from; j < to; ++j)
-          sums[j - begin] = larger(sums[j - begin], static_cast<double>(row[j]));
-      for (std::size_t c = from / factor; c * factor < to; ++c)
-        part.counts[c] +=
-            static_cast<std::uint32_t>(overlap(from, to, c * factor, (c + 1) * factor));
-    };
-    const auto add_unmasked = [&](const T* row, const T* mask) {
-      for (std::size_t j = begin; j < end; ++j) {
-        const T value = row[j];
-        const bool hidden = mask ? is_hidden(mask[j], value) : is_masked(value);
-        const double sum = sums[j - begin], number = static_cast<double>(value);
-        sums[j - begin] = hidden ? sum : mean ? sum + number : larger(sum, number);
-        counts[j - begin] += !hidden;
-      }
-    };
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const T* row = keys_.contiguous ? row_of(rows[r]) + first_key : gathered.data() + r * n;
-      if (masks_ == Masks::rows || masks_ == Masks::values) {
-        add_unmasked(row, masks_ == Masks::rows ? masks.data() + r * n : nullptr);
-        continue;
-      }
-      // Of the keys [first, last), those of this strip; counted from the first chosen one.
-      const auto add_keys = [&](std::size_t first, std::size_t last) {
-        const std::size_t from = std::max(first, first_key + begin),
-                          to = std::min(last, first_key + end);
-        if (from < to) add_range(row, from - first_key, to - first_key);
-      };
-      if (masks_ == Masks::nowhere && block.length < all) {
-        for (std::size_t j = begin; j < end; ++j)
-          if (keys_.chosen[j] < block.length) add_range(row, j, j + 1);
-      } else if (masks_ == Masks::nowhere) {
-        add_range(row, begin, end);
-      } else {
-        add_keys(seen[r].first, seen[r].last);
-        add_keys(positioned, all);
-      }
-    }
-    for (std::size_t c = begin / factor; c * factor < end; ++c)
-      for (std::size_t j = c * factor; j < std::min((c + 1) * factor, end); ++j) {
-        part.sums[c] =
-            mean ? part.sums[c] + sums[j - begin] : larger(part.sums[c], sums[j - begin]);
-        part.counts[c] += counts[j - begin];
-      }
-  }
-  return part;
 }
 
 void Pool::add(BlockSums& to, const BlockSums& from) const {

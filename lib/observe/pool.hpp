@@ -83,9 +83,8 @@ private:
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most);
   BlockSums& part_at(const Place& place);
+  template <class T> class PooledRows;
   template <class T> void pool(const Slice& block, std::size_t map);
-  template <class T>
-  BlockSums pool_rows(const Slice& block, std::span<const std::size_t> rows) const;
   void add(BlockSums& to, const BlockSums& from) const;
 
   const Layer& layer_;

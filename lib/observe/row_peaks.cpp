@@ -1,5 +1,7 @@
 #include <mha/observe/row_peaks.hpp>
 
+#include <mha/tensor/precision.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -39,10 +41,7 @@ RowPeaks::RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size
 void RowPeaks::observe(const Slice& block) {
   const std::size_t place = place_of(block, numbers_);
   if (block.batch != batch_ || place == numbers_.size()) return;
-  if (block.values.dtype == DType::f64)
-    observe_as<double>(block, heads_[place]);
-  else
-    observe_as<float>(block, heads_[place]);
+  by_precision(block.values.dtype, [&]<class T>(T) { observe_as<T>(block, heads_[place]); });
 }
 
 template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {

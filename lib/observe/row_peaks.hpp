@@ -1,5 +1,5 @@
 #pragma once
-// What fits of a map's rows where the map does not: the largest weights.
+// The largest weights of each row, for maps that do not fit.
 
 #include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
@@ -14,7 +14,7 @@ class RowPeaks : public Observer {
 public:
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
 
-  StageSet wants() const override { return set_of({Stage::weights}); }
+  StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
 
   /// As many of each row as `limit` bytes hold, packed; nothing where not even one of each fits.

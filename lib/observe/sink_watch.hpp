@@ -1,5 +1,5 @@
 #pragma once
-// How much of the weight is on the first key, where heads that look for nothing put it.
+// Share of the weight on the first key, the sink of heads that look for nothing.
 
 #include <mha/observe/mergeable.hpp>
 
@@ -12,7 +12,7 @@ namespace mha {
 /// Watches weights: the share of all rows but query 0's that is on key 0.
 class SinkWatch : public Mergeable {
 public:
-  StageSet wants() const override { return set_of({Stage::weights}); }
+  StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
   std::string packed(const Layer& layer, const Plan& part) const override;
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;

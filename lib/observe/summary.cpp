@@ -1,6 +1,7 @@
 #include <mha/observe/summary.hpp>
 
 #include <mha/observe/share_bytes.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <array>
@@ -148,9 +149,7 @@ Summary summary_of(const Tensor& tensor) {
 
 Summaries::Summaries(const Layer& layer, const StageSet& wanted, const Selection& selection)
     : wanted_(wanted), selects_(!selection.empty()) {
-  for (const StageInfo& info : stages())
-    if (contains(wanted, info.stage))
-      placements_.emplace(info.stage, Placement(layer, info.stage, selection));
+  for (const Stage stage : wanted) placements_.emplace(stage, Placement(layer, stage, selection));
 }
 
 namespace {
@@ -174,8 +173,8 @@ Slice without_padding(const Slice& block) {
 void Summaries::observe(const Slice& whole) {
   const Slice block = without_padding(whole);
   const Placement* placement = selects_ ? &placements_.at(block.stage) : nullptr;
-  const Summary part = block.values.dtype == DType::f64 ? summarise<double>(block, placement)
-                                                        : summarise<float>(block, placement);
+  const Summary part =
+      by_precision(block.values.dtype, [&]<class T>(T) { return summarise<T>(block, placement); });
   const std::lock_guard lock(mutex_);
   parts_[{block.stage, block.batch, block.head, block.token}] = part;
 }

@@ -24,7 +24,7 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
 
 StageSet Trace::wants() const {
   StageSet set;
-  for (const auto& [stage, kept] : kept_) set.set(index_of(stage));
+  for (const auto& [stage, kept] : kept_) set.add(stage);
   return set;
 }
 

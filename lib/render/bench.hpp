@@ -1,5 +1,5 @@
 #pragma once
-// How fast layers are computed: for eyes, and as JSON.
+// Results of `bench`: for eyes, and as JSON.
 
 #include <mha/bench/bench.hpp>
 #include <mha/bench/pass.hpp>

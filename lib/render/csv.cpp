@@ -3,6 +3,7 @@
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
 
@@ -22,10 +23,7 @@ public:
         numbers_(Dialect::csv, options.precision) {}
 
   void add(const Value& value) override {
-    if (value.numbers.dtype() == DType::f64)
-      add_as<double>(value);
-    else
-      add_as<float>(value);
+    by_precision(value.numbers.dtype(), [&]<class T>(T) { add_as<T>(value); });
   }
 
 private:

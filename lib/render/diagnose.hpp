@@ -1,5 +1,5 @@
 #pragma once
-// What `diagnose` found: sentences and a table for eyes, and JSON.
+// Results of `diagnose`: sentences and a table for eyes, and JSON.
 
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/render/text.hpp>

@@ -278,24 +278,25 @@ const StageDiff* exact_to_tell(const Diff& diff) {
   return told;
 }
 
-} // namespace
+/// What the rows of a table have.
+struct DiffColumns {
+  bool heads = false, numbers = false;
+  const StageDiff* told = nullptr; ///< the stage whose distance from float64 is said
+};
 
-std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  std::string text;
-  for (const Coordinate& place : coordinates(layer, stage, at))
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", place.word, place.index, place.label);
-  return text;
+DiffColumns columns_of(const Diff& diff) {
+  DiffColumns columns{.told = exact_to_tell(diff)};
+  for (const StageDiff& row : diff.stages) {
+    const bool same = row.status == DiffStatus::equal;
+    columns.numbers = columns.numbers || !same;
+    columns.heads = columns.heads || (!same && row.difference.worst_head.has_value());
+  }
+  return columns;
 }
 
-std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const TextStyle& look) {
-  const bool heads = std::any_of(diff.stages.begin(), diff.stages.end(), [](const StageDiff& row) {
-    return row.status != DiffStatus::equal && row.difference.worst_head.has_value();
-  });
-  const bool numbers =
-      std::any_of(diff.stages.begin(), diff.stages.end(),
-                  [](const StageDiff& row) { return row.status != DiffStatus::equal; });
-  const StageDiff* const told = exact_to_tell(diff);
+std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns& has,
+                        const TextStyle& look) {
+  const auto [heads, numbers, told] = has;
   std::vector<Grid::Column> columns{{""}, {"stage"}, {""}};
   if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
   if (numbers) columns.push_back({"max abs", true});
@@ -324,23 +325,38 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     }
     grid.add(std::move(cells));
   }
-  std::string out = diff.stages.empty() ? "" : grid.text(look) + "\n";
+  return grid.text(look);
+}
+
+} // namespace
+
+std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  std::string text;
+  for (const Coordinate& place : coordinates(layer, stage, at))
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", place.word, place.index, place.label);
+  return text;
+}
+
+std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
+                       const std::string& next, const TextStyle& look) {
+  const DiffColumns has = columns_of(diff);
+  std::string out = diff.stages.empty() ? "" : stages_text(layer, diff, has, look) + "\n";
   const auto paragraph = [&](const std::string& text, bool dim) {
     for (const std::string& line : wrapped(text, look.width))
       out += (dim ? look.dim(line) : line) + "\n";
   };
   if (!diff.stages.empty()) {
-    paragraph(
-        first_step(layer, diff, reference) +
-            (told ? " " + exact_sentence(mha::name_of(told->stage), *told->exact, told->precision)
-                  : ""),
-        false);
+    paragraph(first_step(layer, diff, reference) +
+                  (has.told ? " " + exact_sentence(mha::name_of(has.told->stage), *has.told->exact,
+                                                   has.told->precision)
+                            : ""),
+              false);
     const Tolerance& tolerance = diff.stages[0].tolerance;
     const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
       return row.tolerance.absolute == tolerance.absolute &&
              row.tolerance.relative == tolerance.relative;
     });
-    if (numbers) paragraph(about_tolerance(diff, one, heads), true);
+    if (has.numbers) paragraph(about_tolerance(diff, one, has.heads), true);
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
     if (names.empty()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// What `diff` found: a table for eyes with the first difference marked, and JSON.
+// Results of `diff`: a table for eyes with the first difference marked, and JSON.
 
 #include <mha/compare/diff.hpp>
 #include <mha/render/text.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// How far ours and the reference's are from float64, in words and cells of a table.
+// Distances of ours and the reference's from float64, in words and cells of a table.
 
 #include <mha/compare/from_exact.hpp>
 #include <mha/render/grid.hpp>

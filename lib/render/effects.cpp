@@ -52,6 +52,19 @@ std::string effect_bar(double share) {
   return text;
 }
 
+/// What the columns are in, and whose logit is followed.
+std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(shown, name, &EffectColumn::name) != shown.end();
+  };
+  std::string text;
+  if (has("kl")) text = fmt::format("kl{} in nats", has("loss_change") ? " and loss_change" : "");
+  if (has("logit_change"))
+    text += fmt::format("{}logit_change{}: of the logit of {}", text.empty() ? "" : "; ",
+                        has("direct") ? " and direct" : "", answer);
+  return text.empty() ? "" : "\n" + text + "\n";
+}
+
 } // namespace
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
@@ -88,11 +101,11 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
           one.part == Contributor::head && largest > 0 ? effect_bar(first(one) / largest) : "");
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(look) + units_text(shown, view.answer);
 }
 
-std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
-                        char separator) {
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
+                        bool with_titles) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     for (std::size_t i = 0; i < cells.size(); ++i)
@@ -106,7 +119,7 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
     titles.emplace_back(column.name);
     if (spreads) titles.push_back(fmt::format("{}_sd", column.name));
   }
-  line(titles);
+  if (with_titles) line(titles);
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
     std::vector<std::string> cells{std::string(name_of(one.part)), index_text(one.layer),
@@ -122,7 +135,7 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
   return out;
 }
 
-std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
+std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
@@ -130,7 +143,7 @@ std::string effects_json(const std::vector<Effect>& effects, const EffectsView& 
       return number ? fmt::format("{}", *number) : std::string("null");
     };
     list += fmt::format("{}  {{\"part\": \"{}\", \"layer\": {}, \"head\": {}",
-                        list.empty() ? "\n" : ",\n", name_of(one.part), index(one.layer),
+                        list.empty() ? "" : ",\n", name_of(one.part), index(one.layer),
                         index(one.head));
     if (view.per_position)
       list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
@@ -142,7 +155,12 @@ std::string effects_json(const std::vector<Effect>& effects, const EffectsView& 
     }
     list += "}";
   }
-  return "[" + list + "\n]\n";
+  return list;
+}
+
+std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
+  const std::string objects = effects_objects(effects, view);
+  return objects.empty() ? "[\n]\n" : "[\n" + objects + "\n]\n";
 }
 
 } // namespace mha::render

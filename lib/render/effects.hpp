@@ -7,14 +7,18 @@
 namespace mha::render {
 
 struct EffectsView {
-  bool per_position = false; ///< a line a part and prediction, with text and position
+  bool per_position = false;           ///< a line a part and prediction, with text and position
   std::vector<Effect> deviations = {}; ///< of each line, beside it; or none
+  std::string answer = "the clean run's most probable token"; ///< whose logit is followed
 };
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
                           const TextStyle& look);
-std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
-                        char separator);
+/// Without the line of titles where it stands above already.
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
+                        bool titles = true);
+/// The objects of a list, one a line, with commas between them.
+std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view);
 std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view);
 
 } // namespace mha::render

@@ -1,3 +1,4 @@
+#include <mha/layer/graph.hpp>
 #include <mha/render/explain_parts.hpp>
 #include <mha/render/label.hpp>
 
@@ -129,11 +130,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   if (explanation.settings.softmax == Softmax::naive) parts.emplace_back("naive softmax");
   if (explanation.other_source) parts.emplace_back("keys and values from another input");
   if (const std::string sees = sees_text(explanation.heads); !sees.empty()) parts.push_back(sees);
-  std::string given;
-  for (const StageInfo& info : stages())
-    if (contains(explanation.given, info.stage))
-      given += fmt::format("{}{}", given.empty() ? "" : ", ", info.name);
-  if (!given.empty()) parts.emplace_back("given: " + given);
+  if (explanation.given.any()) parts.emplace_back("given: " + list_of(explanation.given));
 
   const std::string text = in_dotted_lines(parts, style.look.width);
   return style.look.bold(query) + text.substr(query.size()) + "\n";

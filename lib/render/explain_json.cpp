@@ -135,8 +135,7 @@ std::string explain_json(const Explanation& explanation, const std::string& laye
   if (dims.d_v != 0) json["d_v"] = dims.d_v;
   if (explanation.heads.front().has(Stage::scores)) json["scale"] = number(explanation.scale);
   OrderedJson given = OrderedJson::array();
-  for (const StageInfo& info : stages())
-    if (contains(explanation.given, info.stage)) given.push_back(info.name);
+  for (const Stage stage : explanation.given) given.push_back(name_of(stage));
   if (!given.empty()) json["given"] = std::move(given);
   if (explanation.has(Stage::x)) json["x"] = numbers.list(explanation.values.at(Stage::x));
   json["heads"] = OrderedJson::array();

@@ -152,6 +152,10 @@ double Font::width(std::string_view text, double size) const {
       text, size, [](const Glyph&, double) {}, [](double, double) {});
 }
 
+bool Font::draws(std::string_view text) const {
+  return std::ranges::none_of(glyphs_of(text), [](const Glyph& one) { return one.index == 0; });
+}
+
 double Font::ascent(double size) const {
   int ascent = 0, descent = 0, gap = 0;
   stbtt_GetFontVMetrics(&font(), &ascent, &descent, &gap);

@@ -29,6 +29,8 @@ public:
   static const Font& instance();
   /// Pixels from the start of the text to the end.
   double width(std::string_view text, double size) const;
+  /// Whether it has all characters of a text.
+  bool draws(std::string_view text) const;
   /// Above the baseline, and below it.
   double ascent(double size) const;
   double descent(double size) const;

@@ -1,5 +1,6 @@
 #include <mha/render/head_grid.hpp>
 
+#include <mha/render/map_layout.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>
@@ -129,7 +130,9 @@ std::string grid_text(const std::string& title, const std::vector<GridPanel>& pa
 std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
                      const GridLook& how) {
   constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
-  return map_png(grid_picture(title, panels, how, all, all));
+  MapPicture picture = grid_picture(title, panels, how, all, all);
+  number_undrawn(picture);
+  return map_png(picture);
 }
 
 std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,

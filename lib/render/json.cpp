@@ -2,6 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/renderers.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 
@@ -36,10 +37,8 @@ public:
       tokens("row_tokens", value.row), tokens("col_tokens", value.col);
       json_.key("data");
       std::size_t next = 0;
-      if (value.numbers.dtype() == DType::f64)
-        nest(json_, sink_, value.numbers.as<double>(), shape, 0, next);
-      else
-        nest(json_, sink_, value.numbers.as<float>(), shape, 0, next);
+      by_precision(value.numbers.dtype(),
+                   [&]<class T>(T) { nest(json_, sink_, value.numbers.as<T>(), shape, 0, next); });
     });
     sink_(json_.take());
   }
@@ -70,10 +69,7 @@ public:
   Ndjson(const Options& options, Sink sink) : sink_(std::move(sink)), json_(options.precision) {}
 
   void add(const Value& value) override {
-    if (value.numbers.dtype() == DType::f64)
-      add_as<double>(value);
-    else
-      add_as<float>(value);
+    by_precision(value.numbers.dtype(), [&]<class T>(T) { add_as<T>(value); });
   }
 
 private:

@@ -1,5 +1,5 @@
 #pragma once
-// What stands beside and below a map in text: tokens, or positions.
+// Labels beside and below a map in text: tokens, or positions.
 
 #include <mha/render/map.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where everything of a picture stands, in pixels: shared by PNG, SVG and PDF.
+// Layout of a picture, in pixels: shared by PNG, SVG and PDF.
 
 #include <mha/render/canvas.hpp>
 #include <mha/render/map.hpp>
@@ -42,6 +42,10 @@ struct MapLayout {
 };
 
 inline constexpr Rgb ink{0x22, 0x22, 0x22}, faint_ink{0x66, 0x66, 0x66};
+
+/// Puts positions, "#3", in the place of the labels of tokens that the font of PNG and PDF lacks
+/// characters of. How many tokens of an axis they are, at most.
+std::size_t number_undrawn(MapPicture& picture);
 
 /// Throws Error for a picture that would be too large.
 MapLayout lay_out(const MapPicture& picture);

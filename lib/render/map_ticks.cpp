@@ -2,6 +2,7 @@
 
 #include <mha/render/font.hpp>
 #include <mha/render/label.hpp>
+#include <mha/render/map_layout.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,20 @@ Ticks ticks_of(const MapAxis& axis, double cell, bool rows) {
     return token_ticks(axis, cell);
   const std::string last = axis.positions.empty() ? "0" : std::to_string(axis.positions.back());
   return number_ticks(axis, cell, rows ? tick_size * 2.4 : text_width(last, tick_size) + 12);
+}
+
+std::size_t number_undrawn(MapPicture& picture) {
+  const Font& font = Font::instance();
+  std::size_t most = 0;
+  for (MapPanel& panel : picture.panels)
+    for (MapAxis* const axis : {&panel.rows, &panel.cols}) {
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < axis->labels.size(); ++i)
+        if (!font.draws(readable(axis->labels[i])))
+          axis->labels[i] = fmt::format("#{}", axis->positions[i]), ++count;
+      most = std::max(most, count);
+    }
+  return most;
 }
 
 } // namespace mha::render

@@ -1,5 +1,5 @@
 #pragma once
-// What stands along the sides of a panel: tokens, or round positions.
+// Ticks along the sides of a panel: tokens, or round positions.
 
 #include <mha/render/map.hpp>
 

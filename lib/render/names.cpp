@@ -13,14 +13,16 @@ namespace mha::render {
 namespace {
 
 struct Row {
-  std::string_view name, shape, text, axes, aliases;
+  std::string_view name;
+  std::string shape;
+  std::string_view text, axes, aliases;
 };
 
 /// The tensors, and the labels, which are text.
 std::vector<Row> rows() {
   std::vector<Row> list;
   for (const TensorInfo& info : tensor_names())
-    list.push_back({info.name, info.shape, info.text, info.axes, info.aliases});
+    list.push_back({info.name, shape_text(info), info.text, info.axes, info.aliases});
   list.push_back({"tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
   list.push_back({"key_tokens", "S", "labels of the keys, where they differ", "S", ""});
   return list;

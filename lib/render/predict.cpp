@@ -54,13 +54,14 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
   const bool narrow = look.width < 64;
-  const char* const chance_title = narrow ? "p" : "probability";
   columns.push_back({narrow ? "at" : "position", true}), columns.push_back({"token", false, true});
   const bool lens = !predictions.empty() && predictions[0].layer;
   if (lens) columns.push_back({"layer", true});
-  columns.insert(columns.end(), {{"predicted", false, true}, {chance_title, true}});
+  columns.insert(columns.end(),
+                 {{"predicted", false, true}, {narrow ? "p" : "p(predicted)", true}});
   if (view.causal)
-    columns.insert(columns.end(), {{"came", false, true}, {chance_title, true}, {"rank", true}});
+    columns.insert(columns.end(),
+                   {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
   Grid grid(std::move(columns));
   for (const Prediction& one : predictions) {
     std::vector<std::string> cells;
@@ -80,7 +81,7 @@ std::string table_of_all(const std::vector<Prediction>& predictions, const Predi
   }
   std::string out = grid.text(look);
   if (const Loss loss = loss_of(predictions); loss.tokens > 0)
-    out += fmt::format("\nmean loss {} over {} · perplexity {}\n", rounded(loss.mean, 5),
+    out += fmt::format("\nmean loss {} nats over {} · perplexity {}\n", rounded(loss.mean, 5),
                        counted(loss.tokens, "tokens"), rounded(loss.perplexity(), 5));
   return out;
 }

@@ -3,14 +3,9 @@
 
 #include <mha/model/predict.hpp>
 #include <mha/render/text.hpp>
+#include <mha/render/tokens.hpp>
 
 namespace mha::render {
-
-/// How a token's number reads: for eyes ("␣sun"), as text (" sun"), and as the vocabulary has it
-/// ("Ġsun"; "" where there is none).
-struct TokenNames {
-  std::function<std::string(int)> label, text, piece;
-};
 
 struct PredictView {
   bool all = false;     ///< a line a position, and the mean loss

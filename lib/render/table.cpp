@@ -4,6 +4,7 @@
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
 
@@ -119,10 +120,9 @@ private:
       for (std::size_t r = 0; r < row_names.size(); ++r) {
         text_ += row_names[r];
         const std::size_t at = matrix.offset + r * matrix.row_stride;
-        if (numbers.dtype() == DType::f64)
-          write_row(numbers.as<double>(), format, at, matrix.col_stride, first, last, width);
-        else
-          write_row(numbers.as<float>(), format, at, matrix.col_stride, first, last, width);
+        by_precision(numbers.dtype(), [&]<class T>(T) {
+          write_row(numbers.as<T>(), format, at, matrix.col_stride, first, last, width);
+        });
         if (text_.size() > enough_text) flush();
       }
     }

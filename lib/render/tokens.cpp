@@ -7,50 +7,86 @@
 
 namespace mha::render {
 
-std::string tokens_table(const std::vector<TokenList>& texts, const TextStyle& look) {
-  std::string out;
+namespace {
+
+/// Text that goes on to a sink in pieces.
+class BufferedSink {
+public:
+  explicit BufferedSink(const Sink& sink) : sink_(sink) {}
+  void add(std::string_view text) {
+    constexpr std::size_t most = std::size_t{1} << 16;
+    text_ += text;
+    if (text_.size() >= most) end();
+  }
+  void end() {
+    sink_(text_);
+    text_.clear();
+  }
+
+private:
+  const Sink& sink_;
+  std::string text_;
+};
+
+} // namespace
+
+void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
+                        const TextStyle& look, const Sink& sink) {
+  bool first = true;
   for (const TokenList& list : texts) {
     Grid grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const TokenRow& row = list[i];
-      grid.add({fmt::format("{}", i), visible(row.label), fmt::format("{}", row.id),
-                row.begin == row.end ? "–" : fmt::format("{}–{}", row.begin, row.end),
-                row.piece == row.label ? "" : visible(row.piece)});
+      const TokenPlace& at = list[i];
+      const std::string label = names.label(at.id), piece = names.piece(at.id);
+      grid.add({fmt::format("{}", i), visible(label), fmt::format("{}", at.id),
+                at.begin == at.end ? "–" : fmt::format("{}–{}", at.begin, at.end),
+                piece == label ? "" : visible(piece)});
     }
-    out += (out.empty() ? "" : "\n") + grid.text(look);
+    sink((first ? "" : "\n") + grid.text(look));
+    first = false;
   }
-  return out;
 }
 
-std::string tokens_csv(const std::vector<TokenList>& texts, char separator) {
+void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
+                      const Sink& sink) {
   const auto field = [&](const std::string& text) {
     return separator == '\t' ? tsv_field(text) : csv_field(text);
   };
-  std::string out = fmt::format("text{0}position{0}id{0}token{0}piece{0}begin{0}end\n", separator);
+  BufferedSink out(sink);
+  out.add(fmt::format("text{0}position{0}id{0}token{0}piece{0}begin{0}end\n", separator));
   for (std::size_t t = 0; t < texts.size(); ++t)
     for (std::size_t i = 0; i < texts[t].size(); ++i) {
-      const TokenRow& row = texts[t][i];
-      out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}\n", separator, t, i, row.id,
-                         field(row.text), field(row.piece), row.begin, row.end);
+      const TokenPlace& at = texts[t][i];
+      out.add(fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}\n", separator, t, i, at.id,
+                          field(names.text(at.id)), field(names.piece(at.id)), at.begin, at.end));
     }
-  return out;
+  out.end();
 }
 
-std::string tokens_json(const std::vector<TokenList>& texts) {
-  std::string all;
+void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,
+                       const Sink& sink) {
+  BufferedSink out(sink);
+  out.add(texts.size() == 1 ? "" : "[");
   for (const TokenList& list : texts) {
-    std::string ids, tokens, pieces, offsets;
-    for (const TokenRow& row : list) {
-      const char* comma = ids.empty() ? "" : ", ";
-      ids += fmt::format("{}{}", comma, row.id);
-      tokens += comma + json_quoted(row.text);
-      pieces += comma + json_quoted(row.piece);
-      offsets += fmt::format("{}[{}, {}]", comma, row.begin, row.end);
-    }
-    all += fmt::format("{}{{\"ids\": [{}], \"tokens\": [{}], \"pieces\": [{}], \"offsets\": [{}]}}",
-                       all.empty() ? "" : ",\n ", ids, tokens, pieces, offsets);
+    out.add(&list == &texts.front() ? "{" : ",\n {");
+    const auto member = [&](const char* title, const auto& text_of) {
+      out.add(title);
+      for (const TokenPlace& at : list) {
+        out.add(&at == &list.front() ? "" : ", ");
+        out.add(text_of(at));
+      }
+      out.add("]");
+    };
+    member("\"ids\": [", [](const TokenPlace& at) { return fmt::format("{}", at.id); });
+    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_quoted(names.text(at.id)); });
+    member(", \"pieces\": [",
+           [&](const TokenPlace& at) { return json_quoted(names.piece(at.id)); });
+    member(", \"offsets\": [",
+           [](const TokenPlace& at) { return fmt::format("[{}, {}]", at.begin, at.end); });
+    out.add("}");
   }
-  return texts.size() == 1 ? all + "\n" : "[" + all + "]\n";
+  out.add(texts.size() == 1 ? "\n" : "]\n");
+  out.end();
 }
 
 } // namespace mha::render

@@ -3,23 +3,35 @@
 
 #include <mha/render/text.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace mha::render {
 
-struct TokenRow {
+/// A token of a text, and the bytes that it stands for.
+struct TokenPlace {
   int id = 0;
-  /// As the vocabulary writes it, for eyes, and the text it stands for.
-  std::string piece, label, text;
-  std::size_t begin = 0, end = 0; ///< bytes of the text
+  std::uint32_t begin = 0, end = 0;
 };
-using TokenList = std::vector<TokenRow>;
+using TokenList = std::vector<TokenPlace>;
 
-std::string tokens_table(const std::vector<TokenList>& texts, const TextStyle& look);
-std::string tokens_csv(const std::vector<TokenList>& texts, char separator);
+/// A token by its number: for eyes ("␣sun"), as text (" sun"), and as the vocabulary has it
+/// ("Ġsun";
+/// "" where there is none). Rows ask one by one: the words of a long text take many times its
+/// bytes.
+struct TokenNames {
+  std::function<std::string(int)> label, text, piece;
+};
+
+void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
+                        const TextStyle& look, const Sink& sink);
+void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
+                      const Sink& sink);
 /// {"ids": […], "tokens": […], "pieces": […], "offsets": [[begin, end], …]}; of several texts a
 /// list of these.
-std::string tokens_json(const std::vector<TokenList>& texts);
+void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,
+                       const Sink& sink);
 
 } // namespace mha::render

@@ -8,6 +8,7 @@
 #include <mha/observe/pool.hpp>
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/several.hpp>
+#include <mha/report/contributions.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,77 +17,6 @@
 namespace mha {
 
 namespace {
-
-/// Keeps a token stage of one batch item in rows: T × width, heads side by side.
-class TokenRows : public Observer {
-public:
-  TokenRows(const Layer& layer, Stage stage, std::size_t batch) : stage_(stage), batch_(batch) {
-    const std::vector<Dim>& letters = info_of(stage).letters;
-    const bool heads = letters.size() == 3;
-    width_ = layer.dims.size_of(letters.back()) * (heads ? layer.dims.size_of(letters[0]) : 1);
-    rows_ = Tensor(layer.dtype, {layer.dims.B, layer.dims.T, width_});
-  }
-  StageSet wants() const override { return set_of({stage_}); }
-  void observe(const Slice& block) override {
-    if (block.batch != batch_) return;
-    const Tensor values = copy_of(block.values);
-    const bool heads = values.rank() == 3;
-    const std::size_t n = values.shape()[heads ? 1 : 0], d = values.shape().back();
-    const std::size_t element = size_of(values.dtype());
-    for (std::size_t h = 0; h < (heads ? values.shape()[0] : 1); ++h)
-      for (std::size_t t = 0; t < n; ++t)
-        std::copy_n(values.raw() + (h * n + t) * d * element, d * element,
-                    rows_.raw_mutable() + ((batch_ * rows_.shape()[1] + block.token + t) * width_ +
-                                           (block.head + h) * d) *
-                                              element);
-  }
-  /// Row t of the item, as doubles.
-  double at(std::size_t t, std::size_t i) const {
-    return value_at(rows_, (batch_ * rows_.shape()[1] + t) * width_ + i);
-  }
-  std::size_t width() const { return width_; }
-
-private:
-  Stage stage_;
-  std::size_t batch_, width_ = 0;
-  Tensor rows_;
-};
-
-/// Lengths of what heads add, and their parts along the output.
-class Contributions : public Observer {
-public:
-  Contributions(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
-                const TokenRows* output)
-      : heads_(std::move(heads)), batch_(batch), output_(output) {
-    const std::vector<float> unknown(layer.dims.T, std::numeric_limits<float>::quiet_NaN());
-    parts_.assign(heads_.size(), {unknown, output ? unknown : std::vector<float>()});
-  }
-  StageSet wants() const override { return set_of({Stage::head_result}); }
-  void observe(const Slice& block) override {
-    const auto place = std::find(heads_.begin(), heads_.end(), block.head);
-    if (block.batch != batch_ || place == heads_.end()) return;
-    HeadContribution& part = parts_[static_cast<std::size_t>(place - heads_.begin())];
-    const Tensor values = copy_of(block.values);
-    const std::size_t n = values.shape()[1], d = values.shape()[2];
-    for (std::size_t t = 0; t < n; ++t) {
-      double square = 0, along = 0, whole = 0;
-      for (std::size_t i = 0; i < d; ++i) {
-        const double value = value_at(values, t * d + i);
-        const double out = output_ ? output_->at(block.token + t, i) : 0;
-        square += value * value, along += value * out, whole += out * out;
-      }
-      part.norm[block.token + t] = static_cast<float>(std::sqrt(square));
-      if (output_ && whole > 0) part.share[block.token + t] = static_cast<float>(along / whole);
-    }
-  }
-  std::vector<HeadContribution> take() { return std::move(parts_); }
-
-private:
-  std::vector<std::size_t> heads_;
-  std::size_t batch_;
-  const TokenRows* output_;
-  std::vector<HeadContribution> parts_;
-};
 
 /// The stages whose rows a page shows, by their names there; those that the layer has.
 std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const StageSet& available) {
@@ -257,7 +187,7 @@ void add_hidden(const HiddenKeys& hidden, LayerReport& report, std::size_t limit
 /// What a page says about a layer, before anything is computed.
 LayerReport described(const Layer& layer, const StageSet& available, const ReportRequest& request) {
   LayerReport report;
-  if (layer.dims.batched) report.batch = request.batch;
+  if (layer.dims.batched && layer.dims.B > 1) report.batch = request.batch;
   report.dtype = layer.dtype;
   report.dims = layer.dims;
   report.settings = layer.settings;
@@ -291,30 +221,92 @@ std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report
   return places;
 }
 
-/// What the heads add. head_result needs the output beside it, so this is a second pass, which
-/// starts at what the first one kept; the measures look on.
-std::vector<HeadContribution> contributions_of(const Layer& layer, const LayerReport& report,
-                                               const ReportRequest& request,
-                                               HeadMeasuring& measuring,
-                                               const std::optional<TokenRows>& output) {
-  Contributions parts(layer, report.heads, request.batch, output ? &*output : nullptr);
-  Several both;
-  both.add(parts);
-  both.add(*measuring.second());
-  const Plan plan = make_plan(measuring.rest(), both.wants(), measuring.selection());
-  compute(measuring.rest(), plan, both, request.threads);
-  return parts.take();
-}
-
-std::vector<float> row_norms(const TokenRows& rows, std::size_t count) {
-  std::vector<float> norms;
-  for (std::size_t t = 0; t < count; ++t) {
-    double square = 0;
-    for (std::size_t i = 0; i < rows.width(); ++i) square += rows.at(t, i) * rows.at(t, i);
-    norms.push_back(static_cast<float>(std::sqrt(square)));
+/// Everything that the first pass over the layer keeps for a page.
+class FirstPass {
+public:
+  FirstPass(const Layer& layer, const LayerReport& report, const ReportRequest& asked,
+            const ReportRequest& request, const Selection& selection)
+      : layer_(layer),
+        asked_(asked),
+        request_(request),
+        selection_(selection),
+        kept_(kept_of(layer, report, request)),
+        rows_(layer, kept_.targets, selection, request.batch, kept_.limit),
+        hidden_(layer, report.heads, request.batch, asked.limit),
+        measured_(measured(request, selection)),
+        measuring_(layer, measured_) {
+    all_.add(rows_);
+    if (kept_.may_be_exact)
+      all_.add(exact_.emplace(layer,
+                              std::vector<PackedRows::Target>{{Stage::weights, RowForm::exact}},
+                              selection, request.batch, kept_.limit));
+    if (!fits_for_sure(layer, kept_))
+      all_.add(peaks_.emplace(peaks_of(layer, asked, report.heads)));
+    if (is_long(layer.dims))
+      all_.add(pool_.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
+                             Pooling::max));
+    all_.add(hidden_);
+    const StageSet available = available_stages(layer);
+    has_results_ = contains(available, Stage::head_result);
+    if (has_results_ && contains(available, Stage::output))
+      all_.add(output_.emplace(layer, StageSet{Stage::output}));
+    all_.add(measuring_.first());
+    const Plan plan = make_plan(layer, all_.wants(), measuring_.selection());
+    compute(layer, plan, all_, request.threads);
+    measuring_.end_first(plan);
   }
-  return norms;
-}
+
+  void put_stages(LayerReport& report) {
+    for (const auto& [name, stage] : report.forms)
+      if (contains(rows_.wants(), stage))
+        if (std::optional<PackedStage> packed = rows_.take(stage))
+          report.stages.emplace(name, std::move(*packed));
+    if (exact_)
+      if (std::optional<PackedStage> weights = exact_->take(Stage::weights))
+        report.stages.insert_or_assign("weights", std::move(*weights));
+    const bool has_weights = report.stages.count("weights") > 0;
+    if (!has_weights && !peaks_) { // deflating made them longer
+      peaks_.emplace(peaks_of(layer_, asked_, report.heads));
+      compute(layer_, make_plan(layer_, peaks_->wants(), selection_), *peaks_, request_.threads);
+    }
+    if (hidden_.any()) add_hidden(hidden_, report, asked_.limit);
+    if (pool_) report.stages.emplace("pooled", packed(*pool_));
+    if (!has_weights) report.stages.emplace("weights", largest_of(*peaks_, report, asked_.limit));
+  }
+
+  /// What the heads add, and how they measure; a second pass, where the layer has W_o.
+  void put_measures(LayerReport& report) {
+    const Tensor* output = output_ ? &output_->tensor(Stage::output) : nullptr;
+    if (has_results_)
+      report.contributions = contributions_of(layer_, report.heads, request_, measuring_, output);
+    if (output) report.output_norm = row_norms(*output, request_.batch);
+    Ranks alone;
+    LayerMeasures measures = measuring_.finish(alone);
+    report.measures = std::move(measures.heads), report.overflow = std::move(measures.overflow);
+  }
+
+private:
+  static MeasureRequest measured(const ReportRequest& request, const Selection& selection) {
+    MeasureRequest measured;
+    measured.selection = selection, measured.threads = request.threads;
+    return measured;
+  }
+
+  const Layer& layer_;
+  const ReportRequest &asked_, &request_;
+  const Selection& selection_;
+  const Kept kept_;
+  PackedRows rows_;
+  std::optional<PackedRows> exact_;
+  std::optional<RowPeaks> peaks_;
+  std::optional<Pool> pool_;
+  HiddenKeys hidden_;
+  bool has_results_ = false;
+  std::optional<KeptTokens> output_;
+  const MeasureRequest measured_;
+  HeadMeasuring measuring_;
+  Several all_;
+};
 
 } // namespace
 
@@ -334,57 +326,10 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
   request.limit = limit_for_rows(layer, asked, report.heads.size());
   Selection selection = request.selection;
   if (dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
-
-  Several all;
-  const Kept kept = kept_of(layer, report, request);
-  PackedRows rows(layer, kept.targets, selection, request.batch, kept.limit);
-  all.add(rows);
-  std::optional<PackedRows> exact;
-  if (kept.may_be_exact)
-    all.add(exact.emplace(layer, std::vector<PackedRows::Target>{{Stage::weights, RowForm::exact}},
-                          selection, request.batch, kept.limit));
-  std::optional<RowPeaks> peaks;
-  if (!fits_for_sure(layer, kept)) all.add(peaks.emplace(peaks_of(layer, asked, report.heads)));
-  std::optional<Pool> pool;
-  if (is_long(dims))
-    all.add(pool.emplace(layer, Stage::weights, selection, Pool::Size{most_pools, most_pools},
-                         Pooling::max));
-  HiddenKeys hidden(layer, report.heads, request.batch, asked.limit);
-  all.add(hidden);
-  std::optional<TokenRows> output;
-  const bool results = contains(available, Stage::head_result);
-  if (results && contains(available, Stage::output))
-    all.add(output.emplace(layer, Stage::output, request.batch));
-  MeasureRequest measured;
-  measured.selection = selection, measured.threads = request.threads;
-  HeadMeasuring measuring(layer, measured);
-  all.add(measuring.first());
-  const Plan plan = make_plan(layer, all.wants(), measuring.selection());
-  compute(layer, plan, all, request.threads);
-  measuring.end_first(plan);
-
-  for (const auto& [name, stage] : report.forms)
-    if (contains(rows.wants(), stage))
-      if (std::optional<PackedStage> packed = rows.take(stage))
-        report.stages.emplace(name, std::move(*packed));
-  if (exact)
-    if (std::optional<PackedStage> weights = exact->take(Stage::weights))
-      report.stages.insert_or_assign("weights", std::move(*weights));
-  if (report.stages.count("weights")) {
-    peaks.reset();
-  } else if (!peaks) { // deflating made them longer
-    peaks.emplace(peaks_of(layer, asked, report.heads));
-    compute(layer, make_plan(layer, peaks->wants(), selection), *peaks, request.threads);
-  }
-  if (hidden.any()) add_hidden(hidden, report, asked.limit);
-  if (pool) report.stages.emplace("pooled", packed(*pool));
-  if (peaks) report.stages.emplace("weights", largest_of(*peaks, report, asked.limit));
+  FirstPass first(layer, report, asked, request, selection);
+  first.put_stages(report);
   report.kv_of = kv_places(layer, report, selection);
-  if (results) report.contributions = contributions_of(layer, report, request, measuring, output);
-  if (output) report.output_norm = row_norms(*output, dims.T);
-  Ranks alone;
-  LayerMeasures measures = measuring.finish(alone);
-  report.measures = std::move(measures.heads), report.overflow = std::move(measures.overflow);
+  first.put_measures(report);
   return report;
 }
 

@@ -59,11 +59,12 @@ struct LayerReport {
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head
   std::vector<HeadNumbers> effects; ///< beside them; the same names on every layer of a page
-  std::string overflow; ///< where numbers left their type's range, in words, or ""
+  std::string overflow;             ///< where numbers left their type's range, in words, or ""
 };
 
-/// Computes a layer once, and keeps and measures what a page shows of it; long maps are never held whole, only packed.
-/// Throws Error where it has no weights, or not even the largest of each row fit.
+/// Computes a layer once, and keeps and measures what a page shows of it; long maps are never held
+/// whole, only packed. Throws Error where it has no weights, or not even the largest of each row
+/// fit.
 LayerReport report(const Layer& layer, const ReportRequest& request);
 
 } // namespace mha

@@ -11,14 +11,14 @@ ScorePlan::ScorePlan(const Layer& layer, const Plan& plan)
       patched(layer.patches.stages & plan.needed) {
   using enum Stage;
   // concat is head_out in another layout.
-  if (layer.patches.has(concat) && contains(plan.needed, head_out)) patched.set(index_of(concat));
-  every_score = (wanted & set_of({scores, scaled, capped, biased})).any();
-  may_skip = (layer.given_set & set_of({masked, shifted, exp, weights})).none() &&
+  if (layer.patches.has(concat) && contains(plan.needed, head_out)) patched.add(concat);
+  every_score = (wanted & StageSet{scores, scaled, capped, biased}).any();
+  may_skip = (layer.given_set & StageSet{masked, shifted, exp, weights}).none() &&
              layer.settings.masked_rows == MaskedRows::zero;
-  const StageSet unseen = set_of({scaled, masked, row_max, shifted}),
-                 from_scores = unseen | set_of({exp});
+  const StageSet unseen = StageSet{scaled, masked, row_max, shifted},
+                 from_scores = unseen | StageSet{exp};
   scales_in_exp = layer.scale() > 0 && layer.settings.softmax == Softmax::stable &&
-                  layer.added.empty() && (computed & set_of({capped, biased})).none() &&
+                  layer.added.empty() && (computed & StageSet{capped, biased}).none() &&
                   (from_scores & ~computed).none() && (unseen & (wanted | patched)).none();
 }
 

@@ -2,7 +2,6 @@
 
 #include <mha/kernels/rows.hpp>
 #include <mha/schedule/memory.hpp>
-#include <mha/system/parallel.hpp>
 
 #include <algorithm>
 
@@ -12,23 +11,6 @@ namespace {
 
 std::size_t index_of(Routine routine) {
   return routine == Routine::fma ? 0 : 1;
-}
-
-/// Columns of a weight that one task multiplies with: enough tasks for the threads, and few enough
-/// that each has more to multiply than to convert.
-std::size_t columns_together(std::size_t columns, std::size_t threads) {
-  constexpr std::size_t step = PackedMatrix<float>::column_step;
-  const std::size_t pieces = 4 * std::max<std::size_t>(threads, 1);
-  const std::size_t even = (columns / pieces + step - 1) / step * step;
-  return std::clamp<std::size_t>(even, step, 512);
-}
-
-/// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
-/// the weight that is fetched: no more than are split at once.
-std::size_t rows_together(std::size_t rows, std::size_t threads) {
-  constexpr std::size_t step = bf16x3_rows, most = bf16x3_block_rows;
-  const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
-  return std::clamp<std::size_t>(even * step, 2 * step, most);
 }
 
 template <class T> void add_bias(Matrix<T> y, const Tensor& b, std::size_t first) {
@@ -55,11 +37,14 @@ void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y)
   PackedMatrix<T>(routine_, b, transposed, x.rows).multiply(x, 0, 0, y);
 }
 
-template <class T> void Linear<T>::prepare(std::size_t rows, std::size_t threads, bool shared) {
-  if (W_.empty() || rows == 0) return;
+template <class T> void Linear<T>::prepare(const Usage& usage) {
+  bias_in_use_ = convert(bias_, dtype_of<T>);
+  if (W_.empty() || usage.rows == 0) return;
   for (const Routine routine : {Routine::fma, Routine::bf16x3})
-    if (routines_.count(routine) > 0)
-      in_use_[index_of(routine)].prepare(routine, W_, layer_.kept.get(), rows, threads, shared);
+    if (std::ranges::any_of(usage.batches,
+                            [&](std::size_t batch) { return routines_.of(batch) == routine; }))
+      in_use_[index_of(routine)].prepare(routine, W_, layer_.kept.get(), usage.rows, usage.threads,
+                                         usage.shared);
 }
 
 template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
@@ -74,9 +59,13 @@ template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, S
     for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i) + first, part.cols, part.row(i));
   else
     in_use_[index_of(routines_.of(rows.batch()))].multiply(x, first, part);
-  add_bias(part, bias_, first);
+  add_bias(part, bias_in_use_, first);
+  finish(part);
+}
+
+template <class T> void Linear<T>::finish(Matrix<T> y) const {
   if (limit_ > 0)
-    for (std::size_t i = 0; i < y.rows; ++i) row_clip(part.row(i), part.cols, limit_);
+    for (std::size_t i = 0; i < y.rows; ++i) row_clip(y.row(i), y.cols, limit_);
 }
 
 template <class T>
@@ -92,33 +81,9 @@ void Linear<T>::of_head(const Place& place, Matrix<const T> x, Matrix<T> y) cons
   }
 }
 
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
-                                        Matrix<T> y, std::size_t threads, KeptWeights* kept) {
-  const Tensor b = linear.b.empty() ? Tensor() : convert(linear.b, dtype_of<T>);
-  // Rows that are split are split once for all columns of W, which are packed ahead.
-  const bool by_rows = routine == Routine::bf16x3 && x.rows > bf16x3_as_read;
-  WeightInUse<T> W;
-  W.prepare(routine, linear.W, kept, x.rows, threads, by_rows);
-  const std::size_t out = linear.out();
-  const std::size_t count = by_rows ? x.rows : out;
-  const std::size_t together =
-      by_rows ? rows_together(x.rows, threads) : columns_together(out, threads);
-  parallel_for((count + together - 1) / together, threads, [&](std::size_t i) {
-    const std::size_t first = i * together, n = std::min(together, count - first);
-    const std::size_t column = by_rows ? 0 : first;
-    const Matrix<T> to = by_rows ? y.rows_from(first, n) : y.cols_from(first, n);
-    W.multiply(by_rows ? x.rows_from(first, n) : x, column, to);
-    add_bias(to, b, column);
-  });
-}
-
 template class WeightInUse<float>;
 template class WeightInUse<double>;
 template class Linear<float>;
 template class Linear<double>;
-template void multiply_linear(Routine, Matrix<const float>, const LinearMap&, Matrix<float>,
-                              std::size_t, KeptWeights*);
-template void multiply_linear(Routine, Matrix<const double>, const LinearMap&, Matrix<double>,
-                              std::size_t, KeptWeights*);
 
 } // namespace mha

@@ -1,6 +1,7 @@
 #pragma once
 // y = x W + b: the one linear map of attention, feed-forward and head.
 
+#include <mha/layer/block.hpp>
 #include <mha/schedule/place.hpp>
 #include <mha/schedule/routines.hpp>
 #include <mha/schedule/tokens.hpp>
@@ -28,7 +29,8 @@ private:
 };
 
 /// y = x W + b, clipped to ± `limit` where that is not 0; no W is the identity, no b is zero. W and
-/// b are the layer's, which lets them go after the phase.
+/// b are the layer's, which lets them go after the phase. An element's bits depend on its row and
+/// column alone, however the rows are cut.
 template <class T> class Linear : public RowOperator<T> {
 public:
   /// `X` replaces the stage that the step names, where it is not empty.
@@ -40,9 +42,12 @@ public:
         bias_(bias),
         X_(X),
         limit_(static_cast<T>(limit)) {}
+  Linear(const Routines& routines, const Layer& layer, const LinearMap& map)
+      : Linear(routines, layer, map.W, map.b) {}
 
-  void prepare(std::size_t rows, std::size_t threads, bool shared) override;
-  void release() override { in_use_ = {}; }
+  const Tensor* weight() const override { return &W_; }
+  void prepare(const Usage& usage) override;
+  void release() override { in_use_ = {}, bias_in_use_ = {}; }
 
   /// The columns of the rows' heads, from where a strip begins to where one ends: a product writes
   /// whole strips of PackedMatrix::column_step.
@@ -51,6 +56,9 @@ public:
   void of_head(const Place& place, Matrix<const T> x, Matrix<T> y) const;
 
 private:
+  /// What is done with each element of x W + b.
+  virtual void finish(Matrix<T> y) const;
+
   const Routines& routines_;
   const Layer& layer_;
   const Tensor& W_;
@@ -58,12 +66,7 @@ private:
   const Tensor* X_;
   T limit_;
   std::array<WeightInUse<T>, 2> in_use_; ///< for each routine that some item needs
+  Tensor bias_in_use_;                   ///< in T
 };
-
-/// y = x W + b of all rows, cut into tasks of columns, or of rows where these are split for a
-/// routine: an element's bits depend on its row and column alone.
-template <class T> void multiply_linear(Routine routine, Matrix<const T> x, const LinearMap& linear,
-                                        Matrix<T> y, std::size_t threads,
-                                        KeptWeights* kept = nullptr);
 
 } // namespace mha

@@ -1,10 +1,12 @@
 #include <mha/schedule/memory.hpp>
 
+#include <mha/layer/graph.hpp>
 #include <mha/schedule/padding.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace mha {
 
@@ -26,10 +28,15 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
       plan_(plan),
       items_{ItemRows(layer, Dim::T), ItemRows(layer, Dim::S), ItemRows(layer, Dim::S_all)} {
   for (const StageInfo& info : stages())
-    if (info.kind == Kind::token) place(info.stage);
+    if (info.kind == Kind::token)
+      is_stream(info.stage) || is_behind_output(info.stage) ? place_of_stream(info.stage)
+                                                            : place(info.stage);
   // A given concatenation can be split again.
   Tensor& head_out = tensors_[index_of(Stage::head_out)];
   if (head_out.empty()) head_out = tensors_[index_of(Stage::concat)];
+  for (const StageInfo& info : stages())
+    if (is_behind_output(info.stage) && contains(plan.wanted, info.stage) && places_.empty())
+      places_ = places_of(layer, plan, info.stage);
 }
 
 template <class T> const ItemRows& TokenStages<T>::items_of(Stage stage) const {
@@ -66,6 +73,42 @@ template <class T> void TokenStages<T>::place(Stage stage) {
     tensor = tensors_[index_of(info.inputs[0])];
 }
 
+/// The streams that a layer, or the model's ends, begin with; given stages behind output.
+template <class T> void TokenStages<T>::place_of_stream(Stage stage) {
+  using enum Stage;
+  const Dims& dims = layer_.dims;
+  const ModelEnds* const ends = layer_.ends.get();
+  const bool is_last = stage == resid_post || stage == final;
+  const Tensor& tensor = layer_.has_given(stage) ? layer_.given[index_of(stage)]
+                         : stage == resid_pre && contains(plan_.needed, stage) ? layer_.X
+                         : ends && stage == embed                              ? ends->embed
+                         : ends && is_last                                     ? ends->stream
+                                                                               : Tensor();
+  if (!tensor.empty())
+    tensors_[index_of(stage)] =
+        tensor.reshaped({dims.B, dims.T, dims.size_of(info_of(stage).letters.back())});
+}
+
+template <class T> void TokenStages<T>::make_room(Stage stage) {
+  const Dim last = info_of(stage).letters.back();
+  // The dense layer of a masked model's head lies where a layer's feed-forward does.
+  const std::size_t width =
+      layer_.ends && last == Dim::d_ff ? layer_.ends->head.dense.out() : layer_.dims.size_of(last);
+  opened_[index_of(stage)] = Tensor::uninitialised(layer_.dtype, {open_.count, width});
+}
+
+StageSet stages_read(const Layer& layer, Stage stage) {
+  StageSet read;
+  for (Stage input : info_of(stage).inputs) read.add(input);
+  for (Stage input : inputs_of(layer, stage)) read.add(input);
+  // What stands behind the last layer begins with its stream.
+  if (stage == Stage::final) read.add(Stage::resid_post);
+  // A position bias may be made of queries and keys.
+  if (stage == Stage::biased && !layer.relative_key.empty())
+    read |= StageSet{Stage::q_rope, Stage::k_all};
+  return read;
+}
+
 Tensor own_copy(const Tensor& tensor) {
   Tensor copy = Tensor::uninitialised(tensor.dtype(), tensor.shape());
   std::copy_n(tensor.raw(), tensor.bytes(), copy.raw_mutable());
@@ -77,9 +120,42 @@ template <class T> void TokenStages<T>::make_own(Stage stage) {
   tensor = own_copy(tensor);
 }
 
-template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size_t b) const {
-  const Matrix<const T> m = rows(stage, b);
+template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, const Tile& tile) const {
+  if (const Tensor& opened = opened_[index_of(stage)]; !opened.empty())
+    return matrix_of<T>(opened).rows_from(tile.first - open_.first, tile.count);
+  if (is_behind_output(stage) && tensors_[index_of(stage)].empty())
+    return rows(info_of(stage).inputs.front(), tile);
+  return rows(stage, tile.batch).rows_from(tile.first, tile.count);
+}
+
+namespace {
+
+template <class T> Matrix<T> mutable_rows(Matrix<const T> m) {
   return {const_cast<T*>(m.data), m.rows, m.cols, m.stride};
+}
+
+} // namespace
+
+template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, std::size_t b) const {
+  return mutable_rows(rows(stage, b));
+}
+
+template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, const Tile& tile) const {
+  return mutable_rows(rows(stage, tile));
+}
+
+template <class T> void TokenStages<T>::show_open(Stage stage, Observer& observer) const {
+  if (!contains(plan_.wanted, stage)) return;
+  const std::size_t batch = open_.batch, end = open_.first + open_.count;
+  auto place = std::ranges::partition_point(places_, [&](const Place& before) {
+    return std::pair(before.batch, before.token + before.count) <= std::pair(batch, open_.first);
+  });
+  for (; place != places_.end() && place->batch == batch && place->token < end; ++place) {
+    const std::size_t first = std::max(place->token, open_.first),
+                      count = std::min(place->token + place->count, end) - first;
+    mha::show(observer, layer_, stage, {batch, 0, first, count},
+              rows(stage, Tile{batch, first, count, {}}));
+  }
 }
 
 template <class T>

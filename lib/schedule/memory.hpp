@@ -1,5 +1,6 @@
 #pragma once
-// The memory of the token stages while a layer is computed: whole tensors, heads side by side.
+// The memory of the token stages while a layer is computed: whole tensors up to output, heads side
+// by side; behind it, the rows of one text at a time.
 
 #include <mha/kernels/matrix.hpp>
 #include <mha/schedule/observer.hpp>
@@ -12,6 +13,9 @@ namespace mha {
 
 /// Item b of the first axis of a (B, rows, width) tensor, or a (rows, width) one.
 template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b = 0);
+
+/// The stages whose memory a stage's step reads, those included that stand for another one.
+StageSet stages_read(const Layer& layer, Stage stage);
 
 /// A copy of a tensor that may be written into.
 Tensor own_copy(const Tensor& tensor);
@@ -32,16 +36,33 @@ private:
   std::vector<std::size_t> first_{0};
 };
 
+/// Whether a stage stands behind attention's output: what the block and the model's head make of
+/// it.
+inline bool is_behind_output(Stage stage) {
+  return stage > Stage::output;
+}
+
 template <class T> class TokenStages {
 public:
   /// Room for the stages that are computed; given ones are where they are. A step that the layer
   /// does not have reads as the step before it. concat is head_out's memory, unless one is given.
   TokenStages(const Layer& layer, const Plan& plan);
 
-  /// The rows of batch b that are computed, or given: tokens × (heads · width).
+  /// From now on these are the rows of the stages behind output; none of them has room.
+  void open(const Tile& rows) { open_ = rows, opened_ = {}; }
+  /// Room for the open rows of a stage behind output.
+  void make_room(Stage stage);
+  /// No room for any.
+  void close() { opened_ = {}; }
+
+  /// The rows of batch b that are computed, or given: tokens × (heads · width). Not of a stage
+  /// behind output that is computed.
   Matrix<const T> rows(Stage stage, std::size_t b) const;
-  /// The same, for who computes the stage.
+  /// Some of them; of a stage behind output, of the rows that are open.
+  Matrix<const T> rows(Stage stage, const Tile& tile) const;
+  /// The same, for the step that computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b) const;
+  Matrix<T> rows_mutable(Stage stage, const Tile& tile) const;
 
   /// A stage in memory of its own, where it was given.
   void make_own(Stage stage);
@@ -51,9 +72,12 @@ public:
 
   /// Shows an observer the blocks of a stage that the plan hands out.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
+  /// The same, of the rows that are open.
+  void show_open(Stage stage, Observer& observer) const;
 
 private:
   void place(Stage stage);
+  void place_of_stream(Stage stage);
   const ItemRows& items_of(Stage stage) const;
 
   const Layer& layer_;
@@ -61,6 +85,9 @@ private:
   std::array<ItemRows, 3> items_; ///< of queries, current keys, all keys
   /// B, tokens, width where they are given; else the items' rows, width.
   std::array<Tensor, stage_count> tensors_;
+  Tile open_;                              ///< rows of stages behind output
+  std::array<Tensor, stage_count> opened_; ///< rows that are open, width
+  std::vector<Place> places_;              ///< of stages behind output, in the order of rows
 };
 
 /// Shows an observer a piece of a stage: the rows of its place, or the numbers of a row stage as

@@ -50,7 +50,7 @@ Meter::Meter(const Layer& layer, const Plan& plan) : layer_(layer) {
 double Meter::work_of(const Plan& plan) const {
   double work = 0;
   const auto add = [&](std::initializer_list<Stage> stages, const std::vector<Tile>& runs) {
-    const auto times = static_cast<double>((plan.computed & set_of(stages)).count());
+    const auto times = static_cast<double>((plan.computed & StageSet(stages)).count());
     for (const Tile& run : runs) work += times * per_row_ * static_cast<double>(run.count);
   };
   add({Stage::q, Stage::output}, query_rows(layer_, plan));
@@ -60,8 +60,9 @@ double Meter::work_of(const Plan& plan) const {
   return work;
 }
 
-void report_product(std::size_t rows, std::size_t in, std::size_t out) {
-  if (Watcher* const watching = watcher()) watching->advance(operations(rows, in, out));
+void report_product(std::size_t rows, const Tensor& W) {
+  if (Watcher* const watching = watcher())
+    watching->advance(operations(rows, W.shape()[0], W.shape()[1]));
 }
 
 Progress::Progress(const Layer& layer, const Plan& plan) {

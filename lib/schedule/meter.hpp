@@ -1,5 +1,5 @@
 #pragma once
-// How far a computation is, for those who wait for it.
+// Progress of a computation.
 
 #include <mha/schedule/tiles.hpp>
 
@@ -25,8 +25,8 @@ private:
   double per_row_ = 0, per_pair_ = 0; ///< operations
 };
 
-/// Reports that a product of so many rows with a matrix of these sizes is done.
-void report_product(std::size_t rows, std::size_t in, std::size_t out);
+/// Reports that a product of so many rows with a matrix (in, out) is done.
+void report_product(std::size_t rows, const Tensor& W);
 
 /// As long as this is there, a computation runs: of attention, of the feed-forward, of logits.
 class Progress {

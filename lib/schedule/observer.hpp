@@ -1,5 +1,5 @@
 #pragma once
-// Who looks at stages while they are computed.
+// Observers of stages while they are computed.
 
 #include <mha/layer/stage.hpp>
 #include <mha/tensor/tensor.hpp>

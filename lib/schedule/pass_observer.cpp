@@ -15,7 +15,7 @@ std::size_t block_of(Stage stage, std::size_t token) {
 
 /// resid_post of some batch items, and what else is wanted.
 Plan whole_plan(const Layer& layer, StageSet wanted, const std::vector<std::size_t>& items) {
-  wanted.set(index_of(Stage::resid_post));
+  wanted.add(Stage::resid_post);
   Selection selection;
   if (layer.dims.batched) {
     std::string list;

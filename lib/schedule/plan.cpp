@@ -11,14 +11,14 @@ namespace {
 
 void close_over(const Layer& layer, const StageSet& available, Stage stage, Plan& plan) {
   if (contains(plan.needed, stage)) return;
-  plan.needed.set(index_of(stage));
+  plan.needed.add(stage);
   if (layer.has_given(stage)) return;
   // A given concatenation stands for head_out where nothing could compute it.
   if (stage == Stage::head_out && !can_compute(layer, stage, available)) {
     close_over(layer, available, Stage::concat, plan);
     return;
   }
-  plan.computed.set(index_of(stage));
+  plan.computed.add(stage);
   for (Stage input : inputs_of(layer, stage)) close_over(layer, available, input, plan);
 }
 
@@ -35,14 +35,11 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   Plan plan;
   plan.of = layer.dims;
   plan.wanted = wanted;
-  std::vector<Stage> list;
-  for (const StageInfo& info : stages()) {
-    if (!contains(wanted, info.stage)) continue;
-    require_stage(layer, info.stage);
-    list.push_back(info.stage);
-    close_over(layer, available, info.stage, plan);
+  for (const Stage stage : wanted) {
+    require_stage(layer, stage);
+    close_over(layer, available, stage, plan);
   }
-  require_axes(layer, list, selection);
+  require_axes(layer, {wanted.begin(), wanted.end()}, selection);
 
   const Dims& dims = layer.dims;
   plan.batches = sorted(resolved(selection.batch, dims.B, "batch items").indices);
@@ -70,10 +67,9 @@ void require_plan_of(const Layer& layer, const Plan& plan) {
     fail("the plan was made for another layer, with other {}: make_plan makes one for this", what);
   };
   if (plan.of != layer.dims) refuse("sizes");
-  for (const StageInfo& info : stages()) {
-    if (!contains(plan.computed, info.stage)) continue;
-    if (layer.has_given(info.stage) || !has_step(layer, info.stage)) refuse("steps");
-    for (Stage input : inputs_of(layer, info.stage))
+  for (const Stage stage : plan.computed) {
+    if (layer.has_given(stage) || !has_step(layer, stage)) refuse("steps");
+    for (Stage input : inputs_of(layer, stage))
       if (!contains(plan.needed, input)) refuse("steps");
   }
 }
@@ -89,6 +85,15 @@ std::size_t threads_for(const Layer& layer) {
                     dims.H * (dims.d_k + dims.d_v)) +
             product(dims.H * queries, keys + dims.extra + dims.zero, dims.d_k + dims.d_v);
   }
+  return work < 4e6 ? 1 : core_count();
+}
+
+std::size_t threads_around(const Layer& layer) {
+  const Dims& d = layer.dims;
+  std::size_t rows = 0;
+  for (std::size_t b = 0; b < d.B; ++b) rows += layer.length_of(b);
+  const double work = static_cast<double>(rows) * static_cast<double>(d.d_model) *
+                      static_cast<double>(std::max({d.d_ff, d.vocabulary, std::size_t(1)}));
   return work < 4e6 ? 1 : core_count();
 }
 

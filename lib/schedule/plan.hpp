@@ -1,5 +1,5 @@
 #pragma once
-// What to compute: which stages, for which batches, heads and blocks of queries.
+// Plans of a computation: its stages, batches, heads and blocks of queries.
 
 #include <mha/layer/graph.hpp>
 #include <mha/layer/select.hpp>
@@ -40,5 +40,7 @@ void require_plan_of(const Layer& layer, const Plan& plan);
 
 /// As many threads as pay for a layer: one, or all cores.
 std::size_t threads_for(const Layer& layer);
+/// The same for what stands around its attention.
+std::size_t threads_around(const Layer& layer);
 
 } // namespace mha

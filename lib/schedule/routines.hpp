@@ -6,7 +6,7 @@
 #include <mha/layer/layer.hpp>
 #include <mha/schedule/visible.hpp>
 
-#include <algorithm>
+#include <map>
 #include <vector>
 
 namespace mha {
@@ -19,16 +19,19 @@ public:
     const Dims& dims = layer.dims;
     for (std::size_t b = 0; b < dims.B; ++b)
       of_item_.push_back(chosen(layer.length_of(b), keys_of(layer, b) + dims.extra + dims.zero));
+    for (Routine routine : of_item_) ++counts_[routine];
   }
 
   Routine of(std::size_t batch) const { return of_item_[batch]; }
   /// How many items one multiplies for.
   std::size_t count(Routine routine) const {
-    return static_cast<std::size_t>(std::ranges::count(of_item_, routine));
+    const auto at = counts_.find(routine);
+    return at == counts_.end() ? 0 : at->second;
   }
 
 private:
   std::vector<Routine> of_item_;
+  std::map<Routine, std::size_t> counts_;
 };
 
 } // namespace mha

@@ -1,6 +1,6 @@
 #include <mha/schedule/schedule.hpp>
 
-#include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -26,6 +26,7 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       plan_(plan),
       observer_(observer),
       threads_(threads == 0 ? threads_for(layer_) : threads),
+      threads_around_(threads == 0 ? threads_around(layer_) : threads),
       meter_(layer_, plan),
       tokens_(layer_, plan),
       score_plan_(layer_, plan),
@@ -44,8 +45,15 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
   weighing_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
     return routine_for<T>(queries, d.d_v, keys);
   });
+  around_ = Routines(layer_, [&](std::size_t queries, std::size_t) {
+    return routine_for<T>(queries, d.d_model, d.d_model);
+  });
+  // A masked model's head has a dense layer before the decoder.
+  if (layer_.ends && layer_.ends->head.dense.present() && computes(Stage::logits))
+    to_compute_ |= StageSet{Stage::mlp_pre, Stage::mlp_act};
   if (layer_.settings.input_norm == InputNorm::none && !layer_.patches.has(Stage::x))
-    to_compute_.reset(index_of(Stage::x));
+    to_compute_.remove(Stage::x);
+  for (const Stage stage : to_compute_) reads_[index_of(stage)] = stages_read(layer_, stage);
   release_inputs();
 }
 
@@ -54,9 +62,10 @@ template <class T> void Schedule<T>::add_seconds(const StageSeconds& seconds) {
 }
 
 template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
-  return first < Stage::scores   ? times_.projections
-         : first < Stage::concat ? times_.attention
-                                 : times_.output;
+  return first < Stage::scores                                      ? times_.projections
+         : first < Stage::concat                                    ? times_.attention
+         : is_behind_output(first) && (layer_.block || layer_.ends) ? times_.around
+                                                                    : times_.output;
 }
 
 template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
@@ -66,7 +75,7 @@ template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& 
   std::size_t bytes = 0;
   for (const TokenSteps<T>& tokens : phase)
     for (const TokenStep<T>& step : tokens.steps)
-      for (Tensor Layer::*tensor : info_of(step.stage).reads) bytes += (layer_.*tensor).bytes();
+      if (const Tensor* weight = step.op.weight()) bytes += weight->bytes();
   if (bytes <= together_up_to) return run_phase(phase);
   for (const TokenSteps<T>& tokens : phase) run_phase({tokens});
 }
@@ -74,7 +83,10 @@ template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& 
 template <class T> void Schedule<T>::run_phase(const std::vector<TokenSteps<T>>& phase) {
   std::vector<Stage> stages;
   for (const TokenSteps<T>& tokens : phase)
-    for (const TokenStep<T>& step : tokens.steps) stages.push_back(step.stage);
+    for (const TokenStep<T>& step : tokens.steps) {
+      stages.push_back(step.stage);
+      if (text_ && computes(step.stage)) tokens_.make_room(step.stage);
+    }
   seconds_of_phase(stages.front()) += seconds_of([&] {
     std::vector<Task> tasks;
     for (const TokenSteps<T>& tokens : phase) {
@@ -82,25 +94,33 @@ template <class T> void Schedule<T>::run_phase(const std::vector<TokenSteps<T>>&
       prepare(tokens, own);
       tasks.insert(tasks.end(), own.begin(), own.end());
     }
-    std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads_));
-    parallel_for(tasks.size(), threads_,
+    std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads()));
+    parallel_for(tasks.size(), threads(),
                  [&](std::size_t i, std::size_t worker) { run(tasks[i], seconds[worker]); });
     for (const StageSeconds& worker : seconds) add_seconds(worker);
     for (const TokenSteps<T>& tokens : phase)
-      for (const TokenStep<T>& step : tokens.steps) step.op.release();
+      for (const TokenStep<T>& step : tokens.steps) {
+        if (const Tensor* weight = step.op.weight(); text_ && weight && computes(step.stage))
+          report_product(text_->count, *weight);
+        step.op.release();
+      }
     finish(stages);
   });
 }
 
 template <class T>
 void Schedule<T>::prepare(const TokenSteps<T>& tokens, const std::vector<Task>& tasks) const {
-  const std::size_t rows = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
   const auto same_columns = [&](const Task& task) {
     return task.tile.heads.first == tasks.front().tile.heads.first;
   };
-  const bool shared = std::ranges::count_if(tasks, same_columns) > 1;
+  Usage usage;
+  usage.shared = std::ranges::count_if(tasks, same_columns) > 1;
+  usage.threads = threads();
+  const std::size_t each = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
+  usage.batches = text_ ? std::vector{text_->batch} : plan_.batches;
+  usage.rows = text_ ? text_->count : each * plan_.batches.size();
   for (const TokenStep<T>& step : tokens.steps)
-    if (computes(step.stage)) step.op.prepare(rows * plan_.batches.size(), threads_, shared);
+    if (computes(step.stage)) step.op.prepare(usage);
 }
 
 /// The rows of a batch item that its tokens need, and their heads.
@@ -118,6 +138,7 @@ template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) con
 /// step needs the whole row.
 template <class T>
 std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T>& tokens) const {
+  if (text_) return tasks_of_text(tokens);
   std::vector<Task> tasks;
   const TokenStep<T>* first = nullptr;
   bool whole_rows = false;
@@ -149,6 +170,26 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T
   return tasks;
 }
 
+/// The rows of a text by themselves; of a product all rows and some columns of W, so that W is read
+/// once, or all columns and some rows where these are split for the routine.
+template <class T> std::vector<typename Schedule<T>::Task>
+Schedule<T>::tasks_of_text(const TokenSteps<T>& tokens) const {
+  std::vector<Task> tasks;
+  for (const TokenStep<T>& step : tokens.steps) {
+    if (!computes(step.stage)) continue;
+    const std::size_t columns = tokens_.rows(step.stage, *text_).cols;
+    constexpr std::size_t width = PackedMatrix<T>::column_step, rows_apart = 32;
+    if (step.op.weight())
+      for (const Tile& tile : product_tiles(*text_, columns, around_.of(text_->batch), threads()))
+        tasks.push_back({&tokens, tile, width, false});
+    else
+      for (Tile& tile : tiles_of_height({*text_}, rows_apart))
+        tile.heads = {0, 1}, tasks.push_back({&tokens, tile, columns, false});
+    break;
+  }
+  return tasks;
+}
+
 template <class T> void Schedule<T>::run(const Task& task, StageSeconds& seconds) const {
   const TokenRows<T> rows(tokens_, task.tile, task.head_width);
   for (const TokenStep<T>& step : task.tokens->steps)
@@ -169,12 +210,9 @@ void Schedule<T>::patch(Stage stage, const Tile& tile, std::size_t head_width) c
   if (!patches.has(stage) && (stage != Stage::output || results_.empty())) return;
   const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
   const std::size_t left = with_heads ? first * width : first * head_width;
-  const std::size_t cols = std::min(with_heads ? last * width : last * head_width,
-                                    tokens_.rows(stage, tile.batch).cols) -
-                           left;
-  const Matrix<T> rows = tokens_.rows_mutable(stage, tile.batch)
-                             .rows_from(tile.first, tile.count)
-                             .cols_from(left, cols);
+  const Matrix<T> all = tokens_.rows_mutable(stage, tile);
+  const std::size_t cols = std::min(last * (with_heads ? width : head_width), all.cols) - left;
+  const Matrix<T> rows = all.cols_from(left, cols);
   if (stage == Stage::output) results_.add_to(tile.batch, tile.first, left, rows);
   if (with_heads)
     return patch_rows(patches, stage, tile.batch, tile.first, first, last - first, width, rows);
@@ -232,6 +270,25 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
     finish(done);
     if (!results_.empty() && computes(Stage::output)) take_out_results();
   });
+}
+
+template <class T> void Schedule<T>::each_text(const std::function<void()>& formulas) {
+  StageSet behind;
+  for (const StageInfo& info : stages())
+    if (is_behind_output(info.stage)) behind.add(info.stage);
+  if ((behind & (to_compute_ | to_show_)).none()) return;
+  const auto split_together = [&](std::size_t batch) -> std::size_t {
+    return around_.of(batch) == Routine::bf16x3 ? bf16x3_rows : 1;
+  };
+  for (const Tile& text : rows_around(layer_, plan_, split_together)) {
+    text_ = &text;
+    tokens_.open(text);
+    formulas();
+  }
+  text_ = nullptr;
+  tokens_.close();
+  to_compute_ &= ~behind, to_show_ &= ~behind;
+  release_inputs();
 }
 
 /// What patched heads add comes behind the product with W_o: there their parts are zeros.
@@ -300,34 +357,31 @@ void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<
 /// These stages are through: they are shown, and what only they needed is let go.
 template <class T> void Schedule<T>::finish(const std::vector<Stage>& stages) {
   for (Stage stage : stages) {
-    if (info_of(stage).kind == Kind::token) tokens_.show(stage, observer_, threads_);
-    to_compute_.reset(index_of(stage));
-    to_show_.reset(index_of(stage));
+    if (text_)
+      tokens_.show_open(stage, observer_);
+    else if (info_of(stage).kind == Kind::token)
+      tokens_.show(stage, observer_, threads_);
+    if (!text_) to_compute_.remove(stage), to_show_.remove(stage);
   }
-  release_inputs();
+  if (!text_) release_inputs();
 }
 
 /// Lets go of the stages and tensors that no stage still to be computed reads.
 template <class T> void Schedule<T>::release_inputs() {
   StageSet read = to_compute_ | to_show_;
-  std::vector<Tensor Layer::*> tensors_read, tensors;
-  for (const StageInfo& info : stages()) {
-    for (Tensor Layer::*tensor : info.reads) tensors.push_back(tensor);
-    if (!computes(info.stage)) continue;
-    for (Stage input : info.inputs) read.set(index_of(input));
-    for (Tensor Layer::*tensor : info.reads) tensors_read.push_back(tensor);
-    // A position bias may be made of queries and keys.
-    if (info.stage == Stage::biased && !layer_.relative_key.empty())
-      for (Stage input : {Stage::q_rope, Stage::k_all}) read.set(index_of(input));
-  }
+  for (const Stage stage : to_compute_) read |= reads_[index_of(stage)];
   for (const StageInfo& info : stages()) {
     // What bands start from is read through steps that the layer does not have.
     if (contains(read, info.stage) || (info.kind != Kind::token && !bands_done_)) continue;
     tokens_.release(info.stage);
     layer_.given[index_of(info.stage)] = {};
   }
-  for (Tensor Layer::*tensor : tensors)
-    if (std::ranges::find(tensors_read, tensor) == tensors_read.end()) layer_.*tensor = {};
+  for (const TensorInfo& info : layer_tensors()) {
+    const std::vector<Stage>& readers = info.in_layer.readers;
+    if (!readers.empty() &&
+        std::ranges::none_of(readers, [&](Stage stage) { return computes(stage); }))
+      info.of(layer_) = {};
+  }
 }
 
 template class Schedule<float>;

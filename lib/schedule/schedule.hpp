@@ -21,8 +21,9 @@ public:
   Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads);
 
   const Layer& layer() const { return layer_; }
-  /// Which routines multiply in projections.
+  /// Which routines multiply in projections, and around attention.
   const Routines& projecting() const { return projecting_; }
+  const Routines& around() const { return around_; }
 
   /// A phase: the steps of all these tokens, as one list of tasks where they are small.
   void together(const std::vector<TokenSteps<T>>& phase);
@@ -30,6 +31,11 @@ public:
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
   /// Tokens meet: runs `formulas` on every band.
   void bands(const std::function<void(Band<T>&)>& formulas);
+  /// What stands behind attention's output: runs `formulas`, which are phases of query steps, on
+  /// one text after the other (rows_around).
+  void each_text(const std::function<void()>& formulas);
+  /// Shows what the layer begins with.
+  void show(Stage stage) { finish({stage}); }
 
   PhaseTimes times() const { return times_; }
 
@@ -46,6 +52,8 @@ private:
   void run_phase(const std::vector<TokenSteps<T>>& phase);
   void prepare(const TokenSteps<T>& tokens, const std::vector<Task>& tasks) const;
   std::vector<Task> tasks_of(const TokenSteps<T>& tokens) const;
+  std::vector<Task> tasks_of_text(const TokenSteps<T>& tokens) const;
+  std::size_t threads() const { return text_ ? threads_around_ : threads_; }
   std::vector<Tile> rows_of(Sequence sequence) const;
   void run(const Task& task, StageSeconds& seconds) const;
   void patch(Stage stage, const Tile& tile, std::size_t head_width) const;
@@ -61,14 +69,16 @@ private:
   Layer layer_;
   const Plan& plan_;
   Observer& observer_;
-  std::size_t threads_;
+  std::size_t threads_, threads_around_;
   Meter meter_;
   TokenStages<T> tokens_;
   ScorePlan score_plan_;
-  StageSet to_compute_; ///< what is still to be computed
+  StageSet to_compute_;                     ///< what is still to be computed
+  std::array<StageSet, stage_count> reads_; ///< by the stages to be computed
   bool bands_done_ = false;
   StageSet to_show_; ///< token stages that are still to be shown
-  Routines projecting_, scoring_, weighing_;
+  Routines projecting_, scoring_, weighing_, around_;
+  const Tile* text_ = nullptr;             ///< behind output: the rows that are computed
   std::vector<BandMemory<T>> band_memory_; ///< one a worker
   PatchedResults<T> results_;
   PhaseTimes times_;

@@ -1,5 +1,6 @@
 #include <mha/schedule/tiles.hpp>
 
+#include <mha/kernels/packed.hpp>
 #include <mha/schedule/visible.hpp>
 
 #include <algorithm>
@@ -30,6 +31,22 @@ Tile rows_of_block(std::size_t tokens, const QueryBlock& block) {
   const std::size_t first = std::min(block.block * block_queries, tokens);
   return {
       block.batch, first, std::min(block_queries, tokens - first), {block.head, block.head + 1}};
+}
+
+/// Columns of a weight that one task multiplies with: enough tasks for the threads, and few enough
+/// that each has more to multiply than to convert. In strips of PackedMatrix::column_step.
+std::size_t strips_together(std::size_t columns, std::size_t threads) {
+  constexpr std::size_t step = PackedMatrix<float>::column_step, most = 512 / step;
+  const std::size_t tasks = 4 * std::max<std::size_t>(threads, 1);
+  return std::clamp<std::size_t>((columns / tasks + step - 1) / step, 1, most);
+}
+
+/// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
+/// the weight that is fetched: no more than are split at once.
+std::size_t rows_together(std::size_t rows, std::size_t threads) {
+  constexpr std::size_t step = bf16x3_rows, most = bf16x3_block_rows;
+  const std::size_t even = (rows / (2 * std::max<std::size_t>(threads, 1)) + step - 1) / step;
+  return std::clamp<std::size_t>(even * step, 2 * step, most);
 }
 
 } // namespace
@@ -90,8 +107,30 @@ std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some)
   return all;
 }
 
+std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
+                              const std::function<std::size_t(std::size_t)>& step) {
+  const bool by_block = contains(plan.computed, Stage::logits);
+  std::vector<Tile> all;
+  for (const Tile& rows : query_rows(layer, plan)) {
+    if (rows.count == 0) continue;
+    const bool goes_on = !all.empty() && all.back().batch == rows.batch &&
+                         all.back().first + all.back().count == rows.first;
+    if (by_block)
+      // Rows that are split together stay together: one that does not split takes the others along.
+      all.push_back(chosen_rows(plan, rows, step(rows.batch)));
+    else if (goes_on)
+      all.back().count += rows.count;
+    else
+      all.push_back(rows);
+  }
+  return all;
+}
+
 std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows) {
-  const std::size_t height = rows <= 512 ? 64 : 256; // enough tiles for the cores
+  return tiles_of_height(runs, rows <= 512 ? 64 : 256); // enough tiles for the cores
+}
+
+std::vector<Tile> tiles_of_height(const std::vector<Tile>& runs, std::size_t height) {
   std::vector<Tile> tiles;
   for (const Tile& run : runs)
     for (std::size_t i = 0; i < run.count; i += height)
@@ -111,6 +150,23 @@ std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, s
       tiles.push_back(tile);
       tile.heads = {h, run.heads.last};
     }
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+std::vector<Tile> product_tiles(const Tile& rows, std::size_t columns, Routine routine,
+                                std::size_t threads) {
+  constexpr std::size_t step = PackedMatrix<float>::column_step;
+  Tile tile = rows;
+  const std::size_t strips = (columns + step - 1) / step;
+  tile.heads = {0, strips};
+  if (routine == Routine::bf16x3 && rows.count > bf16x3_as_read)
+    return tiles_of_height({tile}, rows_together(rows.count, threads));
+  std::vector<Tile> tiles;
+  const std::size_t together = strips_together(columns, threads);
+  for (std::size_t first = 0; first < strips; first += together) {
+    tile.heads = {first, std::min(first + together, strips)};
     tiles.push_back(tile);
   }
   return tiles;

@@ -1,8 +1,11 @@
 #pragma once
 // Tiles: the rows of token stages that one task computes, and who shows what.
 
+#include <mha/kernels/routine.hpp>
 #include <mha/schedule/place.hpp>
 #include <mha/schedule/plan.hpp>
+
+#include <functional>
 
 namespace mha {
 
@@ -35,12 +38,25 @@ Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step);
 std::vector<Tile> key_rows(const Layer& layer, const Plan& plan);
 /// All rows of x of the batch items of some rows.
 std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some);
+/// What is computed around attention at once: the rows of one text after the other; where logits
+/// are computed, which are as wide as the vocabulary, of one block of queries after the other those
+/// that the selection chose, from one multiple of `step(batch item)` to another.
+std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
+                              const std::function<std::size_t(std::size_t)>& step);
+/// The same rows in tiles of this height.
+std::vector<Tile> tiles_of_height(const std::vector<Tile>& runs, std::size_t height);
 /// The same rows in tiles, whose height follows from the number of a batch item's rows alone.
 std::vector<Tile> row_tiles(const std::vector<Tile>& runs, std::size_t rows);
 /// The same rows, each run cut by its heads into at most `pieces`, which begin where a multiple of
 /// `step` columns does; a head has `width` columns.
 std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, std::size_t step,
                              std::size_t pieces);
+
+/// Rows of a product with `columns` columns: all of them and some columns, in strips of
+/// PackedMatrix::column_step, so that each part of W is read by one task; or all columns and some
+/// rows where the routine splits many, so that a row is split once.
+std::vector<Tile> product_tiles(const Tile& rows, std::size_t columns, Routine routine,
+                                std::size_t threads);
 
 /// The pieces of a wanted stage that the plan's blocks hand out, with their padding. What has no
 /// heads belongs to the first head of the selection; keys and values to the block that is the first

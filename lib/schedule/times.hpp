@@ -1,5 +1,5 @@
 #pragma once
-// How long a computation took.
+// Times of a computation.
 
 #include <mha/layer/stage.hpp>
 

@@ -14,9 +14,7 @@ public:
       : stages_(stages), tile_(tile), head_width_(head_width) {}
 
   /// The rows of a stage: heads side by side, of which a formula fills its own.
-  Matrix<T> operator[](Stage stage) const {
-    return stages_.rows_mutable(stage, tile_.batch).rows_from(tile_.first, tile_.count);
-  }
+  Matrix<T> operator[](Stage stage) const { return stages_.rows_mutable(stage, tile_); }
   /// The same rows of a tensor of the layer.
   Matrix<const T> of(const Tensor& tensor) const {
     return matrix_of<T>(tensor, tile_.batch).rows_from(tile_.first, tile_.count);
@@ -40,7 +38,14 @@ private:
 /// before a formula runs.
 enum class Needs : std::uint8_t { head, row };
 
-/// What a step does to rows: a projection, a norm, a rotation.
+/// What a phase's tasks do with an operator.
+struct Usage {
+  std::size_t rows = 0, threads = 1; ///< rows in all; up to `threads` threads get ready for them
+  bool shared = false;               ///< several tasks have the same columns
+  std::vector<std::size_t> batches;  ///< of the rows
+};
+
+/// What a step does to rows: a projection, a norm, a rotation, a sum.
 template <class T> class RowOperator {
 public:
   RowOperator() = default;
@@ -49,11 +54,11 @@ public:
   RowOperator& operator=(const RowOperator&) = delete;
 
   virtual Needs needs() const { return Needs::head; }
-  /// Ready for `rows` rows in all, made by up to `threads` threads; and dropped again. A phase
-  /// prepares before its tasks and drops after them. `shared`: several tasks have the same columns.
-  virtual void prepare(std::size_t rows, std::size_t threads, bool shared) {
-    (void)rows, (void)threads, (void)shared;
-  }
+  /// The matrix that rows are multiplied with; null: none.
+  virtual const Tensor* weight() const { return nullptr; }
+  /// Ready for the rows of a phase, and dropped again: a phase prepares before its tasks and drops
+  /// after them.
+  virtual void prepare(const Usage& usage) { (void)usage; }
   virtual void release() {}
   /// rows[to] = this(rows[from]), of the rows' heads.
   virtual void apply(const TokenRows<T>& rows, Stage from, Stage to) const = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// How long something takes.
+// Stopwatches.
 
 #include <chrono>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the shared library shows: everything else is compiled with hidden visibility.
+// Symbols that the shared library shows: all others are compiled with hidden visibility.
 
 #if __cplusplus < 202002L
 #error "mha is written in C++20: compile with -std=c++20 (GCC 12, Clang 14 and later)"

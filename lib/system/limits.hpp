@@ -1,5 +1,5 @@
 #pragma once
-// How much memory there is.
+// Limits of memory.
 
 #include <cstddef>
 #include <string_view>

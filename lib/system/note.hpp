@@ -1,5 +1,5 @@
 #pragma once
-// What somebody should know about an input: a remark, or a doubt about the results.
+// Notes about an input: a remark, or a doubt about the results.
 
 #include <cstdint>
 #include <string>

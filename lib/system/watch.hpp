@@ -1,5 +1,5 @@
 #pragma once
-// Who hears how far computations are.
+// Watches of computations' progress.
 
 namespace mha {
 

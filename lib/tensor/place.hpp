@@ -1,5 +1,5 @@
 #pragma once
-// Where a number of an array stands.
+// Places of numbers in an array.
 
 #include <mha/tensor/tensor.hpp>
 

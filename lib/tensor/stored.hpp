@@ -1,5 +1,5 @@
 #pragma once
-// How a matrix is stored.
+// Storage orders of a matrix.
 
 #include <mha/tensor/tensor.hpp>
 

@@ -31,17 +31,17 @@ void space_chinese(char32_t c, ByteRange from, AlignedText& result) {
 
 } // namespace
 
-Normalizer bert_normalizer(bool cleans, bool chinese, bool accents, bool lower) {
+Normalizer bert_normalizer(const BertForm& form) {
   std::vector<Normalizer> steps;
-  if (cleans) steps.push_back(each_character(clean));
-  if (chinese) steps.push_back(each_character(space_chinese));
-  if (accents) {
+  if (form.cleans) steps.push_back(each_character(clean));
+  if (form.chinese) steps.push_back(each_character(space_chinese));
+  if (form.accents.value_or(form.lower)) {
     steps.push_back([](AlignedText& text) { normalize(text, false, false); });
     steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       if (!is_nonspacing_mark(c)) result.put(c, from);
     }));
   }
-  if (lower)
+  if (form.lower)
     steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       for (const char32_t small : lower_case(c)) result.put(small, from);
     }));
@@ -50,11 +50,17 @@ Normalizer bert_normalizer(bool cleans, bool chinese, bool accents, bool lower) 
   };
 }
 
+BertForm read_bert_form(Fields& fields) {
+  BertForm form;
+  form.cleans = fields.boolean("clean_text", true);
+  form.chinese = fields.boolean("handle_chinese_chars", true);
+  form.lower = fields.boolean("lowercase", true);
+  if (fields.find("strip_accents")) form.accents = fields.boolean("strip_accents", true);
+  return form;
+}
+
 Normalizer bert_normalizer(Fields& fields) {
-  const bool cleans = fields.boolean("clean_text", true);
-  const bool chinese = fields.boolean("handle_chinese_chars", true);
-  const bool lower = fields.boolean("lowercase", true);
-  return bert_normalizer(cleans, chinese, fields.boolean("strip_accents", lower), lower);
+  return bert_normalizer(read_bert_form(fields));
 }
 
 } // namespace mha::tokenizers

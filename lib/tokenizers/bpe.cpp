@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <queue>
 
 namespace mha::tokenizers {
@@ -22,6 +23,7 @@ struct Link {
   std::uint32_t before, behind; ///< places of its neighbours; `nowhere` at the ends
 };
 constexpr std::uint32_t nowhere = static_cast<std::uint32_t>(-1);
+constexpr std::size_t fewest_merge_slots = 1024;
 
 /// A merge that could be made when it was noted.
 struct Candidate {
@@ -49,16 +51,22 @@ std::size_t Merges::slot_of(std::uint64_t pair) const {
   return at;
 }
 
-void Merges::grow() {
-  constexpr std::size_t fewest = 1024;
-  std::vector<Slot> old(std::max(fewest, slots_.size() * 2));
+void Merges::reserve(std::size_t count) {
+  merged_.reserve(count);
+  set_slots(std::bit_ceil(std::max(fewest_merge_slots, count * 3 / 2 + 1)));
+}
+
+void Merges::set_slots(std::size_t count) {
+  if (count <= slots_.size()) return;
+  std::vector<Slot> old(count);
   old.swap(slots_);
   for (const Slot& slot : old)
     if (slot.rank != 0) slots_[slot_of(slot.pair)] = slot;
 }
 
 void Merges::add(std::span<const MergedPair> merges) {
-  while ((merged_.size() + merges.size()) * 3 > slots_.size() * 2) grow();
+  while ((merged_.size() + merges.size()) * 3 > slots_.size() * 2)
+    set_slots(std::max(fewest_merge_slots, slots_.size() * 2));
   // They wait for memory together.
   for (const MergedPair& merge : merges)
     __builtin_prefetch(&slots_[spread(pair_of(merge.left, merge.right)) & (slots_.size() - 1)]);

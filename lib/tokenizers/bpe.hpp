@@ -23,6 +23,8 @@ public:
   struct MergedPair {
     int left = 0, right = 0, merged = 0;
   };
+  /// Room for so many.
+  void reserve(std::size_t count);
   /// The next ones; the rank of each is its place. Of the same two parts twice, the later counts.
   void add(std::span<const MergedPair> merges);
   /// The rank of the merge of two tokens, or nothing.
@@ -37,7 +39,7 @@ private:
   };
   /// The slot of two parts, or the free one that they would take.
   std::size_t slot_of(std::uint64_t pair) const;
-  void grow();
+  void set_slots(std::size_t count);
 
   std::vector<int> merged_; ///< by rank
   std::vector<Slot> slots_; ///< a power of two of them, a third of them free
@@ -47,6 +49,8 @@ class Bpe : public Model {
 public:
   Bpe(Vocabulary vocabulary, BpeSettings settings);
 
+  /// Room for so many merges.
+  void reserve_merges(std::size_t count) { merges_.reserve(count); }
   /// The next merge; its rank is its place. Throws Error where a piece is not in the vocabulary.
   void add_merge(std::string_view left, std::string_view right);
   /// The next merges, a few at a time, by their left parts and their right ones; the rank of each

@@ -47,25 +47,37 @@ public:
 
   /// Adds those that were read last.
   void finish() {
-    if (const auto impossible = model_.add_merges(left_, right_))
-      nodes_[impossible->place].refuse(impossible->why);
+    if (const auto impossible = model_.add_merges(left_, right_)) {
+      const JsonNode& node = nodes_[impossible->place];
+      require_utf8(node);
+      node.refuse(impossible->why);
+    }
     nodes_.clear(), left_.clear(), right_.clear();
     for (std::string& text : decoded_) text.clear();
   }
 
 private:
+  /// Pieces of the vocabulary are UTF-8, so that merges of them need no check.
+  static void require_utf8(const JsonNode& node) {
+    if (node.is_array())
+      node.each_element("a merge", [](const JsonNode& part) { part.text("a merge's piece"); });
+    else
+      node.text("a merge");
+  }
+
   void read_pair(const JsonNode& node) {
     std::size_t count = 0;
     node.each_element("a merge", [&](const JsonNode& part) {
       if (count < 2)
-        (count == 0 ? left_ : right_).push_back(part.text("a merge's piece", decoded_[count]));
+        (count == 0 ? left_ : right_)
+            .push_back(part.unchecked_text("a merge's piece", decoded_[count]));
       ++count;
     });
     if (count != 2) node.refuse("a merge of two pieces expected");
   }
 
   void read_text(const JsonNode& node) {
-    const std::string_view text = node.text("a merge", decoded_[0]);
+    const std::string_view text = node.unchecked_text("a merge", decoded_[0]);
     const std::size_t blank = text.find(' ');
     if (blank == std::string_view::npos || text.find(' ', blank + 1) != std::string_view::npos)
       node.refuse(
@@ -89,7 +101,9 @@ std::unique_ptr<Model> bpe(Fields& fields, Pipeline& parts) {
   parts.byte_fallback = settings.byte_fallback;
   auto model = std::make_unique<Bpe>(std::move(vocabulary), settings);
   MergeReader reader(*model);
-  fields.need("merges").each_element("merges", [&](const JsonNode& node) { reader.read(node); });
+  const JsonNode merges = fields.need("merges");
+  model->reserve_merges(merges.extent().count);
+  merges.each_element("merges", [&](const JsonNode& node) { reader.read(node); });
   reader.finish();
   return model;
 }

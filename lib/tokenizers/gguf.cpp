@@ -169,7 +169,7 @@ private:
     const auto unknown = id("unknown_token_id");
     const std::string piece = unknown ? texts_[static_cast<std::size_t>(*unknown)] : "[UNK]";
     parts_->model = plain_word_piece(vocabulary(), piece);
-    parts_->normalizer = bert_normalizer(true, true, lower, lower);
+    parts_->normalizer = bert_normalizer({.lower = lower, .accents = lower});
     parts_->pre_tokenizer = bert_words();
     parts_->continuing_prefix = "##";
   }

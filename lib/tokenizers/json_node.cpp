@@ -13,8 +13,9 @@ constexpr int most_depth = 64;
 
 /// Past a string, whose escapes are looked at only when it is read.
 void skip_string(JsonText& text) {
-  const char* at = text.scanner.place() + 1;
-  while (at != text.end && *at != '"') at += *at == '\\' && text.end - at > 1 ? 2 : 1;
+  const auto next = [&](const char* at) { return io::JsonScanner::plain_until(at, text.end); };
+  const char* at = next(text.scanner.place() + 1);
+  while (at != text.end && *at != '"') at = next(at + (*at == '\\' && text.end - at > 1 ? 2 : 1));
   if (at == text.end) text.scanner.refuse("a string that never ends");
   text.scanner.go_to(at + 1);
 }
@@ -43,6 +44,7 @@ private:
   struct Open {
     const char* begin;
     char last;
+    std::size_t commas;
   };
 
   /// Past a value that holds no other; into one that does, which is true.
@@ -62,13 +64,13 @@ private:
   bool enters(char first) {
     const char* begin = scanner_.place();
     if (const auto known = text_.large.find(begin); known != text_.large.end()) {
-      scanner_.go_to(known->second);
+      scanner_.go_to(known->second.end);
       return false;
     }
     const char last = first == '{' ? '}' : ']';
     scanner_.accept(first);
     if (scanner_.accept(last)) return false;
-    open_[static_cast<std::size_t>(depth_++)] = {begin, last};
+    open_[static_cast<std::size_t>(depth_++)] = {begin, last, 0};
     if (last == '}') name();
     return true;
   }
@@ -83,14 +85,16 @@ private:
   bool behind_value() {
     constexpr std::ptrdiff_t large = 64 << 10;
     while (depth_ > 0) {
-      const Open& innermost = open_[static_cast<std::size_t>(depth_ - 1)];
+      Open& innermost = open_[static_cast<std::size_t>(depth_ - 1)];
       if (scanner_.accept(',')) {
+        ++innermost.commas;
         if (innermost.last == '}') name();
         return false;
       }
       scanner_.expect(innermost.last, innermost.last == '}' ? "',' or '}'" : "',' or ']'");
       if (scanner_.place() - innermost.begin >= large)
-        text_.large.emplace(innermost.begin, scanner_.place());
+        text_.large.emplace(innermost.begin,
+                            JsonText::Large{scanner_.place(), innermost.commas + 1});
       --depth_;
     }
     return true;
@@ -177,6 +181,12 @@ std::vector<JsonNode> JsonNode::elements(std::string_view what) const {
   return list;
 }
 
+JsonNode::Extent JsonNode::extent() const {
+  const auto known = text_->large.find(at_);
+  if (known == text_->large.end()) return {};
+  return {known->second.count, static_cast<std::size_t>(known->second.end - at_)};
+}
+
 std::string JsonNode::text(std::string_view what) const {
   std::string decoded;
   return std::string(text(what, decoded));
@@ -186,6 +196,14 @@ std::string_view JsonNode::text(std::string_view what, std::string& decoded) con
   if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
   text_->scanner.go_to(at_);
   const std::string_view text = text_->scanner.string(decoded);
+  leave();
+  return text;
+}
+
+std::string_view JsonNode::unchecked_text(std::string_view what, std::string& decoded) const {
+  if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
+  text_->scanner.go_to(at_);
+  const std::string_view text = text_->scanner.unchecked_string(decoded);
   leave();
   return text;
 }

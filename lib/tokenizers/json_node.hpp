@@ -23,8 +23,13 @@ public:
 
   io::JsonScanner scanner;
   const char* end;
-  /// Where large values end, by where they begin: they are passed once.
-  std::map<const char*, const char*> large;
+  /// A large value: where it ends, and how many members or elements it has.
+  struct Large {
+    const char* end;
+    std::size_t count;
+  };
+  /// By where they begin: they are passed once.
+  std::map<const char*, Large> large;
   /// The value that was read last: it need not be passed again.
   const char *read = nullptr, *behind_read = nullptr;
 };
@@ -65,10 +70,17 @@ public:
   /// All members of an object; a name that is there twice is refused.
   std::vector<std::pair<std::string, JsonNode>> members(std::string_view what) const;
   std::vector<JsonNode> elements(std::string_view what) const;
+  /// What the members or elements of a large value need room for; zeros of a small one.
+  struct Extent {
+    std::size_t count = 0, bytes = 0;
+  };
+  Extent extent() const;
 
   std::string text(std::string_view what) const;
   /// The same without a copy where the text has no escapes; else `decoded` holds it.
   std::string_view text(std::string_view what, std::string& decoded) const;
+  /// The same, whose UTF-8 is not checked where it has no escapes.
+  std::string_view unchecked_text(std::string_view what, std::string& decoded) const;
   bool boolean(std::string_view what) const;
   double number(std::string_view what) const;
   /// A whole number of 0 to `most`.

@@ -52,6 +52,8 @@ std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
 
 Vocabulary read_vocabulary(const JsonNode& node) {
   Vocabulary vocabulary;
+  const auto [count, bytes] = node.extent();
+  vocabulary.reserve(count, bytes);
   node.each_member("the vocabulary", [&](std::string_view piece, const JsonNode& value) {
     const int id = value.integer("a token's number", most_id);
     if (!vocabulary.add(piece, id))

@@ -1,5 +1,5 @@
 #pragma once
-// What cuts a word into tokens.
+// Models of tokenizers: cuts of a word into tokens.
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>

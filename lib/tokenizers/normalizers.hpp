@@ -1,5 +1,5 @@
 #pragma once
-// What is done to a text before it is cut into words.
+// Normalizers: edits of a text before it is cut into words.
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>
@@ -27,8 +27,9 @@ Normalizer strip_accents(Fields& fields);
 /// A normalizer that puts what `change` makes of each character; its place in the user's text
 /// stays.
 Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change);
-/// As BERT's slow tokenizer is told to: cleaned, CJK characters spaced, accents stripped, lower
-/// case.
-Normalizer bert_normalizer(bool clean, bool chinese, bool accents, bool lower);
+/// As BERT's tokenizers have it: cleaned, CJK characters spaced, accents stripped, lower case.
+Normalizer bert_normalizer(const BertForm& form);
+/// What the settings of a BertNormalizer say.
+BertForm read_bert_form(Fields& fields);
 
 } // namespace mha::tokenizers

@@ -1,8 +1,9 @@
 #pragma once
-// What a tokenizer is made of. A text goes through them in this order: added tokens are cut out,
+// Parts of a tokenizer. A text goes through them in this order: added tokens are cut out,
 // the rest is normalized, cut into words, and the model cuts each word into tokens; special tokens
 // go around them.
 
+#include <mha/system/note.hpp>
 #include <mha/tokenizers/added_tokens.hpp>
 #include <mha/tokenizers/aligned_text.hpp>
 #include <mha/tokenizers/vocabulary.hpp>
@@ -43,14 +44,32 @@ protected:
 /// may be there more than once or never.
 using Frame = std::vector<std::optional<int>>;
 
+/// What a BertNormalizer does; accents are stripped with lower case where nothing says otherwise.
+struct BertForm {
+  bool cleans = true, chinese = true, lower = true;
+  std::optional<bool> accents;
+};
+
+/// Parts of tokenizer.json that tokenizer_config.json may say otherwise (beside_json.cpp): nothing
+/// where the file has another kind of part.
+struct Forms {
+  std::optional<BertForm> bert;     ///< the normalizer is a BertNormalizer
+  std::optional<bool> prefix_blank; ///< the pre-tokenizer is ByteLevel
+  bool use_regex = true;            ///< its other setting
+  bool lower_case = false;          ///< a part of the normalizer makes lower case
+};
+
 struct Pipeline {
   std::string name; ///< the file, for messages
+  Forms forms;
   std::optional<AddedTokens> added;
   Normalizer normalizer;      ///< empty where there is none
   PreTokenizer pre_tokenizer; ///< empty where there is none: then a piece is a word
   std::unique_ptr<Model> model;
   Frame frame{std::nullopt};
   std::optional<int> bos, eos, mask;
+  int segment = 0;         ///< a type_id other than 0 that the template gives to a lone text
+  std::vector<Note> notes; ///< where the files contradict each other
   std::optional<std::size_t> truncates; ///< what the file would cut a text to, which is not done
   bool byte_level = false;              ///< pieces write bytes as GPT-2's 256 characters
   bool byte_fallback = false;           ///< the pieces <0x00> to <0xFF> are bytes

@@ -1,5 +1,5 @@
 #pragma once
-// What a text is cut at: a regular expression, some text as it is, or a kind of character.
+// Patterns that a text is cut at: a regular expression, some text as it is, a kind of character.
 
 #include <mha/tokenizers/json_node.hpp>
 #include <mha/tokenizers/regex.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// How a text is cut into the words that the model cuts into tokens.
+// Pre-tokenizers: cuts of a text into the words that the model cuts into tokens.
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>

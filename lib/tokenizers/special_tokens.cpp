@@ -54,6 +54,11 @@ AddedToken read_named(const JsonNode& node, const std::string& what) {
   return token;
 }
 
+/// Classes of Transformers that make a template of add_bos_token and add_eos_token.
+constexpr std::string_view of_llama[]{
+    "LlamaTokenizer",  "LlamaTokenizerFast",  "GemmaTokenizer",     "GemmaTokenizerFast",
+    "CohereTokenizer", "CohereTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"};
+
 /// Settings of the files, by name; the file read first counts.
 class Settings {
 public:
@@ -78,6 +83,7 @@ public:
     });
   }
   std::optional<bool> add_bos, add_eos;
+  std::string family;                        ///< tokenizer_class
   std::map<std::string, std::string> pieces; ///< "bos_token" → "<s>"
   std::map<std::string, int> ids;            ///< "bos_token_id" → 1
   std::map<std::string, AddedToken> special; ///< "bos_token" → as it is named
@@ -90,6 +96,7 @@ private:
     const bool config = file == "config.json", own = file == "tokenizer_config.json";
     if (own && (key == "add_bos_token" || key == "add_eos_token"))
       (key == "add_bos_token" ? add_bos : add_eos) = value.boolean(key);
+    if (own && key == "tokenizer_class") family = value.text(key);
     if (config && (key == "bos_token_id" || key == "eos_token_id") && value.is_number())
       ids.emplace(key, value.integer(key, most_id));
     if (config) return;
@@ -152,6 +159,7 @@ void add_named(const Settings& settings, Pipeline& parts) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   int next = std::max(vocabulary.size(), by_id.empty() ? 0 : by_id.rbegin()->first + 1);
   bool changed = false;
+  std::map<std::string, int> given; // numbers that the files give to tokens
   for (Named& one : wanted) {
     AddedToken& token = one.token;
     if (token.content.empty()) continue;
@@ -159,6 +167,10 @@ void add_named(const Settings& settings, Pipeline& parts) {
     if (one.id && piece && *piece != *one.id)
       fail("{}: {} gives the token '{}' the number {}, which is {} here", io::shown(parts.name),
            one.file, io::shown(token.content), *one.id, *piece);
+    if (const auto [first, is_new] = given.emplace(token.content, one.id.value_or(-1));
+        one.id && !is_new && first->second != *one.id)
+      fail("{}: {} gives the token '{}' the number {}, and before it {}", io::shown(parts.name),
+           one.file, io::shown(token.content), *one.id, first->second);
     if (!known.insert(token.content).second) continue;
     token.id = piece ? *piece : one.id ? *one.id : next;
     if (!one.id || is_special(token.content))
@@ -210,7 +222,15 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
                                                       name, io::shown(piece->second)),
          name, name);
   }
+  const Frame there = parts.frame;
   parts.frame = with(std::move(parts.frame), id, *add, first);
+  // Older versions of Transformers follow the flag in the classes alone that make their own
+  // template.
+  if (parts.frame != there && std::ranges::find(of_llama, settings.family) == std::end(of_llama))
+    parts.notes.emplace_back(
+        fmt::format("tokenizer_config.json says add_{}_token {}, the tokenizer's own template "
+                    "{}: the first counts",
+                    name, *add ? "true" : "false", *add ? "adds none" : "adds one"));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// What the files beside a tokenizer say: of BOS, EOS and the mask, and of tokens that it lacks.
+// Special tokens of the files beside a tokenizer: BOS, EOS and the mask, and tokens that it lacks.
 
 #include <mha/tokenizers/parts.hpp>
 

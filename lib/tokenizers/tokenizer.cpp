@@ -214,6 +214,13 @@ std::optional<int> Tokenizer::mask() const {
   return parts_->mask;
 }
 
+int Tokenizer::segment() const {
+  return parts_->segment;
+}
+const std::vector<Note>& Tokenizer::notes() const {
+  return parts_->notes;
+}
+
 bool Tokenizer::is_special(int id) const {
   const AddedToken* token = parts_->added->find(id);
   return token && token->special;

@@ -1,5 +1,6 @@
 #include <mha/tokenizers/tokenizer_files.hpp>
 
+#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/gguf.hpp>
 #include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -69,7 +70,7 @@ Tokenizer load_tokenizer(const std::string& folder) {
   if (has_gguf_tokenizer(folder)) return Tokenizer(read_gguf_tokenizer(folder));
   std::shared_ptr<Pipeline> parts;
   if (const auto bytes = read_file_of(folder, "tokenizer.json"))
-    parts = read_tokenizer_json(bytes->name, bytes->text());
+    parts = read_tokenizer_json(bytes->name, bytes->text()), follow_config(folder, *parts);
   else
     parts = read_vocabulary_files(folder);
   if (!parts) refuse_folder(folder);

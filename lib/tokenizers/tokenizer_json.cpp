@@ -62,6 +62,40 @@ bool mentions_type(const JsonNode& node, std::string_view type) {
   return found;
 }
 
+bool is_kind(const JsonNode& node, std::string_view kind) {
+  return node.is_object() && Fields(node, "a part").text("type", "") == kind;
+}
+
+Forms read_forms(Fields& fields) {
+  Forms forms;
+  if (const auto node = fields.find("normalizer")) {
+    Fields normalizer(*node, "the normalizer");
+    if (is_kind(*node, "BertNormalizer")) forms.bert = read_bert_form(normalizer);
+    forms.lower_case = forms.bert ? forms.bert->lower : mentions_type(*node, "Lowercase");
+  }
+  if (const auto node = fields.find("pre_tokenizer"); node && is_kind(*node, "ByteLevel")) {
+    Fields words(*node, "the pre-tokenizer");
+    forms.prefix_blank = words.boolean("add_prefix_space", true);
+    forms.use_regex = words.boolean("use_regex", true);
+  }
+  return forms;
+}
+
+/// The first type_id other than 0 that a template gives to a lone text or its special tokens.
+int segment_in(const JsonNode& node) {
+  int segment = 0;
+  const auto look_at = [&](const JsonNode& part) {
+    if (segment == 0) segment = segment_in(part);
+  };
+  if (node.is_array()) node.each_element("a list", look_at);
+  if (!node.is_object()) return segment;
+  node.each_member("a part", [&](std::string_view key, const JsonNode& value) {
+    if (key == "type_id" && segment == 0) segment = value.integer("a type_id", 1 << 30);
+    if (key != "pair" && key != "special_tokens") look_at(value);
+  });
+  return segment;
+}
+
 /// Every token that goes around a text has a name.
 void check_frame(const JsonNode& node, const Pipeline& parts) {
   for (const auto& id : parts.frame)
@@ -81,6 +115,7 @@ std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::stri
   if (const auto node = fields.find("normalizer")) parts->normalizer = read_normalizer(*node);
   if (const auto node = fields.find("pre_tokenizer"))
     parts->pre_tokenizer = read_pre_tokenizer(*node);
+  parts->forms = read_forms(fields);
   std::vector<AddedToken> added;
   if (const auto node = fields.find("added_tokens"))
     added = read_added_tokens(*node, parts->model->vocabulary());
@@ -88,6 +123,7 @@ std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::stri
   if (const auto node = fields.find("post_processor")) {
     parts->frame = read_post_processor(*node);
     check_frame(*node, *parts);
+    parts->segment = segment_in(*node);
   }
   if (const auto node = fields.find("truncation")) {
     const JsonNode longest = Fields(*node, "the truncation").need("max_length");

@@ -1,5 +1,5 @@
 #pragma once
-// What Unicode says of a character, and UTF-8 one character at a time.
+// Unicode's properties of a character, and UTF-8 one character at a time.
 
 #include <cstddef>
 #include <string>

@@ -155,8 +155,9 @@ std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::
   parts->name = vocab.name;
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
   const bool lower = says(beside, "do_lower_case", true);
-  parts->normalizer = bert_normalizer(true, says(beside, "tokenize_chinese_chars", true),
-                                      says(beside, "strip_accents", lower), lower);
+  parts->normalizer = bert_normalizer({.chinese = says(beside, "tokenize_chinese_chars", true),
+                                       .lower = lower,
+                                       .accents = says(beside, "strip_accents", lower)});
   parts->pre_tokenizer = bert_words();
   parts->continuing_prefix = "##";
   add_special(*parts, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 namespace mha::tokenizers {
@@ -18,7 +19,8 @@ constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, other_odd = 0xd6e8feb86659fd93
 constexpr std::size_t length_bytes = sizeof(std::uint32_t); // before a piece's bytes
 constexpr std::size_t longest_short = 7;                    // bytes that a key holds
 constexpr std::uint64_t is_hash = 1ull << 63;               // of keys that hold no text
-constexpr int length_at = 8 * int{longest_short};           // bits
+constexpr std::size_t fewest_piece_slots = 1024;
+constexpr int length_at = 8 * int{longest_short}; // bits
 
 /// One to seven bytes as a number: those of different texts of the same length differ.
 std::uint64_t few_bytes(std::string_view text) {
@@ -69,10 +71,14 @@ std::size_t Vocabulary::slot_of(std::string_view piece, std::uint64_t key) const
   }
 }
 
-/// Twice as many slots; those that are taken have their keys.
-void Vocabulary::grow() {
-  constexpr std::size_t fewest = 1024;
-  std::vector<Slot> old(std::max(fewest, slots_.size() * 2));
+void Vocabulary::reserve(std::size_t count, std::size_t bytes) {
+  bytes_.reserve(bytes), entries_.reserve(count);
+  set_slots(std::bit_ceil(std::max(fewest_piece_slots, count * 3 / 2 + 1)));
+}
+
+void Vocabulary::set_slots(std::size_t count) {
+  if (count <= slots_.size()) return;
+  std::vector<Slot> old(count);
   old.swap(slots_);
   const std::size_t last = slots_.size() - 1;
   for (const Slot& slot : old) {
@@ -84,7 +90,8 @@ void Vocabulary::grow() {
 }
 
 bool Vocabulary::add(std::string_view piece, int id) {
-  if ((entries_.size() + 1) * 3 > slots_.size() * 2) grow();
+  if ((entries_.size() + 1) * 3 > slots_.size() * 2)
+    set_slots(std::max(fewest_piece_slots, slots_.size() * 2));
   const std::uint64_t key = key_of(piece);
   Slot& slot = slots_[slot_of(piece, key)];
   if (slot.begin != 0) return false;

@@ -17,6 +17,8 @@ constexpr int most_id = (1 << 24) - 1;
 
 class Vocabulary {
 public:
+  /// Room for so many pieces, of so many bytes together with four each.
+  void reserve(std::size_t count, std::size_t bytes);
   /// False where the piece is there already.
   bool add(std::string_view piece, int id);
   /// To be called when all are there. A number that two pieces have, or nothing.
@@ -51,7 +53,8 @@ private:
   /// The slot of a piece, or the free one that it would take.
   std::size_t slot_of(std::string_view piece, std::uint64_t key) const;
   bool is_at(std::string_view piece, std::uint32_t begin) const;
-  void grow();
+  /// As many slots, a power of two; those that are taken are moved.
+  void set_slots(std::size_t count);
 
   std::string bytes_;          ///< of all pieces, each behind its length
   std::vector<Entry> entries_; ///< in the order of their numbers, once finished

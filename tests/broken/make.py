@@ -545,6 +545,7 @@ write("other-gguf.gguf", b"GGUF\3\0\0\0")
 write("other-hdf5.h5", b"\x89HDF\r\n\x1a\n")
 write("other-gzip.npz", gzip.compress(WHOLE, mtime=0))
 write("other-text.csv", "1,2\n3,4\n")
+write("other-page.pt", "<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n")
 write("folder-nothing/notes.txt", "no arrays here\n")
 write("folder-broken/W_q.npy", GOOD[:-1])
 write("folder-shard-missing/model.safetensors.index.json",

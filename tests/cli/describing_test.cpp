@@ -75,7 +75,7 @@ TEST_CASE("describing: models under names of their own, every stage as the NumPy
           "[model]") {
   const Folder folder;
   if (!written("own_names.py " + folder.path())) return;
-  for (const char* name : {"pre", "post", "shared"}) {
+  for (const char* name : {"pre", "post", "shared", "vaswani", "fairseq"}) {
     const std::string model = folder.path(name);
     check_model(model, "f64", 1e-10);
     check_model(model, "f32", 1e-4);
@@ -247,6 +247,21 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "F/n.json: line 16, column 15: softcap is '-6': a number that is not negative expected");
   says("\"road\", \"by\": \"position\"", "\"road\", \"by\": \"position\", \"scale\": \"twice\"",
        "F/n.json: line 6, column 112: 'twice': a number expected");
+  const std::pair<const char*, const char*> sinusoids[]{
+      {R"("sinusoid": "whole")", "77: sinusoid is 'whole': interleaved or half expected"},
+      {R"("sinusoid": "half", "by": "position")",
+       "97: by is of a table or a linear map; sinusoid is computed"},
+      {R"("sinusoid": "half", "length": 0)",
+       "97: length is 0: a whole number from 1 to 65536 expected"},
+      {R"("sinusoid": "half", "base": -2)", "97: base is -2: a number above 0 expected"},
+      {R"("table": "road", "by": "position", "base": 2)", "112: base is of sinusoid"},
+      {R"("sinusoid": "half"}, {"table": "road", "by": "position")",
+       "98: a second table by position"},
+      {R"("table": "road", "sinusoid": "half")",
+       "76: a step of embed is one of table, sinusoid, linear and norm"}};
+  for (const auto& [step, wanted] : sinusoids)
+    says(R"("table": "road", "by": "position")", step,
+         "F/n.json: line 6, column " + std::string(wanted));
   says(" \"activation\": \"gelu_new\",\n", "",
        "F/n.json: line 1, column 1: activation is missing: what the feed-forward does, such as "
        "\"gelu\"");

@@ -9,6 +9,7 @@
 
 using namespace mha::test;
 using Catch::Contains;
+using Catch::EndsWith;
 
 namespace {
 
@@ -48,7 +49,11 @@ TEST_CASE("effects: a line a position, CSV, the largest heads, answers by text a
   CHECK(std::count(each.out.begin(), each.out.end(), '\n') == 1 + 2 * (24 + 4 + 4 + 4 + 1 + 2));
   CHECK(::run(gpt2 + "--query all -f csv").out == ::run(gpt2 + "--query 0: -f csv").out);
   const Result top = ::run(gpt2 + "--top 3");
-  CHECK(std::count(top.out.begin(), top.out.end(), '\n') == 4);
+  CHECK(std::count(top.out.begin(), top.out.end(), '\n') == 6);
+  CHECK_THAT(top.out, EndsWith("\n\nkl in nats; logit_change and direct: of the logit of the clean "
+                               "run's most probable token\n"));
+  CHECK_THAT(::run(gpt2 + "--top 3 --answer ' I' --versus-id 5").out,
+             EndsWith("of the logit of ' I', less that of token 5\n"));
   const Result by_text = ::run(gpt2 + "--answer ' I' -f json"),
                by_number = ::run(gpt2 + "--answer-id 292 -f json");
   CHECK(by_text.code == 0);
@@ -180,4 +185,79 @@ TEST_CASE("effects: what cannot be told is refused, with the cure") {
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains(expected));
   }
+}
+
+TEST_CASE("effects: words that would change nothing, or mean two things, are refused") {
+  const std::vector<std::string> text{"--text", "What news from"},
+      sweep{"--patch-from", "What says my", "--sweep", "resid_pre", "--quiet"};
+  const auto refused = [&](const std::string& command, std::vector<std::string> words,
+                           const std::string& said) {
+    words.insert(words.begin(), {command, "data/bard-gpt2"});
+    const Result result = run(words);
+    INFO(said);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(said));
+  };
+  const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  refused("effects", with(text, {"--top", "0"}), "--top is 0: at least 1 expected");
+  refused("effects", with(text, {"--answer", " I", "--answer-id", "5"}), "give one of them");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--ablate", "mean"},
+                                               {"--set", "layers.0.q"},
+                                               {"--centre"},
+                                               {"--per-position"},
+                                               {"--top", "3"}})
+    refused("effects", with(with(text, sweep), more), "they change nothing of a sweep");
+  refused("effects", with(with(text, sweep), {"--answer", " I", "--versus", " I"}),
+          "--answer and --versus are both ' I'");
+  refused("predict", with(text, {"--of", "layers.3.head_result[9]"}),
+          "--of layers.3.head_result[9]: 9: there are 6 heads");
+  refused("circuits", {"--offset", "2"}, "has no rotary embedding");
+  refused("map", {"-s", "qk", "--vocab", "a,b", "--layer", "0", "--offset", "2"},
+          "has no rotary embedding");
+  // An unknown token stands for every word that the vocabulary lacks.
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"effects", "data/induction-model", "--ids", "1,2,3", "--answer",
+                                 "a"},
+        {"map", "data/induction-model", "-s", "ov", "--layer", "0", "--vocab", "a,b"}}) {
+    const Result result = run(words);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("the vocabulary has no pieces for 'a'"));
+  }
+}
+
+TEST_CASE("predict --of --query all: what a part writes at every position") {
+  const Result all = run({"predict", "data/bard-gpt2", "--text", "O Romeo", "--of",
+                          "layers.1.mlp_out", "--query", "all", "--top", "1", "-f", "json"}),
+               each = run({"predict", "data/bard-gpt2", "--text", "O Romeo", "--of",
+                           "layers.1.mlp_out", "--query", "0-2", "--top", "1", "-f", "json"});
+  CHECK(all.code == 0);
+  CHECK(all.out == each.out);
+}
+
+TEST_CASE("effects: numbers that are none have no order, and come last") {
+  const Result result = run({"effects", "data/bard-gpt2", "--text", "O Romeo", "--patch",
+                             "layers.0.mlp_out = nan", "--top", "30"});
+  CHECK(result.code == 0);
+}
+
+TEST_CASE("effects: pairs of a sweep that predict the same are left out, and counted") {
+  const std::vector<std::string> words{"effects", "data/bard-gpt2", "--sweep", "resid_pre",
+                                       "--over",  "layer",          "--quiet", "-f",
+                                       "json"};
+  const auto swept = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    const Result result = run(more);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out);
+  };
+  const auto one = swept({"--text", "What news from", "--patch-from", "What says my"}),
+             two = swept({"--text", "What news from", "--text", "my lord", "--patch-from",
+                          "What says my", "--patch-from", "my love"});
+  CHECK(two["pairs"] == 1);
+  CHECK(two["without_difference"] == 1);
+  CHECK(two["points"] == one["points"]);
 }

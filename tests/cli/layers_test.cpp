@@ -5,11 +5,13 @@
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <set>
 
 using namespace mha::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -102,4 +104,32 @@ TEST_CASE("layers without tokens, keys or width are nothing to show, in every fo
   // Nobody to attend to: the weighted sum over nothing is zero, and so is a row's sum.
   CHECK(run({"show", no_keys, "-s", "output", "-f", "csv", "--matrix"}).out == "0,0\n0,0\n");
   CHECK(run({"explain", no_keys, "--query", "0", "--head", "0"}).code == 0);
+}
+
+TEST_CASE("a weight that every other layer has is missed in the one that lacks it") {
+  const Folder folder;
+  const auto layer = [](int n, const char* without) {
+    std::string members;
+    for (const char* name : {"W_q", "W_k", "W_v", "W_o", "b_v"})
+      if (std::string_view(name) != without)
+        members += fmt::format(R"(, "layers.{}.{}": {})", n, name,
+                               name[0] == 'b' ? "[1, 2]" : "[[1, 2], [3, 5]]");
+    return members;
+  };
+  for (const char* without : {"W_o", "W_q", "b_v"}) {
+    const std::string path = folder.write(
+        "layers.json", R"({"num_heads": 1, "X": [[1, 0], [0, 1], [2, 1]])" + layer(0, "") +
+                           layer(1, without) + layer(2, "") + "}");
+    const auto run = [&](const std::string& n) {
+      return shell(fmt::format("\"$MHA\" show '{}' --layer {} -s output --strict", path, n));
+    };
+    INFO(without);
+    CHECK(run("0").code == 0);
+    const Result lacks = run("1");
+    INFO(lacks.err);
+    CHECK(lacks.code == 2);
+    CHECK_THAT(lacks.err, Contains(fmt::format("layers.1.{} is missing, which every other layer "
+                                               "has",
+                                               without)));
+  }
 }

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -160,6 +161,10 @@ void check_csv(const std::string& text, char between, FieldTable& table) {
     table.seen.insert(title);
   }
   while (std::getline(lines, line)) {
+    // A token may be a line break: its quotes close on another line.
+    for (std::string more;
+         between == ',' && std::ranges::count(line, '"') % 2 != 0 && std::getline(lines, more);)
+      line += "\n" + more;
     const std::vector<std::string> fields = fields_of(line, between);
     INFO(line);
     REQUIRE(fields.size() == titles.size());
@@ -180,6 +185,24 @@ void check_csv(const std::string& text, char between, FieldTable& table) {
   }
 }
 
+/// The command in the other formats that have the same fields.
+std::vector<std::string> in_formats_alike(const std::string& command) {
+  const std::size_t at = command.rfind("-f ") + 3;
+  const std::string before = command.substr(0, at), form = command.substr(at);
+  const bool sweeps = command.find("--sweep") != std::string::npos;
+  std::vector<std::string> forms;
+  if (command.starts_with("stats "))
+    forms = {"json", "ndjson", "csv", "tsv"};
+  else if (command.starts_with("effects ") && !sweeps)
+    forms = {"json", "csv", "tsv"};
+  else if (form == "csv" && !command.starts_with("diff "))
+    forms = {"csv", "tsv"};
+  std::vector<std::string> commands;
+  for (const std::string& other : forms)
+    if (other != form) commands.push_back(before + other);
+  return commands;
+}
+
 } // namespace
 
 TEST_CASE("docs/machine.md: every field of every command's output, with its type") {
@@ -187,7 +210,12 @@ TEST_CASE("docs/machine.md: every field of every command's output, with its type
   REQUIRE(tables.size() > 12);
   for (FieldTable& table : tables) {
     REQUIRE_FALSE(table.commands.empty());
+    std::vector<std::string> commands = table.commands;
     for (const std::string& command : table.commands) {
+      const std::vector<std::string> same = in_formats_alike(command);
+      commands.insert(commands.end(), same.begin(), same.end());
+    }
+    for (const std::string& command : commands) {
       INFO(command);
       const Result result =
           shell("\"$MHA\" --quiet " + command + " 2>/dev/null || \"$MHA\" " + command);
@@ -214,12 +242,99 @@ TEST_CASE("docs/machine.md: every field of every command's output, with its type
   }
 }
 
+TEST_CASE(
+    "machine formats: the top level of JSON follows from how many layers or texts there are") {
+  const std::string layer = "data/bard-gpt2 --text 'To be' --layer 1",
+                    layers = "data/bard-gpt2 --text 'To be' --layer 0-1",
+                    texts = "data/bard-gpt2 --text 'To be' --text 'or not'";
+  const std::tuple<std::string, std::string, const char*> cases[]{
+      {"explain", layer, "object"},
+      {"explain", layers, "array"},
+      {"explain", "data/quickstart.json", "object"},
+      {"stats", layer, "array"},
+      {"stats", layers, "array"},
+      {"stats", "data/quickstart.json", "array"},
+      {"show", layer, "object"},
+      {"show", layers, "object"},
+      {"predict", "data/bard-gpt2 --text 'To be'", "object"},
+      {"predict", texts, "object"},
+      {"tokens", "data/bard-gpt2 --text 'To be'", "object"},
+      {"tokens", texts, "array"},
+      {"effects", "data/bard-gpt2 --text 'To be'", "array"},
+      {"circuits", "data/bard-gpt2", "array"},
+      {"circuits", "data/bard-gpt2 --layer 1", "array"},
+      {"info", "data/bard-gpt2", "object"},
+      {"names", "", "object"},
+      {"stages", "", "array"}};
+  for (const auto& [command, what, expected] : cases)
+    for (const std::string more : {"", " --all", " --precision 3", " --top 2", " --head 0"}) {
+      const std::string line = command + " " + what + more;
+      INFO(line);
+      const Result result = shell("\"$MHA\" --quiet " + line + " -f json 2>/dev/null || \"$MHA\" " +
+                                  line + " -f json");
+      if (result.code == 2 && !more.empty()) continue; // the command has no such option
+      REQUIRE(result.code == 0);
+      CHECK(json::parse(result.out).type_name() == std::string(expected));
+    }
+}
+
 TEST_CASE("docs/machine.md: every command that has a machine format is there") {
   std::ifstream file(source_folder() + "/docs/machine.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  for (const char* command : {"show", "stats", "predict", "tokens", "explain", "diff", "diagnose",
-                              "info", "bench", "names", "stages"})
-    CHECK(page.find("    mha-inspect " + std::string(command) + " ") != std::string::npos);
+  const std::vector<FieldTable> tables = tables_of_page();
+  const auto has = [&](const std::string& command, const std::string& option,
+                       const std::string& form) {
+    for (const FieldTable& table : tables)
+      for (const std::string& shown : table.commands) {
+        std::vector<std::string> all = in_formats_alike(shown);
+        all.push_back(shown);
+        for (const std::string& one : all)
+          if (one.starts_with(command + " ") && one.find(option) != std::string::npos &&
+              one.ends_with("-f " + form))
+            return true;
+      }
+    return false;
+  };
+  // The formats that each command says it has.
+  const std::string machine[]{"json", "ndjson", "csv", "tsv"};
+  for (const std::string command :
+       {"show", "stats", "predict", "tokens", "effects", "explain", "diff", "diagnose", "circuits",
+        "info", "bench", "names", "stages"}) {
+    const std::string help = run({command, "--help"}).out;
+    const std::size_t at = help.find("--format ");
+    REQUIRE(at != std::string::npos);
+    const std::string offered =
+        "|" + help.substr(at + 9, help.find_first_of(" \n", at + 9) - at - 9) + "|";
+    for (const std::string& form : machine) {
+      INFO(command << " -f " << form << " of " << offered);
+      if (offered.find("|" + form + "|") != std::string::npos) CHECK(has(command, "", form));
+    }
+  }
+  // And what has fields of its own, in each of its formats.
+  const std::tuple<const char*, const char*, std::vector<std::string>> modes[]{
+      {"effects", "--sweep", {"json", "csv", "tsv"}},
+      {"effects", "--per-position", {"json", "csv", "tsv"}},
+      {"effects", "--spread", {"json", "csv", "tsv"}},
+      {"predict", "--all", {"json", "csv", "tsv"}},
+      {"predict", "--each-layer", {"json"}},
+      {"predict", "--of", {"json", "csv", "tsv"}},
+      {"stats", "--all", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--spread", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--by text", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--by position", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--by token", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--top-texts", {"json", "ndjson", "csv", "tsv"}},
+      {"circuits", "--spectrum", {"csv", "tsv"}},
+      {"circuits", "--composition", {"json", "csv", "tsv"}},
+      {"diff", "--weights", {"json", "csv"}}};
+  for (const auto& [command, option, forms] : modes)
+    for (const std::string& form : forms) {
+      INFO(command << " " << option << " -f " << form);
+      CHECK(has(command, option, form));
+    }
+  for (const char* command : {"show", "stats", "predict", "tokens", "effects", "explain", "diff",
+                              "diagnose", "circuits", "info", "bench", "names", "stages"})
+    CHECK(page.find("\n## " + std::string(command) + "\n") != std::string::npos);
 }
 
 TEST_CASE("machine formats: a token is the text as it is, a layer a number, logits have labels") {
@@ -265,4 +380,14 @@ TEST_CASE("machine formats: a byte, a line break and a sign of a blank are what 
     if (const auto word = token.get<std::string>(); !word.starts_with("<")) all += word;
   CHECK(all.find("\n") != std::string::npos);
   CHECK(all.find("⏎") == std::string::npos);
+  // A line a token in TSV, whatever it holds; quotes in CSV.
+  const std::string signs = "a\tb\nc\\ \"d\r.";
+  const std::string tsv = run({"tokens", "data/bard-llama", "--text", signs, "-f", "tsv"}).out,
+                    csv = run({"tokens", "data/bard-llama", "--text", signs, "-f", "csv"}).out;
+  for (const char* field : {"\t\\t\t", "\t\\n\t", "\t\\\\\t", "\t\\r\t", "\t\"\t"})
+    CHECK_THAT(tsv, Catch::Contains(field));
+  std::istringstream lines(tsv);
+  for (std::string line; std::getline(lines, line);) CHECK(std::ranges::count(line, '\t') == 6);
+  for (const char* field : {",\t,", ",\"\n\",", ",\\,", ",\"\"\"\"", ",\\u000d,"})
+    CHECK_THAT(csv, Catch::Contains(field));
 }

@@ -278,3 +278,95 @@ TEST_CASE("many texts: one line says what is wrong") {
     CHECK_THAT(result.err, Contains(message));
   }
 }
+
+TEST_CASE("--resume: a run that was killed goes on, to the same bytes") {
+  std::vector<std::string> many;
+  for (int i = 0; i < 120; ++i) many.insert(many.end(), lines.begin(), lines.end());
+  const TextFileOf texts(many);
+  const std::string all = "data/bard-gpt2 --quiet --each-line --text-file " + texts.file;
+  for (const std::string& asked :
+       {std::string("effects ") + all, "effects " + all + " --per-position -f json",
+        "effects " + all + " --ablate mean --spread", "stats " + all + " --layer all --by token",
+        "stats " + all + " --layer all --by text",
+        "stats " + all + " --layer 1 --head 2 --top-texts 3"}) {
+    INFO(asked);
+    const Folder folder;
+    const std::string out = folder.path("t.csv"), kept = out + ".resume";
+    REQUIRE(shell("$MHA " + asked + " -o " + folder.path("whole.csv")).code == 0);
+    REQUIRE(shell("$MHA " + asked + " -o " + out +
+                  " --resume & p=$!; while kill -0 $p 2> /dev/null" + " && [ ! -e " + kept +
+                  " ]; do sleep 0.005; done; kill -9 $p; wait $p; true")
+                .code == 0);
+    REQUIRE(folder.has("t.csv.resume"));
+    CHECK(!folder.has("t.csv"));
+    const Result other = shell("$MHA " + asked + " -o " + out + " --resume --query 1");
+    CHECK(other.code == 2);
+    CHECK_THAT(other.err, Contains("another text, model, patch or setting"));
+    const Result again = shell("$MHA " + asked + " -o " + out + " --resume");
+    INFO(again.err);
+    CHECK(again.code == 0);
+    CHECK(folder.read("t.csv") == folder.read("whole.csv"));
+    CHECK(!folder.has("t.csv.resume"));
+  }
+}
+
+TEST_CASE("--resume: what it cannot go on from is said") {
+  const TextFileOf texts(lines);
+  const Folder folder;
+  const std::string out = folder.path("t.csv");
+  const std::vector<std::string> asked{"effects",  "data/bard-gpt2", "--text-file",
+                                       texts.file, "--each-line",    "--resume"};
+  const auto refused = [&](const std::vector<std::string>& more) {
+    const Result result = run(asked + more);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    return result.err;
+  };
+  folder.write("t.csv.resume", "no state at all");
+  CHECK_THAT(refused({"-o", out}), Contains("is no state of a run over many texts"));
+  CHECK(folder.read("t.csv.resume") == "no state at all");
+  folder.write("t.csv.resume", "14 mha-inspect-resume-1 12 f-");
+  CHECK_THAT(refused({"-o", out}), Contains("is damaged"));
+  CHECK_THAT(refused({}), Contains("give --output FILE"));
+  CHECK_THAT(refused({"-o", "-"}), Contains("give --output FILE"));
+  CHECK_THAT(refused({"-o", out, "--per-position", "--top", "2"}), Contains("without --top"));
+  CHECK_THAT(run({"effects", "data/bard-gpt2", "--text", "my lord", "--resume", "-o", out}).err,
+             Contains("--each-line"));
+  CHECK_THAT(run({"stats", "data/bard-gpt2", "--text", "my lord", "--resume", "-o", out}).err,
+             Contains("--each-line"));
+}
+
+TEST_CASE("effects: a line at a time as all at once, whatever replaces a part") {
+  const TextFileOf texts({"my love, my love, my lord", "To be, or not to be"});
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"--ablate", "mean"},
+        {"--ablate", "resample", "--align", "end", "--set", "layers.-1.mlp_out"}}) {
+    const json lines_of =
+        of(asked + std::vector<std::string>{"--text-file", texts.file, "--each-line"}, "effects");
+    const json at_once = of(asked + std::vector<std::string>{"--text", "my love, my love, my lord",
+                                                             "--text", "To be, or not to be"},
+                            "effects");
+    CHECK(lines_of == at_once);
+  }
+  const Result unequal = run({"effects", "data/bard-gpt2", "--text-file", texts.file, "--each-line",
+                              "--ablate", "resample"});
+  CHECK(unequal.code == 2);
+  CHECK_THAT(unequal.err, Contains("--align end"));
+  CHECK_THAT(run({"effects", "data/bard-gpt2", "--text", "a", "--align", "end"}).err,
+             Contains("--align is of --ablate resample"));
+}
+
+TEST_CASE("many texts: one that has none of the chosen tokens is passed over") {
+  const TextFileOf texts({"O", "O Romeo"});
+  const std::vector<std::string> asked{"stats",       "data/bard-gpt2", "--text-file", texts.file,
+                                       "--each-line", "--top-texts",    "2",           "--layer",
+                                       "0",           "--head",         "1",           "-f",
+                                       "json",        "--query"};
+  const Result some = run(asked + std::vector<std::string>{"1:"});
+  INFO(some.err);
+  REQUIRE(some.code == 0);
+  const json rows = json::parse(some.out);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0]["text"] == 1);
+  CHECK_THAT(run(asked + std::vector<std::string>{"7"}).err, Contains("no text has such a token"));
+}

@@ -165,6 +165,38 @@ TEST_CASE("map: characters that a font lacks, and those of XML, come through") {
   CHECK(decode_png(folder.read("t.png")).width > 300);
 }
 
+TEST_CASE("map: labels that the font lacks characters of are positions, and a note says so") {
+  Folder folder;
+  const std::string tokens = folder.write("tokens.json", R"(["猫が好き", "cat🙂", "sat"])"),
+                    as_numbers = folder.write("numbers.json", R"(["#0", "#1", "sat"])");
+  const auto draw = [&](const std::string& name, const std::string& labels,
+                        std::vector<std::string> more = {}) {
+    more.insert(more.end(),
+                {"map", "data/quickstart.json", "--tokens", labels, "-o", folder.path(name)});
+    std::rotate(more.begin(), more.end() - 6, more.end());
+    const Result result = run(more);
+    CHECK(result.code == 0);
+    return result.err;
+  };
+  const std::string lacks =
+      "lacks characters of 2 labels: they are numbered by position, #3; an SVG";
+  CHECK_THAT(draw("a.png", tokens), Contains(lacks));
+  CHECK_THAT(draw("a.png", as_numbers), !Contains("lacks"));
+  draw("b.png", tokens), draw("c.png", as_numbers);
+  CHECK(folder.read("b.png") == folder.read("c.png"));
+  CHECK_THAT(draw("a.pdf", tokens), Contains("lacks characters of 2 labels") && Contains("PDF"));
+  CHECK_THAT(shell("pdftotext " + folder.path("a.pdf") + " -").out,
+             Contains("#0") && Contains("#1") && Contains("sat"));
+  CHECK_THAT(draw("a.svg", tokens), !Contains("lacks"));
+  CHECK_THAT(folder.read("a.svg"), Contains("猫が好き") && !Contains("#0"));
+  CHECK_THAT(draw("a.txt", tokens), !Contains("lacks"));
+  CHECK_THAT(draw("a.png", as_numbers, {"--title", "猫"}),
+             Contains("lacks characters of the title"));
+  CHECK_THAT(draw("a.png", tokens, {"--query", "1-2", "--key", "1-2"}),
+             Contains("lacks characters of 1 label:"));
+  CHECK(draw("a.png", tokens, {"--quiet"}).empty());
+}
+
 TEST_CASE("map: labels read as text in every picture, and stay as they are in JSON and CSV") {
   Folder folder;
   const std::string tokens = folder.write("tokens.json", R"(["Ġcat", "##ing", "שלום"])");

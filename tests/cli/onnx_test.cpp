@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 
 using namespace mha;
@@ -99,6 +100,28 @@ TEST_CASE("computes the attention of an ONNX graph as ONNX Runtime does", "[cli]
   CHECK(count == 58);
 }
 
+TEST_CASE("computes the attention of PyTorch's exports as PyTorch does", "[cli][onnx]") {
+  // Written by tests/data/pytorch/onnx.py: opsets 11 to 17, lengths fixed and open.
+  std::size_t count = 0;
+  for (const auto& at : std::filesystem::directory_iterator(in_source("tests/data/pytorch/onnx"))) {
+    if (at.path().extension() != ".onnx") continue;
+    const std::string model = at.path().string(),
+                      expected = std::filesystem::path(at).replace_extension(".npz").string();
+    INFO(model);
+    const Folder folder;
+    const Result result = run({"dump", model, "X=" + expected + ":X", "-s", "weights,output", "-q",
+                               "-o", folder.path("found.npz")});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(result.err.empty());
+    const io::Contents found = io::open(folder.path("found.npz")), wanted = io::open(expected);
+    for (const char* stage : {"weights", "output"})
+      CHECK(difference(tensor_of(found, stage), tensor_of(wanted, stage)) < 4e-6);
+    ++count;
+  }
+  CHECK(count == 21);
+}
+
 TEST_CASE("an ONNX graph that is converted has each number once", "[cli][onnx]") {
   const Folder folder;
   const std::string graph = in_source("tests/data/onnxruntime/fused-causal.onnx"),
@@ -144,6 +167,11 @@ TEST_CASE("reads ONNX tensors of every type and field to their bits", "[cli][onn
   }
   const Result info = run({"info", folder.path("types.onnx")});
   CHECK(info.code == 0);
+  // What is bound beside a graph without a layer hides no word of it.
+  const Result bound = run({"show", folder.path("types.onnx"),
+                            "X=" + in_source("tests/data/pytorch/onnx/split.npz:X"), "-s", "q"});
+  CHECK(bound.code == 2);
+  CHECK_THAT(bound.err, Catch::Contains("no attention layer was found in the graph"));
   for (const char* named :
        {"words (STRING)", "complex (COMPLEX64)", "FLOAT8E4M3FN", "thin (sparse)"})
     CHECK_THAT(info.out, Catch::Contains(named));

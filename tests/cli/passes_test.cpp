@@ -144,12 +144,3 @@ TEST_CASE("passes: layers from files are counted, too") {
   CHECK(found["layers_made"] == 2);
   CHECK(found["layers_computed"] == 2);
 }
-
-TEST_CASE("passes: what a text's layers take is told as computing, not as reading") {
-  // The layers before the chosen one, of which no observer sees anything.
-  std::string ids = "1";
-  for (int i = 0; i < 220; ++i) ids += "," + std::to_string(i % 50);
-  const nlohmann::json found = timings(
-      {"show", "data/bard-llama", "--ids", ids, "--layer", "3", "-s", "row_max", "--query", "0"});
-  CHECK(found["compute_s"] > found["read_s"]);
-}

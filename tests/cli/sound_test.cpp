@@ -140,3 +140,20 @@ TEST_CASE("sound: settings of a layer that is not there are told") {
   CHECK(bound.code == 2);
   CHECK_THAT(bound.err, Contains("there is no layer 9: the model's layers are 0 to 3"));
 }
+
+TEST_CASE("sound: a layer that lacks its input among others is told") {
+  Folder folder;
+  const std::string W = R"([[1, 0], [0, 1]])";
+  std::string both, one;
+  for (int n = 0; n < 2; ++n)
+    for (const std::string letter : {"q", "k", "v", "o"})
+      both += fmt::format(R"("layers.{}.W_{}": {}, )", n, letter, W);
+  one = "{" + both + R"("layers.1.X": [[1, 2], [3, 4]]})";
+  both = "{" + both + R"("layers.0.X": [[1, 2], [3, 4]], "layers.1.X": [[1, 2], [3, 4]]})";
+  const auto told = [&](const std::string& name, const std::string& layers) {
+    return run({"stats", folder.write(name, layers), "--layer", "all", "--num-heads", "1"}).err;
+  };
+  CHECK(told("both.json", both).empty());
+  CHECK(told("one.json", one) == "note: layer 0: no weights can be computed, so that its "
+                                 "projections alone are measured\n");
+}

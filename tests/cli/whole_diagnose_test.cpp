@@ -203,3 +203,30 @@ TEST_CASE("whole diagnose: right ports under every naming, and mistakes in other
   CHECK(wrong.code == 0);
   CHECK_THAT(wrong.out, Contains("states: "));
 }
+
+TEST_CASE("whole diagnose: wrong ports of public threads, under the names of their tools",
+          "[cli][whole]") {
+  const Folder folder;
+  const auto python = [&](const std::string& script, const std::string& arguments) {
+    return shell("/usr/bin/python3 tests/models/" + script + " " + arguments);
+  };
+  REQUIRE(python("make.py", folder.path() +
+                                " gpt2 llama3.2 qwen3-untied gemma2 llama3.1 qwen3-yarn "
+                                "neox-parallel llama2-gqa")
+              .code == 0);
+  const auto named = [&](const char* script, std::initializer_list<const char*> names) {
+    std::string only;
+    for (const char* name : names) only += std::string(" --only ") + name;
+    const Result told = python(script, "$MHA " + folder.path("") + " -j 1 --all" + only);
+    INFO(told.out << told.err);
+    CHECK(told.code == 0);
+    CHECK_THAT(told.out, Contains("are named"));
+  };
+  named("threads.py",
+        {"last_state_before", "stream_centred", "norms_folded", "unembedding_centred",
+         "final_cap_twice", "cap_multiplies_logits", "attention_factor_squared",
+         "other_llama3_factor", "decoded_at_position_zero", "decoded_one_too_far",
+         "feed_forward_biases_dropped", "residual_normalised_in_place", "norms_rounded",
+         "rest_of_the_head", "swish_of_another", "residual_of_the_layer_input"});
+  named("more_threads.py", {"eps_of_the_first_release", "states_one_layer_off"});
+}

@@ -113,8 +113,14 @@ def references(folder, program, found):
         if one.edit:
             dump(f"{one.name}.edited.npz", one.words + one.edit)
         stages = dict(np.load(os.path.join(folder, own)))
-        kept = ("output", "weights") if one.is_searched else ("q",)  # that few changes touch
-        stages = {name: rng.standard_normal(value.shape) for name, value in stages.items() if name.split(".")[-1] in kept}
+
+        def is_kept(name):
+            """What every change is tried for: of two layers, one behind the other. Of the others what few touch."""
+            *layer, stage = name.split(".")
+            searched = one.is_searched and (not layer or layer[-1] in ("0", "1"))
+            return stage in (("output", "weights") if searched else ("q",))
+
+        stages = {name: rng.standard_normal(value.shape) for name, value in stages.items() if is_kept(name)}
         np.savez(os.path.join(folder, f"{one.name}.unlike.npz"), **stages)
     for name, more in (("llama-copy", []), ("llama-half", ["--dump-dtype", "f16"])):
         subprocess.run([program, "convert", "llama", *more, "-o", name + ".safetensors"], cwd=folder, check=True)

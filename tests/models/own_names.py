@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Three models under names that no family knows, each with its description, and what it computes.
+"""Five models under names that no family knows, each with its description, and what it computes.
 
     /usr/bin/python3 tests/models/own_names.py OUTDIR
 
@@ -217,8 +217,36 @@ def shared():
                                       Head(Linear(t["bell.weight"].T))), RNG.integers(0, V, (2, 9))
 
 
+# The wheel's positions computed: as Vaswani et al. have them, before the linear map; as fairseq has them, counted from 2.
+
+def waves(step, rows, before):
+    def make():
+        c, t, naming, model, ids = shared()
+        table, linear = '{"table": "road", "by": "position"}', '{"linear": "hub.out", "layout": "io"}'
+        naming = naming.replace(f"{linear}, {table}", f"{step}, {linear}" if before else f"{linear}, {step}")
+        words, out, T = t["hub.weight"], t["hub.out"], ids.shape[-1]
+        del t["road"]
+        c = c | {"steps": T + 2}
+        model.embed = (lambda ids: (words[ids] + rows(T, 14)) @ out) if before else (lambda ids: words[ids] @ out + rows(T, 30))
+        return c, t, naming, model, ids
+    return make
+
+
+def vaswani(T, d):
+    return np.array([[(np.cos if j % 2 else np.sin)(p / 10000 ** ((j - j % 2) / d)) for j in range(d)] for p in range(T)])
+
+
+def fairseq(T, d):
+    n = d // 2
+    angle = np.outer(np.arange(2, T + 2), np.exp(-np.log(500.0) / (n - 1) * np.arange(n)))
+    return 0.5 * np.concatenate([np.sin(angle), np.cos(angle)], 1)
+
+
 def main():
-    for name, make in (("pre", pre), ("post", post), ("shared", shared)):
+    for name, make in (("pre", pre), ("post", post), ("shared", shared),
+                       ("vaswani", waves('{"sinusoid": "interleaved"}', vaswani, True)),
+                       ("fairseq", waves('{"sinusoid": "half", "inclusive": true, "base": 500, "length": "config:spokes_or_all|steps", '
+                                         '"first": 2, "scale": 0.5}', fairseq, False))):
         config, tensors, naming, model, ids = make()
         folder = os.path.join(sys.argv[1], name)
         os.makedirs(folder, exist_ok=True)

@@ -752,7 +752,7 @@ class Captures:
     def __init__(self, port, rng):
         self.port, self.s, self.rng = port, port.s, rng
         self.saver = Saver(port.s, port.model)
-        self.saver.family = port.type
+        self.saver.family, self.saver.ids = port.type, np.array(getattr(port, "text", []))
         self.saver.adds = "embed" if port.places is not None or port.factor != 1 else ""
 
     def some(self, tensors):

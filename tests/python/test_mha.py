@@ -375,12 +375,48 @@ class WholeModels(unittest.TestCase):
             lambda: clean.with_(rows("x")), lambda: clean.with_(rows(None)), lambda: mha.Patch(3), lambda: mha.Patch.rows("layers.0.q", 3),
             lambda: clean.resid(99), lambda: clean.resid("x"), lambda: clean.predictions("x"), lambda: clean.heads(3), lambda: clean.effects(positions="x"),
             lambda: model.weight(3), lambda: model.dims(99), lambda: model.stream("To", "weights", 3), lambda: model.text("x"),
+            lambda: model.run(["To be", 5]), lambda: model.run([[1, 2], "x"]), lambda: model.run(np.array(5)), lambda: model.run({1, 2}),
+            lambda: model.run("\ud800"), lambda: model.run([[]]), lambda: model.run("To", keep="layers.2-1.q"), lambda: model.run("To", keep=[b"q"]),
+            lambda: clean.with_("layers.-9.q = zero"), lambda: clean.with_("layers.0.q = zeor"), lambda: clean.resid(-6),
+            lambda: mha.Patch.from_run("layers.0.q", model), lambda: mha.Model(""), lambda: mha.Model(DATA / "quickstart.json"),
+            lambda: mha.Model(DATA / "bard-gpt2", rope_base=[1]), lambda: mha.Model(DATA / "bard-gpt2", num_heads=5),
+            lambda: model.weight("W_U"), lambda: model.weight("layers.0.q"),
+            lambda: model.stream("To", [], print), lambda: clean[3], lambda: clean[None], lambda: clean["weights", 1, 2], lambda: clean["logits", 1],
+            lambda: mha.run(layer(), num_heads=3)["weights", 9], lambda: mha.run(layer(), num_heads=3)[3],
+            lambda: mha.run({**layer(), 3: 3}, num_heads=3), lambda: mha.run(layer(), num_heads=3, stages=[]),
+            lambda: mha.run(layer(), num_heads=3, tokens=[1] * 7), lambda: mha.run(layer(), num_heads=3, config=3),
+            lambda: mha.run({**layer(), "Wq": np.ones((10, 12))}, num_heads=3), lambda: mha.run(), lambda: mha.layers(3),
+            lambda: mha.run(DATA / "bard-gpt2", ids=[]), lambda: mha.run(DATA / "bard-gpt2", ids=[[1], []]),
+            lambda: mha.run(DATA / "bard-gpt2", text=[]), lambda: mha.run(DATA / "bard-gpt2", text=3),
+            lambda: mha.run(DATA / "bard-gpt2", text="To", stages=["layers.9.weights"]),
             lambda: mha.Model(3), lambda: mha.Model(DATA / "bard-gpt2", memory=-1), lambda: mha.Model(DATA / "bard-gpt2", dtype=3),
             lambda: mha.run(3), lambda: mha.run(layer(), num_heads=3, stages=3), lambda: mha.run(layer(), num_heads=3, threads="x"),
         ):
             with self.assertRaises(mha.Error) as caught:
                 misuse()
-            self.assertNotRegex(str(caught.exception), r"--[a-z]|mha-inspect [a-z]|incompatible|\n")
+            self.assertNotRegex(str(caught.exception), r"(?<![\w-])(--[a-z]|-[a-z] [A-Z])|mha-inspect|=[A-Z]{3}|mha::|Options::|, tensor}|incompatible|\n")
+            self.assertNotIn("argument:", str(caught.exception))
+
+    def test_names_of_layers(self):
+        for keep, kept in (("layers.-1.q", ["layers.3.q"]), (("q", 1), ["layers.1.q"]), ([("q", -1), "logits"], ["layers.3.q", "logits"]),
+                           ({"layers.0-1.q"}, ["layers.0.q", "layers.1.q"]), (None, [])):
+            run = self.model.run("To be", keep=keep)
+            self.assertEqual(list(run), kept)
+            self.assertTrue(run and run == run and run in {run})
+        every = self.model.run("To be", keep="q")
+        np.testing.assert_array_equal(every["q", -1], every["layers.3.q"])
+        np.testing.assert_array_equal(self.model.weight("layers.-1.W_o"), self.model.weight("layers.3.W_o"))
+        cache = mha.run(DATA / "bard-gpt2", text="To be", stages="q")
+        np.testing.assert_array_equal(cache["q", 2], cache["layers.2.q"])
+        self.assertEqual(len({cache, cache}), 1)
+        self.assertEqual(mha.layers(DATA / "quickstart.json"), [""])
+        self.assertEqual(self.model.text([]), "")
+
+    def test_nan_in_an_input_is_a_doubt(self):
+        given = layer()
+        given["X"][2, 3] = np.nan
+        with self.assertWarnsRegex(mha.Warning, r"X has 1 NaN of 70 numbers, the first at \[2, 3\]"):
+            mha.run(given, num_heads=3)
 
     def test_threads_share_a_model(self):
         texts = ["To be", "or not to be", "The king", "My lord, farewell"]

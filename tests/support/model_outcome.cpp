@@ -1,9 +1,15 @@
 #include "support/model_outcome.hpp"
 
+#include "support/run.hpp"
+
 #include <mha/forward/attention.hpp>
+#include <mha/load/leftovers.hpp>
 #include <mha/load/load.hpp>
+#include <mha/load/whole_model.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/observe/trace.hpp>
+
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 
@@ -49,6 +55,38 @@ Outcome compute_text(const io::Contents& model) {
     outcome.refusal = error.what();
   }
   return outcome;
+}
+
+Asked asked_of(io::Contents model) {
+  for (const naming::Family* family : naming::families())
+    if (family->present) family->present(model, model.config); // ALBERT's shared layers
+  const std::vector<naming::Found> found = naming::find_layers(model, model.config, "");
+  const WholeModel whole(found);
+  std::vector<const naming::Found*> layers;
+  for (const std::string& id : whole.layers())
+    for (const naming::Found& layer : found)
+      if (layer.id == id) layers.push_back(&layer);
+  leftovers_of(layers, {});
+  const naming::Reads& reads = *layers[0]->group.reads;
+  const auto settings = reads.settings(), tensors = reads.tensors();
+  Asked asked{{settings.begin(), settings.end()}, {tensors.begin(), tensors.end()}, {}};
+  for (const io::Entry& entry : model.tensors) // under their names in the file
+    if (reads.used(entry.name))
+      asked.used.insert(entry.own_name.empty() ? entry.name : entry.own_name);
+  return asked;
+}
+
+std::vector<std::string> make_tiny_models(const std::string& folder) {
+  const std::vector<std::string> names{
+      "gpt2", "nanogpt", "llama3.1",   "mistral", "qwen2",         "qwen3",
+      "phi3", "gemma",   "gemma2",     "gemma3",  "gemma3-nested", "neox-parallel",
+      "bert", "roberta", "distilbert", "albert",  "tl-ln",         "tl-rms-gated"};
+  std::string list;
+  for (const std::string& name : names) list += " " + name;
+  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder + list);
+  if (made.code == 0) return names;
+  WARN("no NumPy, so no models: " << made.err);
+  return {};
 }
 
 io::Contents copy_of(const io::Contents& model) {

@@ -21,6 +21,16 @@ struct Outcome {
 /// Nine tokens through the model that the contents hold.
 Outcome compute_text(const io::Contents& model);
 
+/// What a family's reading asked for, and what it took.
+struct Asked {
+  std::set<std::string> settings, tensors, used;
+};
+Asked asked_of(io::Contents model);
+
+/// Writes a tiny model of every family below the folder (tests/models/make.py); their names, none
+/// where there is no NumPy.
+std::vector<std::string> make_tiny_models(const std::string& folder);
+
 /// A copy in which tensors may be added, changed and removed.
 io::Contents copy_of(const io::Contents& model);
 /// A tensor of small numbers, none like another.

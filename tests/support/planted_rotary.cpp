@@ -123,6 +123,21 @@ template <class Position> auto at_positions(Position position) {
   });
 }
 
+/// q or k whose dimensions behind the rotated ones are 0.
+std::function<void(Implementation&)> without_rest(const std::string& side) {
+  return [side](Implementation& other) {
+    other.steps.push_back(
+        {side + "_rope", [side](const Implementation& self, const Stages& stages) {
+           Array y = turned_by(self.layer, before_rotation(stages, side), recipe_of(self.layer));
+           for (std::size_t b = 0; b < y.shape[0]; ++b)
+             for (std::size_t h = 0; h < y.shape[1]; ++h)
+               for (std::size_t t = 0; t < y.shape[2]; ++t)
+                 for (std::size_t i = self.layer.rope_dims; i < y.shape[3]; ++i) y(b, h, t, i) = 0;
+           return y;
+         }});
+  };
+}
+
 /// Positions that are too high.
 auto later_by(std::size_t positions) {
   return [positions](const Layer&, Recipe& recipe) {
@@ -197,6 +212,8 @@ std::vector<Mistake> rotary_mistakes() {
            return real(t) * std::pow(base, -2 * real(pair) / width);
          };
        })},
+      {"rope.rest", "q_rope", rotates_in_part, without_rest("q")},
+      {"rope.rest", "k_rope", rotates_in_part, without_rest("k")},
       {"rope.offset", "q_rope", rotates, rotate_by(later_by(5), "q")},
       {"rope.offset", "k_rope", rotates, rotate_by(later_by(3), "k")},
       {"rope.scaling.missing", "q_rope", linear, unscaled},

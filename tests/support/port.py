@@ -31,7 +31,7 @@ def gelu_tanh(x):
 FORMS = {"gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), "gelu_tanh": gelu_tanh,
          "silu": lambda x: x / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
          "quick": lambda x: x / (1 + np.exp(-1.702 * x)), "identity": lambda x: x,
-         "relu2": lambda x: np.maximum(x, 0) ** 2}
+         "swish": lambda x: x / (1 + np.exp(-1.5 * x)), "relu2": lambda x: np.maximum(x, 0) ** 2}
 
 
 class Port:
@@ -77,7 +77,9 @@ class Port:
             mean_square = mean_square * x.shape[-1] / (x.shape[-1] - 1)
         if self.is_(where + ".not_centred"):  # a LayerNorm that forgets the mean and keeps the bias
             return (x + mean) / np.sqrt(((x + mean) ** 2).mean(-1, keepdims=True) + eps) * w + b
-        return x / np.sqrt(mean_square + eps) * w + b
+        y = x / np.sqrt(mean_square + eps) * w + b
+        rounds = self.is_("block_norm.rounded") and where in ("input_norm", "block_norm")
+        return y.astype(np.float16).astype(np.float64) if rounds else y
 
     def linear(self, x, name):
         w, b = self.w[name + ".weight"], self.w.get(name + ".bias")
@@ -286,6 +288,8 @@ class Port:
         if self.is_("head.softmax"):
             e = np.exp(out["logits"] - out["logits"].max(-1, keepdims=True))
             out["logits"] = e / e.sum(-1, keepdims=True)
+        if self.is_("head.centred"):
+            out["logits"] = out["logits"] - out["logits"].mean(-1, keepdims=True)
         out["hidden_states"] = np.stack(states)[:, None]
         return out
 

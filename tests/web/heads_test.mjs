@@ -42,6 +42,10 @@ test('the first view is layers × heads, coloured by any measure and by effects'
       const largest = rows.reduce((best, row, i) => (row[measure] > rows[best][measure] ? i : best), 0);
       assert.equal(colors[largest], 'rgb(253, 231, 37)', measure); // the end of viridis
       assert.equal(fragment(page).grid, measure === 'induction' ? undefined : measure);
+      // A score of few rows says so, as the table's column does.
+      const behind = rows[largest][`${measure}_rows`], few = behind > 0 && behind < 6;
+      const label = await page.locator('.grid-cell').nth(largest).getAttribute('aria-label');
+      assert.equal(label.match(/ \(of (\d+) rows?\)$/)?.[1], few ? String(behind) : undefined, label);
     }
     // An effect may have either sign: zero is the middle of the colours.
     await page.locator('#grid-measure').selectOption('logit_change');

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, is_words, path, rows_of_ids, text_of, whole, word
+from ._arrays import array, dtype_name, is_scalar, is_words, json_text, path, rows_of_ids, setting, text_of, whole, word, words
 from ._core import Error, __version__
-from ._errors import StageError, Warning, stage_named, warn_of
+from ._errors import StageError, Warning, key_of, stage_named, warn_of
 from .model import Model, Patch, Prediction, Run, Tokens
 
 __all__ = [
@@ -62,7 +62,7 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
     """The stages that were computed: arrays by name, in the order of the computation.
 
     One layer's are called by their names, ``cache["weights"]``; several layers' by their layer, too,
-    ``cache["layers.3.weights"]``. Other tools' names are understood: ``cache["pattern"]``,
+    ``cache["layers.3.weights"]``, ``cache["weights", 3]``. Other tools' names are understood: ``cache["pattern"]``,
     ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory: they outlive the cache.
     """
 
@@ -104,16 +104,20 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
             raise StageError(f"{name}: {stage} was not asked for, or this layer has none (there: {', '.join(there)})")
         return key
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        return self._arrays[self._find(name)]
+    def __getitem__(self, name: Union[str, tuple[str, int]]) -> npt.NDArray[Any]:
+        return self._arrays[self._find(word("the stage", key_of(name)))]
 
     def __contains__(self, name: object) -> bool:
         try:
-            return isinstance(name, str) and self._find(name) in self._arrays
+            return self._find(key_of(name)) in self._arrays
         except Error:
             return False
 
-    def get(self, name: str, default: Any = None) -> Any:
+    # A cache is itself: comparing arrays would tell nothing.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def get(self, name: Any, default: Any = None) -> Any:
         return self[name] if name in self else default
 
     def __iter__(self) -> Iterator[str]:
@@ -131,10 +135,30 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested names joined by dots; None is as if it were not there."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise Error(f"{name!r} is no name of a tensor or a setting: a text expected")
         if isinstance(value, Mapping):
             flat.update(_flat(value, f"{before}{name}."))
         elif value is not None:
             flat[f"{before}{name}"] = value
+    return flat
+
+
+def _config(config: Mapping[str, Any]) -> dict[str, str]:
+    """What config.json would say, as the library reads it: objects' members joined by dots, lists as "a,b", of one as "[a]"."""
+    flat: dict[str, str] = {}
+
+    def put(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, member in value.items():
+                put(f"{name}.{key}" if name else str(key), member)
+        elif isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
+            text = ",".join(json_text(one) for one in value)
+            flat[name] = f"[{text}]" if len(value) == 1 else text
+        else:
+            flat[name] = json_text(value)
+
+    put("", config)
     return flat
 
 
@@ -151,11 +175,19 @@ def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, 
             tensors.append((key, array(key, value)))
     memory.tensors, memory.scalars, memory.labels = tensors, scalars, labels
     if config is not None:
-        memory.config = {key: text_of(value) for key, value in _flat(config).items() if is_scalar(value)}
-        for key, value in _flat(config).items():
-            if isinstance(value, (list, tuple)):
-                memory.config |= {f"{key}.{i}": text_of(one) for i, one in enumerate(value) if is_scalar(one)}
+        memory.config = _config(config)
     return memory
+
+
+def _sources(
+    source: Union[Source, Sequence[Source]], config: Optional[Mapping[str, Any]]
+) -> tuple[list[str], list[_core.Memory]]:
+    """Files, and dictionaries with what their config says."""
+    if not isinstance(source, (str, os.PathLike, Mapping, Sequence)):
+        raise Error(f"{source!r} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
+    given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
+    memory = [_memory("dict", one, config) for one in given if isinstance(one, Mapping)]
+    return [path("a source", one) for one in given if not isinstance(one, Mapping)], memory
 
 
 def run(
@@ -192,56 +224,59 @@ def run(
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
     request = _core.Request()
-    if not isinstance(source, (str, os.PathLike, Mapping, Sequence)):
-        raise Error(f"{source!r} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
-    given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
-    files, memory, bound, settings = [], [], [], []
+    bound, settings = [], []
     said = config if isinstance(config, Mapping) else None
-    for one in given:
-        if isinstance(one, Mapping):
-            memory.append(_memory("dict", one, said))
-        else:
-            files.append(path("a source", one))
+    files, memory = _sources(source, said)
     if said is not None and not memory:
         memory.append(_memory("config", {}, said))
     for name, value in arguments.items():
         if value is None:
             continue
         if _core.is_setting(name):
-            settings.append((name, text_of(value)))
+            settings.append((name, setting(name, value)))
         elif isinstance(value, (str, os.PathLike)):
             files.append(f"{name}={os.fspath(value)}")
         elif is_scalar(value):
-            raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
+            setting(name, value)
         else:
             bound.append((name, array(name, value)))
     labels = {"tokens": tokens, "key_tokens": key_tokens}
-    if words := {key: list(value) for key, value in labels.items() if value is not None and is_words(value)}:
-        memory.append(_memory("argument", words, None))
+    listed = {
+        key: words(key, value, "a label for each")
+        for key, value in labels.items()
+        if value is not None and not isinstance(value, str)
+    }
+    if listed:
+        memory.append(_memory("argument", listed, None))
     request.tokens = tokens if isinstance(tokens, str) else ""
     request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
     request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
     request.layer = "" if layer is None else str(layer)
-    request.texts = [text] if isinstance(text, str) else list(text or [])
+    if text is not None:
+        request.texts = words("text", text, "a text, or a list of them")
+        if not request.texts:
+            raise Error("text: there is no text to compute with")
     if ids is not None:
         rows, request.batch = rows_of_ids(ids)
         request.ids = [",".join(map(str, row)) for row in rows]
-    if stages is not None and not isinstance(stages, (str, Sequence)):
-        raise Error(f"stages is {stages!r}: names of stages expected, ['weights', 'output']")
-    request.stages = [word("a stage", one) for one in ([stages] if isinstance(stages, str) else stages or [])]
+    if stages is not None:
+        request.stages = words("stages", stages, "names of stages, ['weights', 'output'],")
+        if not request.stages:
+            raise Error("stages: no stage is named; None keeps all of them")
     request.dtype = dtype_name(dtype)
     request.naming, request.prefix, request.same_x = naming, prefix, same_x
-    request.config = os.fspath(config) if isinstance(config, (str, os.PathLike)) else ""
+    request.config = "" if config is None or said is not None else path("config", config)
     request.bos, request.special, request.threads = bos, special, whole("threads", threads)
     title, computed = _core.run(request)
     warn_of((note for *_, notes in computed for note in notes), 3)
     return Cache(title, computed)
 
 
-def layers(source: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]], /) -> list[str]:
-    """The layers that files hold: their numbers or names; [""] for a lone one."""
-    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    return _core.layers([os.fspath(one) for one in given])
+def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
+    """The layers that files or dictionaries hold: their numbers or names; [""] for a lone one."""
+    request = _core.Request()
+    request.sources, request.memory = _sources(source, None)
+    return _core.layers(request)
 
 
 def stages() -> list[Stage]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
+from . import _core
 from ._core import Error
 
 
@@ -56,6 +59,15 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int, float, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
+def setting(name: str, value: Any) -> str:
+    """The text of a setting that an argument is to be."""
+    if not _core.is_setting(name):
+        raise Error(f"{name}={value!r}: no setting is called {name}; docs/formats.md lists them")
+    if not is_scalar(value):
+        raise Error(f"{name}={value!r}: a number, a text, True or False expected")
+    return text_of(value)
+
+
 def text_of(value: Any) -> str:
     """A setting as a file would have it."""
     if isinstance(value, (np.generic, np.ndarray)):
@@ -63,6 +75,24 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _looks_like_another(text: str) -> bool:
+    """Whether a text would be read as a number, a truth value, null, a list or an object."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return text in ("true", "false", "null") or text[:1] in ("[", "{") or "," in text
+
+
+def json_text(value: Any) -> str:
+    """A value of config.json: a text as it is, in quotes where it looks like another value, anything else as JSON has it."""
+    if isinstance(value, str):
+        return f'"{value}"' if _looks_like_another(value) else value
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=lambda other: other.item())
+    except (AttributeError, TypeError, ValueError):  # torch.float16
+        return str(value)
 
 
 def dtype_name(dtype: Any) -> str:
@@ -76,18 +106,30 @@ def dtype_name(dtype: Any) -> str:
         raise Error(f"dtype is {dtype!r}: float32 or float64 expected") from None
 
 
+def words(name: str, value: Any, example: str) -> list[str]:
+    """Texts that an argument is to be: one, or several in whatever holds them."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
+        raise Error(f"{name}: {value!r} found, {example} expected")
+    return [word(name, one) for one in given]
+
+
 def word(name: str, value: Any) -> str:
     """A text that an argument is to be."""
     if not isinstance(value, str):
-        raise Error(f"{name} is {value!r}: a text expected")
-    return value
+        raise Error(f"{name}: {value!r} found, a text expected")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, as in names of files that are no UTF-8
+        raise Error(f"{name}: {value!r} is no text: it has a character that UTF-8 cannot write") from None
+    return str(value)
 
 
 def path(name: str, value: Any) -> str:
     """A file or folder that an argument is to be."""
     if not isinstance(value, (str, os.PathLike)):
         raise Error(f"{name} is {value!r}: a path expected")
-    return os.fspath(value)
+    return word(name, os.fspath(value))
 
 
 def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
@@ -103,11 +145,17 @@ def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
     """Token numbers of one text or of several, and whether they are several."""
     if isinstance(ids, np.ma.MaskedArray) and np.any(ids.mask):
         raise Error("ids are a masked array: give each text's own numbers, [[5, 6, 7], [8]]")
-    if isinstance(ids, (str, bytes, Mapping)) or not hasattr(ids, "__iter__"):
+    if isinstance(ids, (str, bytes, Mapping, Set)) or not hasattr(ids, "__iter__"):
+        raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
+    if getattr(ids, "ndim", 1) == 0:
         raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
     numbers = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    several = len(numbers) > 0 and isinstance(numbers[0], (Sequence, np.ndarray))
+    several = any(isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, (str, bytes)) for row in numbers)
+    if several and not all(isinstance(row, Iterable) and not isinstance(row, (str, bytes)) for row in numbers):
+        raise Error(f"ids: {ids!r} mixes texts and numbers: token numbers are expected, of one text or of several")
     rows = [list(row) for row in numbers] if several else [numbers]
+    if any(len(row) == 0 for row in rows):
+        raise Error("ids: there is no token to compute with")
     for row in rows:
         for number in row:
             if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):

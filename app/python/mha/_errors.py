@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from . import _core
 from ._core import Error
@@ -22,6 +25,23 @@ class Warning(UserWarning):
     """A doubt about the numbers: something may not be what was meant."""
 
     __module__ = "mha"
+
+
+def key_of(key: Any) -> str:
+    """The name that a key stands for: "weights", "layers.3.weights", ("weights", 3)."""
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and is_layer(key[1]):
+        stage, layer = key
+        is_of_model = stage in ("embed", "final", "logits")
+        if is_of_model:
+            raise StageError(f"{key!r}: {stage} is of the whole model, and has no layer")
+        return f"layers.{layer}.{stage}"
+    if not isinstance(key, str):
+        raise StageError(f"{key!r} is no name: 'layers.3.weights' or ('weights', 3) expected")
+    return key
+
+
+def is_layer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer, str)) and not isinstance(value, bool)
 
 
 def stage_named(name: str) -> str:

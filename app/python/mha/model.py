@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Optional, Union
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, kept, path, rows_of_ids, text_of, whole, word
+from ._arrays import array, dtype_name, kept, path, rows_of_ids, setting, text_of, whole, word, words
 from ._core import Error
-from ._errors import StageError, stage_named, warn_of
+from ._errors import StageError, is_layer, key_of, stage_named, warn_of
 
 Text = Union[str, Sequence[str], Sequence[int], Sequence[Sequence[int]], npt.NDArray[Any], "Tokens"]
-Names = Union[str, Sequence[str]]
+Names = Union[str, tuple[str, int], Iterable[Union[str, tuple[str, int]]]]
 
 
 class Prediction(NamedTuple):
@@ -62,7 +62,9 @@ class Patch:
     @staticmethod
     def from_run(place: str, run: Run) -> Patch:
         """They become what the same place holds in another run of the same model."""
-        return Patch._made(place, _core.Patch.from_run(place, run._run))
+        if not isinstance(run, Run):
+            raise Error(f"{place}: {run!r} is no run of a model")
+        return Patch._made(place, _core.Patch.from_run(word("a patch's place", place), run._run))
 
     @staticmethod
     def rows(place: str, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
@@ -101,14 +103,14 @@ def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     return [one._patch for one in made]
 
 
-def _names(names: Names) -> list[str]:
-    if not isinstance(names, (str, Sequence)):
-        raise Error(f"{names!r} is no list of stages: ['layers.3.weights', 'logits'] expected")
-    given = [names] if isinstance(names, str) else list(names)
-    for name in given:
-        if not isinstance(name, str):
-            raise Error(f"{name!r} is no name of a stage: 'layers.3.weights', 'logits' or '*' expected")
-    return given
+def _names(name: str, names: Optional[Names]) -> list[str]:
+    if names is None:
+        return []
+    is_key = isinstance(names, tuple) and len(names) == 2 and is_layer(names[1]) and not isinstance(names[1], str)
+    given = [names] if isinstance(names, str) or is_key else names
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        raise Error(f"{name}: {names!r} found, names of stages expected, ['layers.3.weights', 'logits']")
+    return [word(name, key_of(one) if isinstance(one, tuple) else one) for one in given]
 
 
 class Tokens:
@@ -170,15 +172,8 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         """What was taken silently, passed over or should be known."""
         return tuple(text for _, text in self._run.notes())
 
-    @staticmethod
-    def _name(key: Union[str, tuple[Any, ...]]) -> str:
-        if isinstance(key, tuple):
-            stage, layer = key
-            return f"layers.{layer}.{stage}"
-        return key
-
     def __getitem__(self, key: Union[str, tuple[str, int]]) -> npt.NDArray[Any]:
-        name = self._name(key)
+        name = word("the stage", key_of(key))
         stage_named(name)
         try:
             return self._run.tensor(name)
@@ -187,7 +182,7 @@ class Run(Mapping[str, npt.NDArray[Any]]):
 
     def __contains__(self, key: object) -> bool:
         try:
-            return isinstance(key, (str, tuple)) and self._run.has(self._name(key))
+            return self._run.has(key_of(key))
         except Error:
             return False
 
@@ -197,10 +192,16 @@ class Run(Mapping[str, npt.NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._run.kept())
 
+    # A run is itself, whatever it has kept: comparing arrays would tell nothing.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return True
+
     def resid(self, layer: int) -> npt.NDArray[Any]:
         """The residual stream before a layer; behind the last one where it is their number, or -1."""
-        number = whole("resid's layer", layer, None)
-        return self._run.resid(whole("resid's layer", number + self.model.layers + 1 if number < 0 else number))
+        return self._run.resid(whole("resid's layer", layer, None))
 
     def logits(self) -> npt.NDArray[Any]:
         """Computed at the first call where they were not kept."""
@@ -237,10 +238,10 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         return self._run.effects(word("the column", column), chosen)
 
     def with_(
-        self, patches: Patches, *, keep: Names = (), streams: bool = True, threads: int = 0
+        self, patches: Optional[Patches], *, keep: Optional[Names] = (), streams: bool = True, threads: int = 0
     ) -> Run:
         """The same run with further patches; nothing before the first patched layer is computed again."""
-        return Run(self._run.with_(_patches(patches), _names(keep), streams, whole("threads", threads)), self.model)
+        return Run(self._run.with_(_patches(patches), _names("keep", keep), streams, whole("threads", threads)), self.model)
 
     def __repr__(self) -> str:
         return f"<mha.Run of {self.model.folder}, {self.tokens!r}: {len(self)} stages kept>"
@@ -263,8 +264,7 @@ class Model:
         **settings: Any,
     ):
         for name, value in settings.items():
-            if not _core.is_setting(name) or not is_scalar(value):
-                raise Error(f"{name}={value!r}: no setting is called {name}; mha-inspect-formats(5) lists them")
+            setting(name, value)
         said = [(name, text_of(value)) for name, value in settings.items()]
         self.folder: str = path("the folder", folder)
         budget = None if memory is None else whole("memory", memory)
@@ -320,30 +320,31 @@ class Model:
         if isinstance(text, Tokens):
             return text
         if isinstance(text, str):
-            return Tokens(self._model.tokens(text))
-        if not hasattr(text, "__len__"):
+            return Tokens(self._model.tokens(word("the text", text)))
+        if not hasattr(text, "__len__") or getattr(text, "ndim", 1) == 0:
             raise Error(f"{text!r} is neither a text nor token numbers")
-        if len(text) > 0 and all(isinstance(one, str) for one in text):
-            return Tokens(self._model.batch(list(text)))
+        if len(text) > 0 and any(isinstance(one, str) for one in text):
+            return Tokens(self._model.batch(words("a text", text, "texts")))
         rows, several = rows_of_ids(text)
         return Tokens(self._model.batch(rows) if several else self._model.tokens(rows[0]))
 
     def text(self, ids: Sequence[int]) -> str:
         """What token numbers stand for."""
-        return self._model.text(rows_of_ids(ids)[0][0])
+        none = isinstance(ids, (list, tuple, np.ndarray)) and len(ids) == 0
+        return self._model.text([] if none else rows_of_ids(ids)[0][0])
 
     def run(
         self,
         text: Text,
         *,
-        keep: Names = (),
+        keep: Optional[Names] = (),
         patches: Optional[Patches] = None,
         streams: bool = True,
         threads: int = 0,
     ) -> Run:
         """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all."""
         tokens = self.tokens(text)
-        run = self._model.run(tokens._tokens, _names(keep), _patches(patches), streams, whole("threads", threads))
+        run = self._model.run(tokens._tokens, _names("keep", keep), _patches(patches), streams, whole("threads", threads))
         known = self._model.notes()
         warn_of((note for note in run.notes() if note not in known), 2)
         return Run(run, self)
@@ -360,7 +361,7 @@ class Model:
         """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
         if not callable(use):
             raise Error(f"{use!r} is no function of a name, a place and rows")
-        self._model.stream(self.tokens(text)._tokens, _names(stages), use, _patches(patches), whole("threads", threads))
+        self._model.stream(self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads))
 
     def weight(self, name: str) -> npt.NDArray[Any]:
         """A weight of a layer, ``"layers.3.W_q"``, (in, out)."""

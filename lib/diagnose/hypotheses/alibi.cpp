@@ -39,7 +39,7 @@ std::vector<Change> alibi_changes(const Subject& subject) {
   const auto add = [&](const char* id, std::string did, std::string cure, std::string option,
                        std::function<void(Layer&)> edit) {
     Change change;
-    change.id = id, change.touches = set_of({Stage::biased});
+    change.id = id, change.touches = StageSet{Stage::biased};
     change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
     change.edit = std::move(edit);
     list.push_back(std::move(change));

@@ -26,7 +26,7 @@ void add_exchanges(const Layer& layer, std::vector<Change>& list) {
     if (one.empty() || other.empty() || one.shape() != other.shape()) continue;
     Change change;
     change.id = fmt::format("bias.swapped.{}{}", a.letter, b.letter);
-    change.touches = set_of({a.stage, b.stage});
+    change.touches = StageSet{a.stage, b.stage};
     change.did = fmt::format("adds b_{1} to {0} and b_{0} to {1}", a.letter, b.letter);
     change.cure = fmt::format("exchange the biases of {} and {}", a.letter, b.letter);
     change.edit = [a = a.bias, b = b.bias](Layer& edited) { std::swap(edited.*a, edited.*b); };
@@ -40,7 +40,7 @@ void add_ranks(std::vector<Change>& list) {
   for (int times : {2, 4, 8}) {
     Change change;
     change.id = "bias.times.o";
-    change.touches = set_of({Stage::output});
+    change.touches = StageSet{Stage::output};
     change.did = fmt::format("adds b_o {} times, as ranks that each add it do", times);
     change.cure = "add b_o once, behind the sum over ranks";
     change.edit = [times](Layer& edited) {
@@ -58,7 +58,7 @@ std::vector<Change> bias_changes(const Subject& subject) {
     if ((subject.layer.*b.bias).empty()) continue;
     Change change;
     change.id = fmt::format("bias.missing.{}", b.letter);
-    change.touches = set_of({b.stage});
+    change.touches = StageSet{b.stage};
     change.did = fmt::format("leaves out b_{}", b.letter);
     change.cure = fmt::format("add b_{} after the product with W_{}", b.letter, b.letter);
     change.edit = [bias = b.bias](Layer& edited) { edited.*bias = {}; };

@@ -27,27 +27,46 @@ Tensor run_on(const Layer& layer, const Tensor& stream) {
   return value_of(again, Stage::resid_post);
 }
 
-void add_sums(const Layer& layer, ChangeList& list) {
-  const StageSet at_middle = set_of({Stage::residual}), at_end = set_of({Stage::resid_post});
+/// The sum behind attention.
+void add_middle_sums(const Layer& layer, ChangeList& list) {
+  if (!has_step(layer, Stage::residual)) return;
+  const StageSet at_middle = StageSet{Stage::residual};
   const bool pre = layer.block->shape == BlockShape::pre;
-  if (has_step(layer, Stage::residual)) {
-    if (layer.settings.input_norm != InputNorm::none)
-      list.add("block.residual.normalised", at_middle,
-               "adds attention's result to the normalised input, not to the stream",
-               "add it to the stream before the norm", [](Layer& edited) {
-                 give(edited, Stage::residual,
-                      sum_of(value_of(edited, Stage::x), attention_adds(edited)));
-               });
-    list.add("block.residual.missing", at_middle,
-             "does not add attention's result to the stream, but replaces it",
-             "add the stream before the layer",
-             [](Layer& edited) { give(edited, Stage::residual, attention_adds(edited)); });
-    list.add("block.attention.missing", at_middle, "leaves out attention's result",
-             "add attention's result to the stream",
-             [](Layer& edited) { give(edited, Stage::residual, edited.X); });
-  }
+  if (layer.settings.input_norm != InputNorm::none)
+    list.add("block.residual.normalised", at_middle,
+             "adds attention's result to the normalised input, not to the stream",
+             "add it to the stream before the norm", [](Layer& edited) {
+               give(edited, Stage::residual,
+                    sum_of(value_of(edited, Stage::x), attention_adds(edited)));
+             });
+  if (layer.settings.input_norm != InputNorm::none && pre)
+    list.add("block.residual.normalised", at_middle,
+             "adds attention's result to the input normalised without the norm's weight, as a "
+             "norm that writes into its own input leaves it",
+             "add it to the stream before the norm: let the norm write into memory of its own",
+             [](Layer& edited) {
+               NormForm bare;
+               bare.centres = edited.settings.input_norm == InputNorm::layer;
+               bare.adds_bias = false;
+               Norm norm = attention_norm(edited);
+               norm.weight = {};
+               give(edited, Stage::residual,
+                    sum_of(normed(norm, edited.X, bare), attention_adds(edited)));
+             });
+  list.add("block.residual.missing", at_middle,
+           "does not add attention's result to the stream, but replaces it",
+           "add the stream before the layer",
+           [](Layer& edited) { give(edited, Stage::residual, attention_adds(edited)); });
+  list.add("block.attention.missing", at_middle, "leaves out attention's result",
+           "add attention's result to the stream",
+           [](Layer& edited) { give(edited, Stage::residual, edited.X); });
+}
+
+/// The sum behind the feed-forward.
+void add_last_sums(const Layer& layer, ChangeList& list) {
   if (!layer.block->mlp.present()) return;
-  if (pre) {
+  const StageSet at_end = StageSet{Stage::resid_post};
+  if (layer.block->shape == BlockShape::pre) {
     list.add("block.residual.normalised", at_end,
              "adds the feed-forward's result to its normalised input, not to the stream",
              "add it to the stream before the norm", [](Layer& edited) {
@@ -80,7 +99,7 @@ void add_sums(const Layer& layer, ChangeList& list) {
 }
 
 void add_shapes(const Layer& layer, ChangeList& list) {
-  const StageSet touched = set_of({Stage::mlp_x, Stage::resid_post});
+  const StageSet touched = StageSet{Stage::mlp_x, Stage::resid_post};
   const BlockShape shape = layer.block->shape;
   if (shape == BlockShape::pre && layer.block->mlp.present())
     list.add("block.parallel", touched,
@@ -97,7 +116,7 @@ void add_shapes(const Layer& layer, ChangeList& list) {
 }
 
 void add_runs(ChangeList& list) {
-  const StageSet at_end = set_of({Stage::resid_post});
+  const StageSet at_end = StageSet{Stage::resid_post};
   list.add("block.skipped", at_end,
            "hands on what entered the layer: it is skipped, or an earlier layer's state is saved",
            "run the layer, and save what it hands on",
@@ -125,10 +144,10 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
 /// attention's alone, the feed-forward's alone.
 void add_other_layers(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
-  const StageSet of_attention = set_of({Stage::q, Stage::k, Stage::v, Stage::output}),
-                 of_mlp = set_of({Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out});
+  const StageSet of_attention = StageSet{Stage::q, Stage::k, Stage::v, Stage::output},
+                 of_mlp = StageSet{Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out};
   const StageSet of_block =
-      of_attention | of_mlp | set_of({Stage::x, Stage::mlp_x, Stage::resid_post});
+      of_attention | of_mlp | StageSet{Stage::x, Stage::mlp_x, Stage::resid_post};
   for (std::size_t other = 0; other < subject.model->layers; ++other) {
     if (other == subject.model->number) continue;
     const auto add = [&](const StageSet& touched, const char* whose,
@@ -155,7 +174,8 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
 std::vector<Change> block_form_changes(const Subject& subject) {
   if (!subject.layer.block) return {};
   ChangeList list;
-  add_sums(subject.layer, list);
+  add_middle_sums(subject.layer, list);
+  add_last_sums(subject.layer, list);
   add_shapes(subject.layer, list);
   add_runs(list);
   add_other_layers(subject, list);

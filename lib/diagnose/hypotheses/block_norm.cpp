@@ -2,11 +2,13 @@
 // weight.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mha {
@@ -46,9 +48,9 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
     const auto change = [member = one.norm](Layer& layer, const Norm& other) {
       own_block(layer).*member = other;
     };
-    list.add("block_norm.missing", set_of({one.makes}), fmt::format("leaves out {}", one.name),
+    list.add("block_norm.missing", StageSet{one.makes}, fmt::format("leaves out {}", one.name),
              fmt::format("apply {}", one.name), [change](Layer& layer) { change(layer, Norm{}); });
-    list.add("block_norm.twice", set_of({one.makes}), fmt::format("applies {} twice", one.name),
+    list.add("block_norm.twice", StageSet{one.makes}, fmt::format("applies {} twice", one.name),
              fmt::format("apply {} once", one.name), [one](Layer& layer) {
                const Norm& own = (*layer.block).*one.norm;
                give(layer, one.makes, normed(own, normed(own, normed_by(layer, one))));
@@ -62,9 +64,30 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
         edit = [one, rows = other.rows](Layer& layer) {
           give(layer, one.makes, rows((*layer.block).*one.norm, normed_by(layer, one)));
         };
-      list.add("block_norm." + other.id, set_of({one.makes}), with_name(other.did, one.name),
+      list.add("block_norm." + other.id, StageSet{one.makes}, with_name(other.did, one.name),
                with_name(other.cure, one.name), std::move(edit));
     }
+  }
+}
+
+/// Every norm of a layer in another form: implementations have one class for all of them.
+void add_forms_of_all(const Layer& layer, ChangeList& list) {
+  const Norm first = attention_norm(layer);
+  StageSet touched;
+  for (const BlockNorm& one : block_norms)
+    if (((*layer.block).*one.norm).present()) touched.add(one.makes);
+  if (!first.present() || touched.none()) return;
+  touched.add(Stage::x);
+  constexpr const char* name = "every norm of the layer";
+  for (OtherNorm& other : other_norms(first)) {
+    if (!other.form) continue;
+    list.add("block_norm." + other.id, touched, with_name(other.did, name),
+             with_name(other.cure, name), [form = other.form](Layer& edited) {
+               TransformerBlock& block = own_block(edited);
+               for (const BlockNorm& one : block_norms)
+                 if ((block.*one.norm).present()) block.*one.norm = form(block.*one.norm);
+               give(edited, Stage::x, normed(form(attention_norm(edited)), edited.X));
+             });
   }
 }
 
@@ -80,13 +103,13 @@ void add_exchanged(const Layer& layer, ChangeList& list) {
     const Norm first = attention_norm(edited);
     own_block(edited).pre_mlp_norm = first;
   };
-  list.add("block_norm.other", set_of({Stage::x}),
+  list.add("block_norm.other", StageSet{Stage::x},
            "norms attention's input with the weights of the feed-forward's norm",
            "take attention's own norm", use_second_first);
-  list.add("block_norm.other", set_of({Stage::mlp_x}),
+  list.add("block_norm.other", StageSet{Stage::mlp_x},
            "norms the feed-forward's input with the weights of attention's norm",
            "take the feed-forward's own norm", use_first_second);
-  list.add("block_norm.other", set_of({Stage::x, Stage::mlp_x}),
+  list.add("block_norm.other", StageSet{Stage::x, Stage::mlp_x},
            "exchanges the norms of attention and of the feed-forward", "exchange them back",
            [=](Layer& edited) {
              Layer before = edited;
@@ -103,7 +126,7 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
     if (other == subject.model->number) continue;
     const auto add = [&](Stage makes, const char* name,
                          std::function<void(Layer&, const Layer&)> take) {
-      list.add("block.weights.other", set_of({makes}),
+      list.add("block.weights.other", StageSet{makes},
                fmt::format("takes layer {}'s weights for {}", other, name),
                fmt::format("load this layer's own weights of {}", name),
                [model = subject.model, other, take = std::move(take)](Layer& edited) {
@@ -127,7 +150,7 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
 /// Norms before the sums for norms behind them, and the reverse.
 void add_places(const Layer& layer, ChangeList& list) {
   const BlockShape shape = layer.block->shape;
-  const StageSet touched = set_of({Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post});
+  const StageSet touched = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   if (shape == BlockShape::pre && layer.settings.input_norm != InputNorm::none &&
       layer.block->pre_mlp_norm.present())
     list.add("block_norm.place", touched, "norms behind the sums (post-norm)",
@@ -151,13 +174,38 @@ void add_places(const Layer& layer, ChangeList& list) {
              });
 }
 
+/// What norms give, kept in a short type: of every norm, of each alone.
+void add_rounded(const Layer& layer, ChangeList& list) {
+  std::vector<std::pair<Stage, std::string>> made;
+  if (layer.settings.input_norm != InputNorm::none)
+    made.emplace_back(Stage::x, "the norm before attention");
+  for (const BlockNorm& one : block_norms)
+    if (((*layer.block).*one.norm).present()) made.emplace_back(one.makes, one.name);
+  const auto add = [&](const std::vector<Stage>& steps, const std::string& whose) {
+    StageSet touched;
+    for (Stage step : steps) touched.add(step);
+    for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})
+      list.add("block_norm.rounded", touched, fmt::format("rounds what {} to {}", whose, name),
+               "keep it in float32", [steps, to = to](Layer& edited) {
+                 for (Stage step : steps)
+                   give(edited, step, rounded_to(value_of(edited, step), to));
+               });
+  };
+  std::vector<Stage> all;
+  for (const auto& [step, name] : made) all.push_back(step), add({step}, name + " gives");
+  std::ranges::sort(all);
+  if (all.size() > 1) add(all, "every norm of the layer gives");
+}
+
 std::vector<Change> block_norm_changes(const Subject& subject) {
   if (!subject.layer.block) return {};
   ChangeList list;
   add_block_forms(*subject.layer.block, list);
+  add_forms_of_all(subject.layer, list);
   add_exchanged(subject.layer, list);
   add_places(subject.layer, list);
   add_other_layers_norms(subject, list);
+  add_rounded(subject.layer, list);
   list.all_rare();
   return list.take();
 }
@@ -167,7 +215,8 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
 const Theme block_norm_theme{
     "block_norm",
     "block_norm.missing block_norm.kind block_norm.eps block_norm.one_plus block_norm.twice "
-    "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.place",
+    "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.place "
+    "block_norm.rounded",
     block_norm_changes};
 
 } // namespace mha

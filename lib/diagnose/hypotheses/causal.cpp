@@ -11,9 +11,9 @@ namespace {
 
 /// Where positions count, the whole of masks and biases is touched.
 StageSet touched(const Layer& layer, bool moves) {
-  StageSet set = set_of({Stage::masked});
+  StageSet set = StageSet{Stage::masked};
   const bool biased = layer.settings.alibi != Alibi::none || !layer.relative_bias.empty();
-  if (moves && biased) set.set(index_of(Stage::biased));
+  if (moves && biased) set.add(Stage::biased);
   return set;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What another implementation may have done instead: one change of convention, as an edit of a
+// A hypothesis about another implementation: one change of convention, as an edit of a
 // layer.
 
 #include <mha/layer/layer.hpp>

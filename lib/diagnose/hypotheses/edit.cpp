@@ -1,5 +1,6 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 
+#include <mha/layer/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -14,27 +15,12 @@ Stage step_for(const Layer& layer, Stage stage) {
   return stage;
 }
 
-namespace {
-
-bool has_heads_and_tokens(Stage stage) {
-  return info_of(stage).kind == Kind::token && info_of(stage).letters.size() == 3;
-}
-
-} // namespace
-
 Shape given_shape(const Layer& layer, Stage stage) {
-  Shape shape{layer.dims.B};
-  for (Dim letter : info_of(stage).letters) shape.push_back(layer.dims.size_of(letter));
-  if (has_heads_and_tokens(stage)) shape = {shape[0], shape[2], shape[1] * shape[3]};
-  return shape;
+  return form_of(stage, layer.dims).stored;
 }
 
 Tensor packed(const Layer& layer, Stage stage, const Tensor& value) {
-  const Shape target = given_shape(layer, stage);
-  if (!has_heads_and_tokens(stage)) return value.reshaped(target);
-  const std::size_t heads = layer.dims.size_of(info_of(stage).letters[0]);
-  return permuted(value.reshaped({target[0], heads, target[1], target[2] / heads}), {0, 2, 1, 3})
-      .reshaped(target);
+  return stored(stage, value, layer.dims);
 }
 
 namespace {
@@ -92,13 +78,13 @@ Tensor value_of(const Layer& layer, Stage stage, std::size_t threads) {
 
 void give(Layer& layer, Stage stage, Tensor value) {
   layer.given[index_of(stage)] = std::move(value);
-  layer.given_set.set(index_of(stage));
+  layer.given_set.add(stage);
 }
 
 void take_back(Layer& layer, std::initializer_list<Stage> stages) {
   for (Stage stage : stages) {
     layer.given[index_of(stage)] = {};
-    layer.given_set.reset(index_of(stage));
+    layer.given_set.remove(stage);
   }
 }
 
@@ -106,6 +92,22 @@ Tensor copied(const Tensor& tensor) {
   Tensor copy = Tensor::uninitialised(tensor.dtype(), tensor.shape());
   std::memcpy(copy.raw_mutable(), tensor.raw(), tensor.bytes());
   return copy;
+}
+
+Tensor without_row_means(const Tensor& tensor) {
+  Tensor result = copied(tensor);
+  const std::size_t n = tensor.shape().back();
+  with_number(tensor.dtype(), [&]<class T>(T) {
+    const auto values = result.as_mutable<T>();
+    for (std::size_t first = 0; first + n <= values.size(); first += n) {
+      double sum = 0;
+      for (T value : values.subspan(first, n)) sum += static_cast<double>(value);
+      const double mean = sum / static_cast<double>(n);
+      for (T& value : values.subspan(first, n))
+        value = static_cast<T>(static_cast<double>(value) - mean);
+    }
+  });
+  return result;
 }
 
 Tensor sum_of(const Tensor& a, const Tensor& b) {

@@ -59,6 +59,8 @@ template <class F> Tensor each_number(const Tensor& tensor, F f) {
   });
   return result;
 }
+/// Each row, of the last axis, without its mean, computed in double.
+Tensor without_row_means(const Tensor& tensor);
 /// a + b, of equal shape and dtype.
 Tensor sum_of(const Tensor& a, const Tensor& b);
 

@@ -37,7 +37,7 @@ public:
               std::function<void(Embedding&)> other,
               std::function<Tensor(const Tensor&)> then = {}) {
     return list_.add(
-        id, set_of({Stage::embed}), std::move(did), std::move(cure),
+        id, StageSet{Stage::embed}, std::move(did), std::move(cure),
         [&model = model_, other = std::move(other), then = std::move(then)](Layer& edited) {
           Embedding changed = *model.embedding;
           other(changed);

@@ -1,22 +1,26 @@
 // The feed-forward: its activation, its gate, how fused weights are taken apart, its biases.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/feed_forward.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
 
 namespace mha {
 
 namespace {
 
 StageSet made_by(LinearMap FeedForward::*map) {
-  return map == &FeedForward::in   ? set_of({Stage::mlp_pre})
-         : map == &FeedForward::up ? set_of({Stage::mlp_up})
-                                   : set_of({Stage::mlp_out});
+  return map == &FeedForward::in   ? StageSet{Stage::mlp_pre}
+         : map == &FeedForward::up ? StageSet{Stage::mlp_up}
+                                   : StageSet{Stage::mlp_out};
 }
 
 void add_activations(const FeedForward& mlp, ChangeList& list) {
@@ -34,11 +38,11 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
     if (form == mlp.activation) own = name;
   for (const auto& [form, name] : forms)
     if (form != mlp.activation)
-      list.add("mlp.activation", set_of({Stage::mlp_act}),
+      list.add("mlp.activation", StageSet{Stage::mlp_act},
                fmt::format("takes {} in the feed-forward", name), fmt::format("take {}", own),
                [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
   if (!mlp.inner.present() && mlp.product_bias.empty())
-    list.add("mlp.activation", set_of({Stage::mlp_act}), "takes ReLU² in the feed-forward",
+    list.add("mlp.activation", StageSet{Stage::mlp_act}, "takes ReLU² in the feed-forward",
              fmt::format("take {}", own), [](Layer& layer) {
                Layer linear = layer;
                FeedForward& edited = own_block(linear).mlp;
@@ -54,10 +58,24 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
              });
 }
 
+/// What multiplies the activation: x (or x · up) with no activation, times f(x).
+void give_product(Layer& layer, const std::function<double(double)>& f) {
+  Layer linear = layer;
+  own_block(linear).mlp.activation = Activation::identity;
+  const Tensor once = value_of(linear, Stage::mlp_act), pre = value_of(layer, Stage::mlp_pre);
+  Tensor product = copied(once);
+  with_number(once.dtype(), [&]<class T>(T) {
+    const auto to = product.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<T>(static_cast<double>(to[i]) * f(static_cast<double>(pre.as<T>()[i])));
+  });
+  give(layer, Stage::mlp_act, product);
+}
+
 /// The activation is computed in float32 and kept in a short type.
 void add_roundings(ChangeList& list) {
   for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})
-    list.add("mlp.rounded", set_of({Stage::mlp_out}),
+    list.add("mlp.rounded", StageSet{Stage::mlp_out},
              fmt::format("rounds the activation of the feed-forward to {}", name),
              "keep it in float32 before the second product", [to = to](Layer& layer) {
                Layer rounded = layer;
@@ -99,22 +117,22 @@ struct Fused {
 
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
-  const StageSet both = set_of({Stage::mlp_pre, Stage::mlp_up});
+  const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
   list.add("mlp.swapped", both, "takes the gate's weight for the other factor's and the reverse",
            "exchange the two: the activation is the gate's", [](Layer& layer) {
              FeedForward& edited = own_block(layer).mlp;
              std::swap(edited.in, edited.up);
            });
-  list.add("mlp.activated_other", set_of({Stage::mlp_act}),
+  list.add("mlp.activated_other", StageSet{Stage::mlp_act},
            "applies the activation to the other factor, not to the gate",
            "apply the activation to the gate", [](Layer& layer) {
              Layer other = layer;
              FeedForward& edited = own_block(other).mlp;
              std::swap(edited.in, edited.up);
              std::swap(other.given[index_of(Stage::mlp_pre)], other.given[index_of(Stage::mlp_up)]);
-             const bool pre = layer.has_given(Stage::mlp_pre), up = layer.has_given(Stage::mlp_up);
-             other.given_set.set(index_of(Stage::mlp_pre), up);
-             other.given_set.set(index_of(Stage::mlp_up), pre);
+             for (const auto& [from, to] :
+                  {std::pair(Stage::mlp_up, Stage::mlp_pre), {Stage::mlp_pre, Stage::mlp_up}})
+               layer.has_given(from) ? other.given_set.add(to) : other.given_set.remove(to);
              give(layer, Stage::mlp_act, value_of(other, Stage::mlp_act));
            });
   if (mlp.in.W.shape() != mlp.up.W.shape() || mlp.in.W.dtype() != mlp.up.W.dtype()) return;
@@ -153,6 +171,15 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
       {&FeedForward::in, "the first product"},
       {&FeedForward::up, "the other factor"},
       {&FeedForward::out, "the second product"}};
+  const auto with_bias =
+      std::ranges::count_if(maps, [&](const auto& map) { return !(mlp.*map.first).b.empty(); });
+  if (with_bias > 1)
+    list.add("mlp.bias.missing", StageSet{Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out},
+             "leaves out all biases of the feed-forward", "add the biases of its products",
+             [](Layer& layer) {
+               FeedForward& edited = own_block(layer).mlp;
+               edited.in.b = edited.up.b = edited.out.b = {};
+             });
   for (const auto& [map, name] : maps) {
     if ((mlp.*map).b.empty()) continue;
     list.add("mlp.bias.missing", made_by(map),
@@ -190,12 +217,30 @@ void add_mlp_weights(const FeedForward& mlp, ChangeList& list) {
                  W = turned ? copied(stored->matrix).reshaped(shape)
                             : transposed_when_read(copied(W).reshaped({shape[1], shape[0]}));
                });
-  list.add("mlp.missing", set_of({Stage::mlp_out}), "leaves out the feed-forward",
+  list.add("mlp.missing", StageSet{Stage::mlp_out}, "leaves out the feed-forward",
            "add the feed-forward's result", [](Layer& layer) {
              LinearMap& out = own_block(layer).mlp.out;
              out.W = Tensor(out.W.dtype(), out.W.shape()), out.b = {};
            });
 }
+
+} // namespace
+
+std::optional<Change> swish_change(const Layer& layer, double beta) {
+  if (!layer.block || !layer.block->mlp.present()) return std::nullopt;
+  const FeedForward& mlp = layer.block->mlp;
+  if (mlp.inner.present() || !mlp.product_bias.empty()) return std::nullopt;
+  Change change;
+  change.id = "mlp.activation", change.touches = StageSet{Stage::mlp_act};
+  change.did = fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta);
+  change.cure = "take the model's activation";
+  change.edit = [beta](Layer& edited) {
+    give_product(edited, [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
+  };
+  return change;
+}
+
+namespace {
 
 std::vector<Change> feed_forward_changes(const Subject& subject) {
   if (!subject.layer.block || !subject.layer.block->mlp.present()) return {};

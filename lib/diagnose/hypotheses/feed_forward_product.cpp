@@ -17,7 +17,7 @@ Tensor activated(const Layer& layer, Tensor pre, bool gated) {
   Layer other = layer;
   if (!gated) {
     own_block(other).mlp.up = {};
-    other.given_set.reset(index_of(Stage::mlp_up));
+    other.given_set.remove(Stage::mlp_up);
   }
   give(other, Stage::mlp_pre, std::move(pre));
   return value_of(other, Stage::mlp_act);
@@ -39,7 +39,7 @@ double sigmoid(double x) {
 /// Activations that no model here has, as functions of a number.
 void add_other_activations(ChangeList& list) {
   const auto add = [&](const char* name, double (*of)(double)) {
-    list.add("mlp.activation", set_of({Stage::mlp_act}),
+    list.add("mlp.activation", StageSet{Stage::mlp_act},
              fmt::format("takes {} in the feed-forward", name), "take the model's activation",
              [of](Layer& layer) {
                Layer linear = layer;
@@ -59,7 +59,7 @@ void add_other_activations(ChangeList& list) {
 /// Other products of the gate g and the other factor u than act(g) · u.
 void add_products(ChangeList& list) {
   const auto add = [&](const char* id, const char* did, Tensor (*of)(const Layer&)) {
-    list.add(id, set_of({Stage::mlp_act}), did,
+    list.add(id, StageSet{Stage::mlp_act}, did,
              "multiply the gate's activation by the other factor",
              [of](Layer& layer) { give(layer, Stage::mlp_act, of(layer)); });
   };

@@ -48,7 +48,7 @@ std::vector<Change> heads_changes(const Subject& subject) {
     const std::size_t heads = split.letter == 'q' ? dims.H : dims.H_kv;
     const std::size_t d = split.letter == 'v' ? dims.d_v : dims.d_k;
     if (heads < 2 || d < 2) continue;
-    add(fmt::format("heads.interleaved.{}", split.letter), set_of({split.stage}),
+    add(fmt::format("heads.interleaved.{}", split.letter), StageSet{split.stage},
         fmt::format("splits {} into heads column by column: head h has the columns h, h + H, …",
                     split.letter),
         fmt::format("split the columns of {} as (heads, width), not as (width, heads): head h has "
@@ -57,13 +57,13 @@ std::vector<Change> heads_changes(const Subject& subject) {
         [=](Layer& edited) { interleave(edited, split, heads, d); });
   }
   if (dims.H > 1 && dims.T > 1)
-    add("heads.unmerged", set_of({Stage::concat}),
+    add("heads.unmerged", StageSet{Stage::concat},
         "joins the heads without bringing tokens first: (H, T, d_v) is read as (T, H · d_v)",
         "transpose (H, T, d_v) to (T, H, d_v) before joining the heads", [](Layer& edited) {
           give(edited, Stage::concat, unmerged(value_of(edited, Stage::head_out), edited.dims.H));
         });
   if (dims.H_kv > 1 && dims.H_kv < dims.H)
-    add("gqa.tiled", set_of({Stage::scores, Stage::head_out}),
+    add("gqa.tiled", StageSet{Stage::scores, Stage::head_out},
         "lets query head h read key/value head h mod H_kv (the heads are tiled)",
         "repeat each key/value head for its group: query head h reads key/value head "
         "⌊h · H_kv / H⌋",

@@ -9,7 +9,7 @@ namespace mha {
 namespace {
 
 StageSet input() {
-  return set_of({Stage::x});
+  return StageSet{Stage::x};
 }
 
 const char* word_of(InputNorm norm) {
@@ -34,15 +34,15 @@ void add_norms(const Layer& layer, ChangeList& list) {
 /// Only some of the projections see the normalised input.
 void add_sides(const Layer& layer, ChangeList& list) {
   if (layer.X_k.empty() && layer.X_v.empty()) {
-    list.add("input_norm.missing.kv", set_of({Stage::k, Stage::v}),
+    list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
              "makes keys and values from X as it is, only queries from norm(X)",
              "make keys and values from the normalised input, too",
              [](Layer& edited) { edited.X_k = edited.X_v = edited.X; });
-    list.add("input_norm.missing.v", set_of({Stage::v}), "makes values from X as it is",
+    list.add("input_norm.missing.v", StageSet{Stage::v}, "makes values from X as it is",
              "make the values from the normalised input, too",
              [](Layer& edited) { edited.X_v = edited.X; });
   }
-  list.add("input_norm.missing.q", set_of({Stage::q}), "makes queries from X as it is",
+  list.add("input_norm.missing.q", StageSet{Stage::q}, "makes queries from X as it is",
            "make the queries from the normalised input, too", [](Layer& edited) {
              Layer plain = edited;
              plain.settings.input_norm = InputNorm::none;

@@ -45,18 +45,18 @@ std::vector<Change> layout_changes(const Subject& subject) {
     }
     list.push_back(std::move(change));
   };
-  StageSet inputs = set_of({Stage::x, Stage::residual});
-  if (!layer.X_k.empty()) inputs |= set_of({Stage::k, Stage::v});
+  StageSet inputs = StageSet{Stage::x, Stage::residual};
+  if (!layer.X_k.empty()) inputs |= StageSet{Stage::k, Stage::v};
   const bool turns_input = !layer.X.empty() && dims.T > 1 && dims.d_model > 1;
   const bool turns_output = dims.T > 1 && dims.d_out > 1;
   if (turns_input)
     add(inputs, "takes the columns of X for tokens",
         "read X with a token in each row: (T, d_model), row by row", true, false);
   if (turns_output)
-    add(set_of({last}), "writes the output with tokens as columns",
+    add(StageSet{last}, "writes the output with tokens as columns",
         "write the output with a token in each row: (T, d_model), row by row", false, true);
   if (turns_input && turns_output)
-    add(inputs | set_of({last}), "reads X and writes the output with tokens as columns",
+    add(inputs | StageSet{last}, "reads X and writes the output with tokens as columns",
         "keep a token in each row, of X and of the output", true, true);
   return list;
 }

@@ -68,7 +68,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
   const auto add = [&](const char* id, std::string did, std::string cure,
                        std::function<void(Layer&)> edit) {
     Change change;
-    change.id = id, change.touches = set_of({Stage::masked});
+    change.id = id, change.touches = StageSet{Stage::masked};
     change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
     list.push_back(std::move(change));
   };

@@ -66,7 +66,7 @@ public:
 private:
   using Formula = std::function<double(double score, bool hidden, double masked)>;
   void add(const char* id, std::string did, std::string cure, const Formula& f) {
-    list_.add_rows(id, set_of({Stage::masked}), std::move(did), std::move(cure),
+    list_.add_rows(id, StageSet{Stage::masked}, std::move(did), std::move(cure),
                    [f](Layer& edited) { give(edited, Stage::masked, remasked(edited, f)); });
   }
 
@@ -81,7 +81,7 @@ private:
                                  {MaskedRows::nan, "nan", "gives NaN"}})
       if (policy.rows != layer_.settings.masked_rows)
         list_.add(
-            "masked_rows", set_of({Stage::weights}),
+            "masked_rows", StageSet{Stage::weights},
             fmt::format("{} where a query may attend to nothing", policy.text),
             "treat queries that may attend to nothing as this layer does",
             [rows = policy.rows](Layer& edited) { edited.settings.masked_rows = rows; },
@@ -109,7 +109,7 @@ private:
   }
 
   void add_others() {
-    list_.add_rows("mask.after_softmax", set_of({Stage::masked, Stage::weights}),
+    list_.add_rows("mask.after_softmax", StageSet{Stage::masked, Stage::weights},
                    "applies the mask to the weights, after the softmax: their rows no longer sum "
                    "to 1",
                    "apply the mask before the softmax", [](Layer& edited) {
@@ -130,12 +130,12 @@ private:
                      give(edited, Stage::weights, std::move(weights));
                    });
     if (layer_.settings.causal && layer_.dims.T > 1)
-      list_.add("causal.inverted", set_of({Stage::masked}),
+      list_.add("causal.inverted", StageSet{Stage::masked},
                 "lets a query see later keys only: the mask's meaning is inverted",
                 "let a query attend to its own and earlier keys: key ≤ query", hide_earlier_keys);
     if (layer_.settings.causal && layer_.dims.T == layer_.dims.S_all && layer_.dims.T > 1)
       list_.add(
-          "causal.inverted", set_of({Stage::masked}),
+          "causal.inverted", StageSet{Stage::masked},
           "lets a query see its own key and later ones only (triu for tril)",
           "let a query attend to its own and earlier keys: key ≤ query",
           [](Layer& edited) {
@@ -171,7 +171,7 @@ private:
   void add_edit(const char* id, std::string did, std::string cure,
                 std::vector<Broadcast> Layer::*kind, std::size_t i,
                 const std::function<void(const Layer&, Broadcast&)>& edit) {
-    list_.add(id, set_of({Stage::masked}), std::move(did), std::move(cure),
+    list_.add(id, StageSet{Stage::masked}, std::move(did), std::move(cure),
               [kind, i, edit](Layer& edited) {
                 if (i < (edited.*kind).size()) edit(edited, (edited.*kind)[i]);
               });

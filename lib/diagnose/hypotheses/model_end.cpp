@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace mha {
 
@@ -15,7 +16,7 @@ namespace {
 
 void add_last_norm(const ModelEnds& ends, ChangeList& list) {
   if (!ends.final.present()) return;
-  const StageSet touched = set_of({Stage::final});
+  const StageSet touched = StageSet{Stage::final};
   list.add("last_norm.missing", touched,
            "does not norm the last layer's stream, or saves it before the norm",
            "apply the last norm before the head, or save what it gives",
@@ -41,7 +42,7 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
   const auto add = [&](const char* name, Norm (*of)(const Layer&)) {
-    list.add("last_norm.other", set_of({Stage::final}),
+    list.add("last_norm.other", StageSet{Stage::final},
              fmt::format("norms the last layer's stream with that layer's norm before {}", name),
              "take the last norm's own weights", [model, of](Layer& edited) {
                const std::shared_ptr<const Layer> last = model->layer(model->layers - 1);
@@ -74,10 +75,68 @@ Tensor softmax_of(const Tensor& logits, bool log) {
   return result;
 }
 
+/// Logits as `f(logits)` of the model's own head without its cap.
+void give_uncapped(Layer& edited, const std::function<double(double)>& f) {
+  Layer uncapped = edited;
+  own_ends(uncapped).head.softcap = 0;
+  give(edited, Stage::logits, each_number(value_of(uncapped, Stage::logits), f));
+}
+
+/// The cap of the logits: whether, at which number, how often, in which form.
+void add_head_cap(const ModelHead& head, ChangeList& list) {
+  const StageSet touched = StageSet{Stage::logits};
+  const double own = head.softcap;
+  if (own != 0)
+    list.add("head.softcap", touched, "does not cap the logits",
+             fmt::format("cap them at {:g}", own),
+             [](Layer& edited) { own_ends(edited).head.softcap = 0; });
+  for (double cap : {30.0, 50.0})
+    if (cap != own)
+      list.add("head.softcap", touched, fmt::format("caps the logits at {:g}", cap),
+               own == 0 ? "do not cap them" : fmt::format("cap them at {:g}", own),
+               [cap](Layer& edited) { own_ends(edited).head.softcap = cap; });
+  if (own == 0) return;
+  const std::string cure = fmt::format("cap them once: {0:g} · tanh(logits / {0:g})", own);
+  list.add("head.softcap", touched, "caps the logits twice", cure, [own](Layer& edited) {
+    give(edited, Stage::logits, each_number(value_of(edited, Stage::logits), [own](double y) {
+           return own * std::tanh(y / own);
+         }));
+  });
+  list.add("head.softcap", touched,
+           fmt::format("multiplies the logits by tanh(logits / {:g})", own), cure,
+           [own](Layer& edited) {
+             give_uncapped(edited, [own](double y) { return y * std::tanh(y / own); });
+           });
+  list.add("head.softcap", touched,
+           fmt::format("takes tanh(logits / {:g}) without multiplying by {:g}", own, own), cure,
+           [own](Layer& edited) {
+             give_uncapped(edited, [own](double y) { return std::tanh(y / own); });
+           });
+}
+
+/// The head's first product, before the decoder.
+void add_head_dense(const ModelHead& head, ChangeList& list) {
+  if (!head.dense.present()) return;
+  const StageSet touched = StageSet{Stage::logits};
+  for (const auto& [form, name] : {std::pair{Activation::gelu, "GELU by erf"},
+                                   {Activation::gelu_tanh, "GELU by tanh"},
+                                   {Activation::relu, "ReLU"},
+                                   {Activation::identity, "no activation"}})
+    if (form != head.activation)
+      list.add("head.activation", touched, fmt::format("takes {} in the head", name),
+               "take the model's activation",
+               [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
+  list.add("head.dense", touched, "leaves out the head's first product, its activation and norm",
+           "apply them before the decoder", [](Layer& edited) {
+             ModelHead& own = own_ends(edited).head;
+             own.dense = {}, own.norm = {}, own.activation = Activation::identity;
+           });
+}
+
 void add_head(const Subject& subject, ChangeList& list) {
   const ModelHead& head = subject.layer.ends->head;
   if (!head.present()) return;
-  const StageSet touched = set_of({Stage::logits});
+  const StageSet touched = StageSet{Stage::logits};
   const Embedding* embedding = subject.model ? subject.model->embedding : nullptr;
   const StoredMatrix* stored = head.decoder.W.stored();
   if (embedding && embedding->tokens.raw() != (stored ? stored->matrix : head.decoder.W).raw())
@@ -96,16 +155,7 @@ void add_head(const Subject& subject, ChangeList& list) {
   if (!head.decoder.b.empty())
     list.add("head.bias", touched, "leaves out the head's bias", "add the head's bias",
              [](Layer& edited) { own_ends(edited).head.decoder.b = {}; });
-  if (head.softcap != 0)
-    list.add("head.softcap", touched, "does not cap the logits",
-             fmt::format("cap them at {:g}", head.softcap),
-             [](Layer& edited) { own_ends(edited).head.softcap = 0; });
-  for (double cap : {30.0, 50.0})
-    if (cap != head.softcap)
-      list.add("head.softcap", touched, fmt::format("caps the logits at {:g}", cap),
-               head.softcap == 0 ? "do not cap them"
-                                 : fmt::format("cap them at {:g}", head.softcap),
-               [cap](Layer& edited) { own_ends(edited).head.softcap = cap; });
+  add_head_cap(head, list);
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
     if (scale != head.scale)
@@ -122,20 +172,14 @@ void add_head(const Subject& subject, ChangeList& list) {
              "save the logits before the softmax", [log](Layer& edited) {
                give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
              });
-  if (!head.dense.present()) return;
-  for (const auto& [form, name] : {std::pair{Activation::gelu, "GELU by erf"},
-                                   {Activation::gelu_tanh, "GELU by tanh"},
-                                   {Activation::relu, "ReLU"},
-                                   {Activation::identity, "no activation"}})
-    if (form != head.activation)
-      list.add("head.activation", touched, fmt::format("takes {} in the head", name),
-               "take the model's activation",
-               [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
-  list.add("head.dense", touched, "leaves out the head's first product, its activation and norm",
-           "apply them before the decoder", [](Layer& edited) {
-             ModelHead& own = own_ends(edited).head;
-             own.dense = {}, own.norm = {}, own.activation = Activation::identity;
+  list.add("head.centred", touched,
+           "subtracts each row's mean from the logits, as an unembedding with centred columns does",
+           "nothing where probabilities are meant: a constant of a row does not change them; else "
+           "take the head's weight as it is",
+           [](Layer& edited) {
+             give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
            });
+  add_head_dense(head, list);
 }
 
 std::vector<Change> model_end_changes(const Subject& subject) {
@@ -149,10 +193,11 @@ std::vector<Change> model_end_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme model_end_theme{"model_end",
-                            "last_norm.missing last_norm.twice last_norm.form last_norm.other "
-                            "head.tied head.norm.missing head.bias "
-                            "head.softcap head.scale head.softmax head.activation head.dense",
-                            model_end_changes};
+const Theme model_end_theme{
+    "model_end",
+    "last_norm.missing last_norm.twice last_norm.form last_norm.other "
+    "head.tied head.norm.missing head.bias "
+    "head.softcap head.scale head.softmax head.centred head.activation head.dense",
+    model_end_changes};
 
 } // namespace mha

@@ -12,7 +12,7 @@ namespace mha {
 namespace {
 
 StageSet norms() {
-  return set_of({Stage::q_norm, Stage::k_norm});
+  return StageSet{Stage::q_norm, Stage::k_norm};
 }
 
 /// `weight` of d numbers, `heads` times.
@@ -115,14 +115,14 @@ std::vector<Change> norm_changes(const Subject& subject) {
   if (layer.settings.rope == Rope::none) return list;
   const char* const did = "rotates q and k first and normalises them after";
   const char* const cure = "normalise q and k before they are rotated";
-  const StageSet ropes = set_of({Stage::q_rope, Stage::k_rope});
+  const StageSet ropes = StageSet{Stage::q_rope, Stage::k_rope};
   add("norm.after_rope", ropes, did, cure, "",
       [](Layer& edited) { normalise_after_rope(edited, Saved::result); });
   if ((subject.reference & norms()).any())
     add("norm.after_rope", norms() | ropes, did, cure, "",
         [](Layer& edited) { normalise_after_rope(edited, Saved::places); });
   if ((subject.reference & (norms() | ropes)).any())
-    add("norm.after_rope", norms() | ropes | set_of({Stage::k_all, Stage::scores}), did, cure, "",
+    add("norm.after_rope", norms() | ropes | StageSet{Stage::k_all, Stage::scores}, did, cure, "",
         [](Layer& edited) { normalise_after_rope(edited, Saved::operations); });
   return list;
 }

@@ -20,7 +20,7 @@ std::vector<Change> output_changes(const Subject& subject) {
     list.push_back(std::move(change));
     return list.back();
   };
-  const StageSet projected = set_of({Stage::head_result, Stage::output});
+  const StageSet projected = StageSet{Stage::head_result, Stage::output};
   if (!layer.W_o.empty() && dims.H * dims.d_v == dims.d_out) {
     const std::string cure = "multiply the joined heads by W_o";
     add("output.missing", projected, "hands out the joined heads, without W_o", cure, "").edit =
@@ -39,13 +39,13 @@ std::vector<Change> output_changes(const Subject& subject) {
   }
   if (layer.X.empty() || dims.d_out != dims.d_model) return list;
   if (layer.settings.residual)
-    add("residual.missing", set_of({Stage::residual}), "does not add the input back",
+    add("residual.missing", StageSet{Stage::residual}, "does not add the input back",
         "add the input to the output", "--no-residual")
         .edit_rows = [](Layer& edited) {
       give(edited, Stage::residual, value_of(edited, Stage::output));
     };
   else
-    add("residual.added", set_of({Stage::output}), "adds the input to the output",
+    add("residual.added", StageSet{Stage::output}, "adds the input to the output",
         "compare before the residual connection: the output alone", "--residual")
         .edit_rows = [](Layer& edited) {
       give(edited, Stage::output, sum_of(value_of(edited, Stage::output), edited.X));

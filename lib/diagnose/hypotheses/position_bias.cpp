@@ -14,7 +14,7 @@ namespace mha {
 Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
   Change change;
   change.id = "alibi.slopes";
-  change.touches = set_of({Stage::biased});
+  change.touches = StageSet{Stage::biased};
   change.did = fmt::format("adds ALiBi with other slopes: {}", words);
   change.cure = "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads";
   change.edit = [slopes](Layer& layer) {
@@ -126,7 +126,7 @@ void turn_direction(Layer& layer) {
 
 void add_relative(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
-  const StageSet biased = set_of({Stage::biased});
+  const StageSet biased = StageSet{Stage::biased};
   const bool two = s.relative_bidirectional;
   const std::size_t now = s.relative_max_distance;
   list.add(
@@ -155,7 +155,7 @@ std::vector<Change> position_bias_changes(const Subject& subject) {
   const Dims& d = layer.dims;
   ChangeList list;
   const bool explicit_bias = !layer.bias.empty(), relative = !layer.relative_bias.empty();
-  const StageSet biased = set_of({Stage::biased});
+  const StageSet biased = StageSet{Stage::biased};
   if (explicit_bias || relative) {
     list.add("bias.position", biased,
              relative ? "adds no relative position bias" : "adds no position bias",
@@ -163,7 +163,7 @@ std::vector<Change> position_bias_changes(const Subject& subject) {
                edited.bias.clear();
                edited.relative_bias = {};
              });
-    list.add_rows("bias.position.scaled", set_of({Stage::scaled, Stage::biased}),
+    list.add_rows("bias.position.scaled", StageSet{Stage::scaled, Stage::biased},
                   "adds the position bias before the scale: (q kᵀ + bias) · scale",
                   "add the position bias to the scaled scores",
                   [](Layer& edited) {

@@ -53,7 +53,7 @@ bool uses_type(const Tensor& tensor, DType to) {
 Change precision_change(DType dtype) {
   Change change;
   change.id = dtype == DType::f16 ? "precision.f16" : "precision.bf16";
-  change.touches.set();
+  change.touches = StageSet::all();
   change.did = fmt::format("computes in {}: every step is rounded", name_of(dtype));
   change.cure = "nothing is wrong but the rounding; compute in float32 to compare more closely";
   change.edit = [dtype](Layer& edited) {

@@ -1,5 +1,5 @@
 #pragma once
-// What computing in half precision does to a layer.
+// Half precision as an edit of a layer.
 
 #include <mha/diagnose/hypotheses/change.hpp>
 

@@ -54,7 +54,7 @@ constexpr Side sides[]{{"q", Stage::q, Stage::q_norm, &Layer::q_norm_weight},
                        {"k", Stage::k, Stage::k_norm, &Layer::k_norm_weight}};
 
 StageSet normed() {
-  return set_of({Stage::q_norm, Stage::k_norm});
+  return StageSet{Stage::q_norm, Stage::k_norm};
 }
 
 Tensor ones(const Layer& layer) {
@@ -112,7 +112,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
           fmt::format("--qk-norm-eps {:g}", eps));
   for (const Side& side : sides)
     if (!(layer.*side.weight).empty())
-      list.add(fmt::format("norm.missing.{}", side.name), set_of({side.to}),
+      list.add(fmt::format("norm.missing.{}", side.name), StageSet{side.to},
                fmt::format("does not normalise {}", side.name),
                fmt::format("normalise {}, too", side.name),
                [weight = side.weight](Layer& edited) { edited.*weight = {}; });

@@ -84,7 +84,7 @@ Tensor between_heads(const Layer& layer, const Tensor& q, const Tensor& k, const
 }
 
 void add_splits(const Dims& dims, ChangeList& list) {
-  const StageSet all = set_of({Stage::q, Stage::k, Stage::v});
+  const StageSet all = StageSet{Stage::q, Stage::k, Stage::v};
   const std::string cure = "reshape (T, H · d) to (T, H, d) first, then transpose to (H, T, d)";
   const auto split = [](Layer& edited) {
     resplit(edited, {Stage::q, Stage::k, Stage::v}, split_by_reshape);
@@ -97,12 +97,12 @@ void add_splits(const Dims& dims, ChangeList& list) {
            "splits q, k and v into heads by a plain reshape: (T, H · d) is read as (H, T, d)", cure,
            split);
   seldom_and_once(list.add(
-      "heads.reshape", all | set_of({Stage::concat}),
+      "heads.reshape", all | StageSet{Stage::concat},
       "splits and joins the heads by plain reshapes: (T, H · d) is read as (H, T, d), and back",
       cure, [=](Layer& edited) { split(edited), merge(edited); }));
   for (const auto& [letter, stage] :
        {std::pair('q', Stage::q), std::pair('k', Stage::k), std::pair('v', Stage::v)})
-    list.add(fmt::format("heads.reshape.{}", letter), set_of({stage}),
+    list.add(fmt::format("heads.reshape.{}", letter), StageSet{stage},
              fmt::format("splits {} into heads by a plain reshape: (T, H · d) is read as (H, T, d)",
                          letter),
              cure, [stage = stage](Layer& edited) { resplit(edited, {stage}, split_by_reshape); })
@@ -115,7 +115,7 @@ void add_splits(const Dims& dims, ChangeList& list) {
            "splits q, k and v into heads column by column: head h has the columns h, h + H, …",
            "split the columns as (heads, width), not as (width, heads)", interleave)
       .rare = true;
-  seldom_and_once(list.add("heads.interleaved", all | set_of({Stage::concat}),
+  seldom_and_once(list.add("heads.interleaved", all | StageSet{Stage::concat},
                            "splits q, k and v into heads column by column, and joins them so",
                            "split and join the columns as (heads, width), not as (width, heads)",
                            [=](Layer& edited) {
@@ -123,7 +123,7 @@ void add_splits(const Dims& dims, ChangeList& list) {
                              give(edited, Stage::concat,
                                   uninterleaved(value_of(edited, Stage::head_out), edited.dims.H));
                            }));
-  list.add("heads.interleaved.out", set_of({Stage::concat}),
+  list.add("heads.interleaved.out", StageSet{Stage::concat},
            "joins the heads column by column: column i · H + h holds dimension i of head h",
            "join the heads side by side: head h has the columns from h · d_v",
            [](Layer& edited) {
@@ -139,7 +139,7 @@ std::vector<Change> reshape_changes(const Subject& subject) {
   ChangeList list;
   if (dims.H > 1 && dims.T > 1 && dims.d_k > 0 && dims.d_v > 0) add_splits(dims, list);
   if (dims.H > 1 && dims.T == dims.S_all && dims.d_k > 0 && dims.d_v > 0)
-    list.add("heads.between", set_of({Stage::scores, Stage::weights, Stage::head_out}),
+    list.add("heads.between", StageSet{Stage::scores, Stage::weights, Stage::head_out},
              "lets the heads of each token attend to each other: scores of shape (T, H, H)",
              "bring the heads before the tokens, (H, T, d), before q kᵀ",
              [](Layer& edited) {
@@ -148,10 +148,11 @@ std::vector<Change> reshape_changes(const Subject& subject) {
                give(edited, Stage::head_out, between_heads(edited, q, k, v));
              })
         .rare = true;
-  if (dims.H_kv > 1 && dims.H_kv < dims.H)
-    list.add("gqa.first", set_of({Stage::scores, Stage::head_out}),
+  if (dims.H_kv > 1)
+    list.add("gqa.first", StageSet{Stage::scores, Stage::head_out},
              "lets every query head read the first key/value head",
-             "let query head h read key/value head ⌊h · H_kv / H⌋",
+             dims.H_kv == dims.H ? "let each query head read its own key/value head"
+                                 : "let query head h read key/value head ⌊h · H_kv / H⌋",
              [](Layer& edited) { edited.kv_heads.assign(edited.dims.H, 0); })
         .rare = true;
   return list.take();

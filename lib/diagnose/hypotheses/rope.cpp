@@ -12,7 +12,7 @@ namespace mha {
 namespace {
 
 StageSet both() {
-  return set_of({Stage::q_rope, Stage::k_rope});
+  return StageSet{Stage::q_rope, Stage::k_rope};
 }
 
 /// Every token stands `by` places further.
@@ -60,6 +60,7 @@ public:
     add_bases();
     add_dims();
     add_offsets();
+    add_rest();
     return std::move(list_);
   }
 
@@ -92,6 +93,33 @@ private:
             [dims](Layer& edited) { edited.settings.rope_dims = dims; });
   }
 
+  /// The dimensions that are not rotated were never copied.
+  void add_rest() {
+    const std::size_t d_k = layer_.dims.d_k, turned = layer_.settings.rope_dims;
+    if (turned == 0 || turned >= d_k || layer_.settings.rope_first != 0) return;
+    constexpr std::pair<Stage, const char*> sides[]{{Stage::q_rope, "q"}, {Stage::k_rope, "k"}};
+    const auto clear = [d_k, turned](Layer& edited, Stage stage) {
+      Tensor value = copied(value_of(edited, stage));
+      with_number(value.dtype(), [&]<class T>(T) {
+        const auto numbers = value.as_mutable<T>();
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+          if (i % d_k >= turned) numbers[i] = 0;
+      });
+      give(edited, stage, value);
+    };
+    const auto of = [&](const char* whose) {
+      return fmt::format("leaves dimensions {}–{} of each head of {}, which are not rotated, 0",
+                         turned, d_k - 1, whose);
+    };
+    const std::string cure = "copy the dimensions that are not rotated as they are";
+    for (const auto& [stage, whose] : sides)
+      add(
+          "rope.rest", of(whose), cure, "",
+          [clear, stage = stage](Layer& edited) { clear(edited, stage); }, StageSet{stage});
+    add("rope.rest", of("q and k"), cure, "",
+        [clear](Layer& edited) { clear(edited, Stage::q_rope), clear(edited, Stage::k_rope); });
+  }
+
   void add_offsets() {
     const auto past = static_cast<std::int64_t>(layer_.dims.past);
     const std::int64_t now = layer_.settings.rope_offset.value_or(past);
@@ -122,7 +150,7 @@ private:
               shift(shifted, by);
               give(edited, stage, value_of(shifted, stage));
             },
-            set_of({stage}));
+            StageSet{stage});
       }
   }
 
@@ -143,7 +171,7 @@ Change rope_base_change(const Layer& layer, double base) {
   return change;
 }
 
-const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset",
+const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset rope.rest",
                        [](const Subject& subject) { return List(subject).changes(); }};
 
 } // namespace mha

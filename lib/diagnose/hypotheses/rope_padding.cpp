@@ -30,7 +30,7 @@ std::vector<std::vector<bool>> padding_of(const Layer& layer) {
 using Position = std::function<double(std::size_t b, std::size_t t)>;
 void add_positions(const char* did, const char* cure, std::function<Position(Position)> other,
                    ChangeList& list) {
-  list.add("rope.padding", set_of({Stage::q_rope, Stage::k_rope}), did, cure,
+  list.add("rope.padding", StageSet{Stage::q_rope, Stage::k_rope}, did, cure,
            [other = std::move(other)](Layer& layer) {
              Turn turn = turn_of(layer);
              turn.position = other(turn.position);

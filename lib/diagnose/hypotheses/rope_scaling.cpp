@@ -15,28 +15,39 @@ namespace mha {
 namespace {
 
 StageSet scaled_stages() {
-  return set_of({Stage::q_rope, Stage::k_rope});
+  return StageSet{Stage::q_rope, Stage::k_rope};
 }
 
 /// What Llama 3.1 and 3.2 have in their configs.
 struct Llama3 {
   double factor, original_length;
 };
-constexpr Llama3 llama3_settings[]{{8, 8192}, {32, 8192}, {16, 8192}, {4, 8192}};
+constexpr double llama3_factors[]{8, 32, 16, 4};
+constexpr double llama3_length = 8192;
 
 void add_llama3(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
   const bool now = s.rope_scaling == RopeScaling::llama3;
-  std::vector<Llama3> kinds(std::begin(llama3_settings), std::end(llama3_settings));
-  if (s.rope_scaling == RopeScaling::linear) kinds.push_back({s.rope_factor, 8192});
+  std::vector<Llama3> kinds;
+  for (double factor : llama3_factors) {
+    kinds.push_back({factor, llama3_length});
+    if (now && s.rope_original_length != llama3_length)
+      kinds.push_back({factor, s.rope_original_length});
+  }
+  if (now && std::ranges::find(llama3_factors, s.rope_factor) == std::end(llama3_factors))
+    kinds.push_back({s.rope_factor, llama3_length});
+  if (s.rope_scaling == RopeScaling::linear) kinds.push_back({s.rope_factor, llama3_length});
   for (const Llama3& kind : kinds) {
     if (now && kind.factor == s.rope_factor && kind.original_length == s.rope_original_length)
       continue;
     list.add(
             s.rope_scaling == RopeScaling::none ? "rope.scaling.added" : "rope.scaling.kind",
             scaled_stages(),
-            fmt::format("scales the rotary frequencies as Llama 3.1 does, by the factor {}",
-                        kind.factor),
+            fmt::format("scales the rotary frequencies as Llama 3.1 does, by the factor {}{}",
+                        kind.factor,
+                        kind.original_length == llama3_length
+                            ? ""
+                            : fmt::format(" from {} positions", kind.original_length)),
             s.rope_scaling == RopeScaling::none ? "leave the rotary frequencies as they are"
                                                 : "scale the rotary frequencies as this layer does",
             [kind](Layer& edited) {
@@ -154,6 +165,18 @@ void add_factors(const Layer& layer, ChangeList& list) {
         fmt::format("--rope-scaling none --rope-attention-factor {:.17g}", own));
     add(std::sqrt(own), fmt::format("multiplies by the root of the attention factor {:.6g}", own));
   }
+  const double plain = attention_factor(layer.settings.rope_factor);
+  if (layer.settings.rope_scaling == RopeScaling::yarn && layer.settings.rope_factor > 1 &&
+      std::fabs(plain - own) > 1e-6 * own) {
+    const std::string what = fmt::format("0.1 ln {:.4g} + 1", layer.settings.rope_factor);
+    add(plain, fmt::format("multiplies by the attention factor {:.6g} ({}), not by {:.6g}: mscale "
+                           "or attention_factor of the config is not read",
+                           plain, what, own));
+    if (own != 1) // as a multiplier of the kind's own factor
+      add(plain * own, fmt::format("multiplies by {:.6g} ({}) and by {:.6g}: by two attention "
+                                   "factors",
+                                   plain, what, own));
+  }
   for (double scale : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
     const double factor = attention_factor(scale);
     if (own == factor) continue;
@@ -179,11 +202,20 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   ChangeList list;
   if (s.rope_scaling != RopeScaling::none) {
     list.add(
-        "rope.scaling.missing", scaled_stages(), "does not scale the rotary frequencies",
+        "rope.scaling.missing", scaled_stages(),
+        s.rope_attention_factor == 0 || s.rope_attention_factor == 1
+            ? "does not scale the rotary frequencies"
+            : fmt::format("neither scales the rotary frequencies nor multiplies by the attention "
+                          "factor {:.6g}",
+                          s.rope_attention_factor),
         fmt::format("scale the rotary frequencies: {}, factor {}",
                     find_setting("rope_scaling")->get(s), s.rope_factor),
-        [](Layer& edited) { edited.settings.rope_scaling = RopeScaling::none; },
-        "--rope-scaling none");
+        [](Layer& edited) {
+          edited.settings.rope_scaling = RopeScaling::none;
+          edited.settings.rope_attention_factor = 0; // the scaling's own goes with it
+        },
+        s.rope_attention_factor == 0 ? "--rope-scaling none"
+                                     : "--rope-scaling none --rope-attention-factor 0");
     Change inverted = rope_factor_change(layer, 1 / s.rope_factor);
     inverted.id = "rope.scaling.inverted";
     inverted.did = fmt::format("multiplies by the factor {} instead of dividing", s.rope_factor);

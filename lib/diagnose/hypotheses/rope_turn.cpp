@@ -86,7 +86,7 @@ void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
 namespace {
 
 StageSet rotated_stages() {
-  return set_of({Stage::q_rope, Stage::k_rope});
+  return StageSet{Stage::q_rope, Stage::k_rope};
 }
 
 /// base^(−2i / width), for the first `pairs`.
@@ -176,7 +176,7 @@ private:
     for (const bool q : {true, false}) {
       const char* const without = q ? "q" : "k";
       list_.add(fmt::format("rope.missing.{}", without),
-                set_of({q ? Stage::q_rope : Stage::k_rope}),
+                StageSet{q ? Stage::q_rope : Stage::k_rope},
                 fmt::format("rotates {} alone, not {}", q ? "k" : "q", without),
                 fmt::format("rotate {}, too", without), [q](Layer& layer) {
                   Layer plain = layer;
@@ -320,8 +320,8 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
   const bool q = side != RopeSide::k, k = side != RopeSide::q;
   Change change;
   change.id = "rope.offset";
-  if (q) change.touches.set(index_of(Stage::q_rope));
-  if (k) change.touches.set(index_of(Stage::k_rope));
+  if (q) change.touches.add(Stage::q_rope);
+  if (k) change.touches.add(Stage::k_rope);
   change.did = fmt::format("rotates {} by positions that are {} too {}",
                            q && k ? "q and k"
                            : q    ? "q alone"
@@ -341,6 +341,50 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
       return position(b, t) + static_cast<double>(by);
     };
     turn_with(edited, turn, q, k);
+  };
+  return change;
+}
+
+Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
+  const bool last = first + 1 == layer.dims.T;
+  const std::string tokens =
+      last ? fmt::format("token {}", first) : fmt::format("tokens from {} on", first);
+  Change change;
+  change.id = "rope.positions", change.touches = rotated_stages();
+  change.did = [&] {
+    switch (how) {
+    case Decoded::ahead:
+      return fmt::format("rotates {} by a position that is one too high", tokens);
+    case Decoded::behind:
+      return fmt::format("rotates {} by a position that is one too low", tokens);
+    case Decoded::zero:
+      return fmt::format("gives {} position 0", tokens);
+    case Decoded::again:
+      return fmt::format("counts the positions of {} from 0 again", tokens);
+    default:
+      return fmt::format("gives {} the position of token {}", tokens, first - 1);
+    }
+  }();
+  change.cure = "rotate what is decoded with a cache by the number of tokens before it";
+  change.edit = [how, first](Layer& edited) {
+    Turn turn = turn_of(edited);
+    turn.position = [how, first, own = turn.position](std::size_t b, std::size_t t) {
+      const double position = own(b, t);
+      if (t < first) return position;
+      switch (how) {
+      case Decoded::ahead:
+        return position + 1;
+      case Decoded::behind:
+        return position - 1;
+      case Decoded::zero:
+        return 0.0;
+      case Decoded::again:
+        return position - own(b, first);
+      default:
+        return own(b, first - 1);
+      }
+    };
+    turn_with(edited, turn);
   };
   return change;
 }

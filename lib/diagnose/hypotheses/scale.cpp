@@ -12,7 +12,7 @@ Change scale_change(const Layer& layer, std::string id, double scale, std::strin
                     std::string_view expression) {
   Change change;
   change.id = std::move(id);
-  change.touches = set_of({Stage::scaled});
+  change.touches = StageSet{Stage::scaled};
   change.did = fmt::format("multiplies the scores by {}", expression);
   change.cure = fmt::format("multiply q kᵀ by {:.6g} before the softmax, not by {:.6g}",
                             layer.scale(), scale);

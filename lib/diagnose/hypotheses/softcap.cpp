@@ -14,7 +14,7 @@ Change softcap_change(const Layer& layer, double cap) {
   const double now = layer.settings.softcap;
   Change change;
   change.id = now == 0 ? "softcap.added" : "softcap.value";
-  change.touches = set_of({Stage::capped});
+  change.touches = StageSet{Stage::capped};
   change.did = fmt::format("caps the scores: {0:.6g} · tanh(scaled / {0:.6g})", cap);
   change.cure = now == 0 ? "do not cap the scores: this layer has no soft cap"
                          : fmt::format("take the soft cap {:.6g}, not {:.6g}", now, cap);
@@ -74,7 +74,7 @@ std::vector<Change> softcap_changes(const Subject& subject) {
   std::vector<Change> list;
   Change missing;
   missing.id = "softcap.missing";
-  missing.touches = set_of({Stage::capped});
+  missing.touches = StageSet{Stage::capped};
   missing.did = "does not cap the scores";
   missing.cure = fmt::format("cap the scaled scores: {0:.6g} · tanh(scaled / {0:.6g})",
                              layer.settings.softcap);
@@ -89,10 +89,10 @@ std::vector<Change> softcap_changes(const Subject& subject) {
     before.cure =
         fmt::format("scale the scores first, then cap them at {:.6g}", layer.settings.softcap);
     list.push_back(before);
-    if ((subject.reference & set_of({Stage::scaled, Stage::capped})).any()) {
+    if ((subject.reference & StageSet{Stage::scaled, Stage::capped}).any()) {
       before.touches |=
-          set_of({Stage::scaled, Stage::biased, Stage::masked, Stage::row_max, Stage::shifted,
-                  Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights});
+          StageSet{Stage::scaled, Stage::biased,  Stage::masked,    Stage::row_max, Stage::shifted,
+                   Stage::exp,    Stage::row_sum, Stage::logsumexp, Stage::weights};
       before.option.clear();
       before.edit = [](Layer&) {};
       before.edit_rows = [](Layer& edited) { cap_before_scale(edited); };
@@ -102,15 +102,15 @@ std::vector<Change> softcap_changes(const Subject& subject) {
 
   Change after;
   after.id = "softcap.after_mask";
-  after.touches = set_of({Stage::capped, Stage::masked});
+  after.touches = StageSet{Stage::capped, Stage::masked};
   after.did = "caps the scores after the mask, which turns −∞ into −softcap";
   after.cure = "cap the scaled scores first, and add the mask after";
   after.edit = [](Layer&) {};
   after.edit_rows = [](Layer& edited) { cap_after_mask(edited, false); };
   list.push_back(after);
-  if ((subject.reference & set_of({Stage::capped, Stage::biased, Stage::masked})).any()) {
-    after.touches |= set_of({Stage::biased, Stage::row_max, Stage::shifted, Stage::exp,
-                             Stage::row_sum, Stage::logsumexp, Stage::weights});
+  if ((subject.reference & StageSet{Stage::capped, Stage::biased, Stage::masked}).any()) {
+    after.touches |= StageSet{Stage::biased,  Stage::row_max,   Stage::shifted, Stage::exp,
+                              Stage::row_sum, Stage::logsumexp, Stage::weights};
     after.edit_rows = [](Layer& edited) { cap_after_mask(edited, true); };
     list.push_back(after);
   }

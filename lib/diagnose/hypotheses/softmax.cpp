@@ -70,7 +70,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
   if (layer.dims.T > 1) {
     Change axis;
     axis.id = "softmax.axis";
-    axis.touches = set_of({Stage::weights});
+    axis.touches = StageSet{Stage::weights};
     axis.did = "takes the softmax over the queries, down the columns of the scores";
     axis.cure = "take the softmax over the keys, the last axis of (H, T, S)";
     axis.edit = [](Layer& edited) {
@@ -81,7 +81,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
   if (!layer.sinks.empty()) {
     Change sinks;
     sinks.id = "sinks.missing";
-    sinks.touches = set_of({Stage::row_max, Stage::row_sum});
+    sinks.touches = StageSet{Stage::row_max, Stage::row_sum};
     sinks.did = "leaves the sinks out of the softmax";
     sinks.cure = "let each head's sink join the softmax's maximum and sum, and drop its column";
     sinks.edit = [](Layer& edited) { edited.sinks = {}; };
@@ -90,7 +90,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
   if (layer.dims.H > 1) {
     Change averaged;
     averaged.id = "weights.averaged";
-    averaged.touches = set_of({Stage::weights});
+    averaged.touches = StageSet{Stage::weights};
     averaged.did = "averages the weights over the heads, and uses the mean in every head";
     averaged.cure = "keep the weights of each head: do not average them over the heads";
     averaged.edit = [](Layer&) {};
@@ -101,7 +101,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
     if (contains(subject.reference, Stage::weights)) {
       averaged.did = "hands out weights averaged over the heads, and computes with those of each";
       averaged.cure = "ask for the weights of each head (PyTorch: average_attn_weights=False)";
-      averaged.touches |= set_of({Stage::head_out});
+      averaged.touches |= StageSet{Stage::head_out};
       averaged.edit_rows = [](Layer& edited) {
         Layer plain = edited;
         take_back(plain, {Stage::weights});
@@ -142,7 +142,7 @@ std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
   if (std::fabs(p - share) > 5 * spread + 0.02) return std::nullopt;
   Change change;
   change.id = "dropout.on";
-  change.touches = set_of({Stage::weights});
+  change.touches = StageSet{Stage::weights};
   change.did = fmt::format("drops weights at random: {:.1f} % are 0, the others are divided by "
                            "1 − p with p = {:.3g}",
                            100 * share, p);

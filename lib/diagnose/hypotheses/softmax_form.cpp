@@ -62,9 +62,9 @@ void add_axes(const Dims& dims, ChangeList& list) {
     const std::string did = fmt::format("takes the softmax {}", axes.words),
                       cure = "take the softmax over the keys, the last axis of (H, T, S)";
     if (axes.queries)
-      list.add("softmax.axis", set_of({Stage::weights}), did, cure, edit);
+      list.add("softmax.axis", StageSet{Stage::weights}, did, cure, edit);
     else
-      list.add_rows("softmax.axis", set_of({Stage::weights}), did, cure, edit);
+      list.add_rows("softmax.axis", StageSet{Stage::weights}, did, cure, edit);
   }
 }
 
@@ -72,7 +72,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;
   add_axes(layer.dims, list);
-  list.add("softmax.missing", set_of({Stage::weights}), "takes the scores for the weights",
+  list.add("softmax.missing", StageSet{Stage::weights}, "takes the scores for the weights",
            "take the softmax of the scores over the keys", [](Layer&) {})
       .edit_rows = [](Layer& edited) {
     give(edited, Stage::weights, each_number(value_of(edited, Stage::masked), [](double a) {
@@ -80,19 +80,19 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
          }));
   };
   list.add_rows(
-      "softmax.base", set_of({Stage::weights}), "takes powers of 2 in the softmax, not of e",
+      "softmax.base", StageSet{Stage::weights}, "takes powers of 2 in the softmax, not of e",
       "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {
         const Tensor masked =
             each_number(value_of(edited, Stage::masked), [](double a) { return a * M_LN2; });
         give(edited, Stage::weights, softmax_over(masked, false, false, true));
       });
   if (layer.sinks.empty())
-    list.add("softmax.plus_one", set_of({Stage::row_max, Stage::row_sum}),
+    list.add("softmax.plus_one", StageSet{Stage::row_max, Stage::row_sum},
              "adds 1 to the sum of the softmax (a sink of 0 in every head)",
              "divide by the sum of the exponentials alone",
              [](Layer& edited) { edited.sinks = Tensor(edited.dtype, {edited.dims.H}); });
   if (layer.scale() != 1)
-    list.add_rows("scale.after_softmax", set_of({Stage::scaled, Stage::weights}),
+    list.add_rows("scale.after_softmax", StageSet{Stage::scaled, Stage::weights},
                   "applies the scale to the weights, after the softmax",
                   "multiply q kᵀ by the scale before the softmax", [](Layer& edited) {
                     const double scale = edited.scale();
@@ -103,7 +103,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
                                      [scale](double a) { return a * scale; }));
                   });
   if (!layer.added.empty() || layer.settings.causal)
-    list.add_rows("softmax.twice", set_of({Stage::weights}), "takes the softmax twice",
+    list.add_rows("softmax.twice", StageSet{Stage::weights}, "takes the softmax twice",
                   "take the softmax once", [](Layer& edited) {
                     give(edited, Stage::weights,
                          softmax_over(value_of(edited, Stage::weights), false, false, true));

@@ -45,7 +45,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
     if (!biases && !has_biases) continue;
     Change change;
     change.id = id;
-    change.touches = set_of({roles.a, roles.b});
+    change.touches = StageSet{roles.a, roles.b};
     change.did = fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own");
     change.cure = fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
                               name_of(roles.a), name_of(roles.b));
@@ -67,13 +67,13 @@ std::vector<Change> swap_changes(const Subject& subject) {
     add_exchange(subject, "swap.qk", queries_keys, "queries for keys and keys for queries", "kqv",
                  list);
   // q and k as they should be, and then k qᵀ.
-  const bool shows_q_k = (subject.reference & set_of({Stage::q, Stage::k, Stage::q_norm,
-                                                      Stage::k_norm, Stage::q_rope, Stage::k_rope}))
+  const bool shows_q_k = (subject.reference & StageSet{Stage::q, Stage::k, Stage::q_norm,
+                                                       Stage::k_norm, Stage::q_rope, Stage::k_rope})
                              .any();
   if (shows_q_k && dims.H == dims.H_kv && dims.T == dims.S_all) {
     Change change;
     change.id = "swap.qk";
-    change.touches = set_of({Stage::scores});
+    change.touches = StageSet{Stage::scores};
     change.did = "computes k qᵀ instead of q kᵀ";
     change.cure = "let queries count the rows of the scores and keys the columns: q kᵀ";
     change.edit = [](Layer& edited) {

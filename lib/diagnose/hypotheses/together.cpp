@@ -19,8 +19,8 @@ constexpr BiasedProjection projections[]{{Stage::q, &Layer::W_q, &Layer::b_q},
                                          {Stage::output, &Layer::W_o, &Layer::b_o}};
 
 StageSet stages_of(const BiasedProjection& part) {
-  StageSet set = set_of({part.stage});
-  if (part.stage == Stage::output) set.set(index_of(Stage::head_result));
+  StageSet set = StageSet{part.stage};
+  if (part.stage == Stage::output) set.add(Stage::head_result);
   return set;
 }
 
@@ -78,7 +78,7 @@ void add_residuals(const Layer& layer, ChangeList& list) {
   if (layer.X.empty() || layer.dims.d_out != layer.dims.d_model) return;
   const bool here = layer.settings.residual;
   const Stage to = here ? Stage::residual : Stage::output;
-  const StageSet last = set_of({to});
+  const StageSet last = StageSet{to};
   const auto add = [&](const char* id, std::string did,
                        const std::function<Tensor(Layer&)>& other) {
     list.add_rows(id, last, std::move(did),

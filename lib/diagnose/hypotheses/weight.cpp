@@ -77,7 +77,7 @@ void add_orders(const Subject& subject, std::vector<Change>& list) {
     if (reading.lie == reading.read) return;
     Change change;
     change.id = id;
-    change.touches = set_of({Stage::q, Stage::k, Stage::v});
+    change.touches = StageSet{Stage::q, Stage::k, Stage::v};
     change.did = std::move(did), change.cure = std::move(cure);
     change.option = subject.fused ? std::move(option) : "";
     change.edit = [reading](Layer& edited) { reread(edited, reading); };
@@ -119,8 +119,8 @@ std::vector<Change> weight_changes(const Subject& subject) {
     if (W.empty() || W.shape()[0] == 1 || W.shape()[1] == 1) continue;
     Change change;
     change.id = fmt::format("weight.transposed.{}", p.letter);
-    change.touches = set_of({p.stage});
-    if (p.stage == Stage::output) change.touches.set(index_of(Stage::head_result));
+    change.touches = StageSet{p.stage};
+    if (p.stage == Stage::output) change.touches.add(Stage::head_result);
     change.did = fmt::format("reads W_{} transposed", p.letter);
     change.cure = fmt::format("transpose W_{0}: it is (in, out) = ({1}, {2}), applied as x W_{0}",
                               p.letter, W.shape()[0], W.shape()[1]);

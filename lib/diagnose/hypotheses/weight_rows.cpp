@@ -46,9 +46,9 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
       if (!(edited.*part).empty())
         edited.*part = with_order(convert(edited.*part, edited.dtype), heads, to_pairs);
   };
-  const std::pair<StageSet, const char*> sides[]{{set_of({Stage::q, Stage::k}), "W_q and W_k"},
-                                                 {set_of({Stage::q}), "W_q alone"},
-                                                 {set_of({Stage::k}), "W_k alone"}};
+  const std::pair<StageSet, const char*> sides[]{{StageSet{Stage::q, Stage::k}, "W_q and W_k"},
+                                                 {StageSet{Stage::q}, "W_q alone"},
+                                                 {StageSet{Stage::k}, "W_k alone"}};
   for (const auto& [stages, name] : sides)
     for (const bool to_pairs : {true, false})
       add(stages,
@@ -65,7 +65,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
           });
   const std::size_t width = dims.H_kv * dims.d_k;
   if (dims.H == dims.H_kv || width % dims.H != 0 || width / dims.H % 2 != 0) return list;
-  add(set_of({Stage::k}),
+  add(StageSet{Stage::k},
       fmt::format("turns the rows of W_k back from GGUF's order as {} heads, where it has {}",
                   dims.H, dims.H_kv),
       fmt::format("turn them back as {} heads", dims.H_kv), [=](Layer& edited) {

@@ -10,7 +10,7 @@ Change window_change(const Layer& layer, std::int64_t left) {
   const bool none = layer.settings.window_left < 0;
   Change change;
   change.id = none ? "window.added" : "window.length";
-  change.touches = set_of({Stage::masked});
+  change.touches = StageSet{Stage::masked};
   change.did = fmt::format("lets a query see its own key and the {} before it", left);
   change.cure = none ? "apply no window: this layer has none"
                      : fmt::format("let a query see its own key and the {} before it",
@@ -25,7 +25,7 @@ namespace {
 Change missing_window(const Settings& s) {
   Change change;
   change.id = "window.missing";
-  change.touches = set_of({Stage::masked});
+  change.touches = StageSet{Stage::masked};
   change.did = "applies no window: a query sees all keys that the other masks leave";
   change.cure = fmt::format("let a query see {} keys before and {} after its own", s.window_left,
                             s.window_right);
@@ -53,7 +53,7 @@ std::vector<Change> window_changes(const Subject& subject) {
         return;
       Change change;
       change.id = by > 0 ? "window.plus_one" : "window.minus_one";
-      change.touches = set_of({Stage::masked});
+      change.touches = StageSet{Stage::masked};
       const char* const side = left && right ? "on both sides"
                                : left        ? "to the left"
                                              : "to the right";

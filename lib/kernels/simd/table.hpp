@@ -1,5 +1,5 @@
 #pragma once
-// What one instruction set offers: a table of plain functions on raw pointers. Included by the
+// Kernels of one instruction set: a table of plain functions on raw pointers. Included by the
 // units that are compiled for newer processors, so nothing here may bring inline functions of the
 // standard library along: the linker could keep their copy for everybody.
 

@@ -3,6 +3,8 @@
 // and the tables are embedding_size wide, which a linear map widens.
 
 #include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/size_keys.hpp>
 
 #include <charconv>
 #include <cmath>
@@ -49,7 +51,9 @@ std::optional<SharedTensor> shared_tensor(std::string_view name) {
 /// A count of config.json, held against what the file has.
 std::size_t count_said(const io::Contents& file, const Config& config, const std::string& key,
                        std::size_t otherwise) {
-  const auto at = config.find(key);
+  auto at = config.find(key);
+  for (std::string_view spelling : size_spellings(key))
+    if (at == config.end()) at = config.find(std::string(spelling));
   if (at == config.end() || at->second == "null") return otherwise;
   std::size_t count = 0;
   const char* const last = at->second.data() + at->second.size();
@@ -108,7 +112,7 @@ bool is_albert(const Group& group) {
 
 void translate_albert(const Group& group, Translation& to) {
   to.expect_models({"albert"});
-  const std::string type = group.configured("position_embedding_type").value_or("absolute");
+  const std::string type = position_embedding_type(group).value_or("absolute");
   if (type.starts_with("relative_key")) {
     if (!group.has("distance_embedding.weight"))
       fail("{}: {}distance_embedding.weight is missing, though config.json says {}",
@@ -121,19 +125,21 @@ void translate_albert(const Group& group, Translation& to) {
   to.normalises_after();
 }
 
-constexpr std::string_view
-    albert_beside_relative = "embeddings.position_embeddings pooler embeddings.position_ids "
-                      "embeddings.token_type_ids sop_classifier classifier qa_outputs "
-                      "predictions.decoder.bias",
-    albert_beside = albert_beside_relative.substr(albert_beside_relative.find(' ') + 1);
+constexpr std::string_view albert_beside_relative =
+                               "embeddings.position_embeddings pooler embeddings.position_ids "
+                               "embeddings.token_type_ids sop_classifier classifier qa_outputs "
+                               "predictions.decoder.bias",
+                           albert_beside =
+                               albert_beside_relative.substr(albert_beside_relative.find(' ') + 1);
 
 void settle_albert(const Group& group, ModelRecord& record) {
   for (const char* key : {"num_hidden_groups", "inner_group_num"}) group.configured(key);
   if (!group.configured("num_hidden_layers"))
-    fail("{}: config.json does not say num_hidden_layers, and no tensor tells how often layers that "
-         "share their weights are computed",
-         group.contents->name);
-  if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
+    fail(
+        "{}: config.json does not say num_hidden_layers, and no tensor tells how often layers that "
+        "share their weights are computed",
+        group.contents->name);
+  if (position_embedding_type(group).value_or("absolute") != "absolute")
     record.beside = albert_beside_relative, record.positions = "";
 }
 

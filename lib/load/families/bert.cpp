@@ -2,6 +2,7 @@
 // (out, in), all with biases. The normalisation comes after attention.
 
 #include <mha/load/families/namings.hpp>
+#include <mha/load/families/positions.hpp>
 
 namespace mha::naming {
 
@@ -10,13 +11,16 @@ namespace {
 /// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
 /// multiplied with, or relative_key_query: k, too.
 void take_relative_key(const Group& group, Translation& to) {
-  const std::optional<std::string> type = group.configured("position_embedding_type");
+  const std::optional<std::string> type = position_embedding_type(group);
   if (!group.has("self.distance_embedding.weight")) {
     if (type && type->starts_with("relative_key"))
       fail("{}: {}self.distance_embedding.weight is missing, though config.json says {}",
            group.contents->name, group.prefix, *type);
     return;
   }
+  if (type == "absolute")
+    return to.pass_over_with_warning("self.distance_embedding.weight",
+                                     "config.json says position_embedding_type absolute");
   to.take("relative_key", "self.distance_embedding.weight");
   if (!type)
     to.warn("config.json does not say position_embedding_type: taken as relative_key; "
@@ -40,14 +44,14 @@ void translate_bert(const Group& group, Translation& to) {
 
 constexpr std::string_view
     bert_beside_relative = "embeddings.position_embeddings pooler embeddings.position_ids "
-                      "embeddings.token_type_ids cls.seq_relationship classifier qa_outputs "
-                      "lm_head.decoder.bias cls.predictions.decoder.bias",
+                           "embeddings.token_type_ids cls.seq_relationship classifier qa_outputs "
+                           "lm_head.decoder.bias cls.predictions.decoder.bias",
     bert_beside = bert_beside_relative.substr(bert_beside_relative.find(' ') + 1);
 
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle_bert(const Group& group, ModelRecord& record) {
   // Relative positions replace the learned ones, whose table stays in the file.
-  if (group.configured("position_embedding_type").value_or("absolute") != "absolute")
+  if (position_embedding_type(group).value_or("absolute") != "absolute")
     record.beside = bert_beside_relative, record.positions = "";
   if (group.prefix.find("roberta.") == std::string::npos &&
       !group.is_model({"roberta", "xlm-roberta", "camembert"}))

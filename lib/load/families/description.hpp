@@ -51,6 +51,18 @@ struct DescribedNorm {
   std::optional<std::string> bias;
 };
 
+/// Positions whose rows are computed: sines and cosines of the position times pairs' frequencies.
+struct DescribedSinusoid {
+  std::string where; ///< "" = there is none
+  /// All sines, then all cosines; else those of a pair side by side.
+  bool halves = false;
+  /// The slowest of n pairs turns by 1 / base a position; else by base^(1/n) / base.
+  bool inclusive = false;
+  DescribedValue base, length; ///< 10000; how many rows there are, 4096
+
+  bool said() const { return !where.empty(); }
+};
+
 struct Description {
   std::string file, title;
   std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
@@ -62,6 +74,7 @@ struct Description {
   DescribedValue activation, head_activation;
   DescribedValue token_scale;    ///< a number, or sqrt_d_model
   DescribedValue position_scale; ///< a number
+  DescribedSinusoid sinusoid;    ///< in the place of a table of positions
   DescribedValue first_position;
   DescribedValue softcap, head_scale;
   std::map<std::string, DescribedValue> settings;

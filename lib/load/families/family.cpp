@@ -1,5 +1,7 @@
 #include <mha/load/families/family.hpp>
 
+#include <mha/load/families/size_keys.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -102,12 +104,22 @@ Tensor Group::read_transposed(const io::Entry& entry) const {
   return transposed_when_read(read(entry));
 }
 
+std::vector<std::string_view> Group::spellings(std::initializer_list<std::string_view> keys) const {
+  std::vector<std::string_view> all(keys);
+  if (description) return all; // says which key it means
+  for (std::string_view key : keys)
+    for (std::string_view other : size_spellings(key))
+      if (std::ranges::find(all, other) == all.end()) all.push_back(other);
+  return all;
+}
+
 std::optional<std::string> Group::configured(std::initializer_list<std::string_view> keys) const {
+  const std::vector<std::string_view> spelt = spellings(keys);
   if (reads)
-    for (std::string_view key : keys) reads->ask_setting(key);
+    for (std::string_view key : spelt) reads->ask_setting(key);
   for (std::string_view section : sections_of(*this)) {
     const std::pair<const std::string, std::string>* first = nullptr;
-    for (std::string_view key : keys) {
+    for (std::string_view key : spelt) {
       const auto at = config->find(std::string(section) + std::string(key));
       if (at == config->end() || at->second == "null") continue;
       if (first && !same_value(first->second, at->second))
@@ -129,6 +141,14 @@ bool Group::says(std::string_view key) const {
   });
 }
 
+bool Group::says_value(std::string_view key) const {
+  const std::vector<std::string_view> sections = sections_of(*this);
+  return std::ranges::any_of(sections, [&](std::string_view section) {
+    const auto at = config->find(std::string(section) + std::string(key));
+    return at != config->end() && at->second != "null";
+  });
+}
+
 std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) const {
   const std::optional<std::string> text = configured(keys);
   if (!text) return std::nullopt;
@@ -146,6 +166,17 @@ std::optional<double> Group::configured_number(std::initializer_list<std::string
   if (error != std::errc{} || end != last || !std::isfinite(value))
     fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
   return value;
+}
+
+std::optional<std::size_t> Group::configured_count(std::initializer_list<std::string_view> keys,
+                                                   std::size_t least) const {
+  const std::optional<double> number = configured_number(keys);
+  if (!number) return std::nullopt;
+  constexpr double most = 9007199254740992; // 2^53: each whole number has its own double
+  if (!(*number >= static_cast<double>(least) && *number < most) || *number != std::floor(*number))
+    fail("config.json: {} is {}: a whole number{} expected", *keys.begin(), *number,
+         least > 0 ? fmt::format(" from {} on", least) : "");
+  return static_cast<std::size_t>(*number);
 }
 
 bool Group::is_model(std::initializer_list<std::string_view> types) const {
@@ -234,17 +265,28 @@ bool Translation::set_from_config(std::string_view setting,
   const std::optional<std::string> value = group_.configured(keys);
   if (!value) return false;
   set(setting, *value, "config.json");
-  for (std::string_view key : keys)
-    if (group_.configured(key)) {
-      settings.back().key = key;
-      break;
-    }
+  for (std::string_view key : group_.spellings(keys)) {
+    if (!group_.says_value(key)) continue;
+    settings.back().key = key;
+    if (std::ranges::find(keys, key) == keys.end())
+      note(fmt::format("config.json: {} is read as {}, as {} configs have it", key, *keys.begin(),
+                       family_.title));
+    break;
+  }
   return true;
 }
 
 std::optional<std::string> Translation::option(std::string_view setting) const {
   const auto at = options_.find(setting);
   return at == options_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::optional<double>
+Translation::positive_number(std::initializer_list<std::string_view> keys) const {
+  const std::optional<double> number = group_.configured_number(keys);
+  if (number && !(*number > 0))
+    fail("config.json: {} is {}: a number above 0 expected", *keys.begin(), *number);
+  return number;
 }
 
 std::optional<std::size_t> Translation::count(std::string_view setting) const {

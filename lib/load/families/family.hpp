@@ -1,5 +1,5 @@
 #pragma once
-// How checkpoints of a model family name an attention layer's tensors, and what they mean.
+// Families of models: names of an attention layer's tensors in their checkpoints, and meanings.
 
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
@@ -67,18 +67,26 @@ struct Group {
   bool within(std::initializer_list<std::string_view> parts) const;
   /// A value of config.json: the first of `keys` that is there. In a model of several parts, the
   /// values of the part that the prefix names (vision_config), else those of text_config before
-  /// the others. Throws Error where two of `keys` say different things.
+  /// the others. A size is found under every spelling that it has (size_keys.hpp). Throws Error
+  /// where two of them say different things.
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
   std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
   /// A number of config.json; throws Error if it is none.
   std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const;
+  /// A number of things of config.json: whole, from `least` to 2^53; throws Error if it is none.
+  std::optional<std::size_t> configured_count(std::initializer_list<std::string_view> keys,
+                                              std::size_t least = 0) const;
   /// A truth value of config.json; throws Error if it is none.
   std::optional<bool> flag(std::initializer_list<std::string_view> keys) const;
   bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
     return flag(keys).value_or(otherwise);
   }
+  /// `keys`, and behind them the other spellings of the sizes among them.
+  std::vector<std::string_view> spellings(std::initializer_list<std::string_view> keys) const;
   /// Whether config.json has the key, if only to say null.
   bool says(std::string_view key) const;
+  /// Whether config.json has this very key, and not to say null.
+  bool says_value(std::string_view key) const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
 };
@@ -130,6 +138,8 @@ public:
   std::optional<double> number(std::initializer_list<std::string_view> keys) const {
     return group_.configured_number(keys);
   }
+  /// A number of config.json above 0; throws Error if it is none.
+  std::optional<double> positive_number(std::initializer_list<std::string_view> keys) const;
   bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
     return group_.is_true(keys, otherwise);
   }

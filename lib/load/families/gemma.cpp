@@ -30,7 +30,7 @@ bool recognises3(const Group& group) {
 
 /// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
 void set_gemma_scale(Translation& to) {
-  const std::optional<double> scalar = to.number({"query_pre_attn_scalar"});
+  const std::optional<double> scalar = to.positive_number({"query_pre_attn_scalar"});
   to.set("scale", fmt::format("{}", 1 / std::sqrt(scalar.value_or(256))),
          scalar ? "config.json: query_pre_attn_scalar" : "");
 }
@@ -66,7 +66,8 @@ void translate1(const Group& group, Translation& to) {
 void translate2(const Group& group, Translation& to) {
   translate1(group, to);
   set_gemma_scale(to);
-  // null is no cap; only a config without the key means 50.
+  // null is no cap; only a config without the key means 50. A cap of 0 is a division by it.
+  to.positive_number({"attn_logit_softcapping"});
   if (!to.set_from_config("softcap", {"attn_logit_softcapping"}) &&
       !group.says("attn_logit_softcapping"))
     to.set("softcap", "50");
@@ -74,8 +75,7 @@ void translate2(const Group& group, Translation& to) {
 }
 
 bool slides3(const Group& group, std::size_t layer) {
-  const double every = group.configured_number({"sliding_window_pattern"}).value_or(6);
-  return std::fmod(static_cast<double>(layer + 1), every) != 0;
+  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(6) != 0;
 }
 
 void translate3(const Group& group, Translation& to) {
@@ -90,9 +90,9 @@ void translate3(const Group& group, Translation& to) {
     to.warn(fmt::format("config.json says attn_logit_softcapping {}: not computed, as in "
                         "Transformers' Gemma 3; --softcap {} computes it",
                         *cap, *cap));
-  for (const char* key : {"rope_theta", "rope_local_base_freq",
-                          "rope_parameters.sliding_attention.rope_theta",
-                          "rope_parameters.sliding_attention.rope_type"})
+  for (const char* key :
+       {"rope_theta", "rope_local_base_freq", "rope_parameters.sliding_attention.rope_theta",
+        "rope_parameters.sliding_attention.rope_type"})
     group.says(key);
   // Layers with a window rotate by a base of their own, without the scaling for long contexts.
   const bool sliding = is_sliding(group, slides3).value_or(false);

@@ -51,7 +51,8 @@ void translate_gpt_neo(const Group& group, Translation& to) {
     to.warn("config.json does not say whether this layer is local or global: taken as global; "
             "--window-left 255 makes it local, as these models are");
   if (kind && *kind == "local")
-    to.set("window_left", fmt::format("{}", to.number({"window_size"}).value_or(256) - 1),
+    to.set("window_left",
+           fmt::format("{}", group.configured_count({"window_size"}, 1).value_or(256) - 1),
            "config.json");
   to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }

@@ -10,7 +10,7 @@ namespace {
 void set_heads(Translation& to) {
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
-  std::size_t width = static_cast<std::size_t>(to.number({"head_dim"}).value_or(0));
+  std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
   if (norms_heads(group)) width = norm[0];
   if (to.set_from_config("num_heads", {"num_attention_heads"})) {
     const std::size_t heads = to.count("num_heads").value_or(0);
@@ -122,8 +122,9 @@ void require_qk_norm(const Group& group, bool of_heads) {
     if (!group.has(name))
       fail("{}: {}{} is missing, which models of this kind have", group.contents->name,
            group.prefix, name);
-    else if (const Shape norm = group.shape(name); of_heads && group.configured("head_dim") &&
-             norm != Shape{static_cast<std::size_t>(*group.configured_number({"head_dim"}))})
+    else if (const Shape norm = group.shape(name);
+             of_heads && group.configured("head_dim") &&
+             norm != Shape{*group.configured_count({"head_dim"}, 1)})
       fail("{}: {}{} is {}: as wide as a head, head_dim {}, expected", group.contents->name,
            group.prefix, name, to_string(norm), *group.configured("head_dim"));
 }
@@ -131,13 +132,13 @@ void require_qk_norm(const Group& group, bool of_heads) {
 void take_qk_norm(Translation& to, bool layer) {
   const Group& group = to.group();
   // Transformers makes none of these, and leaves such tensors of a file aside.
-  if (group.is_model({"llama",      "mistral",   "mixtral",     "ministral",   "granite",
-                      "granitemoe", "qwen2",     "qwen2_moe",   "qwen2_vl",    "qwen2_5_vl",
-                      "gemma",      "gemma2",    "starcoder2",  "gpt_oss",     "glm",
-                      "glm4",       "ernie4_5",  "ernie4_5_moe", "smollm3",    "olmo"})) {
-    for (const char* name : {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias",
-                             "q_layernorm.weight", "k_layernorm.weight", "q_layernorm.bias",
-                             "k_layernorm.bias"})
+  if (group.is_model({"llama",      "mistral",  "mixtral",      "ministral", "granite",
+                      "granitemoe", "qwen2",    "qwen2_moe",    "qwen2_vl",  "qwen2_5_vl",
+                      "gemma",      "gemma2",   "starcoder2",   "gpt_oss",   "glm",
+                      "glm4",       "ernie4_5", "ernie4_5_moe", "smollm3",   "olmo"})) {
+    for (const char* name :
+         {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias", "q_layernorm.weight",
+          "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"})
       to.pass_over_with_warning(name, "models of this kind have none");
     return;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What LLaMA's relatives share: q_proj, k_proj, v_proj, o_proj (out, in) under layers.N.self_attn.
+// Names of LLaMA's relatives: q_proj, k_proj, v_proj, o_proj (out, in) under layers.N.self_attn.
 
 #include <mha/load/families/model.hpp>
 #include <mha/load/families/positions.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// What a family's whole model has around attention, as data: one record beside how the family names
+// A family's whole model around attention, as data: one record beside the family's names of
 // attention's tensors. A model = embedding + blocks + last norm + head.
 
 #include <mha/layer/block.hpp>

@@ -16,9 +16,7 @@ std::optional<bool> rotates(const Group& group) {
   if (!layer) return std::nullopt;
   if (const std::optional<std::string> list = group.configured("no_rope_layers"))
     if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
-  const double every = group.configured_number({"no_rope_layer_interval"}).value_or(4);
-  return static_cast<double>(*layer + 1) / every !=
-         static_cast<double>(static_cast<std::size_t>(static_cast<double>(*layer + 1) / every));
+  return (*layer + 1) % group.configured_count({"no_rope_layer_interval"}, 1).value_or(4) != 0;
 }
 
 void set_alternating_rotary(Translation& to, std::optional<bool> rotates, double base) {

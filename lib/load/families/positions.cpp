@@ -103,9 +103,9 @@ void put_factors(Translation& to, const RopeConfig& config, std::string_view key
 
 /// The length trained on, and how much longer sequences become, where config.json says them.
 void set_lengths(Translation& to, const RopeConfig& config, std::string_view kind) {
-  const std::optional<double> longest = to.number({"max_position_embeddings"});
+  const std::optional<double> longest = to.positive_number({"max_position_embeddings"});
   std::optional<double> original = config.number("original_max_position_embeddings");
-  if (!original) original = to.number({"original_max_position_embeddings"});
+  if (!original) original = to.positive_number({"original_max_position_embeddings"});
   std::optional<double> factor = config.number("factor");
   // Phi-3's factor is the ratio of the two lengths; yarn's, where none is given.
   if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor))) {
@@ -137,6 +137,14 @@ void set_scaling(Translation& to, const RopeConfig& config) {
       to.set(setting, *value, "config.json");
   std::optional<std::string> type = config.text("rope_type");
   const std::optional<std::string> old_type = config.text("type");
+  const auto meaning = [](const std::string& name) -> std::string_view {
+    const auto* const known = std::ranges::find(scaling_names, name, &ScalingName::config);
+    return known == std::end(scaling_names) ? std::string_view(name) : known->setting;
+  };
+  if (type && old_type && meaning(*type) != meaning(*old_type))
+    to.warn(fmt::format("config.json's rope_scaling says rope_type {} and type {}: the first "
+                        "counts, as in Transformers",
+                        io::shown(*type), io::shown(*old_type)));
   if (!type) type = old_type;
   if (to.option("rope_scaling")) return;
   const auto refuse = [&](std::string_view why) {
@@ -144,7 +152,9 @@ void set_scaling(Translation& to, const RopeConfig& config) {
          to.group().contents->name, why);
   };
   if (!type && config.text("factor")) refuse("has a factor and no type");
-  if (!type && to.number({"rope_scaling"})) refuse("is a number, not an object with a type");
+  const bool empty = to.group().configured("rope_scaling") == "{}";
+  if (!type && !empty && to.number({"rope_scaling"}))
+    refuse("is a number, not an object with a type");
   if (!type) return;
   if (*type == "llama3")
     for (const char* key :
@@ -272,6 +282,8 @@ void set_rotary(Translation& to, const Rotary& rotary) {
 }
 
 std::optional<std::string> element(const std::string& list, std::size_t index) {
+  if (list.starts_with('[') && list.ends_with(']')) // a list of one
+    return index == 0 ? std::optional(list.substr(1, list.size() - 2)) : std::nullopt;
   std::size_t at = 0;
   for (; index > 0; --index) {
     at = list.find(',', at);
@@ -312,12 +324,14 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 }
 
 void set_window(Translation& to, Slides slides, std::size_t otherwise) {
-  const std::optional<double> given = to.number({"sliding_window"});
+  // llama.cpp writes 0 for none; Transformers would hide every key.
+  const bool gguf = to.group().contents->format == "gguf";
+  const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);
   if (!given && to.group().says("sliding_window")) otherwise = 0; // null
   // Qwen: a window in the config, not in use unless it says so.
   const bool used = to.is_true({"use_sliding_window"}, slides != upper_layers);
   if (slides == upper_layers) to.number({"max_window_layers"});
-  const double window = given.value_or(static_cast<double>(otherwise));
+  const std::size_t window = given.value_or(otherwise);
   if (!used) {
     if (slides) is_sliding_by_type(to.group());
     if ((!slides || slides == every_layer) && window >= 1)
@@ -342,6 +356,16 @@ void set_no_rotary(Translation& to) {
   to.set("rope", "none", "config.json: this layer");
 }
 
+std::optional<std::string> position_embedding_type(const Group& group) {
+  constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};
+  const std::optional<std::string> type = group.configured("position_embedding_type");
+  if (type && std::ranges::find(known, *type) == std::end(known))
+    fail("{}: config.json's position_embedding_type is '{}', which is not computed here: absolute, "
+         "relative_key or relative_key_query expected",
+         group.contents->name, io::shown(*type));
+  return type;
+}
+
 std::optional<double> rope_number(const Translation& to, std::string_view key) {
   return RopeConfig(to, {}).number(key);
 }
@@ -361,8 +385,7 @@ bool even_layers(const Group&, std::size_t layer) {
 }
 
 bool all_but_every_fourth(const Group& group, std::size_t layer) {
-  const double every = group.configured_number({"sliding_window_pattern"}).value_or(4);
-  return std::fmod(static_cast<double>(layer + 1), every) != 0;
+  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(4) != 0;
 }
 
 bool upper_layers(const Group& group, std::size_t layer) {

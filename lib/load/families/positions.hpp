@@ -44,11 +44,15 @@ std::optional<bool> is_sliding(const Group& group, Slides slides);
 /// `otherwise`: W where config.json is silent; 0 = no window, as null is.
 void set_window(Translation& to, Slides slides, std::size_t otherwise = 0);
 
+/// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing where
+/// config.json is silent. Throws Error for any other.
+std::optional<std::string> position_embedding_type(const Group& group);
+
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);
 
-/// Every layer; every second, from the first; from max_window_layers on, Qwen's 28 where config.json
-/// is silent; all but the fourth, eighth …
+/// Every layer; every second, from the first; from max_window_layers on, Qwen's 28 where
+/// config.json is silent; all but the fourth, eighth …
 bool every_layer(const Group& group, std::size_t layer);
 bool even_layers(const Group& group, std::size_t layer);
 bool upper_layers(const Group& group, std::size_t layer);

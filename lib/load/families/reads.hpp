@@ -1,5 +1,5 @@
 #pragma once
-// What a family's reading asked a checkpoint for. What it did not is told: a setting that changes
+// Names that a family's reading asks a checkpoint for. Others are noted: a setting that changes
 // the model, a tensor that is left over.
 
 #include <mutex>

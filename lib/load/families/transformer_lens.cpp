@@ -40,8 +40,8 @@ std::string one_of(const Group& group, std::string_view key,
                    std::initializer_list<std::string_view> words) {
   const std::string word = group.configured(key).value_or(std::string(*words.begin()));
   if (std::ranges::find(words, word) == words.end())
-    fail("config.json: {} is '{}', which is not computed here: {} expected", key,
-         io::shown(word), fmt::join(words, " or "));
+    fail("config.json: {} is '{}', which is not computed here: {} expected", key, io::shown(word),
+         fmt::join(words, " or "));
   return word;
 }
 
@@ -56,12 +56,17 @@ void translate_transformer_lens(const Group& group, Translation& to) {
       to.take(fmt::format("W_{}", canonical), fmt::format("{}W_{}", grouped, name));
       to.take(fmt::format("b_{}", canonical), fmt::format("{}b_{}", grouped, name));
     }
+  // The tensors' axes say the heads, too, and are held against these.
+  to.set_from_config("num_heads", {"n_heads"});
+  to.set_from_config("num_kv_heads", {"n_key_value_heads"});
   if (one_of(group, "attention_dir", {"causal", "bidirectional"}) == "bidirectional")
     to.set("causal", "false", "config.json");
   else
     to.set("causal", "true");
   const double divisor =
       to.is_true({"use_attn_scale"}, true) ? to.number({"attn_scale"}).value_or(0) : 1;
+  if (divisor == 0 && to.number({"attn_scale"}))
+    fail("config.json: attn_scale is 0, by which scores are divided");
   const bool by_layer = to.is_true({"scale_attn_by_inverse_layer_idx"});
   const std::size_t width = group.shape("W_Q").empty() ? 0 : group.shape("W_Q").back();
   const double times = by_layer ? static_cast<double>(group.number().value_or(0) + 1) : 1;
@@ -89,7 +94,7 @@ void translate_transformer_lens(const Group& group, Translation& to) {
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
   // A config of HookedTransformer without the type has no norm.
-  if (type.empty() && !to.norm.weight && (group.configured("d_head") || group.configured("n_ctx")))
+  if (type.empty() && !to.norm.weight && (group.says_value("d_head") || group.says_value("n_ctx")))
     to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");
@@ -114,6 +119,8 @@ void settle_transformer_lens(const Group& group, ModelRecord& record) {
     record.shape = BlockShape::attention_only;
     record.pre_mlp_norm = record.mlp_in = record.mlp_out = record.mlp_norm = "";
   }
+  // As HookedTransformer: -1 and 0 are no cap.
+  if (group.configured_number({record.softcap_key}).value_or(0) <= 0) record.softcap_key = "";
   record.causal = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
   if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
     record.positions = "";

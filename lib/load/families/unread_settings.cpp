@@ -1,5 +1,7 @@
 #include <mha/load/families/unread_settings.hpp>
 
+#include <mha/load/families/size_keys.hpp>
+
 #include <algorithm>
 #include <iterator>
 
@@ -62,9 +64,7 @@ constexpr std::string_view ignored[]{
     "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
     "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
     "block_size", "context_length", "sliding_window_size", "rotary_scaling_factor_trained",
-    "initial_context_length",
-    // The tensors say them.
-    "n_heads", "d_head"};
+    "initial_context_length"};
 
 /// Objects of whose members the same is true.
 constexpr std::string_view ignored_objects[]{"id2label.",
@@ -127,21 +127,8 @@ constexpr std::pair<std::string_view, std::string_view> neutral[]{
     {"down_scale_factor", "1"},
 };
 
-/// What a whole model needs beside its layers' attention.
-constexpr std::string_view of_whole_model[]{"vocab_size",
-                                            "d_vocab",
-                                            "d_vocab_out",
-                                            "hidden_size",
-                                            "n_embd",
-                                            "d_model",
-                                            "dim",
-                                            "intermediate_size",
-                                            "n_inner",
-                                            "d_mlp",
-                                            "hidden_dim",
-                                            "num_hidden_layers",
-                                            "n_layer",
-                                            "n_layers",
+/// What a whole model needs beside its layers' attention and its sizes.
+constexpr std::string_view of_whole_model[]{"d_vocab_out",
                                             "tie_word_embeddings",
                                             "type_vocab_size",
                                             "embedding_size",
@@ -157,9 +144,6 @@ constexpr std::string_view of_whole_model[]{"vocab_size",
                                             "parallel_attn_mlp",
                                             "gated_mlp",
                                             "attn_only",
-                                            "head_dim",
-                                            "d_head",
-                                            "n_heads",
                                             "embedding_multiplier",
                                             "residual_multiplier",
                                             "logits_scaling",
@@ -181,8 +165,16 @@ bool is_one_of(std::string_view name, const auto& list) {
   return std::ranges::find(list, name) != std::end(list);
 }
 
+/// A size that a lone layer has no use for, or has from its tensors.
+bool is_size_of_whole_model(std::string_view key) {
+  const auto spellings = size_spellings(key);
+  return !spellings.empty() && spellings[0] != "num_attention_heads" &&
+         spellings[0] != "num_key_value_heads";
+}
+
 /// Of a family without windows: each layer has full attention.
 bool is_full_attention_alone(std::string_view list) {
+  if (list == "[full_attention]") return true; // of one layer
   for (std::size_t at = 0; at <= list.size(); ++at) {
     const std::size_t comma = std::min(list.find(',', at), list.size());
     if (list.substr(at, comma - at) != "full_attention") return false;
@@ -192,8 +184,9 @@ bool is_full_attention_alone(std::string_view list) {
 }
 
 bool is_neutral(std::string_view key, std::string_view value) {
-  return value == "null" || value.empty() ||
-         (key == "layer_types" && is_full_attention_alone(value)) || std::ranges::any_of(neutral, [&](const auto& known) {
+  return value == "null" || value == "{}" || value.empty() ||
+         (key == "layer_types" && is_full_attention_alone(value)) ||
+         std::ranges::any_of(neutral, [&](const auto& known) {
            return known.first == key &&
                   (known.second == value || value == fmt::format("{}.0", known.second));
          });
@@ -227,13 +220,15 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
   for (const auto& [whole_key, value] : config) {
     std::string_view key = whole_key;
     if (key.starts_with("quantization_config") || key.starts_with("compression_config")) {
-      if (key.ends_with("quant_method") || quantised.empty()) quantised = value;
+      if (value != "{}" && (key.ends_with("quant_method") || quantised.empty())) quantised = value;
       continue;
     }
     if (!section.empty() && !in_section(key, section)) continue; // another part's, or the whole's
     key.remove_prefix(section.size());
     if (is_ignored_setting(key, value)) continue;
     if (group.reads && group.reads->asked_setting(key)) continue;
+    // A whole model's are held against its tensors, under every spelling.
+    if (is_size_of_whole_model(key)) continue;
     if (!whole && (is_one_of(key, of_whole_model) || key == record.softcap_key)) continue;
     if (++count <= most)
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, value.substr(0, 60));

@@ -50,10 +50,13 @@ function setupGrid() {
   box.replaceChildren(...children);
 }
 
-/// A measure of a head as text.
+/// A measure of a head as text, with the rows behind it where they are few.
 function measureText(layer, h, name) {
   const value = measureOf(layer, h, name), measure = page.measures.find((one) => one.name === name);
-  return value === null ? '–' : measure.count ? String(value) : rounded(value, 3);
+  if (value === null) return '–';
+  const rows = measureOf(layer, h, `${name}_rows`), few = 6; // fewer than that make no kind
+  const behind = rows !== null && rows < few ? ` (of ${rows} ${rows === 1 ? 'row' : 'rows'})` : '';
+  return (measure.count ? String(value) : rounded(value, 3)) + behind;
 }
 
 /// `names`: what has changed.

@@ -134,9 +134,7 @@ function drawHeads() {
     const card = cardOf(l, h), layer = layers[l];
     const chosen = l === state.layer && h === state.head;
     card.querySelector('.card-name').textContent = several ? shortName(layer, h) : `head ${layer.heads[h]}`;
-    const value = measure ? measureOf(layer, h, state.sort) : null;
-    card.querySelector('.card-value').textContent =
-      !measure ? '' : value === null ? '–' : measure.count ? String(value) : rounded(value, 3);
+    card.querySelector('.card-value').textContent = measure ? measureText(layer, h, state.sort) : '';
     card.title = dense ? `${headName(layer, h)}${layer.measures[h] ? `, ${layer.measures[h].kind}` : ''}` : '';
     if (dense) card.setAttribute('aria-label', card.title);
     else card.removeAttribute('aria-label');

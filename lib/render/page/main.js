@@ -67,8 +67,8 @@ function drawControls() {
   const facts = layer.measures[state.head];
   const words = facts && facts.kind ? [facts.kind] : [];
   for (const one of ['entropy', 'effective_keys', 'first', 'previous', 'self', 'induction']) {
-    const value = measureOf(layer, state.head, one);
-    if (value !== null) words.push(`${one.replaceAll('_', ' ')} ${rounded(value, 3)}`);
+    if (measureOf(layer, state.head, one) !== null)
+      words.push(`${one.replaceAll('_', ' ')} ${measureText(layer, state.head, one)}`);
   }
   $('head-facts').textContent = words.join(' · ');
   $('query-title').textContent = `Query ${named(state.query, queryLabels(layer))}`;

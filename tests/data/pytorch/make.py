@@ -4,13 +4,23 @@ hold as NumPy sees it: NAME.expect.npz. bfloat16 is expected as float32. Run by 
 
 import argparse
 import dataclasses
+import datetime
+import decimal
+import fractions
+import functools
 import io
 import json
+import operator
 import os
+import pathlib
 import pickle
+import random
+import re
+import types
+import uuid
 import warnings
 import zipfile
-from collections import OrderedDict, defaultdict
+from collections import ChainMap, Counter, OrderedDict, defaultdict, deque, namedtuple
 
 import numpy as np
 import torch
@@ -139,6 +149,69 @@ for protocol in (0, 2, 4, 5):
 expect("arrays", {"f8": kinds["f8"], "big": kinds["big"], "fortran": kinds["fortran"],
                   "nested.half": kinds["nested"]["half"], "nested.list.0": kinds["nested"]["list"][0],
                   "nested.list.1": kinds["nested"]["list"][1], "bytes": kinds["bytes"], "i8": kinds["i8"]})
+
+
+# What stands beside tensors: values of the standard library, of NumPy and of PyTorch, and objects of every making.
+
+class Slots:
+    __slots__ = ("a", "b")
+
+    def __init__(self):
+        self.a, self.b = 1, "two"
+
+
+class New:
+    def __new__(cls, *arguments):
+        return super().__new__(cls)
+
+    def __getnewargs__(self):
+        return 1, "x"
+
+
+class Words(list):
+    pass
+
+
+class Options(dict):
+    pass
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+def beside(tensors):
+    tagged = torch.arange(3.0)
+    tagged.tag = "an attribute"
+    values = {
+        "partial": functools.partial(torch.nn.functional.gelu, approximate="tanh"), "unused": functools.partial(os.system, "x"),
+        "deque": deque([1, 2], maxlen=3), "default": defaultdict(list, {"a": [1]}), "ordered": OrderedDict(a=1), "chain": ChainMap({"a": 1}),
+        "counter": Counter("abca"), "date": datetime.date(2020, 1, 2), "time": datetime.time(3, 4),
+        "when": datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), "took": datetime.timedelta(3, 4),
+        "path": pathlib.Path("/a/b"), "pure": pathlib.PurePosixPath("a"), "slots": Slots(), "new": New(), "words": Words("ab"),
+        "options": Options(a=1), "pair": Pair(1, 2), "space": types.SimpleNamespace(a=1), "config": Config(),
+        "args": argparse.Namespace(heads=2), "decimal": decimal.Decimal("1.5"), "fraction": fractions.Fraction(1, 3), "id": uuid.UUID(int=5),
+        "complex": 1 + 2j, "range": range(3), "slice": slice(1, 2), "bytes": b"abc", "array": bytearray(b"abc"), "set": {1, 2},
+        "frozen": frozenset({1}), "large": 10**30, "none": None, "pattern": re.compile("a+"),
+        "random": random.Random(3), "get": operator.itemgetter(1), "type": int, "function": len, "f4": np.float32(3), "i8": np.int64(4),
+        "flag": np.bool_(True), "dtype": np.dtype("float32"), "fields": np.dtype([("a", "f4")]), "class": np.float32, "text": np.str_("abc")}
+    if tensors:
+        values |= {"size": torch.Size([2, 3]), "device": torch.device("cuda", 1), "torch_dtype": torch.bfloat16, "layout": torch.strided,
+                   "scheduler": torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(2)], 0.1), 5).state_dict()}
+    weights = OrderedDict(w=numbers(torch.float32, 2, 3), tagged=tagged, own=torch.nn.Parameter(numbers(torch.float32, 4)))
+    return weights, values
+
+
+weights, values = beside(True)
+for zipped, form in ((True, "zip"), (False, "old")):
+    save(f"beside-{form}.pt", {"state_dict": weights, "extra": values}, zipped)
+arrays = {name: tensor.detach().numpy() for name, tensor in weights.items()}
+for protocol in range(6):
+    with open(f"beside-{protocol}.pkl", "wb") as file:
+        values = beside(False)[1]
+        if protocol < 2:
+            del values["slots"]  # which these protocols have not
+        pickle.dump({"model": arrays, "hparams": values}, file, protocol)
+expect("beside", weights)
 
 # A folder in shards, as Hugging Face's libraries wrote it.
 os.makedirs("shards", exist_ok=True)

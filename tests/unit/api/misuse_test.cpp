@@ -90,8 +90,7 @@ TEST_CASE("api: files and layers that are not there", "[api]") {
 
 TEST_CASE("api: a plan or an observer of another layer", "[api]") {
   const Layer small = small_layer(), large = large_layer();
-  StageSet weights;
-  weights.set(static_cast<std::size_t>(Stage::weights));
+  const StageSet weights{Stage::weights};
   Trace kept(small, {Stage::weights});
   CHECK_THAT(error_of([&] { compute(large, make_plan(small, weights), kept); }),
              Contains("another layer"));

@@ -18,7 +18,9 @@ using Catch::Contains;
 namespace {
 
 bool is_of_command_line(const std::string& text) {
-  static const std::regex words(R"((^|[ ('`])--[a-z]|mha-inspect [a-z]|=FILE|`show )");
+  // Options (--num-heads, -o FILE), files that are bound (NAME=FILE), commands.
+  static const std::regex words(
+      R"((^|[^A-Za-z0-9-])(--[a-z]|-[a-z] [A-Z])|mha-inspect|[A-Za-z_]=[A-Z]{2,}|`[a-z]+[ `])");
   return std::regex_search(text, words);
 }
 
@@ -183,6 +185,34 @@ TEST_CASE("api: no error speaks of the command line", "[api]") {
       {"weight", [&] { model.weight("layers.0.W_x"); }},
       {"weight's layer", [&] { model.weight("layers.9.W_q"); }},
       {"another weight", [&] { model.with("layers.0.W_o", ones); }},
+      {"no model's name", [&] { Model(""); }},
+      {"neither model nor layer", [&] { Model(data("wheel")); }},
+      {"a weight of the model", [&] { model.weight("W_U"); }},
+      {"a stage as a weight", [&] { model.weight("layers.0.q"); }},
+      {"a layer by itself", [&] { mha::run(model.layer(1)); }},
+      {"a layer by itself with X", [&] { model.layer(1).with("X", ones); }},
+      {"layers that are none", [&] { model.run(king, {.keep = {"layers.2-1.q"}}); }},
+      {"a layer beyond the first", [&] { run.tensor("layers.-9.q"); }},
+      {"a patch's layers", [&] { run.with({"layers.-9.q = zero"}); }},
+      {"a patch's word", [&] { run.with({"layers.0.q = zeor"}); }},
+      {"a patch's file", [&] { run.with({"layers.0.q = nowhere.npy"}); }},
+      {"a patch's axes", [&] { run.with({"layers.0.q[0,1,2,3] = zero"}); }},
+      {"a patch without streams",
+       [&] {
+         const Run bare = model.run(king, {.streams = false});
+         run.with({Patch::from("layers.0.q", bare)});
+       }},
+      {"losses without streams", [&] { model.run(king, {.streams = false}).losses(); }},
+      {"heads without streams", [&] { model.run(king, {.streams = false}).heads("entropy"); }},
+      {"effects of a patched run", [&] { run.with({"layers.0.q = zero"}).effects(); }},
+      {"a stream before the first", [&] { run.resid(-6); }},
+      {"a text's number", [&] { run.predictions(0, 1, 9); }},
+      {"no function", [&] { model.stream(king, {"q"}, nullptr); }},
+      {"no stage", [&] { model.stream(king, {}, [](const At&, Place, Tensor) {}); }},
+      {"kept while streamed",
+       [&] { model.stream(king, {"q"}, [](const At&, Place, Tensor) {}, {.keep = {"q"}}); }},
+      {"patches twice", [&] { run.with({}, {.patches = {"layers.0.q = zero"}}); }},
+      {"a description", [&] { load(data("wheel")); }},
       {"stream's stage", [&] { model.stream(king, {"wieghts"}, [](const At&, Place, Tensor) {}); }},
   };
   for (const auto& [name, misuse] : misuses) {

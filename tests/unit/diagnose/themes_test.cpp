@@ -43,7 +43,7 @@ TEST_CASE("every change says what was done and how to undo it, in a sentence tha
       Random random(2);
       if (!mistake.prepare(base.layer, random)) continue;
       const Layer layer = library_layer(base.layer, base.form);
-      for (const Change& change : changes_for({layer, StageSet().set(), false})) {
+      for (const Change& change : changes_for({layer, StageSet::all(), false})) {
         INFO(change.id << ": " << change.did << " / " << change.cure);
         CHECK(std::count(ids.begin(), ids.end(), change.id) == 1);
         CHECK(change.touches.any());
@@ -61,7 +61,7 @@ TEST_CASE("every change says what was done and how to undo it, in a sentence tha
 TEST_CASE("a bias that one change takes away is not brought back by another", "[diagnose]") {
   for (planted::Base& base : planted::bases(9, false)) {
     const Layer layer = library_layer(base.layer, base.form);
-    const std::vector<Change> changes = changes_for({layer, StageSet().set(), false});
+    const std::vector<Change> changes = changes_for({layer, StageSet::all(), false});
     for (const Change& missing : changes) {
       if (missing.id != "bias.missing.o") continue;
       for (const Change& other : changes) {

@@ -32,7 +32,7 @@ bool splits_heads(const Change& change) {
 }
 
 bool of_projections(const Change& change) {
-  return (change.touches & set_of({Stage::q, Stage::k, Stage::v})).any();
+  return (change.touches & StageSet{Stage::q, Stage::k, Stage::v}).any();
 }
 
 } // namespace

@@ -116,7 +116,9 @@ TEST_CASE("a checkpoint folder is read with its shards and its config", "[io]") 
   }
   const Contents contents = open(folder / "m");
   CHECK(contents.format == "checkpoint");
-  CHECK(contents.tensors.size() == 2);
+  // What no index names is read, too, as in Transformers.
+  CHECK(contents.tensors.size() == (contents.find("unlisted") ? 3 : 2));
+  CHECK(contents.notes.size() == (contents.find("unlisted") ? 1 : 0));
   CHECK(test::same(contents.find("b")->read(), tensor));
   CHECK(contents.config.at("num_attention_heads") == "12");
   CHECK(contents.config.at("rope_scaling.factor") == "8");
@@ -124,6 +126,84 @@ TEST_CASE("a checkpoint folder is read with its shards and its config", "[io]") 
   CHECK(contents.config.at("architectures") == "A,B");
   CHECK(contents.config.at("tie") == "true");
   CHECK(contents.config.at("sliding_window") == "null"); // a family may say more of no key
+}
+
+TEST_CASE("a tensor in two shards is one where its numbers are the same", "[io]") {
+  const Tensor tensor = test::numbers(DType::f32, {2, 3}), turned = tensor.reshaped({3, 2});
+  Tensor other = Tensor::of<float>({2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  for (const auto& [second, sound] : {std::pair(tensor, true),
+                                      {other, false},
+                                      {turned, false},
+                                      {convert(tensor, DType::f64), false}}) {
+    const test::Folder folder;
+    test::write(folder / "s1.safetensors", "", {{"a", tensor}, {"b", tensor}});
+    test::write(folder / "s2.safetensors", "", {{"b", second}, {"c", tensor}});
+    folder.file("model.safetensors.index.json",
+                R"({"weight_map": {"a": "s1.safetensors", "b": "s1.safetensors",
+                    "c": "s2.safetensors"}})");
+    if (sound)
+      CHECK(open(folder.path()).tensors.size() == 3);
+    else
+      CHECK_THROWS_WITH(open(folder.path()),
+                        Contains("s1.safetensors and s2.safetensors both hold 'b', and not the "
+                                 "same numbers"));
+  }
+}
+
+TEST_CASE("config.json: what is no plain value, or is there twice, is seen", "[io]") {
+  const test::Folder folder;
+  test::write(folder / "model.safetensors", "", {{"a", test::numbers(DType::f32, {2, 3})}});
+  const auto read = [&](const std::string& text) -> std::string {
+    folder.file("config.json", text);
+    try {
+      const auto config = open(folder.path()).config;
+      const auto at = config.find("x");
+      return at == config.end() ? "-" : at->second;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  struct Case {
+    std::string json, text;
+  };
+  const Case cases[]{
+      {R"({"x": 4})", "4"},
+      {R"({"x": 4.0})", "4"},
+      {R"({"x": 4.5})", "4.5"},
+      {R"({"x": "4"})", R"("4")"},
+      {R"({"x": "1e999"})", R"("1e999")"},
+      {R"({"x": "true"})", R"("true")"},
+      {R"({"x": "null"})", R"("null")"},
+      {R"({"x": "a,b"})", R"("a,b")"},
+      {R"({"x": "[4]"})", R"("[4]")"},
+      {R"({"x": "gelu"})", "gelu"},
+      {R"({"x": [4]})", "[4]"},
+      {R"({"x": [[4]]})", "[[4]]"},
+      {R"({"x": [4, 4]})", "4,4"},
+      {R"({"x": []})", ""},
+      {R"({"x": {}})", "{}"},
+      {R"({"x": {"y": 4}})", "-"},
+      {R"({"x": 4, "x": 4})", "4"},
+      {R"({"y": {"x": 4}, "x": 5, "z": [{"x": 6}, {"x": 7}]})", "5"},
+      {"\xef\xbb\xbf{\"x\": 4}", "4"},
+  };
+  for (const Case& one : cases) {
+    INFO(one.json);
+    CHECK(read(one.json) == one.text);
+  }
+  for (const char* twice :
+       {R"({"x": 4, "x": 5})", R"({"x": 4, "x": "4"})", R"({"y": {"x": 4, "z": 1, "x": null}})",
+        R"({"y": [{"x": 4, "x": [4]}]})", R"({"x": {"y": 1}, "x": {"y": 2}})"}) {
+    INFO(twice);
+    CHECK_THAT(read(twice), Contains("'x' is twice in one object, with two values"));
+  }
+  for (const char* none : {"[]", R"([{"x": 4}])", "4", R"("x")", "null"}) {
+    INFO(none);
+    CHECK_THAT(read(none), Contains("config.json: an object expected"));
+  }
+  for (const std::string& text :
+       {std::string(), std::string("{\"x\": 4}\0", 9), std::string("{}\0{", 4)})
+    CHECK_THAT(read(text), Contains("not valid JSON at byte"));
 }
 
 TEST_CASE("an unfinished writer leaves nothing behind, and the old file untouched", "[io]") {

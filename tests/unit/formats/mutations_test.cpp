@@ -141,8 +141,9 @@ std::vector<Subject> formats_of_a_layer() {
 /// A layer in PyTorch's forms, and as pickles.
 std::vector<Subject> pickles() {
   std::vector<Subject> list;
-  for (const char* name : {"layer-zip.pt", "layer-old.pt", "layer-0.pkl", "layer-2.pkl",
-                           "layer-5.pkl", "checkpoint-zip.pt", "module-old.pth", "script.pt"}) {
+  for (const char* name :
+       {"layer-zip.pt", "layer-old.pt", "layer-0.pkl", "layer-2.pkl", "layer-5.pkl", "beside-4.pkl",
+        "checkpoint-zip.pt", "module-old.pth", "script.pt"}) {
     const std::string bytes = io::test::contents_of(in_source("tests/data/pytorch/") + name);
     Subject subject{name, {{name, bytes}}, {}, nullptr};
     subject.use = [name = std::string(name)](const io::test::Folder& folder, const Texts&) {

@@ -84,6 +84,14 @@ TEST_CASE("PyTorch's files give what PyTorch reads: types, views, forms", "[io][
       {"arrays-2.pkl", "arrays"},
       {"arrays-4.pkl", "arrays"},
       {"arrays-5.pkl", "arrays"},
+      {"beside-zip.pt", "beside"},
+      {"beside-old.pt", "beside"},
+      {"beside-0.pkl", "beside"},
+      {"beside-1.pkl", "beside"},
+      {"beside-2.pkl", "beside"},
+      {"beside-3.pkl", "beside"},
+      {"beside-4.pkl", "beside"},
+      {"beside-5.pkl", "beside"},
   };
   for (const auto& [file, expectation] : files) {
     INFO(file);
@@ -148,6 +156,22 @@ TEST_CASE("pickles that would run code are refused by the name that they call", 
       {"\x80\x02" + called("torch._utils", "_rebuild_sparse_tensor") + ")R.", "sparse"},
       {"\x80\x02" + called("enum", "Enum") + "(K\1tR.", "calls enum.Enum"},
       {"\x80\x02)" + argument + "R.", "calls what is no name"},
+      // What is set aside stays a value that nothing calls.
+      {"\x80\x02" + called("functools", "partial") + "(" + system + shell + "tR)R.",
+       "calls what is no name"},
+      {"\x80\x02" + called("functools", "partial") + "(" + system + argument + "RtR.",
+       "calls os.system"},
+      {"\x80\x02" + called("torch._tensor", "_rebuild_from_type_v2") + "(" + system +
+           called("torch", "Tensor") + argument + "}tR.",
+       "calls os.system"},
+      {"\x80\x02" + called("torch._tensor", "_rebuild_from_type_v2") + "(" +
+           called("torch._tensor", "_rebuild_from_type_v2") + called("torch", "Tensor") + argument +
+           "}tR.",
+       "calls torch._tensor._rebuild_from_type_v2, and a pickle's calls are not carried out"},
+      {"\x80\x02" + called("torch._tensor", "_rebuild_from_type_v2") + argument + "R.",
+       "of other arguments than PyTorch's"},
+      {"\x80\x02" + called("torch._utils", "_rebuild_meta_tensor_no_storage") + ")R.",
+       "of the device meta"},
       {"(S'a'\ncos\nsystem\n(S'b'\ntRs.", "calls os.system"},
   };
   for (const auto& [bytes, part] : pickles) {
@@ -170,6 +194,23 @@ TEST_CASE("objects of other classes are attributes, and are not made", "[io][pyt
     CHECK(contents.tensors.empty());
     CHECK(has_note(contents, "os.system"));
   }
+}
+
+TEST_CASE("keys of a pickle's dicts that are no names are told, equal names are refused",
+          "[io][pytorch]") {
+  const auto with_keys = [](const std::string& first, const std::string& second) {
+    const std::string array = called("numpy.core.numeric", "_frombuffer") + "(C\4" +
+                              std::string("\0\0\x80\x3f", 4) + called("numpy", "dtype") +
+                              text("f4") + "\x85RK\1\x85" + text("C") + "tR";
+    return "\x80\x04}" + first + array + "s" + second + array + "s.";
+  };
+  const io::test::Folder folder;
+  const std::string number = "K\1", tuple = "K\1K\2\x86", one = text("1");
+  CHECK(refusal(with_keys(number, one)).find("tensor '1' is there twice") != std::string::npos);
+  CHECK(io::open(folder.file("same.pkl", with_keys(one, one))).tensors.size() == 1);
+  const io::Contents left = io::open(folder.file("left.pkl", with_keys(tuple, one)));
+  CHECK(left.tensors.size() == 1);
+  CHECK(has_note(left, "left out: 1 tensor under keys that are neither text nor whole numbers"));
 }
 
 TEST_CASE("pickles that ask for more than there is are refused at once", "[io][pytorch]") {

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace mha;
 using Catch::Contains;
@@ -387,17 +388,25 @@ TEST_CASE("every measure and kind has a name of its own, and misspelt ones are c
 }
 
 TEST_CASE("measures of drawn maps in float64 equal their formulas to 1e-9", "[measures]") {
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Random random(seed);
-    const std::size_t T = random.count(2, 40), H = random.count(1, 3);
-    std::vector<double> weights;
+    const std::size_t T = random.count(2, 64), H = random.count(1, 3);
+    // Saved maps, in which every key is seen; and logits of causal ones.
+    Settings settings;
+    settings.causal = seed % 2 == 1;
+    std::vector<double> numbers;
     for (std::size_t row = 0; row < H * T; ++row) {
-      std::vector<double> numbers(T);
+      std::vector<double> logits(T, -std::numeric_limits<double>::infinity());
       double sum = 0;
-      for (double& number : numbers) sum += number = std::exp(random.uniform(-3, 3));
-      for (double number : numbers) weights.push_back(number / sum);
+      for (std::size_t j = 0; j < T; ++j)
+        if (!settings.causal || j <= row % T) sum += std::exp(logits[j] = random.uniform(-3, 3));
+      for (double logit : logits)
+        numbers.push_back(settings.causal ? logit : std::exp(logit) / sum);
     }
-    Layer layer = maps({1, H, T, T}, weights);
+    NamedTensors parts;
+    parts[settings.causal ? "masked" : "weights"].tensor =
+        Tensor::of<double>({1, H, T, T}, numbers);
+    Layer layer = make_layer(parts, settings);
     label(layer, seed);
     INFO("seed " << seed << ": " << H << " heads, " << T << " tokens");
     CHECK(difference(measure_heads(layer).heads, reference::measure(layer), 1e-9) == "");

@@ -66,7 +66,8 @@ public:
     else if constexpr (std::is_same_v<T, bool>)
       here([&] { part = !part; });
     else if constexpr (std::is_same_v<T, StageSet>)
-      for (std::size_t i = 0; i < stage_count; ++i) here([&] { part.flip(i); });
+      for (const Stage stage : StageSet::all())
+        here([&] { contains(part, stage) ? part.remove(stage) : part.add(stage); });
     else if constexpr (std::is_enum_v<T>)
       here([&] { part = static_cast<T>(static_cast<int>(part) + 1); });
     else if constexpr (std::is_same_v<T, double>)
@@ -182,8 +183,8 @@ TEST_CASE("layer pass: an edited copy is another layer") {
            [](Layer& l) {
              l.given[index_of(Stage::q)] = numbers({1, 3, 2}, 1);
            },
-           [](Layer& l) { l.given_set.set(index_of(Stage::q)); },
-           [](Layer& l) { l.block = nullptr; }, [](Layer& l) { l.dims.H_kv = 7; }}) {
+           [](Layer& l) { l.given_set.add(Stage::q); }, [](Layer& l) { l.block = nullptr; },
+           [](Layer& l) { l.dims.H_kv = 7; }}) {
     Layer edited = layer;
     edit(edited);
     CHECK_FALSE(pass.is_of(edited));

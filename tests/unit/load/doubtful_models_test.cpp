@@ -87,6 +87,14 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
        says("layer_types", "full_attention,full_attention,full_attention,full_attention,"
                            "full_attention"),
        "layer_types go beyond the 4 layers"},
+      {bert, says("position_embedding_type", "rotary"),
+       "position_embedding_type is 'rotary', which is not computed here"},
+      {gpt2, typed("transformer.h.1.attn.c_attn.bias", DType::i8),
+       "c_attn.bias is int8: quantised weights are not read here"},
+      {llama, typed("model.norm.weight", DType::i32), "norm.weight is int32"},
+      {llama, says("num_hidden_layers", "[4]"), "num_hidden_layers is '[4]': a number expected"},
+      {llama, both(says("model_type", "mistral"), says("sliding_window", "-1")),
+       "sliding_window is -1: a whole number from 1 on expected"},
       {llama, says("tie_word_embeddings", "True"), "tie_word_embeddings is 'True': true or false"},
       {llama, says("attention_bias", "yes"), "attention_bias is 'yes'"},
       {llama, says("rms_norm_eps", "NaN"), "rms_norm_eps is 'NaN'"},
@@ -102,10 +110,12 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {llama, says("rope_scaling.rope_type", "longrope"), "is longrope and has no short_factor"},
       {llama, both(says("rope_scaling.factor", "4"), says("rope_parameters.factor", "2")),
        "rope_scaling and rope_parameters, which differ in factor"},
-      {llama, both(says("rope_scaling.rope_type", "default"), says("rope_parameters.rope_theta", "9")),
+      {llama,
+       both(says("rope_scaling.rope_type", "default"), says("rope_parameters.rope_theta", "9")),
        "rope_scaling and rope_parameters, which differ in rope_theta"},
-      {llama, both(says_nothing_of("max_position_embeddings"),
-                   both(says("rope_scaling.rope_type", "yarn"), says("rope_scaling.factor", "4"))),
+      {llama,
+       both(says_nothing_of("max_position_embeddings"),
+            both(says("rope_scaling.rope_type", "yarn"), says("rope_scaling.factor", "4"))),
        "is yarn and says no original_max_position_embeddings"},
       {llama, resized("model.layers.1.self_attn.o_proj.weight", {1, 96}),
        "the output of a layer's attention is 1 wide, the stream that it is added to 96"},
@@ -131,7 +141,8 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       const Edit typed = both(says("model_type", "mistral"),
                               says("layer_types", fmt::format("{0},{0},{0},{0}", kind)));
       const Outcome outcome = outcome_of(
-          llama, both(typed, both(says("sliding_window", "4"), says("use_sliding_window", window))));
+          llama,
+          both(typed, both(says("sliding_window", "4"), says("use_sliding_window", window))));
       CHECK(outcome.refusal.find(fmt::format("'{}' of layer 0", kind)) != std::string::npos);
     }
   for (const char* word : {"scales", "qzeros", "g_idx", "input_scale", "SCB", "absmax",
@@ -186,6 +197,8 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
       {gpt2, says("rope_theta", "10000"), "rope_theta"},
       {llama, says("layer_types", "sliding_attention,full_attention"), "layer_types sliding"},
       {gpt2, says("layer_types", "linear_attention"), "layer_types linear"},
+      {llama, both(says("rope_scaling.rope_type", "default"), says("rope_scaling.type", "yarn")),
+       "says rope_type default and type yarn: the first counts"},
       {llama, says("no_rope_layers", "0,1,1,1"), "no_rope_layers 0,1,1,1"},
       {llama, with("model.layers.1.self_attn.q_norm.weight", {16}), "q_norm.weight: passed over"},
       {llama, with("model.layers.1.self_attn.k_norm.weight", d), "k_norm.weight: passed over"},
@@ -195,8 +208,9 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
       {llama, says("rotary_emb_base", "500"), "rotary_emb_base 500"},
       {llama, says("_sliding_window_pattern", "2"), "_sliding_window_pattern 2"},
       {gpt2, says("positional_embedding_type", "alibi"), "positional_embedding_type alibi"},
-      {llama, both(says("model_type", "mistral"), both(says("sliding_window", "3"),
-                                                       says("use_sliding_window", "false"))),
+      {llama,
+       both(says("model_type", "mistral"),
+            both(says("sliding_window", "3"), says("use_sliding_window", "false"))),
        "use_sliding_window false"},
   };
   std::map<std::string, Outcome> plain;

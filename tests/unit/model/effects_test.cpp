@@ -1,6 +1,7 @@
 #include "support/places.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/model/patcher.hpp>
+#include <mha/model/stage_means.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
@@ -8,6 +9,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 // What heads and feed-forwards do to a prediction, against PyTorch's numbers for data/, against
 // whole patched runs, and by the sum that direct effects are.
@@ -35,6 +37,9 @@ struct Opened {
     sources = std::make_unique<Sources>(request);
   }
   Tensor logits() { return trace(sources->load("").layer, {Stage::logits}).value(Stage::logits); }
+  PredictionRows rows(const std::vector<TextPosition>& places) {
+    return {sources->load("").layer, places, 0};
+  }
 };
 
 Text ids_of(const std::vector<std::string>& ids) {
@@ -78,8 +83,16 @@ TEST_CASE("effects of heads are PyTorch's") {
   const std::size_t T = opened.pass->ids()[0].size();
   EffectsRequest request;
   for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) request.places.emplace_back(0, t);
+  CHECK(expected["zero_ablation"].size() == 8);
   const std::vector<Effect> means =
       mean_over_places(effects(TextLayers(*opened.sources, opened.pass), request));
+  double loss = 0; // of the second half
+  const PredictionRows rows = opened.rows(request.places);
+  for (std::size_t i = 0; i < rows.count(); ++i)
+    loss -= log_probability(
+        rows, i, static_cast<std::size_t>(opened.pass->ids()[0][request.places[i].second + 1]));
+  CHECK(loss / static_cast<double>(rows.count()) ==
+        Approx(expected["loss_second_half"].get<double>()).margin(1e-6));
   Opened again("induction-model", text);
   request.places = {{0, T - 1}};
   const std::vector<Effect> last = effects(TextLayers(*again.sources, again.pass), request);
@@ -92,6 +105,139 @@ TEST_CASE("effects of heads are PyTorch's") {
     CHECK(at_last.kl.value() == Approx(head["kl_last"].get<double>()).margin(1e-6));
     CHECK(!at_last.loss_change); // nothing follows the last token
   }
+}
+
+TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
+  for (const std::string model : {"bard-gpt2", "bard-llama", "induction-model"})
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Text text = ids_of({"5,17,20,31,8,9,44"});
+      EffectsRequest request;
+      request.places = {{0, 2}, {0, 6}};
+      const PredictionRows clean = Opened(model, text, {}, dtype).rows(request.places);
+      const std::vector<Distribution> p{{clean, 0}, {clean, 1}};
+      Opened opened(model, text, {}, dtype);
+      for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request)) {
+        std::string place;
+        if (one.part == Contributor::head) place = fmt::format("head_out[{}]", *one.head);
+        if (one.part == Contributor::attention) place = "head_out";
+        if (one.part == Contributor::mlp) place = "mlp_out";
+        if (place.empty()) continue;
+        const std::string patch = fmt::format("layers.{}.{} = zero", *one.layer, place);
+        INFO(model << " " << patch << " " << one.position);
+        const PredictionRows patched = Opened(model, text, {patch}, dtype).rows(request.places);
+        const std::size_t i = one.position == 2 ? 0 : 1, top = clean.top(i);
+        CHECK(one.kl.value() == p[i].to(patched, i).divergence);
+        CHECK(one.logit_change.value() == patched.at(i, top) - clean.at(i, top));
+        if (i == 0)
+          CHECK(one.loss_change.value() ==
+                Approx(log_probability(clean, 0, 31) - log_probability(patched, 0, 31))
+                    .margin(1e-14));
+      }
+    }
+}
+
+TEST_CASE("prediction rows: divergence and losses by their definitions", "[effects]") {
+  Opened opened("bard-gpt2", ids_of({"5,17,200,31"})), other("bard-gpt2", ids_of({"5,18,200,31"}));
+  const std::vector<TextPosition> places{{0, 3}, {0, 1}};
+  const PredictionRows p = opened.rows(places), q = other.rows(places);
+  const Tensor P = opened.logits(), Q = other.logits();
+  for (const std::size_t i : {0u, 1u}) {
+    const std::size_t position = places[i].second;
+    CHECK(Distribution(p, i).to(q, i).divergence ==
+          Approx(divergence(P, Q, position)).margin(1e-13));
+    CHECK(Distribution(p, i).to(p, i).divergence == 0);
+    double sum = 0;
+    for (std::size_t k = 0; k < p.width(); ++k)
+      sum += std::exp(value_at(P, position * p.width() + k));
+    CHECK(log_probability(p, i, 7) ==
+          Approx(value_at(P, position * p.width() + 7) - std::log(sum)).margin(1e-13));
+    CHECK(Distribution(p, i).log_p(p.at(i, 7)) == Approx(log_probability(p, i, 7)).margin(1e-14));
+    const std::vector<double> logits = p.row(i);
+    CHECK(logits[p.top(i)] == *std::ranges::max_element(logits));
+  }
+  // A token that both rule out counts nothing; one that q alone rules out makes it infinite.
+  const double none = -std::numeric_limits<double>::infinity();
+  const auto rows_of = [](std::vector<double> numbers) {
+    return PredictionRows(Tensor::of<double>({1, numbers.size()}, numbers));
+  };
+  const PredictionRows some = rows_of({1, 2, none, 0.5}), same = rows_of({1, 1, none, 1}),
+                       fewer = rows_of({1, none, none, 1});
+  const double sum = std::exp(1) + std::exp(2) + std::exp(0.5);
+  const double kl = (std::exp(2) * (1 + std::log(3 * std::exp(1) / sum)) +
+                     std::exp(1) * std::log(3 * std::exp(1) / sum) +
+                     std::exp(0.5) * (std::log(3 * std::exp(1) / sum) - 0.5)) /
+                    sum;
+  CHECK(Distribution(some, 0).to(same, 0).divergence == Approx(kl).margin(1e-14));
+  CHECK(Distribution(some, 0).to(fewer, 0).divergence == std::numeric_limits<double>::infinity());
+}
+
+TEST_CASE("effects: means and next texts from outside are those of all texts at once",
+          "[effects]") {
+  const std::vector<std::string> ids{"5,17,200,31", "8,90,44,3", "7,7,12,1"};
+  for (const Ablation ablation : {Ablation::mean, Ablation::resample}) {
+    EffectsRequest request;
+    request.ablation = ablation,
+    request.set = {parse_patch(std::string("layers.-1.mlp_out = ") +
+                               (ablation == Ablation::mean ? "mean" : "from the next text"))};
+    Opened all("bard-gpt2", ids_of(ids));
+    request.places = {{0, 3}, {1, 3}, {2, 3}};
+    const std::vector<Effect> whole = effects(TextLayers(*all.sources, all.pass), request);
+    const auto means = std::make_shared<StageMeans>();
+    for (const std::string& one : ids) {
+      Opened some("bard-gpt2", ids_of({one}));
+      add_to_means(TextLayers(*some.sources, some.pass), request, *means);
+    }
+    request.places = {{0, 3}};
+    for (std::size_t b = 0; b < ids.size(); ++b) {
+      Opened here("bard-gpt2", ids_of({ids[b]})), next("bard-gpt2", ids_of({ids[(b + 1) % 3]}));
+      if (ablation == Ablation::mean) request.means = means;
+      if (ablation == Ablation::resample)
+        request.next = std::make_shared<const TextLayers>(*next.sources, next.pass);
+      const std::vector<Effect> alone = effects(TextLayers(*here.sources, here.pass), request);
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        INFO(b << " " << name_of(alone[i].part));
+        CHECK(alone[i].part == whole[3 * i + b].part);
+        CHECK(alone[i].kl == whole[3 * i + b].kl);
+        CHECK(alone[i].logit_change == whole[3 * i + b].logit_change);
+      }
+    }
+  }
+}
+
+TEST_CASE("effects: positions of the next text are counted from the ends", "[effects]") {
+  const std::string here = "5,17,200,31,8,90", next = "12,44,3,7"; // two tokens shorter
+  Opened texts("bard-gpt2", ids_of({here, next}));
+  EffectsRequest request;
+  request.ablation = Ablation::resample, request.align_end = true;
+  request.places = {{0, 5}, {1, 3}};
+  request.set = {parse_patch("layers.2.head_out[1] = from the next text")};
+  const std::vector<Effect> found = effects(TextLayers(*texts.sources, texts.pass), request);
+  Opened long_text("bard-gpt2", ids_of({here})), short_text("bard-gpt2", ids_of({next}));
+  const Tensor from = trace(short_text.sources->load("2").layer, {Stage::head_out})
+                          .value(Stage::head_out); // 1?, H, 4, d_v
+  const std::size_t d = from.shape().back();
+  const Tensor values = [&] {
+    Tensor rows(DType::f64, {1, 4, d});
+    for (std::size_t i = 0; i < 4 * d; ++i)
+      rows.as_mutable<double>()[i] = value_at(from, 1 * 4 * d + i);
+    return rows;
+  }();
+  PatchText place = parse_patch("layers.2.head_out[1,2-5] = 0");
+  place.tensor = values;
+  const TextLayers layers(*long_text.sources, long_text.pass);
+  Advance way;
+  way.patch = [&](Layer& layer, std::size_t n) {
+    if (n == 2) layer.patches.add(resolve_patch(place, layer, n, {}));
+  };
+  const Residual last = advance(layers, layers.embedded(), layers.count(), way);
+  const PredictionRows patched(layers.ends(last.x), {{0, 5}}, 0);
+  const PredictionRows clean = long_text.rows({{0, 5}});
+  const double kl = Distribution(clean, 0).to(patched, 0).divergence;
+  CHECK(effect_of(found, Contributor::head, 2, 1).kl.value() == kl);
+  CHECK(effect_of(found, Contributor::set).kl.value() == kl);
+  request.align_end = false;
+  CHECK_THROWS_WITH(effects(TextLayers(*texts.sources, texts.pass), request),
+                    Catch::Contains("--align end"));
 }
 
 TEST_CASE("effects are those of whole patched runs") {
@@ -214,6 +360,11 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     request.set = {parse_patch("layers.4.q = zero")};
     CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
                       Catch::Contains("there is no layer 4"));
+    request.set = {parse_patch("layers.-5.q = zero")};
+    CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
+                      Catch::Contains("there is no layer -5"));
+    request.set = {parse_patch("layers.-3.head_out[2] = zero")};
+    CHECK(effects(TextLayers(*opened.sources, opened.pass), request).back().kl == head[1].kl);
     request.set = {parse_patch("q = zero")};
     CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
                       Catch::Contains("layers.N.q"));

@@ -61,6 +61,21 @@ const std::vector<std::string> one{"1,5,9,2,7"}, several{"3,1,4", "1,5,9,2", "6"
 
 } // namespace
 
+TEST_CASE("what layers before a chosen one take is counted as computing", "[model]") {
+  Opened opened("bard-llama", one, "3");
+  opened.model->load("3");
+  REQUIRE(opened.pass->times().size() == 3); // layers 0 to 2, of which no observer sees anything
+  double phases = 0;
+  for (const ModelPass::LayerTimes& times : opened.pass->times()) {
+    CHECK(times.phases.projections > 0);
+    CHECK(times.phases.around > 0);
+    phases += times.phases.projections + times.phases.attention + times.phases.output +
+              times.phases.around;
+  }
+  // The phases were timed within what is counted.
+  CHECK(opened.pass->computed_s >= phases);
+}
+
 TEST_CASE("model: whatever is asked of a layer, the next one begins with the same bits") {
   struct Question {
     std::vector<Stage> stages;

@@ -99,10 +99,8 @@ TEST_CASE("what a rank cannot read of another's bytes leaves nobody waiting", "[
 
 TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
   const Layer layer = long_layer(80);
-  const StageSet available = StageSet()
-                                 .set(index_of(Stage::weights))
-                                 .set(index_of(Stage::row_max))
-                                 .set(index_of(Stage::logsumexp));
+  const StageSet available =
+      StageSet().add(Stage::weights).add(Stage::row_max).add(Stage::logsumexp);
   const auto made = [&](std::size_t which) -> std::unique_ptr<Mergeable> {
     if (which == 0) return std::make_unique<Trace>(layer, kept);
     if (which == 1) return std::make_unique<Summaries>(layer, available);

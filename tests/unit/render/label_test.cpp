@@ -126,6 +126,9 @@ TEST_CASE("fonts: what is lacking is a box of one width, a cluster of characters
   CHECK(font.width("שָ", 20) == font.width("ש", 20));
   CHECK(font.width("a\ufe0f", 20) == font.width("a", 20));
   CHECK(font.width("\\u200b", 20) > 20);
+  for (const char* drawn : {"", "cat é ж", "שלום", "e\u0301", "a\ufe0f", "⏎␣…"})
+    CHECK(font.draws(drawn));
+  for (const char* lacking : {"中", "cat 猫", "👩‍🚀"}) CHECK_FALSE(font.draws(lacking));
 }
 
 TEST_CASE("labels below their columns: letters with their marks") {

@@ -1,6 +1,8 @@
 #include "support/emulated_amx.hpp"
 #include <mha/kernels/bf16x3.hpp>
-#include <mha/schedule/linear.hpp>
+#include <mha/kernels/routine.hpp>
+#include <mha/layer/block.hpp>
+#include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -8,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 // Linear maps around attention: cut by columns, or, where many rows are split, by rows.
@@ -23,14 +26,26 @@ Tensor drawn(std::mt19937& rng, Shape shape) {
   return tensor;
 }
 
-/// The first `rows` rows of x, through the map.
+/// The first `rows` rows of x, through the map: mlp_pre of a block that gets them as its residual.
 std::vector<float> through(Routine routine, const Tensor& x, std::size_t rows,
                            const LinearMap& linear, std::size_t threads) {
-  std::vector<float> y(rows * linear.out());
-  const std::size_t in = x.shape()[1], out = linear.out();
-  multiply_linear<float>(routine, {x.as<float>().data(), rows, in, in}, linear,
-                         {y.data(), rows, out, out}, threads);
-  return y;
+  const std::size_t in = linear.in();
+  Layer layer;
+  Dims& dims = layer.dims;
+  dims.T = dims.S = dims.S_all = rows;
+  dims.d_model = dims.d_out = in, dims.d_ff = linear.out();
+  TransformerBlock block;
+  block.mlp.in = linear;
+  block.mlp.out.W = Tensor(DType::f32, {linear.out(), in});
+  layer.block = std::make_shared<const TransformerBlock>(std::move(block));
+  layer.given[index_of(Stage::residual)] =
+      Tensor::of<float>({1, rows, in}, std::span(x.as<float>().data(), rows * in));
+  layer.given_set.add(Stage::residual);
+  set_routine(routine);
+  const Tensor y = trace(layer, {Stage::mlp_pre}, {}, threads).value(Stage::mlp_pre);
+  set_routine({});
+  const std::span<const float> numbers = y.as<float>();
+  return {numbers.begin(), numbers.end()};
 }
 
 } // namespace

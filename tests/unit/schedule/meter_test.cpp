@@ -89,7 +89,7 @@ TEST_CASE("progress: it ends where a computation fails") {
   public:
     StageSet wants() const override {
       StageSet set;
-      set.set(index_of(Stage::weights));
+      set.add(Stage::weights);
       return set;
     }
     void observe(const Slice&) override { fail("no room"); }

@@ -186,9 +186,8 @@ Batch batch_of_lengths(const std::vector<std::size_t>& lengths) {
 
 double operations(const mha::Layer& layer, const mha::StageSet& wanted) {
   const mha::StageWork work = mha::work_of(layer, mha::make_plan(layer, wanted));
-  return std::accumulate(work.begin(), work.end(), 0.0, [](double sum, const mha::Work& stage) {
-    return sum + stage.operations;
-  });
+  return std::accumulate(work.begin(), work.end(), 0.0,
+                         [](double sum, const mha::Work& stage) { return sum + stage.operations; });
 }
 
 } // namespace
@@ -203,8 +202,8 @@ TEST_CASE("padding: texts take the operations that they take alone") {
   const std::vector<std::size_t> lengths{5, 700, 1, 257, 12};
   const Batch batch = batch_of_lengths(lengths);
   for (const mha::StageSet& wanted :
-       {mha::set_of({mha::Stage::output}), mha::set_of({mha::Stage::scores, mha::Stage::weights}),
-        mha::set_of({mha::Stage::head_result})}) {
+       {mha::StageSet{mha::Stage::output}, mha::StageSet{mha::Stage::scores, mha::Stage::weights},
+        mha::StageSet{mha::Stage::head_result}}) {
     double alone = 0;
     for (std::size_t b = 0; b < lengths.size(); ++b)
       alone += operations(

@@ -91,7 +91,7 @@ TEST_CASE("parts have the bits of the whole where numbers are split") {
 TEST_CASE("a part is a run of blocks, and every block is in one") {
   const mha::Layer layer = causal_layer(1100, 3); // 5 blocks
   mha::StageSet wanted;
-  wanted.set(index_of(Stage::weights));
+  wanted.add(Stage::weights);
   const Plan whole = mha::make_plan(layer, wanted);
   REQUIRE(whole.blocks.size() == 15);
   for (const std::size_t count : {1u, 2u, 3u, 7u, 15u, 16u, 40u}) {
@@ -108,7 +108,7 @@ TEST_CASE("a part is a run of blocks, and every block is in one") {
 TEST_CASE("parts are balanced by the keys that are seen") {
   const mha::Layer layer = causal_layer(256 * 40, 1);
   mha::StageSet wanted;
-  wanted.set(index_of(Stage::head_out));
+  wanted.add(Stage::head_out);
   const Plan whole = mha::make_plan(layer, wanted);
   // Half of the triangle under the diagonal ends at 1/√2 of its height.
   const std::size_t first = mha::shard_of(layer, whole, {0, 2}).blocks.size();
@@ -119,7 +119,7 @@ TEST_CASE("parts are balanced by the keys that are seen") {
 TEST_CASE("a block of queries stays together where rows of every head are wanted") {
   const mha::Layer layer = causal_layer(700, 4);
   mha::StageSet wanted;
-  wanted.set(index_of(Stage::concat));
+  wanted.add(Stage::concat);
   const Plan whole = mha::make_plan(layer, wanted);
   for (std::size_t i = 0; i < 3; ++i) {
     const Plan part = mha::shard_of(layer, whole, {i, 3});

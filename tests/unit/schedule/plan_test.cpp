@@ -11,14 +11,9 @@
 
 using Catch::Matchers::Contains;
 using mha::Stage;
+using mha::StageSet;
 
 namespace {
-
-mha::StageSet set_of(std::initializer_list<Stage> stages) {
-  mha::StageSet set;
-  for (Stage stage : stages) set.set(mha::index_of(stage));
-  return set;
-}
 
 mha::Layer layer_with(std::vector<Variant> variants, const Limits& limits = {}) {
   const RandomLayer random = random_layer(5, variants, false, limits);
@@ -42,14 +37,14 @@ mha::Settings heads(const char* H) {
 
 TEST_CASE("a plan computes what a stage needs and nothing else") {
   const mha::Layer layer = layer_with({});
-  CHECK(mha::make_plan(layer, set_of({Stage::v})).computed == set_of({Stage::x, Stage::v}));
-  CHECK(mha::make_plan(layer, set_of({Stage::scaled})).computed ==
-        set_of({Stage::x, Stage::q, Stage::k, Stage::scores, Stage::scaled}));
-  const mha::Plan rows = mha::make_plan(layer, set_of({Stage::row_max}));
+  CHECK(mha::make_plan(layer, StageSet{Stage::v}).computed == StageSet{Stage::x, Stage::v});
+  CHECK(mha::make_plan(layer, StageSet{Stage::scaled}).computed ==
+        StageSet{Stage::x, Stage::q, Stage::k, Stage::scores, Stage::scaled});
+  const mha::Plan rows = mha::make_plan(layer, StageSet{Stage::row_max});
   CHECK(contains(rows.computed, Stage::masked));
   CHECK_FALSE(contains(rows.computed, Stage::exp));
   CHECK_FALSE(contains(rows.computed, Stage::v));
-  CHECK(contains(mha::make_plan(layer, set_of({Stage::output})).computed, Stage::concat));
+  CHECK(contains(mha::make_plan(layer, StageSet{Stage::output}).computed, Stage::concat));
 }
 
 TEST_CASE("steps that a layer does not have stand for their own inputs") {
@@ -73,7 +68,7 @@ TEST_CASE("steps that a layer does not have stand for their own inputs") {
 
 TEST_CASE("a stage that a layer does not have is an error that lists the ones it has") {
   const mha::Layer layer = layer_with({});
-  CHECK_THROWS_WITH(mha::make_plan(layer, set_of({Stage::capped})),
+  CHECK_THROWS_WITH(mha::make_plan(layer, StageSet{Stage::capped}),
                     Contains("no capped") && Contains("if softcap is set") &&
                         Contains("x, q, k, v, scores, scaled"));
 }
@@ -85,16 +80,16 @@ TEST_CASE("a selection plans the blocks and heads that hold it") {
   REQUIRE(layer.dims.H > 1);
   mha::Selection selection;
   selection.head = mha::IndexList("1", "--head");
-  const mha::Plan one = mha::make_plan(layer, set_of({Stage::weights}), selection);
+  const mha::Plan one = mha::make_plan(layer, StageSet{Stage::weights}, selection);
   CHECK(one.heads == std::vector<std::size_t>{1});
   CHECK(one.blocks.size() == (layer.dims.T + mha::block_queries - 1) / mha::block_queries);
   // The output needs every head.
-  CHECK(mha::make_plan(layer, set_of({Stage::weights, Stage::output}), selection).heads.size() ==
+  CHECK(mha::make_plan(layer, StageSet{Stage::weights, Stage::output}, selection).heads.size() ==
         layer.dims.H);
 
   selection.query = mha::IndexList(fmt::format("{},0", layer.dims.T - 1), "--query");
   const std::size_t last = (layer.dims.T - 1) / mha::block_queries;
-  CHECK(mha::make_plan(layer, set_of({Stage::weights}), selection).block_numbers ==
+  CHECK(mha::make_plan(layer, StageSet{Stage::weights}, selection).block_numbers ==
         (last == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, last}));
 }
 
@@ -105,9 +100,9 @@ TEST_CASE("a layer may start at the weights alone") {
   CHECK(layer.dims.H == 2);
   CHECK(layer.dims.T == 3);
   CHECK(layer.dims.S_all == 5);
-  CHECK(mha::available_stages(layer) == set_of({Stage::weights}));
+  CHECK(mha::available_stages(layer) == StageSet{Stage::weights});
   CHECK(mha::value_at(mha::trace(layer, {Stage::weights}).value(Stage::weights), 29) == 30);
-  CHECK_THROWS_WITH(mha::make_plan(layer, set_of({Stage::output})), Contains("weights"));
+  CHECK_THROWS_WITH(mha::make_plan(layer, StageSet{Stage::output}), Contains("weights"));
 }
 
 TEST_CASE("q, k and v alone, per head or packed, run the attention without projections") {
@@ -159,5 +154,5 @@ TEST_CASE("a result merely found is passed over where its inputs are there; a bo
   const mha::Layer patched = mha::make_layer(parts, heads("2"));
   CHECK(patched.has_given(Stage::weights));
   CHECK(mha::value_at(mha::trace(patched, {Stage::weights}).value(Stage::weights), 17) == 18);
-  CHECK_FALSE(contains(mha::make_plan(patched, set_of({Stage::output})).computed, Stage::scores));
+  CHECK_FALSE(contains(mha::make_plan(patched, StageSet{Stage::output}).computed, Stage::scores));
 }

@@ -50,7 +50,7 @@ public:
   Looks(const Held& held, std::vector<Stage> stages) : held_(held), stages_(std::move(stages)) {}
   StageSet wants() const override {
     StageSet set;
-    for (Stage stage : stages_) set.set(index_of(stage));
+    for (Stage stage : stages_) set.add(stage);
     return set;
   }
   void observe(const Slice& block) override {

@@ -82,6 +82,12 @@ TEST_CASE("two tokens of one number are refused", "[tokenizers]") {
   CHECK_THAT(refused("added_tokens.json", R"({"<in>": 9})"),
              Contains("gives the token '<in>' the number 9, which is 3 here"));
   CHECK_THAT(refused("added_tokens.json", R"({"<t>": 1.5})"), Contains("whole number"));
+  CHECK_THAT(refused("added_tokens.json", R"({"<t>": 30, "<t>": 31})"),
+             Contains("gives the token '<t>' the number 31, and before it 30"));
+  CHECK_THAT(
+      refused("tokenizer_config.json",
+              R"({"added_tokens_decoder": {"30": {"content": "<t>"}, "31": {"content": "<t>"}}})"),
+      Contains("gives the token '<t>' the number 31, and before it 30"));
   CHECK_THAT(refused("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {}}})"),
              Contains("'x' is no number of a token"));
 }

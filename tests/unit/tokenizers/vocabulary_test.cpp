@@ -177,6 +177,47 @@ TEST_CASE("a tokenizer.json that is cut short anywhere, or whose last byte is an
     CHECK_FALSE(refusal(json.substr(0, json.size() - 1) + last).empty());
 }
 
+TEST_CASE("a large tokenizer.json, whose places are counted, is read as a small one, bytes checked",
+          "[tokenizers]") {
+  // Above 64 KiB of pieces and of merges; strings of every length around eight bytes, quotes and
+  // backslashes at every place of them.
+  std::string vocab, merges;
+  Pieces pieces;
+  for (int i = 0; pieces.size() < 6000; ++i) {
+    std::string text =
+        random_text(24, "abcdefgh\"\\") + (i % 3 == 0 ? "é" : "") + std::to_string(i);
+    vocab += fmt::format("{}{}: {}", pieces.empty() ? "" : ",\n", json_string(text), pieces.size());
+    pieces.push_back(std::move(text));
+  }
+  const std::size_t singles = pieces.size();
+  for (std::size_t i = 0; i + 1 < singles; i += 2) {
+    const std::string both = pieces[i] + pieces[i + 1];
+    vocab += fmt::format(",\n{}: {}", json_string(both), pieces.size());
+    merges += fmt::format("{}[{}, {}]", i > 0 ? ",\n" : "", json_string(pieces[i]),
+                          json_string(pieces[i + 1]));
+    pieces.push_back(both);
+  }
+  const auto with = [&](const std::string& names, const std::string& list) {
+    return fmt::format(R"({{"model": {{"type": "BPE", "vocab": {{{}}}, "merges": [{}]}}}})", names,
+                       list);
+  };
+  REQUIRE(vocab.size() > 64 << 10);
+  REQUIRE(merges.size() > 64 << 10);
+  const Tokenizer tokenizer = read_tokenizer("t.json", with(vocab, merges));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    CHECK(tokenizer.id_of(pieces[i]) == static_cast<int>(i));
+    CHECK(tokenizer.piece_of(static_cast<int>(i)) == pieces[i]);
+  }
+  const auto with_last = [&](const std::string& merge) {
+    return refusal(with(vocab, merges + ",\n" + merge));
+  };
+  CHECK_THAT(with_last("[\"\xff\", \"a\"]"), Catch::Contains("no UTF-8"));
+  CHECK_THAT(with_last("\"a \xc3\""), Catch::Contains("no UTF-8"));
+  CHECK_THAT(with_last("\"nowhere a\""), Catch::Contains("not in the vocabulary"));
+  CHECK_THAT(with_last("\"a\nb\""), Catch::Contains("control character"));
+  CHECK_THAT(refusal(with(vocab + ", \"\xe2\x28\": 99999", merges)), Catch::Contains("no UTF-8"));
+}
+
 TEST_CASE("labels of different texts are different, and the text is there as it is",
           "[tokenizers]") {
   const std::vector<std::string> signs{" ",   "␣",     "\n",        "⏎",    "\t",    "\\",     "t",

@@ -1,0 +1,221 @@
+#include "effects_texts.hpp"
+
+#include "predicted_places.hpp"
+#include "work_count.hpp"
+#include <mha/model/stage_means.hpp>
+#include <mha/system/clock.hpp>
+
+#include <algorithm>
+#include <ctime>
+
+namespace mha::app {
+
+namespace {
+
+/// Tokens that are computed together: every layer of the clean run is kept for its ablations.
+constexpr std::size_t most_ablated = 512;
+
+/// Of all threads.
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+void save_effect(const Effect& one, StateWriter& state) {
+  const auto index = [&](const std::optional<std::size_t>& number) {
+    state.add(number ? *number + 1 : std::size_t{0});
+  };
+  state.add(static_cast<std::size_t>(one.part));
+  index(one.layer), index(one.head);
+}
+
+Effect load_effect(StateReader& state) {
+  const auto index = [&] {
+    const std::size_t number = state.number();
+    return number > 0 ? std::optional(number - 1) : std::nullopt;
+  };
+  Effect one;
+  one.part = static_cast<Contributor>(state.number());
+  one.layer = index(), one.head = index();
+  return one;
+}
+
+} // namespace
+
+void EffectRows::add(const std::vector<Effect>& effects) {
+  const render::EffectsView view{.per_position = true};
+  if (form_ == "json") {
+    file_.write(is_first_ ? "[\n" : ",\n");
+    file_.write(effects_objects(effects, view));
+  } else {
+    file_.write(effects_csv(effects, view, form_ == "tsv" ? '\t' : ',', is_first_));
+  }
+  is_first_ = false;
+}
+
+void EffectRows::finish() {
+  if (form_ == "json") file_.write("\n]\n");
+  file_.finish();
+}
+
+void EffectRows::save(StateWriter& state) const {
+  file_.save(state);
+}
+
+void EffectRows::load(StateReader& state) {
+  file_.load(state);
+  is_first_ = false;
+}
+
+TextEffects::TextEffects(TextEffectsRequest asked, const Sources& model,
+                         std::shared_ptr<ModelPass> texts, Common& common)
+    : asked_(std::move(asked)), model_(model), texts_(std::move(texts)), common_(common) {
+  if (texts_->lengths().size() < 2) asked_.in_groups = false;
+  places_ = predicted_places(*texts_, asked_.query); // all of them, before hours of work
+}
+
+/// All texts in one group; of a single one as it was given.
+TextGroup TextEffects::all_texts() const {
+  return {0, texts_};
+}
+
+TextLayers TextEffects::layers_of(const TextGroup& group) const {
+  return group.texts == texts_ ? TextLayers(model_, texts_)
+                               : TextLayers(model_.for_text(group.texts), group.texts);
+}
+
+void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
+  const Stopwatch watch(common_.compute_s);
+  const bool is_mean = asked_.effects.ablation == Ablation::mean;
+  if (!asked_.in_groups) {
+    if (kept.asked())
+      throw UsageError("--resume is for many texts: --text-file FILE --each-line; the effects of "
+                       "one, or with a patch that takes values of all, come at once");
+    return group(all_texts(), rows);
+  }
+  if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
+    require_equal_lengths(texts_->lengths());
+  const TextGroups groups(*texts_, most_ablated, model_.layers().size(), common_);
+  std::size_t done = 0;
+  if (kept.asked())
+    if (auto found = kept.find(mark_of_texts(model_, texts_, settings))) {
+      load(rows, found->state);
+      done = found->texts;
+    }
+  if (is_mean && done < texts_->lengths().size()) take_means(groups);
+  for (std::size_t n = 0; n < groups.count(); ++n) {
+    const TextGroup texts = groups.group(n);
+    if (texts.first < done) continue;
+    group(texts, rows);
+    kept.keep(texts.first + texts.texts->lengths().size(), [&] {
+      StateWriter state;
+      save(rows, state);
+      return state.text();
+    });
+  }
+}
+
+/// What mean ablation puts in a part's place is of all texts: these are computed once before.
+void TextEffects::take_means(const TextGroups& groups) {
+  const auto means = std::make_shared<StageMeans>();
+  for (std::size_t n = 0; n < groups.count(); ++n)
+    add_to_means(layers_of(groups.group(n)), asked_.effects, *means);
+  asked_.effects.means = means;
+}
+
+/// A whole pass to the predictions, beside which the ablations are counted: the quickest of three,
+/// behind one that packs the weights.
+void TextEffects::measure_pass(const TextLayers& layers) {
+  const auto pass = [&] {
+    Advance way;
+    way.threads = common_.threads;
+    const Residual last = advance(layers, layers.embedded(), layers.count(), way);
+    const PredictionRows rows(layers.ends(last.x), asked_.effects.places, common_.threads);
+  };
+  pass();
+  const Uncounted unit(model_);
+  double seconds = 0, cpu = 0, operations = 0;
+  for (int i = 0; i < 3; ++i) {
+    const WorkCount work;
+    const double before = processor_seconds(), took = seconds_of(pass);
+    const double processor = processor_seconds() - before;
+    seconds = i == 0 ? took : std::min(seconds, took);
+    cpu = i == 0 ? processor : std::min(cpu, processor);
+    operations = work.operations();
+  }
+  cost_.pass_s += seconds, cost_.pass_cpu += cpu;
+  std::size_t ablations = asked_.effects.set.empty() ? 0 : 1;
+  for (std::size_t n = 0; n < layers.count(); ++n) {
+    const Layer layer = layers.layer(n, layers.embedded().x);
+    ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
+  }
+  cost_.ablations += ablations;
+  cost_.of_passes += static_cast<double>(ablations) * operations;
+}
+
+void TextEffects::group(const TextGroup& group, EffectRows* rows) {
+  const TextLayers layers = layers_of(group);
+  EffectsRequest& asked = asked_.effects;
+  asked.places.clear();
+  for (const auto& [text, position] : places_)
+    if (text >= group.first && text - group.first < group.texts->lengths().size())
+      asked.places.emplace_back(text - group.first, position);
+  if (asked.places.empty()) return; // texts of a masked model that hide no token
+  asked.first_text = group.first;
+  if (asked.ablation == Ablation::resample && group.texts != texts_) {
+    const auto next =
+        some_texts(*texts_, group.first + 1, group.texts->lengths().size(), "--text", true);
+    next->threads = common_.threads;
+    asked.next = std::make_shared<const TextLayers>(model_.for_text(next), next);
+  }
+  if (common_.timings) measure_pass(layers);
+  const WorkCount work;
+  const double before = processor_seconds();
+  std::vector<Effect> list;
+  cost_.effects_s += seconds_of([&] { list = effects(layers, asked); });
+  cost_.cpu += processor_seconds() - before;
+  cost_.operations += work.operations();
+  for (Effect& one : list) one.batch += group.first;
+  if (rows)
+    rows->add(list);
+  else if (asked_.per_position)
+    std::ranges::move(list, std::back_inserter(list_));
+  else
+    means_.add(list);
+}
+
+std::vector<Effect> TextEffects::found() const {
+  return asked_.per_position ? list_ : means_.means();
+}
+
+void TextEffects::save(const EffectRows* rows, StateWriter& state) const {
+  if (rows) return rows->save(state);
+  state.add(means_.parts().size());
+  for (const EffectMeans::Spreads& one : means_.parts()) {
+    save_effect(one.part, state);
+    for (const MeanSpread& number : one.values) state.add(number);
+  }
+}
+
+void TextEffects::load(EffectRows* rows, StateReader& state) {
+  if (rows) return rows->load(state);
+  std::vector<EffectMeans::Spreads> parts;
+  for (std::size_t count = state.number(); count > 0; --count) {
+    EffectMeans::Spreads& one = parts.emplace_back();
+    one.part = load_effect(state);
+    for (MeanSpread& number : one.values) number = state.spread();
+  }
+  means_ = EffectMeans(std::move(parts));
+}
+
+void TextEffects::report() const {
+  report_timings(
+      common_,
+      fmt::format(
+          ", \"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": {:.6g}, "
+          "\"share\": {:.4f}, \"effects_s\": {:.6f}, \"cpu_s\": {:.6f}, \"pass_s\": {:.6f}, "
+          "\"pass_cpu_s\": {:.6f}",
+          cost_.ablations, cost_.operations, cost_.of_passes, cost_.operations / cost_.of_passes,
+          cost_.effects_s, cost_.cpu, cost_.pass_s, cost_.pass_cpu));
+}
+
+} // namespace mha::app

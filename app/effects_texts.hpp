@@ -1,0 +1,78 @@
+#pragma once
+// effects over texts, some computed at a time: rows of each, or their means.
+
+#include "growing_file.hpp"
+#include "output.hpp"
+#include "resume.hpp"
+#include "text_groups.hpp"
+#include <mha/model/effects.hpp>
+#include <mha/render/effects.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mha::app {
+
+/// Rows that are written while texts come in: csv, tsv or json.
+class EffectRows {
+public:
+  EffectRows(const std::string& path, std::string form) : form_(std::move(form)), file_(path) {}
+  void add(const std::vector<Effect>& effects);
+  void finish();
+  void save(StateWriter& state) const;
+  void load(StateReader& state);
+
+private:
+  std::string form_;
+  GrowingFile file_;
+  bool is_first_ = true;
+};
+
+struct TextEffectsRequest {
+  EffectsRequest effects; ///< without places
+  std::optional<IndexList> query;
+  bool per_position = false;
+  bool in_groups = true; ///< false: a patch needs all texts at once
+};
+
+class TextEffects {
+public:
+  TextEffects(TextEffectsRequest asked, const Sources& model, std::shared_ptr<ModelPass> texts,
+              Common& common);
+
+  /// Computes the texts that `kept` does not know as done; each one's effects go to `rows`, or are
+  /// found here.
+  void compute(EffectRows* rows, ResumeFile& kept, const std::string& settings);
+  /// A row a part and position, or the means over all.
+  std::vector<Effect> found() const;
+  std::vector<Effect> deviations() const { return means_.deviations(); }
+  /// --timings, with what the ablations took beside whole passes.
+  void report() const;
+
+private:
+  struct Cost {
+    std::size_t ablations = 0;
+    double operations = 0, of_passes = 0; ///< all of them; if each were a whole pass
+    double effects_s = 0, cpu = 0;        ///< of all; processor time of all threads
+    double pass_s = 0, pass_cpu = 0;      ///< of one whole pass
+  };
+  void group(const TextGroup& group, EffectRows* rows);
+  void take_means(const TextGroups& groups);
+  void measure_pass(const TextLayers& layers);
+  TextGroup all_texts() const;
+  TextLayers layers_of(const TextGroup& group) const;
+  void save(const EffectRows* rows, StateWriter& state) const;
+  void load(EffectRows* rows, StateReader& state);
+
+  TextEffectsRequest asked_;
+  const Sources& model_;
+  std::shared_ptr<ModelPass> texts_;
+  Common& common_;
+  std::vector<TextPosition> places_; ///< of all texts
+  Cost cost_;
+  EffectMeans means_;
+  std::vector<Effect> list_; ///< of every position
+};
+
+} // namespace mha::app

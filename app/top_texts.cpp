@@ -1,0 +1,146 @@
+#include "top_texts.hpp"
+
+#include "resume.hpp"
+#include "text_groups.hpp"
+#include <mha/observe/trace.hpp>
+#include <mha/render/text_stats.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace mha::app {
+
+namespace {
+
+/// The texts in which a head's vector is the longest, each with its longest one.
+class LongestVectors {
+public:
+  explicit LongestVectors(std::size_t most) : most_(most) {}
+
+  /// `results`: B, T, d_model of the head; of the positions that `chosen` picks of each text.
+  void add(const ModelPass& texts, std::size_t first_text, const Tensor& results,
+           const std::optional<IndexList>& chosen) {
+    const std::size_t T = results.shape()[1], width = results.shape()[2];
+    for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
+      std::optional<render::Activation> longest;
+      for (const std::size_t t : positions(texts, b, chosen)) {
+        double squares = 0;
+        for (std::size_t i = 0; i < width; ++i) {
+          const double value = value_at(results, (b * T + t) * width + i);
+          squares += value * value;
+        }
+        if (!longest || std::sqrt(squares) > longest->norm)
+          longest = {std::sqrt(squares), first_text + b, t, {}, {}, {}};
+      }
+      if (longest) insert(texts, b, std::move(*longest));
+    }
+  }
+  const std::vector<render::Activation>& list() const { return list_; }
+
+  void save(StateWriter& state) const {
+    state.add(list_.size());
+    for (const render::Activation& one : list_)
+      state.add(one.norm)
+          .add(one.text)
+          .add(one.position)
+          .add(one.token)
+          .add(one.before)
+          .add(one.after);
+  }
+  void load(StateReader& state) {
+    for (std::size_t count = state.number(); count > 0; --count) {
+      render::Activation& one = list_.emplace_back();
+      one.norm = state.real(), one.text = state.number(), one.position = state.number();
+      one.token = state.word(), one.before = state.word(), one.after = state.word();
+    }
+  }
+
+private:
+  static constexpr std::size_t around = 8; ///< tokens on either side
+
+  /// A shorter text may have none of them.
+  static std::vector<std::size_t> positions(const ModelPass& texts, std::size_t b,
+                                            const std::optional<IndexList>& chosen) {
+    try {
+      if (chosen) return positions_in(*chosen, texts, b);
+    } catch (const Error&) {
+      return {};
+    }
+    std::vector<std::size_t> all(texts.lengths()[b]);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return all;
+  }
+
+  void insert(const ModelPass& texts, std::size_t b, render::Activation one) {
+    const auto place =
+        std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
+    if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
+    const std::vector<int>& ids = texts.ids()[b];
+    const std::size_t at = one.position, last = std::min(at + around + 1, texts.lengths()[b]);
+    for (std::size_t t = at > around ? at - around : 0; t < last; ++t) {
+      std::string& part = t < at ? one.before : t == at ? one.token : one.after;
+      part += texts.plain(ids[t]);
+    }
+    list_.insert(place, std::move(one));
+    if (list_.size() > most_) list_.pop_back();
+  }
+
+  std::size_t most_;
+  std::vector<render::Activation> list_;
+};
+
+} // namespace
+
+int write_top_texts(const Sources& model, const std::shared_ptr<ModelPass>& texts,
+                    const TextStatsRequest& asked, const std::string& form, Common& common) {
+  const std::optional<IndexList>& chosen = asked.measuring.selection.head;
+  if (model.chosen().size() != 1 || !chosen)
+    throw UsageError("--top-texts is about one head: --layer 5 --head 1");
+  const std::string id = model.chosen()[0];
+  LongestVectors longest(*asked.options.top_texts);
+  ResumeFile kept(asked.options.resume, asked.output.path);
+  std::size_t done = 0;
+  if (kept.asked())
+    if (auto found = kept.find(mark_of_texts(model, texts, asked.settings + form))) {
+      longest.load(found->state);
+      done = found->texts;
+    }
+  const TextGroups groups(*texts, most_of_heads, 1, common);
+  for (std::size_t n = 0; n < groups.count(); ++n) {
+    const TextGroup group = groups.group(n);
+    if (group.first < done) continue;
+    Common own = common_of_group(common, n == 0);
+    const LoadedLayer loaded = load_layer(model.for_text(group.texts), id, own);
+    take_times(common, own);
+    const Pick head = resolved(chosen, loaded.layer.dims.H, "heads");
+    if (head.indices.size() != 1)
+      throw UsageError(fmt::format("--top-texts is about one head, and --head {} is {}",
+                                   chosen->text(), head.indices.size()));
+    const Stopwatch watch(common.compute_s);
+    Selection selection;
+    selection.head = IndexList(std::to_string(head.indices[0]), "--head");
+    longest.add(*group.texts, group.first,
+                trace(loaded.layer, {Stage::head_result}, selection, common.threads)
+                    .value(Stage::head_result),
+                asked.measuring.selection.query);
+    kept.keep(group.first + group.texts->lengths().size(), [&] {
+      StateWriter state;
+      longest.save(state);
+      return state.text();
+    });
+  }
+  if (longest.list().empty())
+    fail("--query {}: no text has such a token", asked.measuring.selection.query->text());
+  const Stopwatch watch(common.write_s);
+  TextFile file(asked.output.path);
+  if (form == "table")
+    file.sink()(activations_table(longest.list(), look_of(asked.output, common.color)));
+  else
+    file.sink()(render::activations_text(longest.list(), form));
+  file.finish();
+  kept.remove();
+  return 0;
+}
+
+} // namespace mha::app

@@ -1,0 +1,106 @@
+#include <mha/diagnose/end_of_model.hpp>
+
+#include <mha/compare/not_saved.hpp>
+#include <mha/compare/streams.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/trials.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads)
+    : ends_(ends), stage_(known.stage), threads_(threads) {
+  ends_.dims.batched = true;
+  theirs_ = with_given(ends_, stage_, known.value).given[index_of(stage_)];
+  tolerance_ = std::max(tolerance_of(ends_.dtype), tolerance_of(known.stored));
+  // The layers before round every step, of which the end shows the last only.
+  constexpr double steps = 3;
+  if (known.stored == DType::f16 || known.stored == DType::bf16)
+    rounding_ = steps * storing_error(known.stored);
+}
+
+EndOfModel EndOfModel::of_tokens(const std::vector<std::size_t>& tokens) const {
+  EndOfModel some = *this;
+  some.ends_ = ends_of_tokens(ends_, tokens);
+  some.theirs_ = token_rows(theirs_, tokens);
+  return some;
+}
+
+EndOfModel EndOfModel::on_threads(std::size_t threads) && {
+  threads_ = threads;
+  return std::move(*this);
+}
+
+Agreement EndOfModel::behind(const Tensor& stream) const {
+  return agreement_of(value_of(with_stream(ends_, stream), stage_, threads_), theirs_, tolerance_);
+}
+
+Agreement EndOfModel::behind(const Tensor& stream, const Change& change) const {
+  return agreement_of(value_of(changed(with_stream(ends_, stream), {&change}), stage_, threads_),
+                      theirs_, tolerance_);
+}
+
+std::vector<std::size_t> EndOfModel::saved_tokens(std::size_t most) const {
+  std::vector<std::size_t> saved;
+  for (std::size_t t = 0; t < ends_.dims.T; ++t) {
+    const bool of_every_text =
+        std::ranges::all_of(ends_.lengths, [t](std::size_t length) { return t < length; });
+    if (of_every_text && !is_not_saved(value_at(token_rows(theirs_, {t}), 0))) saved.push_back(t);
+  }
+  if (saved.size() <= most) return saved;
+  std::vector<std::size_t> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(saved[i * (saved.size() - 1) / (most - 1)]);
+  return some;
+}
+
+bool explains_end(const Agreement& before, const Agreement& after, double rounding) {
+  const bool less = after.error < 0.5 * before.error; // else it agrees by the chance of rounding
+  if (after.error < rounding && after.error < 0.2 * before.error) return true;
+  return (after.agrees && less) || (after.error < 1e-4 && after.error < 0.02 * before.error);
+}
+
+bool may_explain(const Agreement& before, const Agreement& after, double rounding) {
+  constexpr double much_less = 0.25;
+  return after.error < 2 * rounding || after.error < much_less * before.error ||
+         explains_end(before, after, rounding);
+}
+
+void BestCause::take(const std::vector<Change>& changes, const Agreement& after) {
+  const Change& change = changes[0];
+  if (!explains_end(before_, after, end_.rounding())) return;
+  if (!best_ || after.error < 0.5 * best_->error_after) {
+    if (best_) also(best_->changes[0].id);
+    Diagnosis found;
+    found.stages.push_back({end_.stage(), before_, after, {}});
+    found.stages.back().after.agrees = true;
+    found.explained = true, found.changes = changes;
+    found.error_before = before_.error, found.error_after = after.error;
+    if (best_ && best_->error_after < 4 * after.error) found.same_numbers = best_->same_numbers;
+    best_ = std::move(found);
+    return;
+  }
+  if (after.error < 4 * best_->error_after && change.id != best_->changes[0].id) also(change.id);
+}
+
+void BestCause::also(const std::string& id) {
+  if (std::ranges::find(best_->same_numbers, id) == best_->same_numbers.end())
+    best_->same_numbers.push_back(id);
+}
+
+Tensor handed_on(const Layer& layer, std::size_t threads) {
+  return value_of(layer, Stage::resid_post, threads);
+}
+
+Layer on_stream(const Layer& layer, const Tensor& stream) {
+  Layer own = with_stream(layer, stream);
+  own.settings.columns = false, own.dims.batched = true;
+  return own;
+}
+
+bool is_same(const Change& a, const Change& b) {
+  return a.id == b.id && a.did == b.did;
+}
+
+} // namespace mha

@@ -1,0 +1,222 @@
+#include <mha/model/ablations.hpp>
+
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/ranges.h>
+
+namespace mha {
+
+namespace {
+
+std::vector<Stage> stages_of_parts(const Layer& layer) {
+  std::vector<Stage> kept{Stage::head_out, Stage::output};
+  if (layer.block->mlp.present()) kept.push_back(Stage::mlp_out);
+  return kept;
+}
+
+/// To the last rows of a text those of another, as many as both have: B, (heads,) rows, columns.
+void copy_ends(Tensor& to, std::size_t text, std::size_t length, const Tensor& from,
+               std::size_t other, std::size_t other_length) {
+  const Shape& shape = to.shape();
+  const std::size_t rows = shape[shape.size() - 2], other_rows = from.shape()[shape.size() - 2],
+                    heads = shape.size() == 4 ? shape[1] : 1,
+                    row = shape.back() * size_of(to.dtype()),
+                    count = std::min(length, other_length);
+  for (std::size_t h = 0; h < heads; ++h)
+    std::memcpy(to.raw_mutable() + ((text * heads + h) * rows + length - count) * row,
+                from.raw() + ((other * heads + h) * other_rows + other_length - count) * row,
+                count * row);
+}
+
+/// All positions of some heads become what `whole` holds there: texts of unequal lengths have no
+/// common number of positions, which a written patch would need.
+StagePatch patch_from(const Layer& layer, Stage stage, const std::vector<std::size_t>& heads,
+                      const Tensor& whole) {
+  const Shape& shape = whole.shape(); // B, (heads,) rows, columns
+  const std::size_t all = shape.size() == 4 ? shape[1] : 1,
+                    item = shape[shape.size() - 2] * shape.back();
+  StagePatch patch;
+  patch.stage = stage, patch.text = std::string(name_of(stage)) + " = from the next text";
+  patch.strides = {all * item, item, shape.back(), 1};
+  patch.value = whole;
+  if (!heads.empty() && heads.size() < all) {
+    patch.heads = PatchedAxis(heads, all);
+    patch.strides[0] = heads.size() * item;
+    patch.value = Tensor::uninitialised(whole.dtype(), {shape[0], heads.size(), item});
+    const std::size_t bytes = item * size_of(whole.dtype());
+    for (std::size_t b = 0; b < shape[0]; ++b)
+      for (std::size_t i = 0; i < heads.size(); ++i)
+        std::memcpy(patch.value.raw_mutable() + (b * heads.size() + i) * bytes,
+                    whole.raw() + (b * all + heads[i]) * bytes, bytes);
+  }
+  patch.value = convert(patch.value, layer.dtype);
+  return patch;
+}
+
+/// Whether a place is all positions and columns of its heads.
+bool is_of_whole_heads(const PatchText& place) {
+  return std::ranges::all_of(place.axes.begin() + (place.axes.empty() ? 0 : 1), place.axes.end(),
+                             [](const std::string& axis) { return axis == "*" || axis == ":"; });
+}
+
+} // namespace
+
+std::vector<PatchText> counted_set(std::vector<PatchText> set, std::size_t count) {
+  for (PatchText& place : set) {
+    if (is_of_model(place.stage) || !place.names_layer())
+      fail("--set {}: a stage of a layer expected: layers.N.{}", place.place, name_of(place.stage));
+    place.count_from_first(count, fmt::format("--set {}", place.place));
+    if (place.layers && place.layers->second >= count)
+      fail("--set {}: there is no layer {}: the layers are 0 to {}", place.place,
+           place.layers->second, count - 1);
+  }
+  return set;
+}
+
+std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer& layer,
+                                  std::size_t n) {
+  std::vector<Stage> stages{Stage::head_out};
+  if (layer.block->mlp.present()) stages.push_back(Stage::mlp_out);
+  for (const PatchText& place : set)
+    if (const Stage stage = stage_of_place(place, layer);
+        place.is_of(n) && std::ranges::find(stages, stage) == stages.end())
+      stages.push_back(stage);
+  return stages;
+}
+
+Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
+    : layers_(layers), request_(request), set_(counted_set(request.set, layers.count())) {
+  Advance way;
+  way.threads = request.threads;
+  std::optional<Trace> parts;
+  way.observer = [&](const Layer& layer, std::size_t) {
+    parts.emplace(layer, stages_of_parts(layer));
+    return &*parts;
+  };
+  way.arrived = [&](const Residual& at) {
+    const bool has_mlp = layer(at.layer - 1).block->mlp.present();
+    clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
+                      has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
+    streams_.push_back(at.x);
+  };
+  streams_.push_back(layers.embedded().x);
+  if (request.next) next_ = std::make_unique<UnpatchedPass>(request.next, request.threads);
+  if (request.ablation == Ablation::resample) require_texts();
+  advance(layers, {streams_.front(), 0}, layers.count(), way);
+  rows_ = PredictionRows(ends(), request.places, request.threads);
+}
+
+PredictionRows Ablations::without_heads(std::size_t n,
+                                        const std::vector<std::size_t>& heads) const {
+  Layer changed = layer(n).with(Stage::head_out, clean_[n].head_out);
+  changed.patches.add(patch_of(n, changed, Stage::head_out, clean_[n].head_out, heads));
+  return rows_from(n, changed);
+}
+
+PredictionRows Ablations::without_mlp(std::size_t n) const {
+  Layer changed = layer(n).with(Stage::output, clean_[n].output);
+  changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
+  return rows_from(n, changed);
+}
+
+PredictionRows Ablations::without_set() const {
+  std::size_t first = layers_.count();
+  for (const PatchText& place : set_)
+    first = std::min(first, place.every_layer ? 0 : place.layers->first);
+  Advance way;
+  way.threads = request_.threads;
+  way.patch = [&](Layer& layer, std::size_t n) {
+    for (const PatchText& place : set_)
+      if (place.is_of(n)) layer.patches.add(patch_of(n, layer, place));
+  };
+  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
+  return {layers_.ends(last.x), request_.places, request_.threads};
+}
+
+/// What a stage that is taken out takes its values from, batch axis first: a tensor of which the
+/// mean is taken, or the next texts' values.
+Tensor Ablations::replacement(std::size_t n, Stage stage, const Tensor& clean) const {
+  if (request_.ablation == Ablation::mean && request_.means) return request_.means->mean(n, stage);
+  if (request_.ablation != Ablation::resample) return clean;
+  const auto kept = replacements_.find({n, stage});
+  if (kept != replacements_.end()) return kept->second;
+  std::erase_if(replacements_, [&](const auto& one) { return one.first.first != n; });
+  return replacements_[{n, stage}] = of_next_texts(n, stage, clean);
+}
+
+Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean) const {
+  const Tensor other = next_ ? next_->stage(n, stage) : clean;
+  const std::vector<std::size_t>&own = layers_.texts().lengths(),
+        &theirs = (next_ ? next_->layers() : layers_).texts().lengths();
+  Tensor values = Tensor::uninitialised(clean.dtype(), clean.shape());
+  std::memcpy(values.raw_mutable(), clean.raw(), clean.bytes());
+  const Kind kind = info_of(stage).kind;
+  const Shape& shape = clean.shape(); // B, (heads,) rows, columns
+  const std::size_t B = own.size(), T = streams_[n].shape()[1];
+  const bool by_token = kind != Kind::map && kind != Kind::row && shape[shape.size() - 2] == T;
+  for (std::size_t b = 0; b < B; ++b) {
+    const std::size_t from = next_ ? b : (b + 1) % B;
+    if (by_token) {
+      copy_ends(values, b, own[b], other, from, theirs[from]);
+      continue;
+    }
+    if (own[b] != theirs[from] || other.bytes() / theirs.size() != clean.bytes() / B)
+      fail("--set: {} has an axis of keys, and text {} has {}, the next one {}; it needs texts of "
+           "equal lengths",
+           name_of(stage), request_.first_text + b, counted(own[b], "tokens"), theirs[from]);
+    const std::size_t item = clean.bytes() / B;
+    std::memcpy(values.raw_mutable() + b * item, other.raw() + from * item, item);
+  }
+  return values;
+}
+
+void Ablations::require_texts() const {
+  const std::vector<std::size_t>& lengths = layers_.texts().lengths();
+  if (!next_ && lengths.size() < 2)
+    fail("--ablate resample takes the next text's values, and this is one text; give several");
+  if (request_.align_end) return;
+  std::vector<std::size_t> all = lengths;
+  if (next_) std::ranges::copy(next_->layers().texts().lengths(), std::back_inserter(all));
+  require_equal_lengths(all);
+}
+
+/// A place of the set, replaced.
+StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, const PatchText& place) const {
+  const auto values = [&](Stage stage) {
+    const bool known = request_.ablation == Ablation::mean && request_.means;
+    return replacement(n, stage,
+                       known ? Tensor() : whole_stage(this->layer(n), stage, request_.threads));
+  };
+  const Stage stage = stage_of_place(place, layer);
+  if (request_.ablation == Ablation::resample && request_.align_end && is_of_whole_heads(place))
+    return patch_from(layer, stage, rows_of_place(place, layer).heads, values(stage));
+  return resolve_patch(place, layer, n, [&](Stage of, const std::string&) { return values(of); });
+}
+
+/// Heads of a stage of layer n, or all of it, replaced: by zero, its mean, or the next text's.
+StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
+                               const std::vector<std::size_t>& heads) const {
+  const auto values = [&] { return replacement(n, stage, with_batch_axis(layer, clean)); };
+  if (request_.ablation == Ablation::resample) return patch_from(layer, stage, heads, values());
+  PatchText place;
+  place.place = name_of(stage), place.stage = stage;
+  if (!heads.empty()) place.axes = {fmt::format("[{}]", fmt::join(heads, ","))};
+  place.value = request_.ablation == Ablation::zero ? "zero" : "mean";
+  return resolve_patch(place, layer, n, [&](Stage, const std::string&) { return values(); });
+}
+
+/// From a changed layer to the model's end.
+PredictionRows Ablations::rows_from(std::size_t n, const Layer& changed) const {
+  const Tensor stream = trace(changed, {Stage::resid_post}, {}, request_.threads)
+                            .value(Stage::resid_post)
+                            .reshaped(streams_[n].shape());
+  Advance way;
+  way.threads = request_.threads;
+  const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
+  return {layers_.ends(last.x), request_.places, request_.threads};
+}
+
+} // namespace mha

@@ -1,0 +1,64 @@
+#pragma once
+// The clean run of some texts, and runs in which parts of the model are replaced: each begins at
+// the first layer that changes.
+
+#include <mha/model/effects.hpp>
+#include <mha/model/stage_means.hpp>
+#include <mha/model/unpatched_pass.hpp>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mha {
+
+/// Places of a set in a model of `count` layers, those from the end counted from the first. Throws
+/// Error where a place is of no layer.
+std::vector<PatchText> counted_set(std::vector<PatchText> set, std::size_t count);
+
+/// The stages of a layer that are replaced: of its parts, and of the set's places.
+std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer& layer,
+                                  std::size_t n);
+
+class Ablations {
+public:
+  /// Computes the clean run and keeps each layer's stream, and what its parts hold.
+  Ablations(const TextLayers& layers, const EffectsRequest& request);
+
+  /// A layer with the clean stream before it; what stands behind the last.
+  Layer layer(std::size_t n) const { return layers_.layer(n, streams_[n]); }
+  Layer ends() const { return layers_.ends(streams_.back()); }
+  const PredictionRows& clean_rows() const { return rows_; }
+
+  /// logits (or final) at the places, with heads of layer n replaced; empty: all heads.
+  PredictionRows without_heads(std::size_t n, const std::vector<std::size_t>& heads) const;
+  PredictionRows without_mlp(std::size_t n) const;
+  /// With all places of the set.
+  PredictionRows without_set() const;
+
+private:
+  struct Clean {
+    Tensor head_out, output, mlp_out;
+  };
+
+  void require_texts() const;
+  Tensor replacement(std::size_t n, Stage stage, const Tensor& clean) const;
+  Tensor of_next_texts(std::size_t n, Stage stage, const Tensor& clean) const;
+  StagePatch patch_of(std::size_t n, const Layer& layer, const PatchText& place) const;
+  StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
+                      const std::vector<std::size_t>& heads) const;
+  PredictionRows rows_from(std::size_t n, const Layer& changed) const;
+
+  const TextLayers& layers_;
+  const EffectsRequest& request_;
+  std::vector<PatchText> set_;
+  std::vector<Tensor> streams_; ///< of the clean run: before each layer, and behind the last
+  std::vector<Clean> clean_;
+  PredictionRows rows_;
+  std::unique_ptr<UnpatchedPass> next_; ///< the texts whose values come in, where they are others
+  /// What replaces stages of the layer that was asked for last.
+  mutable std::map<std::pair<std::size_t, Stage>, Tensor> replacements_;
+};
+
+} // namespace mha

@@ -1,0 +1,155 @@
+#include <mha/tokenizers/beside_json.hpp>
+
+#include <mha/files/text.hpp>
+#include <mha/tokenizers/normalizers.hpp>
+#include <mha/tokenizers/pre_tokenizers.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
+
+#include <algorithm>
+
+namespace mha::tokenizers {
+
+namespace {
+
+/// Classes whose normalizer is made of do_lower_case, strip_accents and tokenize_chinese_chars, by
+/// Transformers' name without TokenizerFast, in small letters, or by config.json's model_type,
+/// whose class is BertTokenizer or one that derives from it.
+constexpr std::string_view of_bert[]{"bert",
+                                     "distilbert",
+                                     "electra",
+                                     "mobilebert",
+                                     "convbert",
+                                     "funnel",
+                                     "layoutlm",
+                                     "lxmert",
+                                     "mpnet",
+                                     "realm",
+                                     "retribert",
+                                     "squeezebert",
+                                     "splinter",
+                                     "dpr",
+                                     "dprreader",
+                                     "dprquestionencoder",
+                                     "dprcontextencoder",
+                                     "visual_bert",
+                                     "ernie",
+                                     "megatron-bert",
+                                     "nezha",
+                                     "qdqbert",
+                                     "bros",
+                                     "chinese_clip",
+                                     "flava",
+                                     "git",
+                                     "blip",
+                                     "align",
+                                     "bark",
+                                     "grounding-dino",
+                                     "mm-grounding-dino"};
+/// Classes whose pre-tokenizer is made with add_prefix_space, and model types of these. Bloom's
+/// pre-tokenizer is a sequence, of which nothing is put in another's place.
+constexpr std::string_view of_gpt2[]{
+    "gpt2",       "roberta",  "bart",       "longformer",   "led",           "mvp",
+    "deberta",    "codegen",  "blenderbot", "gptneox",      "whisper",       "gpt_neo",
+    "gptj",       "gpt_neox", "opt",        "gpt_bigcode",  "phi",           "granite",
+    "granitemoe", "exaone4",  "olmo",       "olmo2",        "olmo3",         "olmoe",
+    "mpt",        "mamba",    "mamba2",     "falcon_mamba", "data2vec-text", "ibert",
+    "mega",       "mra",      "lilt",       "bridgetower",  "clap"};
+
+struct Said {
+  std::string family; ///< "bert" of BertTokenizerFast
+  std::optional<bool> lower, accents, chinese, prefix_blank;
+};
+
+Said read_said(const std::string& folder) {
+  Said said;
+  std::string model_type;
+  for (const char* name : {"tokenizer_config.json", "config.json"}) {
+    const auto bytes = read_file_of(folder, name);
+    if (!bytes) continue;
+    const bool own = std::string_view(name) == "tokenizer_config.json";
+    JsonText json(io::shown(bytes->name), bytes->text());
+    for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
+      if (value.is_null()) continue;
+      if (said.family.empty() && key == "tokenizer_class") said.family = value.text(key);
+      if (!own && key == "model_type") model_type = value.text(key);
+      if (!own) continue;
+      for (const auto& [setting, to] : {std::pair("do_lower_case", &said.lower),
+                                        {"strip_accents", &said.accents},
+                                        {"tokenize_chinese_chars", &said.chinese},
+                                        {"add_prefix_space", &said.prefix_blank}})
+        if (key == setting) *to = value.boolean(key);
+    }
+  }
+  if (said.family.empty()) said.family = model_type;
+  for (const std::string_view end : {"Fast", "Tokenizer"})
+    if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
+  std::ranges::transform(said.family, said.family.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return said;
+}
+
+bool is_one_of(std::string_view word, const auto& list) {
+  return std::ranges::find(list, word) != std::end(list);
+}
+
+const char* name_of(bool value) {
+  return value ? "true" : "false";
+}
+
+class Contradictions {
+public:
+  Contradictions(Pipeline& parts, const Said& said) : parts_(parts), said_(said) {}
+
+  void settle() {
+    Forms& forms = parts_.forms;
+    bool changed = false;
+    if (forms.bert) {
+      const bool follows = is_one_of(said_.family, of_bert);
+      BertForm form = *forms.bert;
+      changed |= settle("do_lower_case", said_.lower, form.lower, follows);
+      // Where no file says it, accents go with the capitals.
+      bool accents = form.accents.value_or(form.lower);
+      if (settle("strip_accents", said_.accents, accents, follows))
+        changed = true, form.accents = accents;
+      changed |= settle("tokenize_chinese_chars", said_.chinese, form.chinese, follows);
+      if (follows && !said_.lower && !form.lower)
+        parts_.notes.push_back(warning(
+            "tokenizer.json keeps capitals and tokenizer_config.json does not say "
+            "do_lower_case, which some versions of Transformers then take as true: capitals "
+            "are kept here"));
+      if (changed) forms.bert = form, parts_.normalizer = bert_normalizer(form);
+    } else {
+      settle("do_lower_case", said_.lower, forms.lower_case, false);
+    }
+    if (changed) parts_.added.emplace(parts_.added->tokens(), parts_.normalizer);
+    if (!forms.prefix_blank) return;
+    if (settle("add_prefix_space", said_.prefix_blank, *forms.prefix_blank,
+               is_one_of(said_.family, of_gpt2)))
+      parts_.pre_tokenizer = byte_level_words(*forms.prefix_blank, forms.use_regex);
+  }
+
+private:
+  /// One setting: whether the config's value was put in the place of tokenizer.json's.
+  bool settle(std::string_view key, std::optional<bool> said, bool& there, bool follows) {
+    if (!said || *said == there) return false;
+    parts_.notes.push_back(warning(
+        fmt::format("tokenizer_config.json says {} {}, tokenizer.json {}: {}", key, name_of(*said),
+                    name_of(there),
+                    follows ? "the first counts, as in Transformers" : "the second counts here")));
+    if (follows) there = *said;
+    return follows;
+  }
+
+  Pipeline& parts_;
+  const Said& said_;
+};
+
+} // namespace
+
+void follow_config(const std::string& folder, Pipeline& parts) {
+  const Said said = read_said(folder);
+  Contradictions(parts, said).settle();
+}
+
+} // namespace mha::tokenizers
