@@ -14,6 +14,7 @@ struct VectorF32 {
   using Mask = __m256i;
   static constexpr std::size_t width = 8;
   static constexpr bool divides_slowly = false;
+  static constexpr bool scales_slowly = true;
 
   static Mask first(std::size_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
@@ -50,6 +51,16 @@ struct VectorF32 {
   static Reg select(Reg otherwise, Reg x, Mask m) {
     return _mm256_blendv_ps(otherwise, x, _mm256_castsi256_ps(m));
   }
+  /// |x| > most, or NaN.
+  static Mask is_beyond(Reg x, Reg most) {
+    const Reg magnitude = _mm256_andnot_ps(fill(-0.0F), x);
+    return _mm256_castps_si256(_mm256_cmp_ps(magnitude, most, _CMP_NLE_UQ));
+  }
+  /// x · 2^n where x and the result are normal, of the number 1.5 · 2²³ + n.
+  static Reg add_to_exponent(Reg x, Reg shifted) {
+    const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), n));
+  }
   /// x · 2^n for a whole n in [−252, 254]: in two steps, of which only the second can round.
   static Reg scale_by_power_where(Reg x, Reg n, Mask m) {
     const __m256i whole = _mm256_cvtps_epi32(n);
@@ -79,6 +90,7 @@ struct VectorF64 {
   using Mask = __m256i;
   static constexpr std::size_t width = 4;
   static constexpr bool divides_slowly = false;
+  static constexpr bool scales_slowly = true;
 
   static Mask first(std::size_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(n)),
@@ -112,6 +124,15 @@ struct VectorF64 {
   static Reg keep(Reg x, Mask m) { return _mm256_and_pd(x, _mm256_castsi256_pd(m)); }
   static Reg select(Reg otherwise, Reg x, Mask m) {
     return _mm256_blendv_pd(otherwise, x, _mm256_castsi256_pd(m));
+  }
+  static Mask is_beyond(Reg x, Reg most) {
+    const Reg magnitude = _mm256_andnot_pd(fill(-0.0), x);
+    return _mm256_castpd_si256(_mm256_cmp_pd(magnitude, most, _CMP_NLE_UQ));
+  }
+  /// x · 2^n where x and the result are normal, of the number 1.5 · 2⁵² + n.
+  static Reg add_to_exponent(Reg x, Reg shifted) {
+    const __m256i n = _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52);
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(x), n));
   }
   /// x · 2^n for a whole n in [−2044, 2046]: in two steps, of which only the second can round.
   static Reg scale_by_power_where(Reg x, Reg n, Mask m) {

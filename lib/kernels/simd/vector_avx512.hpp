@@ -17,6 +17,7 @@ struct VectorF32 {
   static constexpr std::size_t width = 16;
   static constexpr Mask all = static_cast<Mask>(-1);
   static constexpr bool divides_slowly = true;
+  static constexpr bool scales_slowly = false;
 
   static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
   static Reg fill(T x) { return _mm512_set1_ps(x); }
@@ -61,6 +62,7 @@ struct VectorF64 {
   static constexpr std::size_t width = 8;
   static constexpr Mask all = static_cast<Mask>(-1);
   static constexpr bool divides_slowly = true;
+  static constexpr bool scales_slowly = false;
 
   static Mask first(std::size_t n) { return static_cast<Mask>((1u << n) - 1u); }
   static Reg fill(T x) { return _mm512_set1_pd(x); }
