@@ -69,9 +69,13 @@ template <class T> Matrix<T> Band<T>::operator[](Stage stage) const {
       .cols_from(place_.head * width, width);
 }
 
+/// Rows of q that lie a page apart share lines of the first cache, so that a copy side by side is
+/// read.
 template <class T> void Band<T>::product_with_keys(Matrix<const T> q, Matrix<T> s) const {
+  const Matrix<T> close{memory_.q.room_for(q.rows * q.cols), q.rows, q.cols, q.cols};
+  for (std::size_t i = 0; i < q.rows; ++i) std::copy_n(q.row(i), q.cols, close.row(i));
   for (std::size_t j = computed_keys_.first; j < computed_keys_.last; j += key_tile)
-    keys_.k.multiply(q, 0, j, s.cols_from(j, std::min(key_tile, computed_keys_.last - j)));
+    keys_.k.multiply(close, 0, j, s.cols_from(j, std::min(key_tile, computed_keys_.last - j)));
 }
 
 template <class T> void Band<T>::product_with_values(Matrix<const T> weights, Matrix<T> z) const {

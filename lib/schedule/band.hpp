@@ -42,6 +42,7 @@ template <class T> struct HeadKeys {
 /// The memory of a worker's band, used again by its next.
 template <class T> struct BandMemory {
   Buffer<T> map;                             ///< queries × S: scores … weights, in place
+  Buffer<T> q;                               ///< queries × d_k, side by side
   std::array<Buffer<T>, stage_count> wanted; ///< what an observer is shown of other stages
   Buffer<T> head_result;                     ///< queries × d_model
   StageSeconds seconds{};

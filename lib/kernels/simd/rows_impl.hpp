@@ -46,8 +46,7 @@ inline void exponentials_of_rest(typename V::Reg (&x)[count], typename V::Reg (&
   Reg sum[count];
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < count; ++i)
-    beside[i] =
-        V::fma(x[i], V::fill(static_cast<T>(1.44269504088896340736)), V::fill(E::beside));
+    beside[i] = V::fma(x[i], V::fill(static_cast<T>(1.44269504088896340736)), V::fill(E::beside));
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < count; ++i) { // r, in x
     const Reg n = V::subtract(beside[i], V::fill(E::beside));
