@@ -75,7 +75,11 @@ int BenchCommand::run() {
     const LoadedLayer loaded = load_layer(model, id, common);
     const std::vector<Stage> kept = stages_of(loaded.layer, stages);
     const Stopwatch watch(common.compute_s);
-    rows.push_back({id, bench(loaded.layer, {kept, repeat, common.threads, &world()})});
+    rows.push_back({id, bench(loaded.layer, {.kept = kept,
+                                             .repeat = repeat,
+                                             .threads = common.threads,
+                                             .memory = pass_of(request)->memory,
+                                             .ranks = &world()})});
     if (model.chosen().size() == 1 && !as_json)
       text = headline(model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
   }
@@ -98,7 +102,9 @@ int BenchCommand::run() {
 Run declare_bench(Cli& cli) {
   const auto bench = std::make_shared<BenchCommand>();
   cli.about(
-      "Computes a layer in memory again and again, after one run that does not count, and tells "
+      "Computes a layer in memory again and again, after two runs that do not count (the second "
+      "packs the weights, which are kept as those of a model are; --memory 0 packs at each run), "
+      "and tells "
       "the median and the best time of its parts, GFLOP/s, and what share that is of this "
       "machine's peak of multiply-adds on as many threads, measured between the runs. "
       "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "

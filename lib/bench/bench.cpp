@@ -3,7 +3,9 @@
 #include <mha/bench/runs.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/times.hpp>
+#include <mha/schedule/weight.hpp>
 #include <mha/system/clock.hpp>
+#include <mha/system/limits.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -34,7 +36,10 @@ public:
       : layer_(layer),
         request_(request),
         ranks_(request.ranks ? *request.ranks : alone_),
-        threads_(request.threads == 0 ? threads_for(layer) : request.threads) {}
+        threads_(request.threads == 0 ? threads_for(layer) : request.threads) {
+    if (!layer_.kept)
+      layer_.kept = std::make_shared<KeptWeights>(request.memory.value_or(free_memory() / 2));
+  }
 
   Speed measure();
 
@@ -47,7 +52,7 @@ private:
   }
 
   Ranks alone_;
-  const Layer& layer_;
+  Layer layer_;
   const BenchRequest& request_;
   Ranks& ranks_;
   std::size_t threads_;
@@ -104,6 +109,7 @@ template <class T> Speed Bench<T>::measure() {
 
   Seconds warm_up, seconds;
   const Trace first = run_once(warm_up);
+  require_same_bits(first, run_once(warm_up), 2);
   Machine<T> machine(threads_);
   double run_s = 0;
   std::size_t peaks = 0;
@@ -121,7 +127,7 @@ template <class T> Speed Bench<T>::measure() {
     const Trace run = run_once(seconds);
     ++speed.runs;
     run_s += seconds.all.back();
-    require_same_bits(first, run, speed.runs + 1);
+    require_same_bits(first, run, speed.runs + 2);
   }
   measure_peak();
 

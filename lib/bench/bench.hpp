@@ -37,12 +37,14 @@ struct BenchRequest {
   std::vector<Stage> kept;           ///< stages kept in memory, anew in every run
   std::optional<std::size_t> repeat; ///< runs that are timed; else as many as fit into two seconds
   std::size_t threads = 0;           ///< of each rank
+  std::optional<std::size_t> memory; ///< bytes of packed weights kept; else half of what is free
   Ranks* ranks = nullptr;            ///< who shares the work; null: nobody
 };
 
-/// Computes the layer again and again, after a run that is not timed. Throws Error if a run gives
-/// other bits than the first. Ranks compute a part each, beginning together; a part of the time is
-/// that of the slowest.
+/// Computes the layer again and again, after two runs that are not timed: the second packs the
+/// weights, which are kept as those of a model that runs more than once. Throws Error if a run
+/// gives other bits than the first. Ranks compute a part each, beginning together; a part of the
+/// time is that of the slowest.
 Speed bench(const Layer& layer, const BenchRequest& request);
 
 } // namespace mha
