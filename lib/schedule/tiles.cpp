@@ -142,6 +142,7 @@ std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, s
                              std::size_t pieces) {
   std::vector<Tile> tiles;
   for (const Tile& run : runs) {
+    if (run.count == 0) continue;
     const std::size_t least = (run.heads.last - run.heads.first + pieces - 1) / pieces;
     Tile tile = run;
     for (std::size_t h = run.heads.first; h < run.heads.last; ++h) {
