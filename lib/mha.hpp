@@ -13,6 +13,7 @@
 #include <mha/model.hpp>
 #include <mha/patch.hpp>
 #include <mha/schedule/place.hpp>
+#include <mha/shared.hpp>
 #include <mha/system/note.hpp>
 #include <mha/values.hpp>
 
@@ -49,6 +50,7 @@ template <class T> Tensor borrowed(std::span<const T> numbers, const Shape& shap
           shape,
           {std::shared_ptr<const void>(), reinterpret_cast<const std::byte*>(numbers.data())}};
 }
+template <class T> Tensor borrowed(std::vector<T>&& numbers, const Shape& shape) = delete;
 template <class T>
 Tensor borrowed(const T* numbers, const Shape& shape, const std::vector<std::ptrdiff_t>& strides) {
   return borrowed(dtype_for<T>(), reinterpret_cast<const std::byte*>(numbers), shape, strides);
@@ -75,6 +77,9 @@ struct Options {
   /// Gets what was taken silently, passed over or is in doubt, each text once; null: they are
   /// dropped.
   std::vector<Note>* notes = nullptr;
+  /// Of files: a family by name, or the file of a description (docs/describing.md); "": as the
+  /// files say.
+  std::string naming = {};
 };
 
 /// A layer made of tensors. Their memory is shared where dtype and layout are the layer's, and
@@ -83,18 +88,13 @@ struct Options {
 MHA_API Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
 
 /// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json.
-/// `id` is its number ("1"; "decoder.3.cross" where numbers are not enough; "" where there is one),
-/// `X` where its input is: "FILE" or "FILE:TENSOR", looked for in the current folder, then beside
-/// `source`; "" where `source` has it.
-MHA_API Layer load(const std::string& source, std::string_view id = "", const std::string& X = "",
+/// `layer` is its number (negative from the end) or its name ("decoder.3.cross" where numbers are
+/// not enough; "" where there is one), `X` where its input is: "FILE" or "FILE:TENSOR", looked for
+/// in the current folder, then beside `source`; "" where `source` has it.
+MHA_API Layer load(const std::string& source, const LayerId& layer = {}, const std::string& X = "",
                    const Options& options = {});
 /// The same with tensors in memory: X, a mask, a stage in place of its computation.
-MHA_API Layer load(const std::string& source, std::string_view id, Tensors tensors,
-                   const Options& options = {});
-/// Layers by their numbers.
-MHA_API Layer load(const std::string& source, std::size_t number, const std::string& X = "",
-                   const Options& options = {});
-MHA_API Layer load(const std::string& source, std::size_t number, Tensors tensors,
+MHA_API Layer load(const std::string& source, const LayerId& layer, Tensors tensors,
                    const Options& options = {});
 /// The ids of the layers that a source holds, in order; {""} for one layer without a number.
 MHA_API std::vector<std::string> layers_in(const std::string& source);
@@ -138,11 +138,9 @@ public:
   struct State;
   explicit Cache(std::shared_ptr<const State> state)
       : state_(std::move(state)) {} ///< the library's
-  /// The library's.
-  const std::shared_ptr<const State>& state() const { return state_; }
 
 private:
-  std::shared_ptr<const State> state_;
+  Shared<const State> state_;
 };
 
 /// Computes every stage that the layer has. Throws Error before anything is computed if they would
@@ -166,6 +164,8 @@ inline Cache run(const Layer& layer, std::initializer_list<std::string_view> sta
 /// most 256 tokens of one head of weights, scores …, (count, S). One call at a time, on threads of
 /// the library; rows may be kept. An exception of `use` ends the computation and comes back.
 MHA_API void stream(const Layer& layer, Stage stage,
+                    const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
+MHA_API void stream(const Layer& layer, std::string_view stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
 /// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; of row

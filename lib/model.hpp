@@ -6,13 +6,16 @@
 #include <mha/layer/layer.hpp>
 #include <mha/patch.hpp>
 #include <mha/schedule/place.hpp>
+#include <mha/shared.hpp>
 #include <mha/system/note.hpp>
 #include <mha/values.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -53,10 +56,10 @@ public:
   explicit Tokens(std::shared_ptr<const State> state)
       : state_(std::move(state)) {} ///< the library's
   /// The library's.
-  const std::shared_ptr<const State>& state() const { return state_; }
+  const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:
-  std::shared_ptr<const State> state_;
+  Shared<const State> state_;
 };
 
 /// How a run is computed and what is kept of it.
@@ -114,14 +117,15 @@ public:
   /// The residual stream before a layer; behind the last one where `layer` is the number of layers,
   /// or -1. (B,) T, d_model. Throws Error where streams are not kept.
   template <std::integral I> Tensor resid(I layer) const {
-    return resid_before(static_cast<std::int64_t>(layer));
+    return resid_before(position_of(layer));
   }
 
   /// (B,) T, vocabulary. Computed at the first call where they were not kept. Throws Error for a
   /// model without a head, or where streams are not kept.
   Tensor logits() const;
   /// Of each text, −log p of the token that follows each position but the last, in nats. Throws
-  /// Error as logits(), and for a model that does not predict the next token.
+  /// Error as logits(), and for a model that does not predict the next token. Logits that were kept
+  /// are enough.
   std::vector<std::vector<double>> losses() const;
   /// Their mean over all positions of all texts. Throws Error where no position has a next token.
   double loss() const;
@@ -130,14 +134,17 @@ public:
                                      std::size_t text = 0) const;
 
   /// A measure of each head's weights or result by its name in docs/stats.md ("entropy",
-  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Throws
-  /// Error for a name that is none, and where streams are not kept.
-  Tensor heads(std::string_view measure) const;
+  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Of the
+  /// options threads, progress and stop count. Throws Error for a name that is none, and where
+  /// streams are not kept.
+  Tensor heads(std::string_view measure, const RunOptions& options = {}) const;
   /// What the predictions behind some positions of each text (negative: from its end) lose without
   /// each head, zero in its place: "kl", "loss_change", "logit_change" of the most probable token,
   /// or "direct", what the head adds to that logit (docs/models.md). Layers × heads in float64, the
-  /// mean over the positions; NaN where nothing is known. Throws Error for a run with patches.
-  Tensor effects(std::string_view column = "kl", const Indexes& positions = -1) const;
+  /// mean over the positions; NaN where nothing is known. Options as of heads(). Throws Error for a
+  /// run with patches.
+  Tensor effects(std::string_view column = "kl", const Indexes& positions = -1,
+                 const RunOptions& options = {}) const;
 
   /// The same run with further patches, behind those that it has. Nothing before the first patched
   /// layer is computed again. Of the options, `patches` is empty.
@@ -153,12 +160,12 @@ public:
   struct State;
   explicit Run(std::shared_ptr<const State> state) : state_(std::move(state)) {} ///< the library's
   /// The library's.
-  const std::shared_ptr<const State>& state() const { return state_; }
+  const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:
   Tensor resid_before(std::int64_t layer) const;
 
-  std::shared_ptr<const State> state_;
+  Shared<const State> state_;
 };
 
 /// How a model is opened.
@@ -169,6 +176,8 @@ struct ModelOptions {
   std::optional<DType> dtype = {};
   /// Bytes that packed weights kept from one run to the next may take; none: half of what is free.
   std::optional<std::size_t> memory = {};
+  /// A family by name, or the file of a description (docs/describing.md); "": as the files say.
+  std::string naming = {};
 };
 
 /// A checkpoint as a whole model: a folder with its config.json, or a file that says as much
@@ -192,9 +201,23 @@ public:
 
   ///@{
   /// One text, as the tokenizer beside the model cuts it (with the special tokens that it adds), or
-  /// of token numbers.
+  /// of token numbers of any integral type.
   Tokens tokens(std::string_view text) const;
+  Tokens tokens(std::nullptr_t) const = delete;
   Tokens tokens(const std::vector<int>& ids) const;
+  Tokens tokens(std::initializer_list<int> ids) const { return tokens(std::vector<int>(ids)); }
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) Tokens tokens(const std::vector<I>& ids)
+  const {
+    std::vector<int> numbers;
+    for (const I id : ids) {
+      const std::int64_t number_of_token = position_of(id);
+      if (number_of_token < 0 || number_of_token > std::numeric_limits<int>::max())
+        fail("ids: {} is no token", id);
+      numbers.push_back(static_cast<int>(number_of_token));
+    }
+    return tokens(numbers);
+  }
   ///@}
   ///@{
   /// Several texts as a batch, each of its own length.
@@ -202,6 +225,9 @@ public:
   Tokens batch(std::initializer_list<const char*> texts) const;
   Tokens batch(const std::vector<std::vector<int>>& ids) const;
   Tokens batch(std::initializer_list<std::vector<int>> ids) const;
+  Tokens batch(std::initializer_list<std::initializer_list<int>> ids) const;
+  template <std::convertible_to<std::string_view> Text>
+  Tokens batch(std::initializer_list<std::initializer_list<Text>> texts) const = delete;
   ///@}
   /// What token numbers stand for.
   std::string text(const std::vector<int>& ids) const;
@@ -220,9 +246,9 @@ public:
 
   ///@{
   /// A layer by itself: its weights and settings, without an input; or with the input that texts
-  /// give it.
+  /// give it. Of the options threads, progress and stop count.
   Layer layer(const LayerId& layer) const;
-  Layer layer(const LayerId& layer, const Tokens& tokens) const;
+  Layer layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options = {}) const;
   ///@}
   /// A weight of a layer as products read it, in the model's precision: "layers.3.W_q", (in, out);
   /// "layers.-1.W_o" of the last.
@@ -235,7 +261,7 @@ public:
   explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {} ///< the library's
 
 private:
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 } // namespace mha

@@ -4,20 +4,33 @@
 
 #include <mha/layer/stage.hpp>
 #include <mha/schedule/place.hpp>
+#include <mha/shared.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace mha {
 
 class Run;
+
+/// A position of any integral type; one behind the last that std::int64_t holds (0U - 1) is behind
+/// the end of every axis, too.
+template <std::integral I> constexpr std::int64_t position_of(I position) {
+  constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  if constexpr (std::is_unsigned_v<I> && sizeof(I) >= sizeof(last))
+    return position > static_cast<I>(last) ? last : static_cast<std::int64_t>(position);
+  else
+    return static_cast<std::int64_t>(position);
+}
 
 /// A layer of a model: its number, negative from the end, or its id ("3").
 class MHA_API LayerId {
@@ -25,7 +38,7 @@ public:
   ///@{
   /// None said; a number; an id.
   LayerId() = default;
-  template <std::integral I> LayerId(I number) : id_(std::to_string(number)) {}
+  template <std::integral I> LayerId(I layer_number) : id_(std::to_string(layer_number)) {}
   LayerId(std::string id) : id_(std::move(id)) {}
   LayerId(std::string_view id) : id_(id) {}
   LayerId(const char* id) : id_(id) {}
@@ -43,18 +56,20 @@ public:
   /// One of them, of any integral type.
   struct Index {
     /// A position.
-    template <std::integral I> Index(I number) : value(static_cast<std::int64_t>(number)) {}
+    template <std::integral I> Index(I one_position) : value(position_of(one_position)) {}
     std::int64_t value; ///< negative from the end
   };
   ///@{
   /// All; one; those of a list.
   Indexes() = default;
-  template <std::integral I> Indexes(I number) : all_(false), list_{Index(number).value} {}
+  template <std::integral I> Indexes(I one_position)
+      : all_(false), list_{position_of(one_position)} {}
   Indexes(std::initializer_list<Index> list) : all_(false) {
     for (const Index& index : list) list_.push_back(index.value);
   }
-  template <std::integral I> Indexes(const std::vector<I>& list)
-      : all_(false), list_(list.begin(), list.end()) {}
+  template <std::integral I> Indexes(const std::vector<I>& positions) : all_(false) {
+    for (const I one_position : positions) list_.push_back(position_of(one_position));
+  }
   ///@}
   /// Whether nothing was said.
   bool all() const { return all_; }
@@ -83,8 +98,8 @@ struct At {
 class MHA_API Patch {
 public:
   ///@{
-  /// As written; a tensor in a stage's place ("layers.2.weights", "layers.-1.q[0,-1]"), of its shape
-  /// or broadcast to it. Behind the place may stand "+=" or "*=".
+  /// As written; a tensor in a stage's place ("layers.2.weights", "layers.-1.q[0,-1]"), of its
+  /// shape or broadcast to it. Behind the place may stand "+=" or "*=".
   Patch(const char* text);
   Patch(std::string text);
   Patch(std::string place, Tensor value);
@@ -123,11 +138,11 @@ public:
   /// What the library fills it from.
   struct State;
   /// The library's.
-  const std::shared_ptr<const State>& state() const { return state_; }
+  const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:
   explicit Patch(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  std::shared_ptr<const State> state_;
+  Shared<const State> state_;
 };
 
 } // namespace mha

@@ -39,6 +39,7 @@ template <class T> struct ValuesOf<T, any_rank> {
 /// are not T's, or have not N axes. `name` goes into the message.
 template <class T, std::size_t N = any_rank>
 Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") {
+  if (tensor.empty()) fail("{} is empty: it has neither numbers nor a shape", name);
   if (tensor.dtype() != dtype_for<T>())
     fail("{} is {}, not {}: get<{}>(\"{}\") gives it", name, name_of(tensor.dtype()),
          name_of(dtype_for<T>()), tensor.dtype() == DType::f64 ? "double" : "float", name);
@@ -112,8 +113,10 @@ void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())
     fail("the layer is computed in {}: mha::each<{}> streams it", name_of(layer.dtype),
          layer.dtype == DType::f64 ? "double" : "float");
-  const auto as_matrix = [&](const Place& place, const Tensor& rows) {
-    std::invoke(use, place, values<T, 2>(rows.reshaped({place.count, rows.count() / place.count})));
+  const auto as_matrix = [&](const Place& its_place, const Tensor& its_rows) {
+    std::invoke(
+        use, its_place,
+        values<T, 2>(its_rows.reshaped({its_place.count, its_rows.count() / its_place.count})));
   };
   stream(layer, stage, as_matrix, threads);
 }

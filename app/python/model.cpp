@@ -21,21 +21,24 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 /// Lets go of the interpreter's lock while a model is computed; between layers Python's signals are
 /// looked at, so that Ctrl-C ends a run.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
-                      std::size_t threads) {
+                      std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.keep = std::move(keep), options.patches = std::move(patches);
   options.streams = streams, options.threads = threads;
-  options.progress = [](double) {
+  // The caller holds `progress` for as long as the call lasts.
+  options.progress = [progress = progress.ptr()](double share) {
     const py::gil_scoped_acquire lock;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (progress != Py_None) py::reinterpret_borrow<py::object>(progress)(share);
   };
   return options;
 }
 
 Model open(std::string folder, const std::string& dtype, std::optional<std::size_t> memory,
-           Settings settings) {
+           std::string naming, Settings settings) {
   ModelOptions options;
   options.settings = std::move(settings), options.memory = memory;
+  options.naming = std::move(naming);
   if (!dtype.empty()) options.dtype = dtype_named(dtype);
   const py::gil_scoped_release unlocked;
   return Model(std::move(folder), std::move(options));
@@ -56,8 +59,9 @@ Patch rows(const std::string& place, py::function function) {
 }
 
 void stream(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
-            const py::function& use, std::vector<Patch> patches, std::size_t threads) {
-  const RunOptions options = options_of({}, std::move(patches), true, threads);
+            const py::function& use, std::vector<Patch> patches, std::size_t threads,
+            const py::object& progress) {
+  const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
   const py::gil_scoped_release unlocked;
   model.stream(
       tokens, stages,
@@ -139,19 +143,23 @@ void add_run(py::module_& module) {
              return list;
            })
       .def("heads",
-           [](const Run& run, const std::string& measure) {
-             return array_of(without_lock([&] { return run.heads(measure); }));
+           [](const Run& run, const std::string& measure, std::size_t threads,
+              const py::object& progress) {
+             const RunOptions options = options_of({}, {}, true, threads, progress);
+             return array_of(without_lock([&] { return run.heads(measure, options); }));
            })
       .def("effects",
            [](const Run& run, const std::string& column,
-              const std::optional<std::vector<std::int64_t>>& positions) {
-             return array_of(without_lock(
-                 [&] { return run.effects(column, positions ? Indexes(*positions) : Indexes()); }));
+              const std::optional<std::vector<std::int64_t>>& positions, std::size_t threads,
+              const py::object& progress) {
+             const RunOptions options = options_of({}, {}, true, threads, progress);
+             const Indexes chosen = positions ? Indexes(*positions) : Indexes();
+             return array_of(without_lock([&] { return run.effects(column, chosen, options); }));
            })
       .def("with_",
            [](const Run& run, std::vector<Patch> patches, std::vector<std::string> keep,
-              bool streams, std::size_t threads) {
-             const RunOptions options = options_of(std::move(keep), {}, streams, threads);
+              bool streams, std::size_t threads, const py::object& progress) {
+             const RunOptions options = options_of(std::move(keep), {}, streams, threads, progress);
              return without_lock([&] { return run.with(std::move(patches), options); });
            })
       .def("notes", [](const Run& run) { return notes_of(run.notes()); });
@@ -171,18 +179,26 @@ void add_model(py::module_& module) {
            [](const Model& model, const std::string& layer) { return sizes_of(model.dims(layer)); })
       .def("dtype", [](const Model& model) { return std::string(name_of(model.dtype())); })
       .def("notes", [](const Model& model) { return notes_of(model.notes()); })
-      .def("tokens", py::overload_cast<std::string_view>(&Model::tokens, py::const_), unlocked())
-      .def("tokens", py::overload_cast<const std::vector<int>&>(&Model::tokens, py::const_))
-      .def("batch", py::overload_cast<const std::vector<std::string>&>(&Model::batch, py::const_),
-           unlocked())
-      .def("batch",
-           py::overload_cast<const std::vector<std::vector<int>>&>(&Model::batch, py::const_))
+      .def(
+          "tokens", [](const Model& model, std::string_view text) { return model.tokens(text); },
+          unlocked())
+      .def("tokens",
+           [](const Model& model, const std::vector<int>& ids) { return model.tokens(ids); })
+      .def(
+          "batch",
+          [](const Model& model, const std::vector<std::string>& texts) {
+            return model.batch(texts);
+          },
+          unlocked())
+      .def("batch", [](const Model& model,
+                       const std::vector<std::vector<int>>& ids) { return model.batch(ids); })
       .def("text", &Model::text, unlocked())
       .def("run",
            [](const Model& model, const Tokens& tokens, std::vector<std::string> keep,
-              std::vector<Patch> patches, bool streams, std::size_t threads) {
+              std::vector<Patch> patches, bool streams, std::size_t threads,
+              const py::object& progress) {
              const RunOptions options =
-                 options_of(std::move(keep), std::move(patches), streams, threads);
+                 options_of(std::move(keep), std::move(patches), streams, threads, progress);
              return without_lock([&] { return model.run(tokens, options); });
            })
       .def("stream", &stream)

@@ -102,7 +102,7 @@ Computed compute_layer(const mha::Sources& model, const std::string& id,
   for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
     computed.notes.emplace_back(note.is_warning(), in_python(note.text));
   if (std::string told = overflow.report(layer); !told.empty())
-    computed.notes.emplace_back(true, told);
+    computed.notes.emplace_back(true, in_python(mha::api::for_programs(told)));
   return computed;
 }
 
@@ -230,6 +230,10 @@ PYBIND11_MODULE(_core, module) {
   module.def("stages", &table_of_stages);
   module.def("stage_named", [](const std::string& name) {
     return std::string(mha::name_of(mha::stage_named(name)));
+  });
+  module.def("require_setting", [](const std::string& name) {
+    mha::Settings unused;
+    if (!mha::find_setting(name)) mha::set(unused, name, "", name); // throws Error: no such setting
   });
   module.def("is_setting",
              [](const std::string& name) { return mha::find_setting(name) != nullptr; });

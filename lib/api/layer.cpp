@@ -31,7 +31,7 @@ Request request_for(const std::string& source, const Options& options) {
   Request request;
   request.sources = {source};
   request.settings = options.settings;
-  request.dtype = options.dtype;
+  request.dtype = options.dtype, request.naming = options.naming;
   request.X_is_stream = true;
   api::require_settings(options.settings);
   return request;
@@ -94,33 +94,24 @@ Layer load_one(Request request, const Options& options) {
 
 } // namespace
 
-Layer load(const std::string& source, std::string_view id, const std::string& X,
+Layer load(const std::string& source, const LayerId& layer, const std::string& X,
            const Options& options) {
   return api::visiting([&] {
     Request request = request_for(source, options);
-    request.layer = id;
+    request.layer = layer.id();
     if (!X.empty()) request.sources.push_back("X=" + place_of_input(source, X));
     return load_one(std::move(request), options);
   });
 }
 
-Layer load(const std::string& source, std::string_view id, Tensors tensors,
+Layer load(const std::string& source, const LayerId& layer, Tensors tensors,
            const Options& options) {
   return api::visiting([&] {
     Request request = request_for(source, options);
-    request.layer = id;
+    request.layer = layer.id();
     request.bound = std::move(tensors);
     return load_one(std::move(request), options);
   });
-}
-
-Layer load(const std::string& source, std::size_t number, const std::string& X,
-           const Options& options) {
-  return load(source, std::string_view(std::to_string(number)), X, options);
-}
-
-Layer load(const std::string& source, std::size_t number, Tensors tensors, const Options& options) {
-  return load(source, std::string_view(std::to_string(number)), std::move(tensors), options);
 }
 
 std::vector<std::string> layers_in(const std::string& source) {

@@ -17,6 +17,7 @@ namespace {
 /// "layers.3.W_q": which layer, and the tensor's canonical name.
 std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
                                                      std::string_view name) {
+  if (name.empty()) fail("no weight is named: layers.3.W_q is one");
   const PlaceLayers named = api::layers_named(name, model.layers());
   std::string typed(name);
   // What is behind "layers.3." or another tool's words: norm.weight has a dot of its own.
@@ -77,7 +78,7 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
     Request request;
     request.sources = {folder};
     request.settings = options.settings;
-    request.dtype = options.dtype;
+    request.dtype = options.dtype, request.naming = options.naming;
     request.inputs = state_->opened;
     request.shows_ends = request.keeps_layers = true;
     state_->sources = Sources(std::move(request));
@@ -123,11 +124,17 @@ Layer Model::layer(const LayerId& layer) const {
   });
 }
 
-Layer Model::layer(const LayerId& layer, const Tokens& tokens) const {
+Layer Model::layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options) const {
   return api::visiting([&] {
     const std::shared_ptr<TextLayers> layers = state_->layers_for(tokens);
     const std::size_t n = state_->number_of(layer);
-    return layers->layer(n, advance(*layers, layers->embedded(), n).x);
+    Advance way;
+    way.threads = options.threads, way.stop = options.stop;
+    way.arrived = [&](const Residual& at) {
+      if (options.progress)
+        options.progress(static_cast<double>(at.layer) / static_cast<double>(n));
+    };
+    return layers->layer(n, advance(*layers, layers->embedded(), n, way).x);
   });
 }
 

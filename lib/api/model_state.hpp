@@ -56,7 +56,8 @@ struct Run::State {
   std::vector<Patch> patches;
   std::size_t threads = 0;
   std::vector<Tensor> streams; ///< before each layer, and behind the last; empty: not kept
-  std::vector<Cache> kept;     ///< of each layer, and of what stands behind the last
+  /// Of each layer, and of what stands behind the last; none: nothing was asked for there.
+  std::vector<std::optional<Cache>> kept;
   std::vector<Note> notes;
 
   mutable std::mutex once; ///< of what follows, computed when it is first asked for
@@ -65,6 +66,8 @@ struct Run::State {
 
   /// What reads the last stream. Throws Error where no stream was kept.
   Layer ends() const;
+  /// Logits that are there already, kept or computed; else an empty tensor.
+  Tensor known_logits() const;
 };
 
 } // namespace mha

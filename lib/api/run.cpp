@@ -44,10 +44,6 @@ std::shared_ptr<Cache::State> api::empty_cache(const Layer& layer, const StageSe
   return state;
 }
 
-bool api::is_kept(const Cache& cache) {
-  return cache.state() != nullptr;
-}
-
 Cache api::computed(const Layer& layer, const StageSet& stages, std::size_t threads,
                     std::string name) {
   const std::shared_ptr<Cache::State> state = empty_cache(layer, stages, std::move(name));
@@ -68,6 +64,7 @@ DType Cache::dtype() const {
 }
 
 Tensor Cache::tensor(Stage stage) const {
+  (void)name_of(stage); // throws Error where it is none
   const auto kept = state_->kept.find(stage);
   if (kept != state_->kept.end()) return kept->second.read_only();
   StageSet there;
@@ -103,7 +100,7 @@ Cache run(const Layer& layer) {
 
 Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads) {
   return api::visiting([&] {
-    for (Stage stage : stages) require_stage(layer, stage);
+    for (Stage stage : stages) (void)name_of(stage), require_stage(layer, stage);
     return run_stages(layer, set_of(stages), threads);
   });
 }
@@ -120,12 +117,18 @@ Cache run(const Layer& layer, const std::vector<std::string>& stages, std::size_
 void stream(const Layer& layer, Stage stage, const std::function<void(Place, Tensor)>& use,
             std::size_t threads) {
   api::visiting([&] {
+    if (!use) fail("stream: there is no function that gets the rows");
     require_stage(layer, stage);
     const Plan plan = make_plan(layer, {stage});
     api::InOrder rows(layer, stage, use);
     compute(layer, plan, rows, threads);
     rows.finish();
   });
+}
+
+void stream(const Layer& layer, std::string_view stage,
+            const std::function<void(Place, Tensor)>& use, std::size_t threads) {
+  stream(layer, api::visiting([&] { return stage_named(stage); }), use, threads);
 }
 
 } // namespace mha

@@ -15,26 +15,27 @@ namespace {
 /// Layers × heads; NaN until a number is known.
 class HeadTable {
 public:
-  explicit HeadTable(std::size_t layers) : rows_(layers) {}
+  explicit HeadTable(const Model::State& model) {
+    for (std::size_t n = 0; n < model.layers(); ++n)
+      heads_ = std::max(heads_, model.layer_of_one_token(n).dims.H);
+    table_ = Tensor(DType::f64, {model.layers(), heads_});
+    std::ranges::fill(table_.as_mutable<double>(), std::numeric_limits<double>::quiet_NaN());
+  }
   void set(std::size_t layer, std::size_t head, double value) {
-    std::vector<double>& row = rows_[layer];
-    if (row.size() <= head) row.resize(head + 1, std::numeric_limits<double>::quiet_NaN());
-    row[head] = value;
+    table_.as_mutable<double>()[layer * heads_ + head] = value;
   }
-  Tensor table() const {
-    std::size_t heads = 0;
-    for (const std::vector<double>& row : rows_) heads = std::max(heads, row.size());
-    Tensor table(DType::f64, {rows_.size(), heads});
-    const std::span<double> numbers = table.as_mutable<double>();
-    std::ranges::fill(numbers, std::numeric_limits<double>::quiet_NaN());
-    for (std::size_t n = 0; n < rows_.size(); ++n)
-      std::ranges::copy(rows_[n], numbers.begin() + static_cast<std::ptrdiff_t>(n * heads));
-    return table;
-  }
+  Tensor table() const { return table_.read_only(); }
 
 private:
-  std::vector<std::vector<double>> rows_;
+  std::size_t heads_ = 0;
+  Tensor table_;
 };
+
+void require_threads_alone(std::string_view function, const RunOptions& options) {
+  if (!options.keep.empty() || !options.patches.empty())
+    fail("{}: of the options threads, progress and stop count; leave keep and patches empty",
+         function);
+}
 
 std::optional<double> Effect::*column_named(std::string_view name) {
   constexpr std::pair<std::string_view, std::optional<double> Effect::*> columns[]{
@@ -52,31 +53,38 @@ std::optional<double> Effect::*column_named(std::string_view name) {
 
 } // namespace
 
-Tensor Run::heads(std::string_view measure) const {
+Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
   return api::visiting([&] {
+    require_threads_alone("heads", options);
     const Measure& asked = measure_named(measure);
-    HeadTable table(state_->model->layers());
+    HeadTable table(*state_->model);
     for (std::size_t n = 0; n < state_->model->layers(); ++n) {
       if (state_->streams.empty()) fail("the run kept no streams, which heads are measured on");
+      require_no_stop(options.stop);
       Layer layer = state_->layers->layer(n, state_->streams[n]);
       std::vector<api::PutPatch> put;
       api::put_patches(*state_, layer, n, put);
       MeasureRequest request;
-      request.threads = state_->threads;
+      request.threads = options.threads ? options.threads : state_->threads;
       for (const HeadMeasures& head : measure_heads(layer, request).heads)
         if (const std::optional<double> value = asked.of(head)) table.set(n, head.head, *value);
+      if (options.progress)
+        options.progress(static_cast<double>(n + 1) / static_cast<double>(state_->model->layers()));
     }
     return table.table();
   });
 }
 
-Tensor Run::effects(std::string_view column, const Indexes& positions) const {
+Tensor Run::effects(std::string_view column, const Indexes& positions,
+                    const RunOptions& options) const {
   return api::visiting([&] {
+    require_threads_alone("effects", options);
     const auto number = column_named(column);
     if (!state_->patches.empty())
       fail("effects: the run has patches; heads are taken out of a clean run");
     EffectsRequest request;
-    request.threads = state_->threads;
+    request.threads = options.threads ? options.threads : state_->threads;
+    request.progress = options.progress, request.stop = options.stop;
     for (std::size_t b = 0; b < state_->tokens.count(); ++b) {
       const auto length = static_cast<std::int64_t>(state_->tokens.length(b));
       std::vector<std::int64_t> list = positions.list();
@@ -89,7 +97,7 @@ Tensor Run::effects(std::string_view column, const Indexes& positions) const {
       }
     }
     if (request.places.empty()) fail("effects: a list of no positions");
-    HeadTable table(state_->model->layers());
+    HeadTable table(*state_->model);
     for (const Effect& one : mean_over_places(mha::effects(*state_->layers, request)))
       if (one.part == Contributor::head && one.*number)
         table.set(*one.layer, *one.head, *(one.*number));

@@ -103,7 +103,7 @@ private:
     way.arrived = [this](const Residual& at) {
       if (trace_) {
         for (const Stage stage : state_->order) state_->kept.emplace(stage, trace_->value(stage));
-        run_->kept.emplace_back(std::exchange(state_, nullptr));
+        run_->kept.emplace_back(Cache(std::exchange(state_, nullptr)));
       }
       // Only the last stream is of use where they are not kept.
       if (!options_.streams) streams_.clear();
@@ -120,7 +120,7 @@ private:
     run_->kept.push_back(
         api::computed(layer, wishes_.of(n, layer), options_.threads, name_of_layer(n)));
   }
-  void keep_nothing() { run_->kept.emplace_back(nullptr); }
+  void keep_nothing() { run_->kept.emplace_back(); }
   std::string name_of_layer(std::size_t n) const {
     return n < run_->model->layers() ? fmt::format("layers.{}", n) : "the model";
   }
@@ -153,10 +153,16 @@ Layer Run::State::ends() const {
   return layers->ends(streams.back());
 }
 
+Tensor Run::State::known_logits() const {
+  if (!logits.empty()) return logits;
+  const std::optional<Cache>& last = kept.back();
+  return last && last->has(Stage::logits) ? last->tensor(Stage::logits) : Tensor();
+}
+
 Run Model::run(const Tokens& tokens, const RunOptions& options) const {
   return api::visiting([&] {
     auto run = std::make_shared<Run::State>();
-    run->model = state_, run->tokens = tokens;
+    run->model = state_.get(), run->tokens = tokens;
     run->layers = state_->layers_for(tokens);
     run->clean = std::make_shared<UnpatchedPass>(run->layers);
     run->patches = options.patches;
@@ -175,7 +181,7 @@ Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
     std::ranges::move(patches, std::back_inserter(run->patches));
     RunOptions same = options;
     if (same.threads == 0) same.threads = state_->threads;
-    return computed_run(std::move(run), state_.get(), same);
+    return computed_run(std::move(run), state_.get().get(), same);
   });
 }
 
@@ -189,9 +195,9 @@ const std::vector<Note>& Run::notes() const& {
 std::vector<std::string> Run::kept() const {
   std::vector<std::string> names;
   for (std::size_t n = 0; n < state_->kept.size(); ++n) {
-    if (!api::is_kept(state_->kept[n])) continue;
+    if (!state_->kept[n]) continue;
     const std::string prefix = n < state_->model->layers() ? fmt::format("layers.{}.", n) : "";
-    for (const Stage stage : state_->kept[n].stages())
+    for (const Stage stage : state_->kept[n]->stages())
       names.push_back(prefix + std::string(name_of(stage)));
   }
   return names;
@@ -217,7 +223,7 @@ Tensor Run::tensor(std::string_view name) const {
     const Stage stage = stage_named(name);
     const std::vector<std::size_t> places =
         api::places_named(name, state_->kept, state_->model->layers());
-    if (places.size() == 1) return state_->kept[places[0]].tensor(stage);
+    if (places.size() == 1) return state_->kept[places[0]]->tensor(stage);
     if (places.size() > 1)
       fail("{}: of which layer? layers.{}.{} to layers.{}.{}", name, places.front(), name_of(stage),
            places.back(), name_of(stage));

@@ -22,22 +22,33 @@ public:
   }
   StageSet wants() const override { return StageSet{Stage::logits}; }
   void observe(const Slice& block) override {
-    by_precision(block.values.dtype, [&]<class T>(T) { add<T>(block); });
+    by_precision(block.values.dtype, [&]<class T>(T) {
+      for (std::size_t i = 0; i < block.values.shape[0]; ++i)
+        add(block.batch, block.token + i,
+            reinterpret_cast<const T*>(block.values.data) +
+                static_cast<std::size_t>(block.values.strides[0]) * i,
+            block.values.shape[1]);
+    });
+  }
+  /// The same of whole logits, (B,) T, vocabulary.
+  void take(const Tensor& logits) {
+    const std::size_t vocabulary = logits.shape().back(),
+                      rows = logits.count() / (tokens_.count() * vocabulary);
+    by_precision(logits.dtype(), [&]<class T>(T) {
+      for (std::size_t b = 0; b < tokens_.count(); ++b)
+        for (std::size_t t = 0; t < of_texts[b].size(); ++t)
+          add(b, t, logits.as<T>().data() + (b * rows + t) * vocabulary, vocabulary);
+    });
   }
   std::vector<std::vector<double>> of_texts;
 
 private:
-  template <class T> void add(const Slice& block) {
-    std::vector<double>& losses = of_texts[block.batch];
-    for (std::size_t i = 0; i < block.values.shape[0]; ++i) {
-      const std::size_t position = block.token + i;
-      if (position >= losses.size()) continue;
-      const T* const row = reinterpret_cast<const T*>(block.values.data) +
-                           static_cast<std::size_t>(block.values.strides[0]) * i;
-      const Prediction of =
-          prediction_of(row, block.values.shape[1], 0, tokens_.ids(block.batch)[position + 1]);
-      losses[position] = of.came ? of.came->surprise : std::nan("");
-    }
+  template <class T>
+  void add(std::size_t text, std::size_t position, const T* row, std::size_t vocabulary) {
+    std::vector<double>& losses = of_texts[text];
+    if (position >= losses.size()) return;
+    const Prediction of = prediction_of(row, vocabulary, 0, tokens_.ids(text)[position + 1]);
+    losses[position] = of.came ? of.came->surprise : std::nan("");
   }
   const Tokens& tokens_;
 };
@@ -47,6 +58,20 @@ Layer patched_ends(const Run::State& run) {
   std::vector<api::PutPatch> put;
   api::put_patches(run, ends, run.model->layers(), put);
   return ends;
+}
+
+/// The logits behind one position of a text.
+Tensor logits_behind(const Run::State& run, std::size_t text, std::size_t position) {
+  const Tensor known = [&] {
+    const std::lock_guard hold(run.once);
+    return run.known_logits();
+  }();
+  if (!known.empty()) return (run.tokens.batched() ? known.at(text) : known).at(position);
+  const Layer ends = patched_ends(run);
+  Selection selection;
+  selection.query = IndexList(fmt::format("{}", position), "position");
+  if (ends.dims.batched) selection.batch = IndexList(fmt::format("{}", text), "text");
+  return trace(ends, {Stage::logits}, selection, run.threads).value(Stage::logits);
 }
 
 void require_head(const Run::State& run) {
@@ -81,7 +106,9 @@ std::vector<std::vector<double>> Run::losses() const {
     std::size_t longest = 0;
     for (const std::vector<double>& text : losses.of_texts)
       longest = std::max(longest, text.size());
-    if (longest > 0) {
+    if (const Tensor known = state_->known_logits(); !known.empty()) {
+      losses.take(known);
+    } else if (longest > 0) {
       const Layer ends = patched_ends(*state_);
       Selection selection;
       selection.query = IndexList(fmt::format("0-{}", longest - 1), "positions");
@@ -110,12 +137,7 @@ std::vector<Predicted> Run::predictions(std::int64_t position, std::size_t top,
       fail("predictions({}): text {} has {}", position, text,
            counted(static_cast<std::size_t>(length), "tokens"));
     const auto t = static_cast<std::size_t>(position < 0 ? position + length : position);
-    const Layer ends = patched_ends(*state_);
-    Selection selection;
-    selection.query = IndexList(fmt::format("{}", t), "position");
-    if (ends.dims.batched) selection.batch = IndexList(fmt::format("{}", text), "text");
-    const Tensor row =
-        trace(ends, {Stage::logits}, selection, state_->threads).value(Stage::logits);
+    const Tensor row = logits_behind(*state_, text, t);
     const std::size_t vocabulary = row.count();
     const Prediction found = row.dtype() == DType::f64
                                  ? prediction_of(row.as<double>().data(), vocabulary, top, -1)

@@ -89,7 +89,7 @@ void Model::stream(const Tokens& tokens, const std::vector<std::string>& stages,
     if (!options.keep.empty())
       fail("stream keeps nothing: stages are its second argument; leave options.keep empty");
     Run::State run;
-    run.model = state_, run.tokens = tokens, run.patches = options.patches;
+    run.model = state_.get(), run.tokens = tokens, run.patches = options.patches;
     run.layers = state_->layers_for(tokens);
     run.clean = std::make_shared<UnpatchedPass>(run.layers);
     Streamed(run, stages, use, options).compute();

@@ -85,6 +85,7 @@ Tokens Model::batch(const std::vector<std::string>& texts) const {
   return api::visiting([&] { return of_texts(*state_, texts, true); });
 }
 Tokens Model::batch(std::initializer_list<const char*> texts) const {
+  if (std::ranges::find(texts, nullptr) != texts.end()) fail("batch: a null pointer is no text");
   return batch(std::vector<std::string>(texts.begin(), texts.end()));
 }
 Tokens Model::batch(const std::vector<std::vector<int>>& ids) const {
@@ -92,6 +93,9 @@ Tokens Model::batch(const std::vector<std::vector<int>>& ids) const {
 }
 Tokens Model::batch(std::initializer_list<std::vector<int>> ids) const {
   return batch(std::vector<std::vector<int>>(ids));
+}
+Tokens Model::batch(std::initializer_list<std::initializer_list<int>> ids) const {
+  return batch(std::vector<std::vector<int>>(ids.begin(), ids.end()));
 }
 
 std::string Model::text(const std::vector<int>& ids) const {

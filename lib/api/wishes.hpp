@@ -30,13 +30,12 @@ private:
 };
 
 /// The layers (or `layers`, for the model itself) of which a stage of that name is kept.
-std::vector<std::size_t> places_named(std::string_view name, const std::vector<Cache>& kept,
+std::vector<std::size_t> places_named(std::string_view name,
+                                      const std::vector<std::optional<Cache>>& kept,
                                       std::size_t layers);
 /// The layers that a name begins with, counted from the first; none: it names no layer. Throws
 /// Error where the model has no such layer.
 PlaceLayers layers_named(std::string_view name, std::size_t layers);
-/// Whether anything was kept of a layer.
-bool is_kept(const Cache& cache);
 /// What a layer's stages are put into. Throws Error for a stage that it does not have.
 std::shared_ptr<Cache::State> empty_cache(const Layer& layer, const StageSet& stages,
                                           std::string name);

@@ -116,6 +116,7 @@ std::span<const StageInfo> stages() {
   return table;
 }
 const StageInfo& info_of(Stage stage) {
+  if (index_of(stage) >= table.size()) fail("Stage({}) is no stage", index_of(stage));
   return table[index_of(stage)];
 }
 std::string_view name_of(Stage stage) {

@@ -108,7 +108,7 @@ struct Sources::State {
   /// Why a text finds no model to be computed by.
   std::string why_no_model() const;
   void choose_ends();
-  void choose_named_layer();
+  void choose_named_layers();
   bool binds(const io::Source& binding, const std::string& id) const;
   std::vector<UnknownTensor> add_loose(const std::string& id, NamedTensors& parts, Labels& labels,
                                        LoadedLayer& to) const;

@@ -4,6 +4,7 @@
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/patch_text.hpp>
 
 #include <mha/formats/formats.hpp>
 
@@ -109,34 +110,46 @@ void Sources::State::note_settings(Inputs& inputs) const {
         fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
 }
 
+/// The layers that a stage's name says: "layers.2.q", "layers.-1.q", "layers.0-2.q", or another
+/// tool's.
+PlaceLayers layers_of_stage(const std::string& name, std::size_t count) {
+  PlaceLayers named = layers_of_place(name, name);
+  named.count_from_first(count, name);
+  if (const auto number = naming::layer_number(name); number && !named.names_layer())
+    named.layers = {*number, *number};
+  return named;
+}
+
 /// "layers.2.resid_pre" among the stages asked for chooses layer 2, where --layer does not.
-void Sources::State::choose_named_layer() {
-  std::optional<std::size_t> named;
+void Sources::State::choose_named_layers() {
+  std::size_t count = 0;
+  for (const LayerListing& layer : listing)
+    if (!layer.id.empty()) count = std::max(count, number_of(layer.id) + 1);
+  std::optional<std::vector<std::string>> all;
   for (const std::string& name : request.stages) {
-    const std::optional<std::size_t> number = naming::layer_number(name);
-    if (!number || name == "all") continue;
-    if (named && *named != *number)
+    const PlaceLayers named = layers_of_stage(name, count);
+    if (!named.names_layer() || name == "all") continue;
+    std::vector<std::string> ids;
+    for (const std::string& id : chosen)
+      if (!id.empty() && named.is_of(number_of(id))) ids.push_back(id);
+    if (all && *all != ids)
       fail("{}: stages of several layers are named; choose the layers with --layer, and the stages "
            "by their own names",
            name);
-    named = number;
+    if (ids.empty() && request.layer.empty() && named.layers)
+      fail("{}: there is no layer {}; the layers are {}", name, named.layers->first,
+           fmt::join(chosen, ", "));
+    if (!request.layer.empty() && (ids.empty() || chosen.size() > 1) && !named.every_layer)
+      fail("{}: --layer {} chooses {}: leave the number out of the stage's name, or --layer", name,
+           request.layer, counted(chosen.size(), "layers"));
+    all = std::move(ids);
   }
-  if (!named) return;
-  const auto is_it = [&](const std::string& id) { return number_of(id) == *named; };
-  const auto layer = std::ranges::find_if(chosen, is_it);
-  if (layer == chosen.end() && request.layer.empty())
-    fail("{}: there is no layer {}; the layers are {}", request.stages.front(), *named,
-         fmt::join(chosen, ", "));
-  if (layer == chosen.end() || (!request.layer.empty() && chosen.size() > 1))
-    fail("{}: --layer {} chooses {}: leave the number out of the stage's name, or --layer",
-         request.stages.front(), request.layer.empty() ? "all" : request.layer,
-         counted(chosen.size(), "layers"));
-  chosen = {std::string(*layer)};
+  if (all) chosen = std::move(*all);
 }
 
 /// The model's own stages are a "layer" without an id, behind the others.
 void Sources::State::choose_ends() {
-  choose_named_layer();
+  choose_named_layers();
   bool of_layers = false, of_model = false;
   for (const std::string& name : request.stages) {
     const bool ends = name != "all" && readings_of(name).empty() && is_of_model(stage_named(name));

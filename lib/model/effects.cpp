@@ -120,12 +120,22 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       effect.direct = direct.of(part, head, i);
     });
   };
+  // Each head takes about as long as its layer's attention, or its feed-forward.
+  const auto reached = [&](std::size_t n, std::size_t head, std::size_t heads) {
+    require_no_stop(request.stop);
+    const double part = static_cast<double>(head) / static_cast<double>(heads + 2);
+    if (request.progress)
+      request.progress((static_cast<double>(n) + part) / static_cast<double>(layers.count()));
+  };
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
     direct.enter(layer);
     if (n == 0 && direct.known()) add(Contributor::embed, std::nullopt, std::nullopt, {});
-    for (std::size_t h = 0; h < layer.dims.H; ++h)
+    for (std::size_t h = 0; h < layer.dims.H; ++h) {
+      reached(n, h, layer.dims.H);
       add(Contributor::head, n, h, ablations.without_heads(n, {h}));
+    }
+    reached(n, layer.dims.H, layer.dims.H);
     add(Contributor::attention, n, std::nullopt, ablations.without_heads(n, {}));
     if (direct.known() && !layer.b_o.empty()) add(Contributor::attention_bias, n, std::nullopt, {});
     if (layer.block->mlp.present())
@@ -134,6 +144,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   for (Contributor part : {Contributor::final_bias, Contributor::head_bias})
     if (direct.known()) add(part, std::nullopt, std::nullopt, {});
   if (!request.set.empty()) add(Contributor::set, std::nullopt, std::nullopt, set);
+  if (request.progress) request.progress(1);
   return list;
 }
 

@@ -3,13 +3,15 @@
 // feed-forward is taken out of the run of a text, and what follows is computed again.
 
 #include <mha/load/patch_text.hpp>
-#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
+#include <mha/observe/prediction_rows.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +43,10 @@ struct EffectsRequest {
   std::optional<int> versus; ///< its logit is subtracted
   bool centre = false;       ///< the vocabulary's mean logit is subtracted
   std::size_t threads = 0;
+  /// Gets the share that is done, 0 to 1, after each part.
+  std::function<void(double)> progress = {};
+  /// The computation ends with an Error before the next part where a stop is requested.
+  std::stop_token stop = {};
 };
 
 /// Which part of the model a line is about.

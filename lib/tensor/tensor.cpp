@@ -47,7 +47,9 @@ static_assert([] {
 }());
 
 const DTypeRow& row_of(DType dtype) {
-  return dtypes[static_cast<std::size_t>(dtype)];
+  const auto number = static_cast<std::size_t>(dtype);
+  if (number >= dtypes.size()) fail("DType({}) is no dtype", number);
+  return dtypes[number];
 }
 
 std::shared_ptr<const std::byte> memory_for(std::size_t bytes, Fill fill, DType dtype,
@@ -310,6 +312,7 @@ Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
 ArrayView view_of(const Tensor& tensor) {
   if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64)
     fail("a view is of float32 or float64, not of {}", name_of(tensor.dtype()));
+  if (tensor.empty()) fail("the tensor is empty: it has neither numbers nor a shape");
   return {tensor.dtype(), tensor.raw(), tensor.shape(), dense_strides(tensor.shape())};
 }
 

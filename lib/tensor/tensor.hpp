@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mha {
@@ -84,6 +85,25 @@ struct StoredMatrix;
 class MHA_API Tensor {
 public:
   Tensor() = default;
+  ///@{
+  /// Shares the memory, or takes it: what was moved from is empty.
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor(Tensor&& other) noexcept
+      : dtype_(other.dtype_),
+        shape_(std::exchange(other.shape_, {})),
+        count_(std::exchange(other.count_, 0)),
+        data_(std::move(other.data_)),
+        later_(std::move(other.later_)),
+        read_only_(other.read_only_) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    dtype_ = other.dtype_, read_only_ = other.read_only_;
+    shape_ = std::exchange(other.shape_, {}), count_ = std::exchange(other.count_, 0);
+    data_ = std::move(other.data_), later_ = std::move(other.later_);
+    return *this;
+  }
+  ~Tensor() = default;
+  ///@}
   /// New memory, zeroed lazily by the system (a page that nobody writes costs nothing).
   Tensor(DType dtype, Shape shape);
   /// New memory whose contents are anything: for who writes every element.
@@ -110,7 +130,8 @@ public:
   /// The first element's bytes; the last axis is contiguous.
   const std::byte* raw() const { return share().get(); }
   /// The memory, for who keeps it longer than the tensor.
-  const std::shared_ptr<const std::byte>& share() const { return later_ ? made() : data_; }
+  const std::shared_ptr<const std::byte>& share() const& { return later_ ? made() : data_; }
+  std::shared_ptr<const std::byte> share() && { return later_ ? made() : data_; }
   /// For the maker of the tensor only. Throws Error where it is read-only.
   std::byte* raw_mutable() {
     if (read_only_) refuse_writing();

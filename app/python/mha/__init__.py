@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, is_scalar, is_words, json_text, path, rows_of_ids, setting, text_of, whole, word, words
+from ._arrays import (
+    array, dtype_name, flag, is_scalar, is_words, json_text, path, rows_of_ids, setting, text_of, whole, word, words,
+)
 from ._core import Error, __version__
 from ._errors import StageError, Warning, key_of, stage_named, warn_of
-from .model import Model, Patch, Prediction, Run, Tokens
+from .model import Model, Names, Patch, Prediction, Run, Tokens, _names
 
 __all__ = [
     "Cache",
@@ -183,26 +185,34 @@ def _sources(
     source: Union[Source, Sequence[Source]], config: Optional[Mapping[str, Any]]
 ) -> tuple[list[str], list[_core.Memory]]:
     """Files, and dictionaries with what their config says."""
-    if not isinstance(source, (str, os.PathLike, Mapping, Sequence)):
+    if not isinstance(source, (str, os.PathLike, Mapping, Sequence)) or isinstance(source, (bytes, bytearray)):
         raise Error(f"{source!r} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
     given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
     memory = [_memory("dict", one, config) for one in given if isinstance(one, Mapping)]
     return [path("a source", one) for one in given if not isinstance(one, Mapping)], memory
 
 
+def _layer(layer: Any) -> str:
+    """Which layers: a number, a name, "0-3", "all", or a list of numbers."""
+    if layer is None or isinstance(layer, str):
+        return layer or ""
+    given = list(layer) if isinstance(layer, Iterable) and not isinstance(layer, (bytes, Mapping)) else [layer]
+    return ",".join(str(whole("layer", one, None)) for one in given)
+
+
 def run(
     source: Union[Source, Sequence[Source]] = (),
     /,
     *,
-    layer: Union[int, str, None] = None,
-    text: Union[str, Sequence[str], None] = None,
-    ids: Union[Sequence[int], Sequence[Sequence[int]], npt.NDArray[Any], None] = None,
-    stages: Union[str, Sequence[str], None] = None,
+    layer: Union[int, str, Sequence[int], None] = None,
+    text: Union[str, Iterable[str], None] = None,
+    ids: Union[Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], None] = None,
+    stages: Optional[Names] = None,
     dtype: Any = None,
     tokens: Union[str, Sequence[str], None] = None,
     key_tokens: Union[str, Sequence[str], None] = None,
     config: Union[str, "os.PathLike[str]", Mapping[str, Any], None] = None,
-    naming: str = "",
+    naming: Union[str, "os.PathLike[str]"] = "",
     prefix: str = "",
     bos: Optional[bool] = None,
     special: bool = True,
@@ -213,7 +223,7 @@ def run(
     """Computes attention step by step and keeps every stage, or those that are asked for.
 
     ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them.
-    ``layer``: its number or name, "0-3" or "all". ``text``, ``ids``: what a whole model is run for.
+    ``layer``: its number or name, a list of numbers, "0-3" or "all". ``text``, ``ids``: what a whole model is run for.
     ``stages``: which ones to keep; None keeps all of them. ``dtype``: float32 or float64.
 
     Other arguments are tensors and stages (``X=x``, ``weights=patched`` replaces its computation,
@@ -251,7 +261,7 @@ def run(
     request.tokens = tokens if isinstance(tokens, str) else ""
     request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
     request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
-    request.layer = "" if layer is None else str(layer)
+    request.layer = _layer(layer)
     if text is not None:
         request.texts = words("text", text, "a text, or a list of them")
         if not request.texts:
@@ -260,13 +270,14 @@ def run(
         rows, request.batch = rows_of_ids(ids)
         request.ids = [",".join(map(str, row)) for row in rows]
     if stages is not None:
-        request.stages = words("stages", stages, "names of stages, ['weights', 'output'],")
+        request.stages = _names("stages", stages)
         if not request.stages:
             raise Error("stages: no stage is named; None keeps all of them")
     request.dtype = dtype_name(dtype)
-    request.naming, request.prefix, request.same_x = naming, prefix, same_x
+    request.naming, request.prefix, request.same_x = path("naming", naming), word("prefix", prefix), flag("same_x", same_x)
     request.config = "" if config is None or said is not None else path("config", config)
-    request.bos, request.special, request.threads = bos, special, whole("threads", threads)
+    request.bos, request.special = None if bos is None else flag("bos", bos), flag("special", special)
+    request.threads = whole("threads", threads)
     title, computed = _core.run(request)
     warn_of((note for *_, notes in computed for note in notes), 3)
     return Cache(title, computed)

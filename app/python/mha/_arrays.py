@@ -18,18 +18,20 @@ from ._core import Error
 
 def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     """The value as the library reads it, and its element type; nothing is copied that fits."""
+    if value is None:
+        raise Error(f"{name} is None: an array expected")
+    if _is_masked(value):
+        raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
     if isinstance(value, np.ma.MaskedArray):
-        if np.any(value.mask):
-            raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
         value = value.data
-    if type(value).__module__.partition(".")[0] == "torch":  # one that needs gradients or lies on a device
-        value = value.detach().cpu()
-    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
-        value = value.contiguous()
-        return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
     try:
+        if _is_of_torch(value):  # one that needs gradients, lies on a device, or is a view of complex numbers
+            value = value.detach().cpu().resolve_conj().resolve_neg()
+        if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
+            value = value.contiguous()
+            return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
         array = np.asarray(value)
-    except (ValueError, TypeError) as error:  # lists of unequal lengths
+    except (ValueError, TypeError, RuntimeError) as error:  # lists of unequal lengths; a tensor without numbers
         raise Error(f"{name} is no array: {str(error).partition('. ')[0]}") from None
     if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
         return array.astype(np.float64), "weak"
@@ -43,6 +45,17 @@ def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     if any(step % array.itemsize for step in array.strides):  # a field of records
         array = np.ascontiguousarray(array)
     return np.require(array, requirements=["A"]), array.dtype.name if dtype != "bfloat16" else dtype
+
+
+def _is_of_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether something is masked: in an array, or in a list of them."""
+    if isinstance(value, (list, tuple)):
+        return any(_is_masked(one) for one in value if isinstance(one, (list, tuple, np.ma.MaskedArray)))
+    return isinstance(value, np.ma.MaskedArray) and bool(np.any(value.mask))
 
 
 def kept(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
@@ -61,8 +74,7 @@ def is_scalar(value: Any) -> bool:
 
 def setting(name: str, value: Any) -> str:
     """The text of a setting that an argument is to be."""
-    if not _core.is_setting(name):
-        raise Error(f"{name}={value!r}: no setting is called {name}; docs/formats.md lists them")
+    _core.require_setting(name)
     if not is_scalar(value):
         raise Error(f"{name}={value!r}: a number, a text, True or False expected")
     return text_of(value)
@@ -141,11 +153,20 @@ def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
     return int(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """A truth value that an argument is to be."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise Error(f"{name} is {value!r}: True or False expected")
+    return bool(value)
+
+
 def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
     """Token numbers of one text or of several, and whether they are several."""
-    if isinstance(ids, np.ma.MaskedArray) and np.any(ids.mask):
+    if isinstance(ids, (list, tuple)):
+        ids = [one.tolist() if _is_of_torch(one) else one for one in ids]
+    if _is_masked(ids):
         raise Error("ids are a masked array: give each text's own numbers, [[5, 6, 7], [8]]")
-    if isinstance(ids, (str, bytes, Mapping, Set)) or not hasattr(ids, "__iter__"):
+    if isinstance(ids, (str, bytes, bytearray, memoryview, Mapping, Set)) or not hasattr(ids, "__iter__"):
         raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
     if getattr(ids, "ndim", 1) == 0:
         raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import array, dtype_name, kept, path, rows_of_ids, setting, text_of, whole, word, words
+from ._arrays import array, dtype_name, flag, kept, path, rows_of_ids, setting, text_of, whole, word, words
 from ._core import Error
 from ._errors import StageError, is_layer, key_of, stage_named, warn_of
 
-Text = Union[str, Sequence[str], Sequence[int], Sequence[Sequence[int]], npt.NDArray[Any], "Tokens"]
+Text = Union[str, Iterable[str], Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], "Tokens"]
+Key = Union[str, tuple[str, Union[int, str]]]
+Progress = Callable[[float], Any]
 Names = Union[str, tuple[str, int], Iterable[Union[str, tuple[str, int]]]]
 
 
@@ -28,15 +30,29 @@ class Prediction(NamedTuple):
     probability: float
 
 
-class Patch:
+class _Whole:
+    """What never changes: a copy is the same object."""
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} is not pickled: it shares a model; take its arrays and numbers, dict(run), tokens.ids")
+
+
+class Patch(_Whole):
     """What a run changes while it is computed.
 
     As written on the command line, ``Patch("layers.3.head_result[5] = zero")``, or an array in a
     place, ``Patch("layers.2.weights", array)``, ``Patch("layers.2.q[0,-1] +=", array)``.
     """
 
-    def __init__(self, place: str, value: Any = None):
-        self.place: str = word("a patch's place", place)
+    def __init__(self, place: Key, value: Any = None):
+        place = word("a patch's place", key_of(place) if isinstance(place, tuple) else place)
+        self.place: str = place
         if value is None or isinstance(value, str):  # "zero", "mean", "from 'another text'"
             sign = " " if place.rstrip().endswith("=") else " = "
             self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
@@ -69,7 +85,6 @@ class Patch:
     @staticmethod
     def rows(place: str, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
         """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
-
         if not callable(function):
             raise Error(f"{place}: {function!r} is no function of a place and a row")
 
@@ -82,7 +97,7 @@ class Patch:
         return f"<mha.Patch {self.place}>"
 
 
-Patches = Union[str, Patch, tuple[str, Any], Sequence[Union[str, Patch, tuple[str, Any]]], Mapping[str, Any]]
+Patches = Union[str, Patch, tuple[Key, Any], Iterable[Union[str, Patch, tuple[Key, Any]]], Mapping[Any, Any]]
 
 
 def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
@@ -92,13 +107,15 @@ def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     given: list[Any]
     if isinstance(patches, (str, Patch)) or is_pair:
         given = [patches]
-    elif not isinstance(patches, (Mapping, Sequence)):
+    elif not isinstance(patches, Iterable) or isinstance(patches, (bytes, np.ndarray)):
         raise Error(f"{patches!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
     else:
         given = list(patches.items() if isinstance(patches, Mapping) else patches)
     for one in given:
         if not isinstance(one, (str, Patch)) and not (isinstance(one, tuple) and len(one) == 2):
             raise Error(f"{one!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
+        if isinstance(one, tuple) and one[1] is None:
+            raise Error(f"{one[0]!r}: its value is None; an array, a number or 'zero' expected")
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
     return [one._patch for one in made]
 
@@ -113,7 +130,13 @@ def _names(name: str, names: Optional[Names]) -> list[str]:
     return [word(name, key_of(one) if isinstance(one, tuple) else one) for one in given]
 
 
-class Tokens:
+def _progress(progress: Optional[Progress]) -> Optional[Progress]:
+    if progress is not None and not callable(progress):
+        raise Error(f"progress is {progress!r}: a function of the share that is done expected")
+    return progress
+
+
+class Tokens(_Whole):
     """One text, or a batch of texts each of its own length, as a model's token numbers."""
 
     def __init__(self, tokens: _core.Tokens):
@@ -144,7 +167,7 @@ class Tokens:
         return f"<mha.Tokens: {len(self)} {'texts' if self.batched else 'tokens'}>"
 
 
-class Run(Mapping[str, npt.NDArray[Any]]):
+class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
     """A model's run over texts: what was kept, by name, as arrays that are only read.
 
     ``run["layers.3.weights"]``, ``run["weights", 3]``, ``run["logits"]``; other tools' names are
@@ -221,27 +244,42 @@ class Run(Mapping[str, npt.NDArray[Any]]):
         return [Prediction(*one) for one in self._run.predictions(
             whole("position", position, None), whole("top", top), whole("text", text))]
 
-    def heads(self, measure: str) -> npt.NDArray[np.float64]:
+    def heads(
+        self, measure: str, *, threads: int = 0, progress: Optional[Progress] = None
+    ) -> npt.NDArray[np.float64]:
         """A measure of each head ("entropy", "previous" …): layers × heads, NaN where nothing is known."""
-        return self._run.heads(word("the measure", measure))
+        return self._run.heads(word("the measure", measure), whole("threads", threads), _progress(progress))
 
     def effects(
-        self, column: str = "kl", positions: Union[int, Sequence[int], None] = -1
+        self,
+        column: str = "kl",
+        positions: Union[int, Iterable[int], None] = -1,
+        *,
+        threads: int = 0,
+        progress: Optional[Progress] = None,
     ) -> npt.NDArray[np.float64]:
         """What predictions lose without each head: "kl", "loss_change", "logit_change" or "direct", layers × heads.
 
         ``positions``: behind which predictions are compared, negative from the end; None: all.
         """
-        if isinstance(positions, (int, np.integer)):
-            positions = [int(positions)]
+        if positions is not None and (isinstance(positions, (str, bytes)) or not isinstance(positions, Iterable)):
+            positions = [positions]
         chosen = None if positions is None else [whole("a position", one, None) for one in positions]
-        return self._run.effects(word("the column", column), chosen)
+        return self._run.effects(word("the column", column), chosen, whole("threads", threads), _progress(progress))
 
     def with_(
-        self, patches: Optional[Patches], *, keep: Optional[Names] = (), streams: bool = True, threads: int = 0
+        self,
+        patches: Optional[Patches],
+        *,
+        keep: Optional[Names] = (),
+        streams: bool = True,
+        threads: int = 0,
+        progress: Optional[Progress] = None,
     ) -> Run:
         """The same run with further patches; nothing before the first patched layer is computed again."""
-        return Run(self._run.with_(_patches(patches), _names("keep", keep), streams, whole("threads", threads)), self.model)
+        changed = self._run.with_(
+            _patches(patches), _names("keep", keep), flag("streams", streams), whole("threads", threads), _progress(progress))
+        return Run(changed, self.model)
 
     def __repr__(self) -> str:
         return f"<mha.Run of {self.model.folder}, {self.tokens!r}: {len(self)} stages kept>"
@@ -251,8 +289,9 @@ class Model:
     """A checkpoint as a whole model: a folder with its config.json.
 
     Opening reads headers; weights are read when they are first needed, and kept for later runs.
-    ``dtype``: float32 or float64. ``memory``: bytes that packed weights may take. Other arguments
-    are settings (``rope_base=5e5``). A model may be used from several threads.
+    ``dtype``: float32 or float64. ``memory``: bytes that packed weights may take.
+    ``naming``: a family by name, or a description's file. Other arguments are settings
+    (``rope_base=5e5``). A model may be used from several threads.
     """
 
     def __init__(
@@ -261,6 +300,7 @@ class Model:
         *,
         dtype: Any = None,
         memory: Optional[int] = None,
+        naming: Union[str, "os.PathLike[str]"] = "",
         **settings: Any,
     ):
         for name, value in settings.items():
@@ -268,13 +308,29 @@ class Model:
         said = [(name, text_of(value)) for name, value in settings.items()]
         self.folder: str = path("the folder", folder)
         budget = None if memory is None else whole("memory", memory)
-        self._opened: Optional[_core.Model] = _core.Model(self.folder, dtype_name(dtype), budget, said)
+        self._said: Optional[tuple[Any, ...]] = (self.folder, dtype_name(dtype), budget, path("naming", naming), said)
+        self._opened: Optional[_core.Model] = _core.Model(*self._said)
         warn_of(self._model.notes(), 2)
 
     @staticmethod
     def _made(model: _core.Model) -> Model:
         made = Model.__new__(Model)
-        made.folder, made._opened = model.folder(), model
+        made.folder, made._opened, made._said = model.folder(), model, None
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Model:
+        return Model._made(self._model) if self._said is None else self._again(self._said, self._model)
+
+    def __reduce__(self) -> Any:
+        if self._said is None:
+            raise TypeError(f"{self!r} is not pickled: its weights were changed; pickle the model that with_ was called of")
+        return Model._again, (self._said,)
+
+    @staticmethod
+    def _again(said: tuple[Any, ...], model: Optional[_core.Model] = None) -> Model:
+        """A model that is opened as another one was."""
+        made = Model._made(_core.Model(*said) if model is None else model)
+        made._said = said
         return made
 
     @property
@@ -313,6 +369,8 @@ class Model:
 
     def dims(self, layer: Union[int, str] = 0) -> dict[str, int]:
         """The sizes of a layer: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary."""
+        if not is_layer(layer):
+            raise Error(f"the layer is {layer!r}: a number or a name expected")
         return self._model.dims(str(layer))
 
     def tokens(self, text: Text) -> Tokens:
@@ -321,6 +379,8 @@ class Model:
             return text
         if isinstance(text, str):
             return Tokens(self._model.tokens(word("the text", text)))
+        if isinstance(text, Iterator):
+            text = list(text)
         if not hasattr(text, "__len__") or getattr(text, "ndim", 1) == 0:
             raise Error(f"{text!r} is neither a text nor token numbers")
         if len(text) > 0 and any(isinstance(one, str) for one in text):
@@ -330,8 +390,12 @@ class Model:
 
     def text(self, ids: Sequence[int]) -> str:
         """What token numbers stand for."""
-        none = isinstance(ids, (list, tuple, np.ndarray)) and len(ids) == 0
-        return self._model.text([] if none else rows_of_ids(ids)[0][0])
+        if isinstance(ids, (list, tuple, np.ndarray)) and len(ids) == 0:
+            return self._model.text([])
+        rows, several = rows_of_ids(ids)
+        if several:
+            raise Error("text: the numbers of several texts; give one text's at a time")
+        return self._model.text(rows[0])
 
     def run(
         self,
@@ -341,10 +405,16 @@ class Model:
         patches: Optional[Patches] = None,
         streams: bool = True,
         threads: int = 0,
+        progress: Optional[Progress] = None,
     ) -> Run:
-        """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all."""
+        """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all.
+
+        ``progress`` gets the share that is done, 0 to 1, between layers.
+        """
         tokens = self.tokens(text)
-        run = self._model.run(tokens._tokens, _names("keep", keep), _patches(patches), streams, whole("threads", threads))
+        run = self._model.run(
+            tokens._tokens, _names("keep", keep), _patches(patches), flag("streams", streams), whole("threads", threads),
+            _progress(progress))
         known = self._model.notes()
         warn_of((note for note in run.notes() if note not in known), 2)
         return Run(run, self)
@@ -357,19 +427,23 @@ class Model:
         *,
         patches: Optional[Patches] = None,
         threads: int = 0,
+        progress: Optional[Progress] = None,
     ) -> None:
         """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
         if not callable(use):
             raise Error(f"{use!r} is no function of a name, a place and rows")
-        self._model.stream(self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads))
+        self._model.stream(
+            self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads),
+            _progress(progress))
 
-    def weight(self, name: str) -> npt.NDArray[Any]:
-        """A weight of a layer, ``"layers.3.W_q"``, (in, out)."""
-        return self._model.weight(word("the weight", name))
+    def weight(self, name: Key) -> npt.NDArray[Any]:
+        """A weight of a layer, ``"layers.3.W_q"`` or ``("W_q", 3)``, (in, out)."""
+        return self._model.weight(word("the weight", key_of(name) if isinstance(name, tuple) else name))
 
-    def with_(self, name: str, weight: Any) -> Model:
+    def with_(self, name: Key, weight: Any) -> Model:
         """The model with another weight in this one's place; this one stays."""
-        return Model._made(self._model.with_(word("the weight", name), kept(name, weight)))
+        named = word("the weight", key_of(name) if isinstance(name, tuple) else name)
+        return Model._made(self._model.with_(named, kept(named, weight)))
 
     def __repr__(self) -> str:
         return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"

@@ -1,0 +1,173 @@
+"""Calls as programs write them: iterables, tuples as keys, copies, progress, memory of every kind."""
+
+import copy
+import pickle
+import signal
+import unittest
+import warnings
+from pathlib import Path
+
+import mha
+import numpy as np
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+FOLDER = DATA / "bard-gpt2"
+WORDS_OF_OPTIONS = r"--[a-z]|mha-inspect|=FILE|\n"
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = mha.Model(FOLDER)
+        cls.clean = cls.model.run("To be, or not to be", keep=["weights", "logits"])
+        cls.x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+
+    def refused(self, message, call):
+        with self.assertRaisesRegex(mha.Error, message) as caught:
+            call()
+        self.assertNotRegex(str(caught.exception), WORDS_OF_OPTIONS)
+
+    def test_texts_and_numbers_in_whatever_holds_them(self):
+        self.assertEqual(self.model.run(i for i in (5, 6)).ids, [5, 6])
+        self.assertEqual(len(self.model.run(text for text in ("To be", "The king")).ids), 2)
+        for given in (b"abc", bytearray(b"abc"), memoryview(b"abc")):
+            self.refused("token numbers expected", lambda: self.model.run(given))
+        self.refused("numbers of several texts", lambda: self.model.text([[5], [6]]))
+
+    def test_patches_in_whatever_holds_them(self):
+        zero = [f"layers.0.head_out[{h}] = zero" for h in range(2)]
+        expected = self.clean.with_(zero).loss()
+        self.assertEqual(self.clean.with_(one for one in zero).loss(), expected)
+        self.assertEqual(self.clean.with_(set(zero)).loss(), expected)
+        self.assertEqual(self.clean.with_({("mlp_out", 0): 0}).loss(), self.clean.with_("layers.0.mlp_out = zero").loss())
+        self.assertEqual(self.clean.with_({("mlp_out", -1): 0}).loss(), self.clean.with_("layers.3.mlp_out = zero").loss())
+        self.refused("its value is None", lambda: self.clean.with_({"layers.0.mlp_out": None}))
+        self.refused("is no patch", lambda: self.clean.with_(np.zeros(3)))
+
+    def test_weights_are_named_as_stages_are(self):
+        bias = self.model.weight(("b_o", 0))
+        np.testing.assert_array_equal(bias, self.model.weight("layers.0.b_o"))
+        changed = self.model.with_(("b_o", 0), np.zeros_like(bias))
+        self.assertFalse(changed.weight(("b_o", 0)).any())
+
+    def test_stages_of_layers_from_the_end_and_in_ranges(self):
+        def kept(stages, **arguments):
+            return list(mha.run(FOLDER, text="To", stages=stages, **arguments))
+        self.assertEqual(kept("layers.-1.q"), ["q"])
+        self.assertEqual(mha.run(FOLDER, text="To", stages="layers.-1.q").layers, ("3",))
+        self.assertEqual(kept(["layers.1-2.q"]), ["layers.1.q", "layers.2.q"])
+        self.assertEqual(kept([("q", 2)]), ["q"])
+        self.assertEqual(kept("layers.*.q"), [f"layers.{n}.q" for n in range(4)])
+        self.assertEqual(kept("q", layer=[0, 2]), ["layers.0.q", "layers.2.q"])
+        self.refused("there is no layer -9", lambda: kept("layers.-9.q"))
+        self.refused("layer is 1.0: a whole number", lambda: kept("q", layer=1.0))
+        self.refused("logits is of the whole model", lambda: self.model.run("To", keep="layers.1.logits"))
+
+    def test_arguments_of_another_type_are_errors_in_words(self):
+        for message, call in (
+            ("streams is 'no'", lambda: self.model.run("To", streams="no")),
+            ("a position is 0.5", lambda: self.clean.effects(positions=0.5)),
+            ("a position is True", lambda: self.clean.effects(positions=True)),
+            ("the layer is None", lambda: self.model.dims(None)),
+            ("progress is 3", lambda: self.model.run("To", progress=3)),
+            ("did you mean 'num_heads'", lambda: mha.Model(FOLDER, num_head=6)),
+            ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
+            ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
+            ("is no source", lambda: mha.run(b"data")),
+            ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
+        ):
+            with self.subTest(message):
+                self.refused(message, call)
+
+    def test_a_model_with_a_naming(self):
+        self.assertEqual(mha.Model(FOLDER, naming="gpt2").run("To be").loss(), self.model.run("To be").loss())
+
+    def test_copies_share_and_a_model_is_pickled_by_its_folder(self):
+        for one in (self.clean, self.clean.tokens, mha.Patch("layers.0.q = zero")):
+            self.assertIs(copy.deepcopy(one), one)
+            self.assertIs(copy.copy(one), one)
+            with self.assertRaisesRegex(TypeError, "is not pickled"):
+                pickle.dumps(one)
+        with mha.Model(FOLDER, dtype="float64", causal=False) as model:
+            again, copied = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
+            expected = model.run("To be").loss()
+        for one in (again, copied):  # each is closed by itself
+            self.assertEqual((one.dtype, one.run("To be").loss()), (np.float64, expected))
+        with self.assertRaisesRegex(TypeError, "weights were changed"):
+            pickle.dumps(self.model.with_("layers.0.b_o", np.zeros(96)))
+
+    def test_progress_of_whatever_takes_long(self):
+        for call in (
+            lambda use: self.model.run("To be", progress=use), lambda use: self.clean.with_("layers.1.q = zero", progress=use),
+            lambda use: self.model.stream("To be", "weights", lambda *_: None, progress=use),
+            lambda use: self.clean.effects(progress=use), lambda use: self.clean.heads("entropy", progress=use),
+        ):
+            shares = []
+            call(shares.append)
+            self.assertEqual(shares, sorted(shares))
+            self.assertEqual(shares[-1], 1)
+
+            def enough(share):
+                raise StopIteration(share)
+            with self.assertRaises(StopIteration):
+                call(enough)
+
+    def test_an_interrupt_ends_effects(self):
+        def interrupt(share):
+            if share > 0.2:
+                signal.raise_signal(signal.SIGINT)
+            self.assertLess(share, 0.4)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.clean.effects(progress=interrupt)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def test_effects_have_a_place_for_each_head(self):
+        unknown = self.clean.effects("loss_change")  # behind the last token nothing follows
+        self.assertEqual(unknown.shape, (4, 6))
+        self.assertTrue(np.isnan(unknown).all())
+
+    def test_logits_that_were_kept_are_enough(self):
+        run = self.model.run("To be, or not to be", keep="logits", streams=False)
+        self.assertEqual(run.loss(), self.clean.loss())
+        self.assertEqual(run.predictions(), self.clean.predictions())
+
+    def test_inputs_without_tokens(self):
+        for shape in ((0, 4), (1, 0, 4), (0, 5, 4)):
+            given = {"X": np.zeros(shape, np.float32), "W_q": np.ones((4, 4), np.float32), "W_o": np.ones((4, 4), np.float32)}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.assertEqual(mha.run(given, num_heads=2)["output"].shape, shape)
+
+    def test_doubts_are_in_words_of_python(self):
+        given = {"X": np.full((5, 4), 2.0**63, np.float32), **{name: np.ones((4, 4), np.float32) for name in ("W_q", "W_k", "W_v")}}
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always")
+            mha.run(given, num_heads=2)
+        told = [str(one.message) for one in doubts if "overflow" in str(one.message)]
+        self.assertTrue(told)
+        self.assertNotRegex(told[0], WORDS_OF_OPTIONS)
+
+    def test_masked_arrays_in_lists(self):
+        row = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])
+        self.refused("X is a masked array", lambda: mha.run({"X": [row] * 5}, num_heads=2))
+        self.refused("masked", lambda: self.model.run([np.ma.array([5, 6], mask=[0, 1])]))
+
+    @unittest.skipIf(torch is None, "PyTorch is not installed")
+    def test_tensors_of_torch(self):
+        self.assertEqual(self.model.run([torch.tensor(5), torch.tensor(6)]).ids, [5, 6])
+        self.assertEqual(self.model.run([torch.tensor([5]), torch.tensor([6, 7])]).ids, [[5], [6, 7]])
+        negative = torch.imag(torch.complex(torch.zeros(5, 4), -torch.from_numpy(self.x.copy())).conj())
+        np.testing.assert_array_equal(mha.run({"X": negative}, num_heads=2, stages="x")["x"], self.x)
+        self.refused("X is no array", lambda: mha.run({"X": torch.empty(5, 4, device="meta")}, num_heads=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
