@@ -531,7 +531,7 @@ class Errors(unittest.TestCase):
         self.refused("W_k.*9 rows.*10 columns", {**given, "W_k": np.ones((9, 12))}, num_heads=3)
         self.refused("complex128", {**given, "X": np.ones((7, 10), complex)}, num_heads=3)
         self.refused("object", {**given, "X": np.array([None])}, num_heads=3)
-        self.refused("no setting is called num_head\\b", given, num_head=3)
+        self.refused("no setting is called 'num_head'; did you mean 'num_heads'", given, num_head=3)
         self.refused("causal.*maybe", given, num_heads=3, causal="maybe")
         self.refused("wieghts", given, num_heads=3, wieghts=np.ones((3, 7, 7)))
         self.refused("no such file", "nowhere.npz")
