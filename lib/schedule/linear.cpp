@@ -53,7 +53,7 @@ template <class T> void Linear<T>::apply(const TokenRows<T>& rows, Stage from, S
   const Matrix<T> y = rows[to];
   const std::size_t first = rows.columns().first / step * step;
   const std::size_t last = std::min((rows.columns().last + step - 1) / step * step, y.cols);
-  if (first >= last || y.rows == 0) return; // no token: nothing was prepared
+  if (first >= last) return;
   const Matrix<T> part = y.cols_from(first, last - first);
   if (W_.empty())
     for (std::size_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i) + first, part.cols, part.row(i));

@@ -129,9 +129,11 @@ public:
   ///@}
   /// The first element's bytes; the last axis is contiguous.
   const std::byte* raw() const { return share().get(); }
+  ///@{
   /// The memory, for who keeps it longer than the tensor.
   const std::shared_ptr<const std::byte>& share() const& { return later_ ? made() : data_; }
   std::shared_ptr<const std::byte> share() && { return later_ ? made() : data_; }
+  ///@}
   /// For the maker of the tensor only. Throws Error where it is read-only.
   std::byte* raw_mutable() {
     if (read_only_) refuse_writing();
