@@ -262,9 +262,10 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
 
         ``positions``: behind which predictions are compared, negative from the end; None: all.
         """
-        if positions is not None and (isinstance(positions, (str, bytes)) or not isinstance(positions, Iterable)):
-            positions = [positions]
-        chosen = None if positions is None else [whole("a position", one, None) for one in positions]
+        given: Any = positions
+        if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
+            given = [given]
+        chosen = None if given is None else [whole("a position", one, None) for one in given]
         return self._run.effects(word("the column", column), chosen, whole("threads", threads), _progress(progress))
 
     def with_(
@@ -379,13 +380,12 @@ class Model:
             return text
         if isinstance(text, str):
             return Tokens(self._model.tokens(word("the text", text)))
-        if isinstance(text, Iterator):
-            text = list(text)
-        if not hasattr(text, "__len__") or getattr(text, "ndim", 1) == 0:
-            raise Error(f"{text!r} is neither a text nor token numbers")
-        if len(text) > 0 and any(isinstance(one, str) for one in text):
-            return Tokens(self._model.batch(words("a text", text, "texts")))
-        rows, several = rows_of_ids(text)
+        given: Any = list(text) if isinstance(text, Iterator) else text
+        if not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
+            raise Error(f"{given!r} is neither a text nor token numbers")
+        if len(given) > 0 and any(isinstance(one, str) for one in given):
+            return Tokens(self._model.batch(words("a text", given, "texts")))
+        rows, several = rows_of_ids(given)
         return Tokens(self._model.batch(rows) if several else self._model.tokens(rows[0]))
 
     def text(self, ids: Sequence[int]) -> str:
