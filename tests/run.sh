@@ -37,18 +37,24 @@ together=''
 cmake --preset "$preset" $together >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
 
-# Each program in several processes at once, as some tests take long.
-start() { # PROGRAM SHARES
+# The tests of each program in shares, as many processes at once as there are cores and one more: a share
+# that waits leaves its core to another, and none of them has long to run when the others have ended.
+split() { # PROGRAM SHARES
   "$build/tests/$1" --list-test-names-only >"$build/$1.names" || true # it returns their number
   share=0
   while [ "$share" -lt "$2" ]; do
     # A comma in a name would end it.
     awk -v share="$share" -v shares="$2" 'NR % shares == share { gsub(/,/, "\\\\,"); print }' "$build/$1.names" >"$build/$1-$share.names"
-    (status=0
-      "$build/tests/$1" -f "$build/$1-$share.names" >"$build/$1-$share.log" 2>&1 || status=$?
-      echo $status >"$build/$1-$share.status") &
+    echo "$1 $share"
     share=$((share + 1))
   done
+}
+run_shares() { # lines PROGRAM SHARE
+  # shellcheck disable=SC2016  # of the shell that xargs starts
+  xargs -P "$(($(nproc) + 1))" -L 1 sh -c '
+    status=0
+    "$0/tests/$1" -f "$0/$1-$2.names" >"$0/$1-$2.log" 2>&1 || status=$?
+    echo $status >"$0/$1-$2.status"' "$build"
 }
 
 # The reports of its processes, one after the other, added to passed and failed.
@@ -73,13 +79,6 @@ report() { # PROGRAM SHARES
     failed=$((failed + 1))
   fi
 }
-
-start unit-tests 4
-start cli-tests 3
-wait
-passed=0 failed=0
-report unit-tests 4
-report cli-tests 3
 
 # node_tests NAME WHAT ENVIRONMENT... -- PROGRAM...: tests/NAME with its npm packages, which need
 # the programs. Where they are missing, a run by hand says so and CI fails.
@@ -109,43 +108,57 @@ node_tests() {
     counts=$(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } END { if (p + f > 0) print p, f }' "$build/$name-tests.log")
     [ -n "$counts" ] || { cat "$build/$name-tests.log"; counts="0 1"; }
     echo "$counts" | awk -v what="$what in $folder" '{ print $1 " passed, " $2 + 0 " failed; " what }'
-    passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
   elif [ "${CI:-}" = true ]; then
     echo "$name tests could not run: missing$missing"
-    failed=$((failed + 1))
+    echo "0 passed, 1 failed; $name"
   else
     echo "$name tests skipped: missing$missing (apt-get install --no-install-recommends chromium nodejs npm)"
   fi
 }
 
 # The Python module, where the dev build has it: unittest's "Ran N tests", then "OK" or "FAILED (failures=1, errors=2)".
-if [ "$preset" = dev ]; then
+python_tests() {
   echo "== python-tests"
   if [ -d "$build/python" ]; then
     status=0
     PYTHONPATH=$build/python MHA=$build/app/mha-inspect /usr/bin/python3 -B -m unittest discover -s tests/python >"$build/python-tests.log" 2>&1 || status=1
-    counts=$(awk '/^Ran [0-9]+ test/ { ran = $2 }
+    counts=$(awk -v status="$status" '/^Ran [0-9]+ test/ { ran = $2 }
                   /^FAILED/ { sub(/skipped=[0-9]+/, ""); n = split($0, part, /[^0-9]+/); for (i = 1; i <= n; i++) bad += part[i] }
-                  END { if (ran > 0) print ran - bad, bad + 0 }' "$build/python-tests.log")
-    [ -n "$counts" ] || counts="0 1"
+                  END { if (status && !bad) bad = 1; print (ran > bad) ? ran - bad : 0, bad + 0 }' "$build/python-tests.log")
     [ "$status" = 0 ] || cat "$build/python-tests.log"
-    echo "$counts" | awk '{ print $1 " passed, " $2 " failed in Python" }'
-    passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
-    [ "$status" = 0 ] || [ "${counts#* }" -gt 0 ] || failed=$((failed + 1))
+    echo "$counts" | awk '{ print $1 " passed, " $2 " failed; in Python" }'
   elif [ "${CI:-}" = true ]; then
     echo "the Python module was not built"
-    failed=$((failed + 1))
+    echo "0 passed, 1 failed; in Python"
   else
     echo "Python tests skipped: no module (apt-get install --no-install-recommends pybind11-dev python3-dev)"
   fi
-fi
+}
 
-# The page of `report` in a browser, and tokens against other implementations': with the dev build.
+# Beside the shares: Python's module, the page of `report` in a browser, tokens against other
+# implementations'. Each prints "N passed, N failed; …". With the dev build only.
+others() {
+  python_tests
+  node_tests web screenshots MHA="$build/app/mha-inspect" -- chromium
+  node_tests tokenizers "how many texts differ: report-*.tsv" TOKENIZER_LINES="$build/tests/tokenizer-lines" --
+}
+: >"$build/others.log"
+others=''
 if [ "$preset" = dev ]; then
   # shellcheck disable=SC2086  # one word a package
   [ "${CI:-}" != true ] || need_packages $web_packages
-  node_tests web screenshots MHA="$build/app/mha-inspect" -- chromium
-  node_tests tokenizers "how many texts differ: report-*.tsv" TOKENIZER_LINES="$build/tests/tokenizer-lines" --
+  others >"$build/others.log" 2>&1 &
+  others=$!
 fi
+shares=$((4 * $(nproc)))
+{ split cli-tests $shares; split unit-tests $shares; } >"$build/shares"
+run_shares <"$build/shares"
+passed=0 failed=0
+[ -z "$others" ] || wait "$others" || failed=1
+report unit-tests $shares
+report cli-tests $shares
+cat "$build/others.log"
+counts=$(awk '/^[0-9]+ passed, [0-9]+ failed;/ { p += $1; f += $3 } END { print p + 0, f + 0 }' "$build/others.log")
+passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
