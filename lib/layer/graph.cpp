@@ -1,5 +1,7 @@
 #include <mha/layer/graph.hpp>
 
+#include <mha/layer/other_inputs.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -18,58 +20,9 @@ namespace {
 
 using enum Stage;
 
-bool has_own_keys(const Layer& layer) {
-  return !layer.X_k.empty();
-}
-bool has_own_values(const Layer& layer) {
-  return !layer.X_v.empty();
-}
-bool is_naive(const Layer& layer) {
-  return layer.settings.softmax == Softmax::naive;
-}
-bool has_relative_key(const Layer& layer) {
-  return !layer.relative_key.empty() && !layer.settings.relative_key_query;
-}
-bool has_relative_key_query(const Layer& layer) {
-  return !layer.relative_key.empty() && layer.settings.relative_key_query;
-}
-bool has_stable_sinks(const Layer& layer) {
-  return !layer.sinks.empty() && !is_naive(layer);
-}
-bool has_patched_heads(const Layer& layer) {
-  return layer.patches.has(head_result);
-}
-template <BlockShape shape> bool is_block(const Layer& layer) {
-  return layer.block && layer.block->shape == shape;
-}
-
-/// Where a layer computes a stage from others than the stage table says.
-struct OtherInputs {
-  Stage stage;
-  bool (*holds)(const Layer&);
-  std::vector<Stage> inputs;
-};
-const std::vector<OtherInputs> other_inputs{
-    {k, has_own_keys, {}},
-    {v, has_own_values, {}},
-    // q · r, and k · r, of the distance's vector r.
-    {biased, has_relative_key, {capped, q_rope}},
-    {biased, has_relative_key_query, {capped, q_rope, k_all}},
-    // The naive softmax does not look at the maximum.
-    {shifted, is_naive, {masked}},
-    {logsumexp, is_naive, {row_sum}},
-    {row_sum, has_stable_sinks, {exp, row_max}},
-    // What a head adds to the output is not what the product with W_o makes it.
-    {output, has_patched_heads, {concat, head_result}},
-    {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
-    {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},
-    {resid_post, is_block<BlockShape::parallel>, {resid_pre, attn_add, mlp_add}},
-    {resid_post, is_block<BlockShape::post>, {mlp_x, mlp_add}},
-};
-
 /// What a stage is computed from, steps that the layer does not have included.
 const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
-  for (const OtherInputs& other : other_inputs)
+  for (const OtherInputs& other : other_inputs())
     if (other.stage == stage && other.holds(layer)) return other.inputs;
   return info_of(stage).inputs;
 }

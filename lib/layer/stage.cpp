@@ -1,6 +1,7 @@
 #include <mha/layer/stage.hpp>
 
 #include <mha/layer/layer.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/layer/words.hpp>
 
 #include <algorithm>
@@ -40,6 +41,32 @@ bool has_bias(const Layer& layer) {
 }
 bool has_residual(const Layer& layer) {
   return layer.settings.residual;
+}
+
+// When it computes a stage from others than the table says.
+bool has_own_keys(const Layer& layer) {
+  return !layer.X_k.empty();
+}
+bool has_own_values(const Layer& layer) {
+  return !layer.X_v.empty();
+}
+bool is_naive(const Layer& layer) {
+  return layer.settings.softmax == Softmax::naive;
+}
+bool has_relative_key(const Layer& layer) {
+  return !layer.relative_key.empty() && !layer.settings.relative_key_query;
+}
+bool has_relative_key_query(const Layer& layer) {
+  return !layer.relative_key.empty() && layer.settings.relative_key_query;
+}
+bool has_stable_sinks(const Layer& layer) {
+  return !layer.sinks.empty() && !is_naive(layer);
+}
+bool has_patched_heads(const Layer& layer) {
+  return layer.patches.has(head_result);
+}
+template <BlockShape shape> bool is_block(const Layer& layer) {
+  return layer.block && layer.block->shape == shape;
 }
 
 // clang-format off
@@ -89,6 +116,24 @@ const std::array<StageInfo, stage_count> table{{
 }};
 // clang-format on
 
+const std::vector<OtherInputs> other_inputs_table{
+    {k, has_own_keys, {}},
+    {v, has_own_values, {}},
+    // q · r, and k · r, of the distance's vector r.
+    {biased, has_relative_key, {capped, q_rope}},
+    {biased, has_relative_key_query, {capped, q_rope, k_all}},
+    // The naive softmax does not look at the maximum.
+    {shifted, is_naive, {masked}},
+    {logsumexp, is_naive, {row_sum}},
+    {row_sum, has_stable_sinks, {exp, row_max}},
+    // What a head adds to the output is not what the product with W_o makes it.
+    {output, has_patched_heads, {concat, head_result}},
+    {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},
+    {resid_post, is_block<BlockShape::parallel>, {resid_pre, attn_add, mlp_add}},
+    {resid_post, is_block<BlockShape::post>, {mlp_x, mlp_add}},
+};
+
 /// Words that mean several things in the field.
 struct Ambiguous {
   std::string_view word;
@@ -114,6 +159,9 @@ std::string_view last_part(std::string_view name) {
 
 std::span<const StageInfo> stages() {
   return table;
+}
+std::span<const OtherInputs> other_inputs() {
+  return other_inputs_table;
 }
 const StageInfo& info_of(Stage stage) {
   if (index_of(stage) >= table.size()) fail("Stage({}) is no stage", index_of(stage));
