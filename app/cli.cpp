@@ -213,7 +213,7 @@ bool may_be_empty(const Option& option) {
 /// Stands for an empty value, which the parser would take for none. No argument holds a zero byte.
 const std::string empty_value(1, '\0');
 
-/// `-o=x` would be the value "=x", which nobody means.
+/// `-o=x` would be the value "=x", which is never meant.
 void refuse_equals_sign(const std::vector<std::string>& arguments,
                         const std::deque<Option>& options) {
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
@@ -324,7 +324,7 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     declared.emplace_back(&option, entry);
   }
 
-  // `-layer 1` would be read as `-l ayer`: nobody means that.
+  // `-layer 1` would be read as `-l ayer`: that is never meant.
   for (const std::string& word : arguments) {
     if (word == "--") break;
     const std::string name = word.substr(0, word.find('='));

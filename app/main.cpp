@@ -100,7 +100,7 @@ int run(std::vector<std::string> arguments) {
 
 namespace {
 
-/// Whoever starts this program may have closed its standard streams. The numbers must not go to the
+/// The program may be started with its standard streams closed. The numbers must not go to the
 /// next files that are opened: what is written there fails, as it should.
 void occupy_standard_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

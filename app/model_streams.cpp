@@ -1,4 +1,4 @@
-// What stands between the layers of a reference: its stream, and what was saved for it.
+// The stream of a reference between its layers, and what was saved for it.
 
 #include "model_diagnoser.hpp"
 

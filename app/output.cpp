@@ -191,7 +191,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
   if (mentions(files[0].path, "{batch}"))
     split(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}")) split(files, "{head}", &Selection::head, dims.H, "heads", "--head");
-  // Before anything is computed. Who writes looks again, when all is known that was read.
+  // Before anything is computed. The writer checks again, when all is known that was read.
   for (const PlannedFile& file : files)
     if (file.path != "-" && !file.path.empty()) io::require_no_input(file.path);
   if (path.find('{') != std::string::npos) make_folders(files);

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds interval{100};  // between two pictures
 std::atomic<bool> drawn = false;
 
 void put(std::string_view text) {
-  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return; // nobody looks any more
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return; // the terminal is gone
 }
 
 /// "7 s", "3 min 20 s", "2 h 5 min".

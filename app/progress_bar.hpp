@@ -1,5 +1,5 @@
 #pragma once
-// A bar on standard error for who waits at a terminal.
+// A bar on standard error for a terminal.
 
 #include <cstddef>
 

@@ -16,7 +16,7 @@ namespace {
 
 /// A handler may write(), not print.
 void say(const char* text) {
-  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return; // nobody is left to tell
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return; // standard error is gone
 }
 
 /// Whether this is the first signal that ends the program: several threads may fault at once, and
@@ -34,7 +34,7 @@ void end(int signal) {
   std::raise(signal); // has its effect when this handler returns
 }
 
-/// A fault of ours, or one that somebody sent.
+/// A fault of ours, or a signal from outside.
 void end_by_fault(int signal) {
   if (is_first()) {
     clear_progress();

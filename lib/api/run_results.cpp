@@ -1,4 +1,4 @@
-// What is made of a run's last stream when it is asked for: logits, losses, predictions.
+// Logits, losses and predictions of a run's last stream, made when they are asked for.
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>

@@ -36,7 +36,7 @@ private:
 /// num_heads", and files that would be bound are tensors.
 std::string for_programs(std::string_view message);
 std::vector<Note> for_programs(std::vector<Note> notes);
-/// Adds notes in a program's words, each text once; null: nobody asks.
+/// Adds notes in a program's words, each text once; null: none are kept.
 void report(std::vector<Note>* list, std::vector<Note> notes);
 
 /// The ids of the layers that sources hold, in order; {""} for one layer without a number.

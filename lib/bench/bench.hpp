@@ -38,7 +38,7 @@ struct BenchRequest {
   std::optional<std::size_t> repeat; ///< runs that are timed; else as many as fit into two seconds
   std::size_t threads = 0;           ///< of each rank
   std::optional<std::size_t> memory; ///< bytes of packed weights kept; else half of what is free
-  Ranks* ranks = nullptr;            ///< who shares the work; null: nobody
+  Ranks* ranks = nullptr;            ///< the processes that share the work; null: this one alone
 };
 
 /// Computes the layer again and again, after two runs that are not timed: the second packs the

@@ -30,7 +30,7 @@ bool holds_results_only(const Layer& layer) {
 }
 
 /// Whether a stage may be compared: of results alone, one that lies between given ones, or is
-/// computed from such a one, would follow settings that nobody knows.
+/// computed from such a one, would follow settings that are not known.
 bool is_known(const Layer& layer, Stage stage) {
   if (layer.has_given(stage) || !holds_results_only(layer)) return true;
   for (const Stage given : layer.given_set)

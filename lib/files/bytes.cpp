@@ -69,7 +69,7 @@ std::string neighbour(const std::string& path) {
        shown(name), large ? most >> 20 : most, large ? "MiB" : "bytes", limit.what);
 }
 
-/// Reads until the end of a stream, whose length nobody knows: the memory doubles as it fills.
+/// Reads until the end of a stream, whose length is not known: the memory doubles as it fills.
 Bytes read_stream(const File& file, std::string name, const StreamLimit& limit) {
   constexpr std::size_t beginning = 4096; // of which the format can be told
   const std::size_t half = memory_limit() / 2;
@@ -159,7 +159,7 @@ void require_no_device(const struct stat& status, const std::string& name) {
     fail("{}: is a device; files and pipes are read", shown(name));
 }
 
-/// A stream gives its bytes once; whoever asks again (two bindings from one pipe) gets the same.
+/// A stream gives its bytes once; a second request (two bindings from one pipe) gets the same.
 Bytes read_stream_once(const File& file, const std::string& path, std::string name,
                        const StreamLimit& limit) {
   static std::map<std::string, Bytes> streams;
@@ -206,7 +206,7 @@ Bytes read_bytes(const std::string& path, const StreamLimit& limit) {
 }
 
 Bytes read_member(const std::string& path) {
-  // Without O_NONBLOCK, opening a pipe waits for whoever writes.
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   const char* kind = nullptr;

@@ -32,9 +32,9 @@ Bytes read_bytes(const std::string& path);
 Bytes read_member(const std::string& path);
 
 /// The pages of a mapped file between two places have been read: they need not stay in memory.
-/// Whoever reads them again gets them from the file.
+/// A later read gets them from the file.
 void forget(const Bytes& bytes, const char* first, const char* last);
-/// `size` bytes from place `first` on, where they are. When nobody holds them any more, their pages
+/// `size` bytes from place `first` on, where they are. When the last holder is gone, their pages
 /// are forgotten.
 std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
 

@@ -18,7 +18,7 @@ public:
   }
   ~File();
   int fd() const { return fd_; }
-  /// Hands the descriptor on; whoever takes it closes it.
+  /// Hands the descriptor on; the caller closes it.
   int release() { return std::exchange(fd_, -1); }
 
 private:

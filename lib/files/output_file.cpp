@@ -38,8 +38,8 @@ bool is_special(const std::string& path) {
          named.st_dev != status.st_dev;
 }
 
-/// A name beside `target` that nobody else uses. Process numbers would not do: those of containers
-/// and hosts that share a folder are the same.
+/// A name beside `target` that no other process uses. Process numbers would not do: those of
+/// containers and hosts that share a folder are the same.
 std::string name_beside(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = std::filesystem::path(target).parent_path();

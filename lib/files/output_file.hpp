@@ -26,7 +26,7 @@ public:
   void write(std::uint64_t offset, std::string_view bytes) {
     write(offset, bytes.data(), bytes.size());
   }
-  /// The file's full size, so that what nobody writes is zero.
+  /// The file's full size, so that what is not written is zero.
   void resize(std::uint64_t size);
   void commit();
   /// Where the bytes lie until then, for others to write there, too; "" where that has no name.

@@ -26,7 +26,7 @@ public:
     }
     return *place;
   }
-  /// The thing, for whoever comes first: its owner or a handler; nullptr for the other.
+  /// The thing, for the first of two, its owner and a handler; nullptr for the other.
   static T* take(Place& place) { return place.thing.exchange(nullptr); }
 
   template <class Do> void for_each(const Do& work) {

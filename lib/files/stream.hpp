@@ -15,7 +15,7 @@ struct StreamLimit {
   std::size_t bytes = 0; ///< 0: half of the memory that there is
   std::string_view what = "an input";
   /// Whether a stream that begins so can be what is meant; where it cannot, the beginning is all
-  /// that is read, and whoever reads it says what is wrong. nullptr: any can.
+  /// that is read, and the reader says what is wrong. nullptr: any can.
   bool (*possible)(std::span<const std::byte> first) = nullptr;
 };
 

@@ -21,7 +21,7 @@ std::atomic<bool> ending = false;
 std::atomic<int> uninterrupted = 0;
 
 void remove(const Name& name) noexcept {
-  // A folder in which somebody else put something stays.
+  // A folder that holds files of other programs stays.
   if (name.kind == Temporary::Kind::file)
     ::unlink(name.path.c_str());
   else

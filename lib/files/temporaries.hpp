@@ -34,7 +34,7 @@ private:
 };
 
 /// While one lives, a signal does not end the program in between: the making of a temporary file,
-/// the renaming of several. Short: whoever presses Ctrl-C waits for it.
+/// the renaming of several. Short: Ctrl-C waits for it.
 class Uninterrupted {
 public:
   Uninterrupted();

@@ -1,5 +1,5 @@
 #pragma once
-// Which parts of the items have been written: each element exactly once, whoever writes it.
+// Which parts of the items have been written: each element exactly once, by any thread.
 
 #include <mha/files/writer.hpp>
 

@@ -1,4 +1,4 @@
-// What a graph does to scores by position: rotary embeddings, masks, biases.
+// The steps of a graph that depend on positions: rotary embeddings, masks, biases.
 
 #include <mha/formats/onnx_layers.hpp>
 

@@ -1,4 +1,4 @@
-// What the measured rows add up to: handed from rank to rank, and as the measures of a head.
+// Sums over the measured rows: handed from rank to rank, and as the measures of a head.
 
 #include <mha/heads/measure_rows.hpp>
 

@@ -101,7 +101,7 @@ struct MeasureRequest {
   /// Tokens that separate; empty: those of separators.hpp.
   std::vector<std::string> separators;
   std::size_t threads = 0;
-  Ranks* ranks = nullptr; ///< who shares the work; null: nobody
+  Ranks* ranks = nullptr; ///< the processes that share the work; null: this one alone
 };
 
 /// The heads of a layer.

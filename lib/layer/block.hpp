@@ -119,7 +119,7 @@ struct ModelHead {
 /// stream.
 struct ModelEnds {
   Tensor embed;  ///< B, T, d_model
-  Tensor stream; ///< B, T, d_model: resid_post of the last layer; empty: nobody asks for it
+  Tensor stream; ///< B, T, d_model: resid_post of the last layer; empty: not asked for
   Norm final;
   ModelHead head;
 

@@ -18,7 +18,7 @@ struct Misspelt {
   std::string why;   ///< "that is W_q here; nn.Linear stores (out, in), so say which"
   std::string axes;  ///< what a binding should add: "@OI", or ""
 };
-/// What somebody meant by `name`, which is neither a name nor one in other letters: `q_proj`,
+/// What is meant by `name`, which is neither a name nor one in other letters: `q_proj`,
 /// `k_bias`, `query`, `maks`. Nothing where it need not be a part of a layer (`loss`, `W_1`).
 std::optional<Misspelt> misspelt(std::string_view name);
 

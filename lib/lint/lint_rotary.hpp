@@ -5,7 +5,7 @@
 
 namespace mha {
 
-/// A frequency scaling that scales nothing, or by a length that nobody gave.
+/// A frequency scaling that scales nothing, or by a length that is not given.
 void find_idle_rope_scaling(const LintSubject& subject, Texts& texts);
 
 /// g² of latent attention: DeepSeek multiplies the scale by (0.1 mscale_all_dim ln factor + 1)²; 1

@@ -68,7 +68,7 @@ private:
     return part == parts_.end() ? nullptr : &part->second;
   }
 
-  /// Arrays without numbers may claim any length, and num_heads is what somebody says: neither may
+  /// Arrays without numbers may claim any length, and num_heads is any number: neither may
   /// make work or take memory that no tensor's numbers are behind.
   void require_plausible(const Dims& d) const {
     constexpr std::size_t harmless = 1 << 16;

@@ -122,7 +122,7 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
            counted(pairs, "factors"), name);
 }
 
-/// Whether somebody wrote a setting into a layer's file, and not as it is by itself. A model's
+/// Whether a setting was written into a layer's file, and not as it is by itself. A model's
 /// family and its config say much that a layer has no use for.
 bool is_said_by_file(const Settings& settings, const std::string& name, const std::string& from) {
   const SettingInfo* info = find_setting(name);

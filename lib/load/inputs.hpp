@@ -19,13 +19,13 @@ class Fingerprint;
 
 /// What one layer gets.
 struct LayerInput {
-  Tensor X;              ///< (B,) T, d_model: the residual stream before the layer
+  Tensor X; ///< (B,) T, d_model: the residual stream before the layer
   std::shared_ptr<const TransformerBlock> block;
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each
-  std::vector<std::size_t> lengths; ///< of each text without padding; empty: there is none
-  std::vector<Note> notes;          ///< what the user should know about the text and the model
-  std::string source;               ///< for messages: "--text"
+  std::vector<std::size_t> lengths;  ///< of each text without padding; empty: there is none
+  std::vector<Note> notes;           ///< what the user should know about the text and the model
+  std::string source;                ///< for messages: "--text"
   std::shared_ptr<KeptWeights> kept; ///< the packed weights of all passes
 };
 
@@ -59,7 +59,7 @@ public:
   virtual void check(const Layer& layer) const = 0;
   /// Something else to be said with every layer: how options of the run are meant.
   virtual void add_note(Note note) = 0;
-  /// What was warned of in a layer that nobody chose, but which others' inputs are made with.
+  /// What was warned of in a layer that was not chosen, but which others' inputs are made with.
   struct OfLayer {
     std::string id;
     std::vector<Note> warnings;

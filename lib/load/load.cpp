@@ -174,7 +174,7 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
           norm.module)));
     return;
   }
-  if (norm.kind == naming::NormKind::unknown) return; // refused by who assembles the layer
+  if (norm.kind == naming::NormKind::unknown) return; // refused where the layer is assembled
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);

@@ -15,7 +15,7 @@ namespace mha {
 /// The canonical name that a file's or binding's name means, prefixes such as `blocks.0.attn.` seen
 /// through; "" if it is none. `strict`: words that mean several things throw.
 std::string canonical_name(std::string_view name, bool strict);
-/// The same of what somebody binds at `where`; throws Error where it is none, with what was meant.
+/// The same of what is bound at `where`; throws Error where it is none, with what was meant.
 /// `of_stream`: stages of a whole model's layer may be bound, too.
 std::string bound_name(const std::string& where, const std::string& typed, bool of_stream);
 /// The stage of the residual stream that a binding means, "X" for resid_pre; "" if it is none.
@@ -40,7 +40,7 @@ struct ReadLayer {
   void list_origins();
 };
 
-/// Layers as they were read, for the next one who asks: of texts that are computed one after the
+/// Layers as they were read, for the next request: of texts that are computed one after the
 /// other, or of a command that asks for sizes first.
 class KeptLayers {
 public:

@@ -1,5 +1,5 @@
 #pragma once
-// Keeps rows of stages as packed bytes, a head at a time, for a reader who looks at them one by
+// Keeps rows of stages as packed bytes, a head at a time, for a reader that takes them one by
 // one.
 
 #include <mha/forward/attention.hpp>

@@ -85,7 +85,7 @@ void Pool::observe(const Slice& block) {
   by_precision(layer_.dtype, [&]<class T>(T) { pool<T>(block, map); });
 }
 
-/// The bands of a block arrive in order, in one thread: nobody else has its part.
+/// The bands of a block arrive in order, in one thread: no other thread has its part.
 Pool::BlockSums& Pool::part_at(const Place& place) {
   const std::lock_guard lock(mutex_);
   return parts_[place];

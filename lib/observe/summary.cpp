@@ -163,7 +163,7 @@ Slice without_padding(const Slice& block) {
     shape[axis] = std::min(shape[axis], block.length > first ? block.length - first : 0);
   };
   keep(info.letters.size() == 3 || info.kind == Kind::row ? 1 : 0, block.token);
-  // The keys of scores behind the end are nobody's; those of masked are −inf, and count as masked.
+  // Scores behind the end are of no key; those of masked are −inf, and count as masked.
   if (info.kind == Kind::map) keep(2, 0);
   return own;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// MPI's ranks; in a program that is built without MPI, nobody's.
+// MPI's ranks; in a program that is built without MPI, none.
 
 #include <mha/ranks/ranks.hpp>
 

@@ -49,7 +49,8 @@ std::string Ranks::failed(const std::string& message) {
 void Ranks::to_first(const std::string& mine, const Taker& take) {
   const std::vector<std::string> sizes = all(std::to_string(mine.size()));
   if (!is_first()) return send(mine);
-  // Everything is received, whatever one of them has sent: nobody is left waiting to be heard.
+  // Everything is received, whatever one of them has sent: no rank waits for its message to be
+  // received.
   std::exception_ptr problem;
   for (std::size_t rank = 1; rank < count_; ++rank) {
     const std::string bytes = receive(rank, std::stoull(sizes[rank]));

@@ -62,7 +62,7 @@ std::vector<Glyph> glyphs_of(std::string_view text) {
     if (boxed) continue;
     const int glyph = stbtt_FindGlyphIndex(&font(), point);
     const bool drawn = utf8proc_charwidth(point) > 0;
-    // A mark that the font lacks is left out: its letter is there. So is what nobody would see.
+    // A mark that the font lacks is left out: its letter is there. So is what has no shape.
     if (glyph == 0 && (joined || !drawn)) continue;
     boxed = glyph == 0;
     glyphs.push_back({glyph, code});

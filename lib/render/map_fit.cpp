@@ -1,4 +1,4 @@
-// How large maps are written, so that they fit a window.
+// The size of maps in characters, so that they fit a window.
 
 #include <mha/render/map_labels.hpp>
 #include <mha/render/map_terminal.hpp>

@@ -19,7 +19,7 @@ struct Options {
   bool several_layers = false;          ///< names are layers.N.STAGE
 };
 
-/// Digits of numbers in tables where nobody says how many.
+/// Digits of numbers in tables where no number is given.
 inline constexpr std::size_t default_digits = 4;
 /// As many bytes are handed on at once.
 inline constexpr std::size_t enough_text = std::size_t{1} << 16;

@@ -10,7 +10,7 @@ namespace mha::render {
 
 namespace {
 
-/// The columns of a table that nobody chose: the most telling first.
+/// The columns of a table without a choice: the most telling first.
 constexpr std::string_view telling[] = {
     "rows",           "previous",     "first",      "self",      "induction",
     "next",           "last",         "separator",  "distance",  "entropy_share",

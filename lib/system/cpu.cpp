@@ -60,7 +60,7 @@ bool runs_amx() {
     return false;
   constexpr unsigned amx_bf16 = 1U << 22, amx_tile = 1U << 24;
   if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
-  // Linux lends the tile registers, 8 KiB a thread, to who asks for them.
+  // Linux lends the tile registers, 8 KiB a thread, on request.
   constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, of asm/prctl.h
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 #else

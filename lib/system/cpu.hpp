@@ -8,7 +8,7 @@ namespace mha {
 bool runs_avx2();
 /// AVX-512 F, DQ, BW and VL.
 bool runs_avx512();
-/// AMX in bfloat16, and Linux lends the tile registers to who asks for them.
+/// AMX in bfloat16, and Linux lends the tile registers on request.
 bool runs_amx();
 
 } // namespace mha

@@ -13,7 +13,7 @@ bool goes_on(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-/// Names in files may be as long as the file: of a message that nobody could read, the beginning,
+/// Names in files may be as long as the file: of a message too long to read, the beginning,
 /// which says where, and the end, which says what was expected.
 std::string of_sensible_length(const std::string& line) {
   constexpr std::size_t longest = 2000, head = 1200, tail = 600;
@@ -25,7 +25,7 @@ std::string of_sensible_length(const std::string& line) {
                      std::string_view(line).substr(begin));
 }
 
-/// Control characters as \xNN; other bytes are left to whoever prints.
+/// Control characters as \xNN; other bytes are left to the printer.
 std::string in_one_line(const std::string& message) {
   std::string line;
   for (const char c : message)

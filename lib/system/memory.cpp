@@ -69,7 +69,7 @@ class HugePages {
 public:
   static HugePages& get() {
     static HugePages* pages = [] { // never destroyed: blocks may outlive everything
-      // A child of fork() gets the lock free, whoever had it.
+      // A child of fork() gets the lock free, whichever thread had it.
       pthread_atfork([] { get().lock_.lock(); }, [] { get().lock_.unlock(); },
                      [] { get().lock_.unlock(); });
       return new HugePages;

@@ -79,7 +79,7 @@ public:
     work();
     {
       const std::lock_guard hold(state_);
-      open_ = 0; // the work is handed out: who has not begun need not
+      open_ = 0; // the work is handed out: threads that have not begun need not
     }
     spin_until([this] { return running_ == 0; });
     std::unique_lock hold(state_);

@@ -16,7 +16,7 @@ public:
   virtual void end() = 0;
 };
 
-/// Whom every computation of this process tells; nullptr for nobody, as it is at first. The watcher
+/// The watcher of every computation of this process; nullptr, as it is at first: none. The watcher
 /// outlives the computations.
 void watch_computations(Watcher* watcher);
 

@@ -104,11 +104,11 @@ public:
   }
   ~Tensor() = default;
   ///@}
-  /// New memory, zeroed lazily by the system (a page that nobody writes costs nothing).
+  /// New memory, zeroed lazily by the system (a page that is never written costs nothing).
   Tensor(DType dtype, Shape shape);
-  /// New memory whose contents are anything: for who writes every element.
+  /// New memory whose contents are anything: every element is to be written.
   static Tensor uninitialised(DType dtype, Shape shape);
-  /// Shares memory that somebody else keeps: `data` owns it (an aliasing pointer into a mapping).
+  /// Shares memory of another owner: `data` keeps it (an aliasing pointer into a mapping).
   Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
   /// A matrix of `cols` columns that lies in another form: its numbers are made, once for all
   /// copies, when they are first read. Products read the stored form itself (stored()).
@@ -130,7 +130,7 @@ public:
   /// The first element's bytes; the last axis is contiguous.
   const std::byte* raw() const { return share().get(); }
   ///@{
-  /// The memory, for who keeps it longer than the tensor.
+  /// The memory, which may outlive the tensor.
   const std::shared_ptr<const std::byte>& share() const& { return later_ ? made() : data_; }
   std::shared_ptr<const std::byte> share() && { return later_ ? made() : data_; }
   ///@}

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of one part of a tokenizer, by name. A setting that nobody asked for is refused: it
+// The settings of one part of a tokenizer, by name. A setting that no part reads is refused: it
 // would have meant something.
 
 #include <mha/tokenizers/json_node.hpp>

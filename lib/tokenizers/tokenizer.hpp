@@ -37,7 +37,7 @@ struct SpecialTokens {
   std::optional<bool> bos = std::nullopt; ///< with or without BOS, whatever the files say
 };
 
-/// What the files of a tokenizer became; how is nobody's business (parts.hpp).
+/// What the files of a tokenizer became; its parts are private (parts.hpp).
 struct Pipeline;
 
 /// The tokenizer of a checkpoint. Cheap to copy; all its functions may be called from several

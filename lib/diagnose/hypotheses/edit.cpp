@@ -30,7 +30,7 @@ bool has_kv_heads(Stage stage) {
   return !letters.empty() && axis_of(letters[0]) == Axis::kv_head;
 }
 
-/// Keys and values do not depend on who reads them, but only heads that are read are computed:
+/// Keys and values do not depend on their readers, but only heads that are read are computed:
 /// here every query head reads its group's.
 std::vector<Tensor> all_kv_heads(Layer layer, const std::vector<Stage>& wanted,
                                  std::size_t threads) {

@@ -1,4 +1,4 @@
-// What enters the first layer: the scale of the tokens' rows, positions, types, norm.
+// The stream before the first layer: the scale of the tokens' rows, positions, types, norm.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
@@ -109,7 +109,7 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
   to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
          [](Embedding& e) { e.positions = {}; });
   std::vector<int> offsets{1, 2, -1, -2};
-  constexpr int padding_at_most = 64; // counted, too, by who pads in front
+  constexpr int padding_at_most = 64; // counted, too, by code that pads in front
   for (int by = 3; by <= padding_at_most && by < static_cast<int>(own.positions.shape()[0]); ++by)
     offsets.push_back(by);
   for (int by : offsets)

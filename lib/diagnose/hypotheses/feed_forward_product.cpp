@@ -1,4 +1,4 @@
-// How the feed-forward's activation and its gated product are made otherwise.
+// Other activations of the feed-forward, and other forms of its gated product.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>

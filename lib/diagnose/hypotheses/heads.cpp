@@ -1,4 +1,4 @@
-// How the heads are split, shared and joined.
+// Other ways to split, share and join the heads.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>

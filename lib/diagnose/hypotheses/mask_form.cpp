@@ -1,5 +1,5 @@
-// What masking does: another constant, added as 0 and 1, after the softmax, of another batch item,
-// the other way round; and what becomes of rows that hide everything.
+// Other forms of a mask: another constant, added as 0 and 1, after the softmax, of another batch
+// item, the other way round; and what becomes of rows that hide everything.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>

@@ -1,4 +1,4 @@
-// What is done to all projections by one mistake, and what else is added to the output.
+// Changes of all projections by one mistake, and what else is added to the output.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>

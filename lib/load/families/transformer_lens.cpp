@@ -45,7 +45,7 @@ std::string one_of(const Group& group, std::string_view key,
   return word;
 }
 
-/// The heads are an axis: a matrix W_Q is anybody's, as papers write it.
+/// The heads are an axis: a matrix W_Q is of no family: papers write it so.
 bool is_transformer_lens(const Group& group) {
   return group.shape("W_Q").size() >= 3;
 }

@@ -12,7 +12,7 @@ namespace {
 /// What a config says of training, generation, other heads and software: no number of a forward
 /// pass depends on it.
 constexpr std::string_view ignored[]{
-    // Who wrote the file, and with what.
+    // The writer of the file: a program and its version.
     "architectures", "model_type", "model_name", "_name_or_path", "name_or_path", "torch_dtype",
     "dtype", "transformers_version", "tokenizer_class", "tokenizer_name", "prefix",
     "processor_class", "unsloth_version", "unsloth_fixed", "vocab_file", "original_architecture",
