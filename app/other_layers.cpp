@@ -11,17 +11,13 @@ namespace {
 constexpr std::size_t most_layers = 128;
 
 /// Whether a layer's own value of the stage is the reference's.
-bool gives(const Layer& layer, const ReferenceStage& known, std::size_t threads) {
+bool has_value_of(const Layer& layer, const ReferenceStage& known, std::size_t threads) {
   if (layer.shape_of(known.stage) != known.value.shape()) return false;
   const Tensor ours = trace(layer, {known.stage}, {}, threads).value(known.stage);
   const Tolerance tolerance = default_tolerance(coarser_of(layer.dtype, known.stored));
   const Difference found = compare(layer, known.stage, ours, known.value, tolerance, known.stored);
   return found.within || found.cosine > 0.9999;
 }
-
-} // namespace
-
-namespace {
 
 std::string other_layer_in(Request all, const std::string& layer, const ReferenceStage& known,
                            const Common& common) {
@@ -35,7 +31,7 @@ std::string other_layer_in(Request all, const std::string& layer, const Referenc
       if (id == layer) continue;
       if (++looked > most_layers) break;
       try {
-        if (gives(load_layer(model, id, quietly).layer, known, common.threads)) return id;
+        if (has_value_of(load_layer(model, id, quietly).layer, known, common.threads)) return id;
       } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
       }
     }

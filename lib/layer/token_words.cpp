@@ -5,10 +5,8 @@
 #include <mha/system/error.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <numeric>
 
 namespace mha {
 
@@ -30,21 +28,6 @@ std::string in_small_letters(const std::string& text) {
   return small;
 }
 
-/// How many letters must be put in, left out or exchanged (Levenshtein 1966).
-std::size_t edits_between(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t before = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t exchanged = before + (a[i] == b[j] ? 0 : 1);
-      before = row[j + 1];
-      row[j + 1] = std::min({exchanged, row[j] + 1, before + 1});
-    }
-  }
-  return row.back();
-}
-
 /// How far a token is from a word, in edits; 0 for other capitals, or a part of it. A word twice as
 /// long as the token, or the other way round, is no part.
 std::size_t distance(const std::string& word, const std::string& label) {
@@ -52,7 +35,7 @@ std::size_t distance(const std::string& word, const std::string& label) {
   if (a.empty() || b.empty()) return std::max(a.size(), b.size());
   const bool part = a.find(b) != std::string::npos || b.find(a) != std::string::npos;
   if (part && 2 * std::min(a.size(), b.size()) >= std::max(a.size(), b.size())) return 0;
-  return edits_between(a, b);
+  return edit_distance(a, b);
 }
 
 /// "; near: ' Juliet' at 3, 'Jul' at 7", or the first tokens where none is near.

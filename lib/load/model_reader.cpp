@@ -10,7 +10,7 @@ using naming::ModelRecord;
 namespace {
 
 /// "model." of "model.text.".
-std::string above(std::string prefix) {
+std::string enclosing_prefix(std::string prefix) {
   prefix.pop_back();
   const std::size_t dot = prefix.rfind('.');
   return dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
@@ -227,7 +227,7 @@ void ModelReader::require_always() const {
 
 std::string ModelReader::head_name(std::string_view name) const {
   if (name.empty()) return "";
-  for (std::string at = model_;; at = above(at)) {
+  for (std::string at = model_;; at = enclosing_prefix(at)) {
     const std::string whole = at + std::string(name);
     if (find(whole + ".weight") || find(whole + ".gamma") || find(whole)) return whole;
     if (at.empty()) return "";

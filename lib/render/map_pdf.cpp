@@ -28,7 +28,7 @@ std::string fill_color(Rgb color) {
 }
 
 /// The letters that a joined form of them stands for; any other character for itself.
-std::string letters_behind(char32_t code) {
+std::string plain_letters(char32_t code) {
   std::array<utf8proc_uint8_t, 5> bytes{};
   utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes.data());
   const std::string text(reinterpret_cast<const char*>(bytes.data()));
@@ -68,7 +68,7 @@ std::string UsedGlyphs::to_unicode() const {
     const std::size_t end = std::min(first + most, codes_.size());
     out += fmt::format("{} beginbfchar\n", end - first);
     for (std::size_t i = first; i < end; ++i)
-      out += fmt::format("<{:04X}> <{}>\n", i + 1, utf16_of(letters_behind(codes_[i])));
+      out += fmt::format("<{:04X}> <{}>\n", i + 1, utf16_of(plain_letters(codes_[i])));
     out += "endbfchar\n";
   }
   return out + "endcmap\nCMapName currentdict /CMap defineresource pop\nend\nend\n";
