@@ -151,7 +151,7 @@ void WholeModel::read_last_norm(const ModelReader& reader) {
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
   const std::string dense = reader.head_name(record_.head_dense);
-  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head();
+  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head(record_.head_dense);
   ModelHead head;
   head.scale = record_.head_scale;
   std::size_t into_decoder = width();
@@ -164,7 +164,7 @@ void WholeModel::read_head(const ModelReader& reader) {
                                                 : reader.head_name(record_.head_norm),
                               into_decoder);
   }
-  if (!read_decoder(reader, into_decoder, head)) return note_lost_head();
+  if (!read_decoder(reader, into_decoder, head)) return note_lost_head(record_.head);
   read_decoder_bias(reader, head);
   head.softcap = record_.softcap_key.empty() ? record_.softcap : 0;
   if (!record_.softcap_key.empty())
@@ -226,14 +226,13 @@ void WholeModel::set_token_scale() {
 }
 
 /// A base model saved alone has no head; one that is to predict tokens has lost it.
-void WholeModel::note_lost_head() {
+void WholeModel::note_lost_head(std::string_view lost) {
   const std::string type = layers_[0].group.configured("architectures").value_or("");
   for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
     if (type.find(kind) != std::string::npos) {
       notes_.push_back(warning(
           fmt::format("{}: there is no {}, though config.json says {}: no logits are computed",
-                      layers_[0].group.contents->name,
-                      record_.head_dense.empty() ? record_.head : record_.head_dense, type)));
+                      layers_[0].group.contents->name, lost, type)));
       return;
     }
 }

@@ -153,8 +153,9 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   };
   if (!type && config.text("factor")) refuse("has a factor and no type");
   const bool empty = to.group().configured("rope_scaling") == "{}";
-  if (!type && !empty && to.number({"rope_scaling"}))
-    refuse("is a number, not an object with a type");
+  if (!type && !empty && to.group().configured("rope_scaling"))
+    refuse(fmt::format("is '{}', not an object with a type",
+                       io::shown(*to.group().configured("rope_scaling"))));
   if (!type) return;
   if (*type == "llama3")
     for (const char* key :
