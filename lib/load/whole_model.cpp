@@ -1,6 +1,7 @@
 #include <mha/load/whole_model.hpp>
 
 #include <mha/load/families/positions.hpp>
+#include <mha/load/families/size_keys.hpp>
 #include <mha/load/model_reader.hpp>
 
 #include <algorithm>
@@ -252,16 +253,36 @@ void WholeModel::note_other_head(const ModelReader& reader, std::string_view sai
       layers_[0].group.contents->name, entry->name, said)));
 }
 
+namespace {
+
+/// Whether a size's spelling is another family's: one beside it says what the tensors have. Those
+/// that Transformers knows in every family are none.
+bool is_left_over(const Group& group, std::string_view key, std::size_t there) {
+  if (key == "hidden_size" || key == "num_hidden_layers" || key == "vocab_size" || !group.reads)
+    return false;
+  for (std::string_view other : naming::size_spellings(key)) {
+    if (other == key || !group.says_value(other)) continue;
+    if (group.configured_number({other}) != static_cast<double>(there)) continue;
+    group.reads->overrule(key);
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
 void WholeModel::check_config() const {
   const Group& group = layers_[0].group;
   if (group.description) return; // which says what its keys mean
   const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t there,
                          std::string_view what) {
-    for (std::string_view key : group.spellings(keys))
-      if (const std::optional<double> said = group.configured_number({key});
-          said && *said != static_cast<double>(there) && group.says_value(key))
-        fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
-             *said, there, what);
+    for (std::string_view key : group.spellings(keys)) {
+      const std::optional<double> said = group.configured_number({key});
+      if (!said || *said == static_cast<double>(there) || !group.says_value(key)) continue;
+      if (is_left_over(group, key, there)) continue;
+      fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
+           *said, there, what);
+    }
   };
   // Of ALBERT, a layer is inner_group_num layers.
   std::size_t inner = 1;
@@ -271,6 +292,7 @@ void WholeModel::check_config() const {
   check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
   check({"hidden_size"}, width(), "numbers a token");
   check({"vocab_size"}, vocabulary(), "tokens");
+  group.configured("head_dim"); // each layer's are compared; another spelling's is left over
   if (const auto first = block(0); first->mlp.present())
     check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
   if (!embedding_.positions.empty())

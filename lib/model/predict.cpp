@@ -101,8 +101,8 @@ private:
       fail("{}: {}, as {} of {} in {} are NaN or infinite", file.name, place,
            summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
   }
-  fail("{}: {}, though all weights are: something overflows on the way; --dtype f64 reaches "
-       "further, and `show --text …` says in which layer",
+  fail("{}: {}, though all weights are: a patch or a given vector is none, or something overflows "
+       "on the way; --dtype f64 reaches further, and `show --text …` says in which layer",
        file.name, place);
 }
 

@@ -64,7 +64,7 @@ constexpr std::string_view ignored[]{
     "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
     "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
     "block_size", "context_length", "sliding_window_size", "rotary_scaling_factor_trained",
-    "initial_context_length", "_sliding_window_pattern"};
+    "initial_context_length"};
 
 /// Objects of whose members the same is true.
 constexpr std::string_view ignored_objects[]{"id2label.",
@@ -110,6 +110,7 @@ constexpr std::pair<std::string_view, std::string_view> neutral[]{
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"position_embedding_type", "absolute"},
     {"clip_qkv", "0"},
+    {"_sliding_window_pattern", "6"}, // Gemma 3's, which Transformers writes beside layer_types
     {"layer_norm_elementwise_affine", "true"},
     {"hidden_act_fused", "false"},
     {"final_rms", "true"},
