@@ -49,16 +49,12 @@ bool is_below(std::string_view name, std::string_view words) {
   return false;
 }
 
-} // namespace
-
 bool is_of_quantisation(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
   return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
          name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
          last.ends_with("_blocks");
 }
-
-namespace {
 
 class Leftovers {
 public:
@@ -79,9 +75,7 @@ public:
         fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name)) continue;
-      if (is_of_quantisation(name))
-        fail("{}: {} is of quantised weights, which are not read here; dequantise them first",
-             group_.contents->name, name);
+      refuse_quantised(group_.contents->name, name);
       if (is_told_by_layer(name)) continue;
       (is_of_adapter(name) ? adapters : others).push_back(name);
     }
@@ -188,6 +182,12 @@ private:
 };
 
 } // namespace
+
+void refuse_quantised(std::string_view file, std::string_view tensor) {
+  if (is_of_quantisation(tensor))
+    fail("{}: {} is of quantised weights, which are not read here; dequantise them first", file,
+         tensor);
+}
 
 std::vector<Note> leftovers_of(const std::vector<const Found*>& layers,
                                const naming::Options& options) {

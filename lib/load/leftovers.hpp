@@ -15,8 +15,8 @@ namespace mha {
 std::vector<Note> leftovers_of(const std::vector<const naming::Found*>& layers,
                                const naming::Options& options);
 
-/// Whether a tensor stands beside quantised weights, without which they are other numbers:
-/// "q_proj.weight_scale", "SCB", "absmax".
-bool is_of_quantisation(std::string_view name);
+/// Throws Error for a tensor that stands beside quantised weights, without which they are other
+/// numbers: "q_proj.weight_scale", "SCB", "absmax".
+void refuse_quantised(std::string_view file, std::string_view tensor);
 
 } // namespace mha

@@ -79,10 +79,7 @@ void note_unread(const naming::Group& group, const std::vector<std::string>& nam
       fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
            "them first",
            group.contents->name, entry->name, name_of(entry->dtype), list);
-  for (const std::string& name : names)
-    if (is_of_quantisation(name))
-      fail("{}: {}{} is of quantised weights, which are not read here; dequantise them first",
-           group.contents->name, group.prefix, name);
+  for (const std::string& name : names) refuse_quantised(group.contents->name, group.prefix + name);
   notes.push_back(warning(
       fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
                   "without them: merge adapters first",
