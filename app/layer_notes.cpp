@@ -43,8 +43,10 @@ std::string without_number(const std::string& text, const std::string& number) {
   return common;
 }
 
-/// "layers 0–3, 5" or "layer 2": runs of numbers, other names as they are.
+/// "layers 0–3, 5: " or "layer 2: ": runs of numbers, other names as they are; "" of what is of no
+/// layer.
 std::string list_of_layers(const std::vector<std::string>& layers) {
+  if (layers.size() == 1 && layers[0].empty()) return "";
   std::string text;
   const auto number = [](const std::string& layer) {
     return !layer.empty() && layer.size() < 10 && std::all_of(layer.begin(), layer.end(), is_digit)
@@ -60,7 +62,7 @@ std::string list_of_layers(const std::vector<std::string>& layers) {
     if (last > i) text += fmt::format("{}{}", last > i + 1 ? "–" : ", ", layers[last]);
     i = last + 1;
   }
-  return fmt::format("layer{} {}", layers.size() == 1 ? "" : "s", text);
+  return fmt::format("layer{} {}: ", layers.size() == 1 ? "" : "s", text);
 }
 
 } // namespace
@@ -82,7 +84,7 @@ void LayerNotes::add(const std::vector<Note>& notes, const std::string& layer) {
 std::vector<Note> LayerNotes::take() {
   std::vector<Note> notes;
   for (const Group& group : groups_)
-    notes.emplace_back(fmt::format("{}: {}", list_of_layers(group.layers),
+    notes.emplace_back(fmt::format("{}{}", list_of_layers(group.layers),
                                    group.layers.size() == 1 ? group.first.text : group.common),
                        group.first.severity);
   groups_.clear();

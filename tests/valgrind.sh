@@ -10,4 +10,4 @@ need_packages valgrind=valgrind
 
 program=${1:-build/dev/app/mha-inspect}
 MHA_CPU=avx2 exec /usr/bin/python3 tests/matrix/run.py "$program" --once \
-  --under "valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite"
+  --under "valgrind -q --suppressions=$PWD/tests/valgrind.supp --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite"

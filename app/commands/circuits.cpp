@@ -6,6 +6,7 @@
 #include "output.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>
+#include <mha/observe/overflow.hpp>
 #include <mha/render/circuits.hpp>
 
 #include <algorithm>
@@ -108,6 +109,8 @@ void CircuitsCommand::compute(const OpenedWeights& opened) {
   for (const std::string& id : opened.sources().chosen()) {
     const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
     const Stopwatch watch(common.compute_s);
+    if (const std::string strange = not_finite_text(loaded.layer); !strange.empty())
+      report_notes({warning(fmt::format("layer {}: {}", id, strange))}, common);
     const LayerProjections layer = projections_of(loaded.layer, id, offset.value_or(0));
     require_rotary(layer.is_rotary, offset.value_or(0));
     if (title_.empty()) title_ = title(opened, layer);

@@ -143,6 +143,9 @@ int Predict::run() {
   if (!request.tokens.empty() || !request.key_tokens.empty())
     throw UsageError("predict shows the tokens as the checkpoint's tokenizer does: --tokens and "
                      "--key-tokens change nothing; leave them out");
+  if (all && top && !output.is_json())
+    throw UsageError("--all tells of each position the most probable token and the one that came: "
+                     "--top changes nothing there; --format json has more");
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
   const auto pass = pass_of(request);

@@ -4,6 +4,7 @@
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -63,6 +64,10 @@ VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& las
     for (std::size_t i = 0; i < part.numbers.size(); ++i) to.W.numbers[i] += part.numbers[i];
   }
   fold_norm(to.W, last.kind, gain_of(last));
+  if (!std::ranges::all_of(to.W.numbers, [](double w) { return std::isfinite(w); })) {
+    to.W = DenseMatrix();
+    to.why = "the embedding, the last norm or the unembedding has numbers that are NaN or infinite";
+  }
   return to;
 }
 

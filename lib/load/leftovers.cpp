@@ -22,13 +22,6 @@ constexpr std::string_view of_quantisation[]{
     "weight_shape", "weight_format", "_scales",    "_blocks",           "nested_quant_map",
     "zeros",        "scale_inv"};
 
-bool is_of_quantisation(std::string_view name) {
-  const std::string_view last = name.substr(name.rfind('.') + 1);
-  return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
-         name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
-         last.ends_with("_blocks");
-}
-
 bool is_of_adapter(std::string_view name) {
   constexpr std::string_view words[]{
       ".lora_", ".ia3_", ".hada_", ".oft_", ".weight_g", ".weight_v", ".parametrizations.",
@@ -56,6 +49,13 @@ bool is_below(std::string_view name, std::string_view words) {
   return false;
 }
 
+bool is_of_quantisation(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
+         name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
+         last.ends_with("_blocks");
+}
+
 class Leftovers {
 public:
   Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
@@ -74,10 +74,9 @@ public:
       if (group_.reads->used(name) && !is_floating(entry.dtype) && !is_causal_mask(entry))
         fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
              group_.contents->name, name, name_of(entry.dtype));
-      if (group_.reads->used(name) || is_known(name) || is_told_by_layer(name)) continue;
-      if (is_of_quantisation(name))
-        fail("{}: {} is of quantised weights, which are not read here; dequantise them first",
-             group_.contents->name, name);
+      if (group_.reads->used(name) || is_known(name)) continue;
+      refuse_quantised(group_.contents->name, name);
+      if (is_told_by_layer(name)) continue;
       (is_of_adapter(name) ? adapters : others).push_back(name);
     }
     std::vector<Note> notes;
@@ -141,7 +140,7 @@ private:
     if (names.empty()) return;
     std::string list;
     for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
-      list += fmt::format("{}{}", i > 0 ? ", " : "", names[i]);
+      list += fmt::format("{}{}", i > 0 ? ", " : "", names[i].empty() ? "''" : names[i]);
     if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
     notes.push_back(warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, list, so)));
   }
@@ -183,6 +182,12 @@ private:
 };
 
 } // namespace
+
+void refuse_quantised(std::string_view file, std::string_view tensor) {
+  if (is_of_quantisation(tensor))
+    fail("{}: {} is of quantised weights, which are not read here; dequantise them first", file,
+         tensor);
+}
 
 std::vector<Note> leftovers_of(const std::vector<const Found*>& layers,
                                const naming::Options& options) {

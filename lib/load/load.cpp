@@ -8,6 +8,7 @@
 #include <mha/layer/spelling.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/families/unread_settings.hpp>
+#include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
 
 #include <algorithm>
@@ -78,9 +79,10 @@ void note_unread(const naming::Group& group, const std::vector<std::string>& nam
       fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
            "them first",
            group.contents->name, entry->name, name_of(entry->dtype), list);
+  for (const std::string& name : names) refuse_quantised(group.contents->name, group.prefix + name);
   notes.push_back(warning(
       fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
-                  "without them: merge adapters, apply scales first",
+                  "without them: merge adapters first",
                   group.contents->name, list)));
 }
 

@@ -1,6 +1,7 @@
 #include <mha/load/whole_model.hpp>
 
 #include <mha/load/families/positions.hpp>
+#include <mha/load/families/size_keys.hpp>
 #include <mha/load/model_reader.hpp>
 
 #include <algorithm>
@@ -151,7 +152,7 @@ void WholeModel::read_last_norm(const ModelReader& reader) {
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
   const std::string dense = reader.head_name(record_.head_dense);
-  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head();
+  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head(record_.head_dense);
   ModelHead head;
   head.scale = record_.head_scale;
   std::size_t into_decoder = width();
@@ -164,7 +165,7 @@ void WholeModel::read_head(const ModelReader& reader) {
                                                 : reader.head_name(record_.head_norm),
                               into_decoder);
   }
-  if (!read_decoder(reader, into_decoder, head)) return note_lost_head();
+  if (!read_decoder(reader, into_decoder, head)) return note_lost_head(record_.head);
   read_decoder_bias(reader, head);
   head.softcap = record_.softcap_key.empty() ? record_.softcap : 0;
   if (!record_.softcap_key.empty())
@@ -226,14 +227,13 @@ void WholeModel::set_token_scale() {
 }
 
 /// A base model saved alone has no head; one that is to predict tokens has lost it.
-void WholeModel::note_lost_head() {
+void WholeModel::note_lost_head(std::string_view lost) {
   const std::string type = layers_[0].group.configured("architectures").value_or("");
   for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
     if (type.find(kind) != std::string::npos) {
       notes_.push_back(warning(
           fmt::format("{}: there is no {}, though config.json says {}: no logits are computed",
-                      layers_[0].group.contents->name,
-                      record_.head_dense.empty() ? record_.head : record_.head_dense, type)));
+                      layers_[0].group.contents->name, lost, type)));
       return;
     }
 }
@@ -253,16 +253,36 @@ void WholeModel::note_other_head(const ModelReader& reader, std::string_view sai
       layers_[0].group.contents->name, entry->name, said)));
 }
 
+namespace {
+
+/// Whether a size's spelling is another family's: one beside it says what the tensors have. Those
+/// that Transformers knows in every family are none.
+bool is_left_over(const Group& group, std::string_view key, std::size_t there) {
+  if (key == "hidden_size" || key == "num_hidden_layers" || key == "vocab_size" || !group.reads)
+    return false;
+  for (std::string_view other : naming::size_spellings(key)) {
+    if (other == key || !group.says_value(other)) continue;
+    if (group.configured_number({other}) != static_cast<double>(there)) continue;
+    group.reads->overrule(key);
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
 void WholeModel::check_config() const {
   const Group& group = layers_[0].group;
   if (group.description) return; // which says what its keys mean
   const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t there,
                          std::string_view what) {
-    for (std::string_view key : group.spellings(keys))
-      if (const std::optional<double> said = group.configured_number({key});
-          said && *said != static_cast<double>(there) && group.says_value(key))
-        fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
-             *said, there, what);
+    for (std::string_view key : group.spellings(keys)) {
+      const std::optional<double> said = group.configured_number({key});
+      if (!said || *said == static_cast<double>(there) || !group.says_value(key)) continue;
+      if (is_left_over(group, key, there)) continue;
+      fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
+           *said, there, what);
+    }
   };
   // Of ALBERT, a layer is inner_group_num layers.
   std::size_t inner = 1;
@@ -272,6 +292,7 @@ void WholeModel::check_config() const {
   check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
   check({"hidden_size"}, width(), "numbers a token");
   check({"vocab_size"}, vocabulary(), "tokens");
+  group.configured("head_dim"); // each layer's are compared; another spelling's is left over
   if (const auto first = block(0); first->mlp.present())
     check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
   if (!embedding_.positions.empty())

@@ -22,6 +22,8 @@ public:
   /// tensor, and where config.json contradicts the tensors.
   explicit WholeModel(const std::vector<naming::Found>& found);
 
+  /// The file that the tensors are of.
+  const io::Contents& file() const { return *layers_[0].group.contents; }
   /// The ids of the layers, in their order.
   const std::vector<std::string>& layers() const { return ids_; }
   /// What stands around the attention of layer `number`, counted in layers().
@@ -52,7 +54,7 @@ private:
   bool read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head);
   void read_decoder_bias(const ModelReader& reader, ModelHead& head) const;
   void set_token_scale();
-  void note_lost_head();
+  void note_lost_head(std::string_view lost);
   void note_other_head(const ModelReader& reader, std::string_view said);
   void check_config() const;
 

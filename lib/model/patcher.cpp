@@ -107,9 +107,10 @@ void Patcher::require_read() const {
       continue;
     const std::string stage(name_of(written.text.stage));
     if (written.is_read.empty())
-      fail("--patch '{}': no layer that was computed is meant: choose one from there on with "
-           "--layer, or a stage behind it",
-           written.text.text);
+      fail(
+          "--patch '{}': no layer that was computed is meant: say which as layers.N.{}, choose one "
+          "from there on with --layer, or a stage behind it",
+          written.text.text, stage);
     fail("--patch '{}': nothing that was computed reads {}; ask for a stage that is computed from "
          "it "
          "(`mha-inspect stages` shows which)",

@@ -6,10 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
 namespace mha {
+
+namespace {
+constexpr double largest_double = std::numeric_limits<double>::max();
+} // namespace
 
 template <class T>
 Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came) {
@@ -84,22 +89,21 @@ private:
 };
 
 /// The first tensor of the checkpoint with numbers that are none, or what else may be the cause.
-[[noreturn]] void fail_without_numbers(const Sources& model, const Prediction& at) {
-  const std::string place =
-      fmt::format("{}the logits behind position {} are no numbers",
-                  at.batch > 0 ? fmt::format("text {}: ", at.batch) : "", at.position);
-  for (const io::Contents& file : model.contents())
-    for (const io::Entry& entry : file.tensors) {
-      if (!is_floating(entry.dtype)) continue;
-      const Summary summary = summary_of(entry.read());
-      if (summary.nan + summary.infinite > 0)
-        fail("{}: {}, as {} of {} in {} are NaN or infinite", file.name, place,
-             summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
-    }
-  fail("{}: {}, though all weights are: something overflows on the way; --dtype f64 reaches "
-       "further, "
-       "and `show --text …` says in which layer",
-       model.title(), place);
+[[noreturn]] void fail_without_numbers(const WholeModel& model, const TextPosition& at) {
+  const io::Contents& file = model.file();
+  const std::string place = fmt::format(
+      "{}{} position {} are no numbers", at.first > 0 ? fmt::format("text {}: ", at.first) : "",
+      model.head().present() ? "the logits behind" : "the model's numbers at", at.second);
+  for (const io::Entry& entry : file.tensors) {
+    if (!is_floating(entry.dtype)) continue;
+    const Summary summary = summary_of(entry.read());
+    if (summary.nan + summary.infinite > 0)
+      fail("{}: {}, as {} of {} in {} are NaN or infinite", file.name, place,
+           summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
+  }
+  fail("{}: {}, though all weights are: a patch or a given vector is none, or something overflows "
+       "on the way; --dtype f64 reaches further, and `show --text …` says in which layer",
+       file.name, place);
 }
 
 } // namespace
@@ -123,7 +127,8 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     const Plan plan = make_plan(ends, reader.wants(), selection);
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
-      if (!prediction.finite) fail_without_numbers(model, prediction);
+      if (!prediction.finite)
+        fail_without_numbers(run.model(), {prediction.batch, prediction.position});
       if (request.each_layer) prediction.layer = n - 1;
       all.push_back(std::move(prediction));
     }
@@ -132,6 +137,18 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     return std::pair(a.batch, a.position) < std::pair(b.batch, b.position);
   });
   return all;
+}
+
+void require_numbers(const WholeModel& model, const PredictionRows& rows,
+                     const std::vector<TextPosition>& places, std::size_t first_text) {
+  for (std::size_t i = 0; i < rows.count(); ++i) {
+    const std::vector<double> row = rows.row(i);
+    // A head's bias may rule a token out.
+    const bool numbers =
+        std::ranges::none_of(row, [](double z) { return std::isnan(z) || z > largest_double; }) &&
+        std::ranges::any_of(row, [](double z) { return std::isfinite(z); });
+    if (!numbers) fail_without_numbers(model, {places[i].first + first_text, places[i].second});
+  }
 }
 
 } // namespace mha

@@ -4,6 +4,7 @@
 
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
+#include <mha/observe/prediction_rows.hpp>
 
 #include <optional>
 #include <string>
@@ -45,6 +46,11 @@ struct PredictRequest {
 /// head, and where logits are no numbers: it names a tensor with NaN or infinity, if there is one.
 std::vector<Prediction> predict(const Sources& model, ModelPass& run,
                                 const PredictRequest& request);
+
+/// Throws Error where the rows of these places, in their order, are no numbers, as predict does.
+/// `first_text` is what messages count texts from.
+void require_numbers(const WholeModel& model, const PredictionRows& rows,
+                     const std::vector<TextPosition>& places, std::size_t first_text = 0);
 
 /// Candidates and what came, of one position's logits. `came` < 0: nothing.
 template <class T>

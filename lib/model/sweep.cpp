@@ -1,6 +1,7 @@
 #include <mha/model/sweep.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/model/predict.hpp>
 #include <mha/model/unpatched_pass.hpp>
 
 #include <algorithm>
@@ -58,6 +59,8 @@ public:
     clean_ = PredictionRows(ends, places_, request.threads);
     const PredictionRows other(there_.layer(last), request.places(pair.there->texts()),
                                request.threads);
+    require_numbers(pair.here->texts().model(), clean_, places_);
+    require_numbers(pair.there->texts().model(), other, request.places(pair.there->texts()));
     take_tokens(other);
     for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
       predicted_.emplace_back(clean_, i);

@@ -122,7 +122,10 @@ public:
     } else {
       settle("do_lower_case", said_.lower, forms.lower_case, false);
     }
-    if (changed) parts_.added.emplace(parts_.added->tokens(), parts_.normalizer);
+    if (changed) {
+      const std::vector<AddedToken> tokens = parts_.added->tokens(); // emplace() ends the old ones
+      parts_.added.emplace(tokens, parts_.normalizer);
+    }
     if (!forms.prefix_blank) return;
     if (settle("add_prefix_space", said_.prefix_blank, *forms.prefix_blank,
                is_one_of(said_.family, of_gpt2)))

@@ -172,6 +172,9 @@ std::vector<Cut> Bpe::characters(std::string_view word) const {
       else
         list.push_back({*settings_.unknown, first, at});
       fusing = true;
+    } else if (!settings_.lost_unknown.empty()) {
+      fail("no token for '{}', and the unknown token '{}' is not in the vocabulary",
+           io::shown(word.substr(first, at - first)), io::shown(settings_.lost_unknown));
     }
   }
   return list;

@@ -10,6 +10,7 @@ namespace mha::tokenizers {
 
 struct BpeSettings {
   std::optional<int> unknown; ///< the token of characters that have none; without it they vanish
+  std::string lost_unknown;   ///< the same, named though the vocabulary lacks it; else ""
   bool fuse_unk = false;      ///< several unknown characters on end are one token
   bool byte_fallback = false; ///< a character that has no token becomes its bytes, <0xE2> …
   bool ignore_merges = false; ///< a whole word of the vocabulary is taken as it is

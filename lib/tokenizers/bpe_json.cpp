@@ -20,9 +20,7 @@ BpeSettings read_settings(Fields& fields, const Vocabulary& vocabulary) {
   if (const auto unknown = fields.find("unk_token")) {
     const std::string piece = unknown->text("unk_token");
     settings.unknown = vocabulary.id_of(piece);
-    if (!settings.unknown)
-      unknown->refuse(
-          fmt::format("the unknown token '{}' is not in the vocabulary", io::shown(piece)));
+    if (!settings.unknown) settings.lost_unknown = piece;
   }
   if (const auto dropout = fields.find("dropout"); dropout && dropout->number("dropout") != 0)
     dropout->refuse("dropout would make the tokens random; set it to null");

@@ -140,19 +140,23 @@ std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::
   const Beside beside = read_beside(folder);
   if (!one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
     refuse(folder, beside);
-  Vocabulary vocabulary;
-  int number = 0;
-  for (const std::string_view line : lines_of(vocab.text())) {
-    if (io::invalid_utf8(line) != std::string_view::npos)
-      fail("{}: line {}: no UTF-8", io::shown(vocab.name), number + 1);
-    if (!vocabulary.add(std::string(line), number))
-      fail("{}: line {}: the piece '{}' is there twice", io::shown(vocab.name), number + 1,
-           io::shown(line));
-    if (++number > most_id) fail("{}: more pieces than any model has", io::shown(vocab.name));
-  }
-  vocabulary.finish();
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
+  Vocabulary vocabulary;
+  const std::vector<std::string_view> lines = lines_of(vocab.text());
+  if (lines.size() > most_id) fail("{}: more pieces than any model has", io::shown(vocab.name));
+  std::string_view twice;
+  for (std::size_t number = lines.size(); number-- > 0;) { // the last of equal ones counts
+    if (io::invalid_utf8(lines[number]) != std::string_view::npos)
+      fail("{}: line {}: no UTF-8", io::shown(vocab.name), number + 1);
+    if (!vocabulary.add(lines[number], static_cast<int>(number))) twice = lines[number];
+  }
+  if (twice.data() != nullptr)
+    parts->notes.push_back(
+        warning(fmt::format("{}: the piece '{}' is there twice: its last number counts, as in "
+                            "Transformers",
+                            io::shown(vocab.name), io::shown(twice))));
+  vocabulary.finish();
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
   const bool lower = says(beside, "do_lower_case", true);
   parts->normalizer = bert_normalizer({.chinese = says(beside, "tokenize_chinese_chars", true),

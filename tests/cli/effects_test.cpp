@@ -237,10 +237,12 @@ TEST_CASE("predict --of --query all: what a part writes at every position") {
   CHECK(all.out == each.out);
 }
 
-TEST_CASE("effects: numbers that are none have no order, and come last") {
+TEST_CASE("effects: a patch that makes the run no numbers leaves no effects to tell") {
   const Result result = run({"effects", "data/bard-gpt2", "--text", "O Romeo", "--patch",
                              "layers.0.mlp_out = nan", "--top", "30"});
-  CHECK(result.code == 0);
+  CHECK(result.code == 2);
+  CHECK(one_line(result.err));
+  CHECK_THAT(result.err, Catch::Contains("are no numbers, though all weights are: a patch"));
 }
 
 TEST_CASE("effects: pairs of a sweep that predict the same are left out, and counted") {

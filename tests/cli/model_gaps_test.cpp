@@ -39,21 +39,38 @@ struct Copy {
     const std::size_t at = header[name]["data_offsets"][0];
     data.replace(at, bytes.size(), bytes);
   }
-  Result predict(std::vector<std::string> more = {}) {
-    const std::string text = header.dump();
-    const std::uint64_t length = text.size();
+  Result predict(std::vector<std::string> more = {}) { return run_as("predict", std::move(more)); }
+  /// A tensor of zeros behind the others.
+  void add(const std::string& name, const std::vector<std::size_t>& shape) {
+    std::size_t bytes = 2;
+    for (const std::size_t n : shape) bytes *= n;
+    header[name] = {
+        {"dtype", "F16"}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + bytes}}};
+    data.append(bytes, '\0');
+  }
+  Result run_as(const std::string& command, std::vector<std::string> more,
+                const std::vector<std::string>& text = {"--ids", "1,2,3"}) {
+    const std::string head = header.dump();
+    const std::uint64_t length = head.size();
     std::ofstream file(folder.path("model.safetensors"), std::ios::binary);
     file.write(reinterpret_cast<const char*>(&length), sizeof length);
-    file << text << data;
+    file << head << data;
     file.close();
     folder.write("config.json", config.dump());
-    std::vector<std::string> arguments{"predict", folder.path(), "--ids", "1,2,3"};
+    std::vector<std::string> arguments{command, folder.path()};
+    arguments.insert(arguments.end(), text.begin(), text.end());
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments);
   }
 };
 
 const std::string nan_of_half = "\xff\x7f";
+
+/// Without the line that says how many runs a sweep takes.
+std::vector<std::string> with_quiet(std::vector<std::string> words) {
+  words.push_back("--quiet");
+  return words;
+}
 
 } // namespace
 
@@ -73,6 +90,92 @@ TEST_CASE("model: NaN and infinity in weights are named, not predicted with") {
     // The stages are computed with it, as NaN everywhere: the overview counts them.
     CHECK(run({"show", copy.folder.path(), "--ids", "1,2,3", "--layer", "2"}).code == 0);
   }
+}
+
+TEST_CASE("model: effects, sweeps and circuits of weights that are no numbers say so") {
+  Copy model("data/bard-llama");
+  model.spoil("model.layers.1.self_attn.q_proj.weight", nan_of_half);
+  const std::string why = "in model.layers.1.self_attn.q_proj.weight are NaN or infinite";
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {},
+           {"--ablate", "mean"},
+           {"--sweep", "v", "--patch-from-ids", "1,4,3"},
+           {"--sweep", "v", "--patch-from-ids", "1,4,3", "--metric", "kl"}}) {
+    const Result result = model.run_as("effects", with_quiet(more));
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    CHECK_THAT(result.err,
+               Contains("the logits behind position 2 are no numbers") && Contains(why));
+  }
+  const Result circuits = model.run_as("circuits", {}, {});
+  CHECK(circuits.code == 0);
+  CHECK_THAT(circuits.err, Contains("warning: layer 1: W_q has numbers that are NaN or infinite"));
+  Copy ends("data/bard-llama");
+  ends.spoil("model.embed_tokens.weight", nan_of_half);
+  CHECK_THAT(ends.run_as("circuits", {}, {}).err,
+             Contains("no copying: the embedding, the last norm or the unembedding has numbers"));
+}
+
+TEST_CASE("model: a size under another family's name is left over, the family's own counts") {
+  const std::string as_it_is = run({"predict", "data/bard-llama", "--ids", "1,2,3"}).out;
+  for (const char* key :
+       {"n_embd", "d_model", "dim", "n_head", "n_layer", "n_layers", "ffn_dim", "n_inner"}) {
+    Copy model("data/bard-llama");
+    model.config[key] = 5;
+    const Result result = model.predict();
+    INFO(key << "\n" << result.err);
+    CHECK(result.out == as_it_is);
+    CHECK_THAT(result.err, Contains(std::string("not read here: ") + key + " 5."));
+    // Of the same size, it says nothing new.
+    model.config[key] = std::string(key) == "n_head"                                           ? 6
+                        : std::string(key).find("layer") != std::string::npos                  ? 4
+                        : std::string(key).starts_with("ffn") || std::string(key) == "n_inner" ? 256
+                                                                                               : 96;
+    CHECK(model.predict().err == "");
+  }
+  Copy both("data/bard-gpt2"); // Transformers calls n_head so, too
+  both.config["num_attention_heads"] = 3;
+  CHECK_THAT(both.predict().err, Contains("n_head is 6, and num_attention_heads is 3"));
+}
+
+TEST_CASE("model: what stands beside quantised weights of attention is refused as elsewhere") {
+  for (const char* name : {"self_attn.q_proj.weight_scale", "self_attn.o_proj.weight_scale_inv",
+                           "self_attn.v_proj.input_scale", "mlp.up_proj.input_scale"}) {
+    Copy model("data/bard-llama");
+    model.add(std::string("model.layers.1.") + name, {1});
+    const Result result = model.predict();
+    INFO(result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(std::string(name) + " is of quantised weights"));
+  }
+  Copy model("data/bard-llama");
+  model.add("model.layers.1.self_attn.sinks", {6}); // LLaMA has none
+  CHECK_THAT(model.predict().err,
+             Contains("warning: ") && Contains("layers.1.self_attn.sinks") && !Contains("GPT-OSS"));
+}
+
+TEST_CASE("model: warnings say the layer where there is one, and what is lost by its own name") {
+  Copy model("data/bard-llama");
+  model.add("model.layers.1.self_attn.q_proj.bias", {96});
+  CHECK_THAT(model.predict().err,
+             Contains("warning: ") && Contains("1 of the 4 layers has") && !Contains("layer :"));
+  Copy untied("data/bard-bert");
+  untied.config["tie_word_embeddings"] = false;
+  CHECK_THAT(untied.run_as("show", {"-s", "weights", "-l", "0"}).err,
+             Contains("there is no cls.predictions.decoder, though"));
+  Copy settings("data/bard-llama");
+  settings.config["quantization_config"] = nullptr;
+  CHECK(settings.predict().err == "");
+  settings.config["layer_types"] = std::vector<std::string>(4, "chunked_attention");
+  CHECK_THAT(settings.predict().err, Contains("chunke…. If the model"));
+  settings.config.erase("layer_types");
+  settings.config["rope_scaling"] = "linear";
+  CHECK_THAT(settings.predict().err,
+             Contains("rope_scaling is 'linear', not an object with a type"));
+  settings.config.erase("rope_scaling");
+  settings.config["pruned_heads"] = {{"0", {1}}};
+  CHECK_THAT(settings.predict().err, Contains("not read here: pruned_heads.0"));
 }
 
 TEST_CASE("model: a config that contradicts the tensors' widths is refused") {

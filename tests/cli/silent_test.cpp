@@ -237,7 +237,7 @@ TEST_CASE("silent: adapters and scales beside a projection's weight") {
   const Folder folder;
   const std::string q = "model.layers.2.self_attn.q_proj", o = "model.layers.2.self_attn.o_proj";
   for (const std::string& edit : {"+" + q + ".lora_A.weight=model.norm.weight",
-                                  "+" + o + ".weight_scale=model.norm.weight"}) {
+                                  "+" + o + ".lora_B.weight=model.norm.weight"}) {
     const std::string path =
         edited(folder, fmt::format("{}", folder.names().size()), "bard-llama", edit);
     const Result all = predicted(path),

@@ -99,6 +99,40 @@ with open(sys.argv[1], 'w') as file: json.dump(tree, file)" ')py" +
   CHECK_THAT(result.err, Contains("warning: the tokenizer has 1536 tokens, the model 1024"));
 }
 
+TEST_CASE("sound: tokenizer_config.json against tokenizer.json of BERT") {
+  const Folder folder;
+  const std::string path = copied(folder, "bard-bert");
+  const auto ids = [&] {
+    const Result result =
+        run({"tokens", path, "--text", "Thy café [MASK] 中文", "-f", "csv", "-q"});
+    INFO(result.err);
+    CHECK(result.code == 0);
+    return result.out;
+  };
+  for (const char* setting : {R"({"do_lower_case": false})", R"({"strip_accents": false})",
+                              R"({"tokenize_chinese_chars": false})",
+                              R"({"do_lower_case": false, "strip_accents": true})"}) {
+    folder.write("bard-bert/tokenizer_config.json", setting);
+    const std::string with_json = ids();
+    std::filesystem::rename(path + "/tokenizer.json", path + "/kept");
+    CHECK(with_json == ids()); // of vocab.txt alone
+    std::filesystem::rename(path + "/kept", path + "/tokenizer.json");
+  }
+}
+
+TEST_CASE("sound: options that files and a text leave nothing to do are told") {
+  for (const char* option : {"--gguf-order", "--same-x"}) {
+    const Result result = run({"predict", "data/bard-gpt2", "--ids", "3,4,5", option});
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, Contains(std::string("warning: ") + option + " changes nothing"));
+  }
+  const Result top = run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--all", "--top", "3"});
+  CHECK(top.code == 2);
+  CHECK_THAT(top.err, Contains("--top changes nothing"));
+  CHECK(run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--all", "--top", "3", "-f", "json"})
+            .code == 0);
+}
+
 TEST_CASE("sound: a text of gigabytes is refused before it is read") {
   const Folder folder;
   const std::string text = folder.write("text", "");

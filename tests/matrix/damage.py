@@ -116,6 +116,18 @@ def changed(rng, name, data):
     return changed_tensors(rng, data) if name.endswith(".safetensors") else changed_bytes(rng, data)
 
 
+def difference(sound, result):
+    """The first place where the outputs of two runs part."""
+    for name, one, other in [("standard output", sound[1], result[1]),
+                             *((n, sound[3].get(n), result[3].get(n)) for n in sorted({*sound[3], *result[3]}))]:
+        if one is None or other is None:
+            return f"{name} is missing {'without' if one is None else 'with'} the damage"
+        if one != other:
+            at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+            return f"{name} at byte {at} of {len(one)} and {len(other)}: {one[max(at - 40, 0):at + 40]!r} and {other[max(at - 40, 0):at + 40]!r}"
+    return "none"
+
+
 class Runs:
     def __init__(self, root, starter, found):
         self.root, self.starter, self.found = root, starter, [one for one in found if one.words]
@@ -183,6 +195,9 @@ class Runs:
         if code not in (0, 1, 2):
             yield f"exit code {code}: {err[-1500:]}"
             return
+        if sound[0] not in (0, 1, 2):
+            yield f"without the damage: exit code {sound[0]}: {sound[2][-1500:]}"
+            return
         if REPORT.search(err):
             yield "a report: " + err[:3000]
         if sum(line.startswith("mha-inspect: ") for line in lines) != (code == 2) or any(not LINE.match(line) for line in lines):
@@ -196,7 +211,7 @@ class Runs:
             return
         told = set(re.findall(r"^(?:note|warning): .*", err, re.M)) - set(re.findall(r"^(?:note|warning): .*", sound[2], re.M))
         if not told and (out, made) != (sound[1], sound[3]):
-            yield "silently another result"
+            yield f"silently another result, exit codes {sound[0]} and {code}: " + difference(sound, result)
 
 
 def main():

@@ -29,7 +29,7 @@ from starter import Starter
 
 REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.M)
 LINE = re.compile("(mha-inspect|note|warning): ")
-ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "exitcode=99:print_stacktrace=1"}
+ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "ASAN_OPTIONS": "exitcode=99:malloc_context_size=1", "UBSAN_OPTIONS": "exitcode=99:print_stacktrace=1"}
 
 
 @dataclass

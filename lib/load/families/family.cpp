@@ -107,16 +107,19 @@ Tensor Group::read_transposed(const io::Entry& entry) const {
 std::vector<std::string_view> Group::spellings(std::initializer_list<std::string_view> keys) const {
   std::vector<std::string_view> all(keys);
   if (description) return all; // says which key it means
+  // A key of the family counts, whatever another family's says beside it; of these, the first.
+  if (std::ranges::any_of(keys, [&](std::string_view key) { return says_value(key); })) return all;
   for (std::string_view key : keys)
-    for (std::string_view other : size_spellings(key))
+    for (std::string_view other : size_spellings(key)) {
       if (std::ranges::find(all, other) == all.end()) all.push_back(other);
+      if (says_value(other)) return all;
+    }
   return all;
 }
 
 std::optional<std::string> Group::configured(std::initializer_list<std::string_view> keys) const {
   const std::vector<std::string_view> spelt = spellings(keys);
-  if (reads)
-    for (std::string_view key : spelt) reads->ask_setting(key);
+  ask(keys);
   for (std::string_view section : sections_of(*this)) {
     const std::pair<const std::string, std::string>* first = nullptr;
     for (std::string_view key : spelt) {
@@ -128,9 +131,32 @@ std::optional<std::string> Group::configured(std::initializer_list<std::string_v
             first->first, first->second, at->first, at->second);
       if (!first) first = &*at;
     }
-    if (first) return first->second;
+    if (!first) continue;
+    overrule(section, keys, spelt, first->second);
+    return first->second;
   }
   return std::nullopt;
+}
+
+void Group::ask(std::initializer_list<std::string_view> keys) const {
+  if (!reads) return;
+  for (std::string_view key : keys) {
+    reads->ask_setting(key);
+    if (description) continue;
+    for (std::string_view other : size_spellings(key)) reads->ask_setting(other);
+  }
+}
+
+void Group::overrule(std::string_view section, std::initializer_list<std::string_view> keys,
+                     const std::vector<std::string_view>& spelt, const std::string& value) const {
+  if (!reads || description) return;
+  for (std::string_view key : keys)
+    for (std::string_view other : size_spellings(key)) {
+      const auto at = config->find(std::string(section) + std::string(other));
+      if (at != config->end() && at->second != "null" && !same_value(at->second, value) &&
+          std::ranges::find(spelt, other) == spelt.end())
+        reads->overrule(other);
+    }
 }
 
 bool Group::says(std::string_view key) const {

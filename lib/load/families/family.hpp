@@ -67,8 +67,8 @@ struct Group {
   bool within(std::initializer_list<std::string_view> parts) const;
   /// A value of config.json: the first of `keys` that is there. In a model of several parts, the
   /// values of the part that the prefix names (vision_config), else those of text_config before
-  /// the others. A size is found under every spelling that it has (size_keys.hpp). Throws Error
-  /// where two of them say different things.
+  /// the others. A size is found under every spelling that it has (size_keys.hpp), those of other
+  /// families where none of `keys` is there. Throws Error where two of `keys` say different things.
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
   std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
   /// A number of config.json; throws Error if it is none.
@@ -81,7 +81,8 @@ struct Group {
   bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
     return flag(keys).value_or(otherwise);
   }
-  /// `keys`, and behind them the other spellings of the sizes among them.
+  /// `keys`; where config.json has none of them, behind them the other spellings of the sizes among
+  /// them, up to the first that it has.
   std::vector<std::string_view> spellings(std::initializer_list<std::string_view> keys) const;
   /// Whether config.json has the key, if only to say null.
   bool says(std::string_view key) const;
@@ -89,6 +90,13 @@ struct Group {
   bool says_value(std::string_view key) const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
+
+private:
+  /// Notes that these keys were asked for, under every spelling.
+  void ask(std::initializer_list<std::string_view> keys) const;
+  /// Notes the spellings of a section that say another size than `value`, which is read.
+  void overrule(std::string_view section, std::initializer_list<std::string_view> keys,
+                const std::vector<std::string_view>& spelt, const std::string& value) const;
 };
 
 struct Family;

@@ -152,9 +152,9 @@ void set_scaling(Translation& to, const RopeConfig& config) {
          to.group().contents->name, why);
   };
   if (!type && config.text("factor")) refuse("has a factor and no type");
-  const bool empty = to.group().configured("rope_scaling") == "{}";
-  if (!type && !empty && to.number({"rope_scaling"}))
-    refuse("is a number, not an object with a type");
+  const std::optional<std::string> said = to.group().configured("rope_scaling");
+  if (!type && said && *said != "{}")
+    refuse(fmt::format("is '{}', not an object with a type", io::shown(*said)));
   if (!type) return;
   if (*type == "llama3")
     for (const char* key :

@@ -23,9 +23,18 @@ void Reads::use(std::string_view name) {
   insert_once(used_, name);
 }
 
+void Reads::overrule(std::string_view key) {
+  const std::lock_guard hold(lock_);
+  insert_once(overruled_, key);
+}
+
 bool Reads::asked_setting(std::string_view key) const {
   const std::lock_guard hold(lock_);
   return settings_.contains(key);
+}
+bool Reads::overruled(std::string_view key) const {
+  const std::lock_guard hold(lock_);
+  return overruled_.contains(key);
 }
 bool Reads::used(std::string_view name) const {
   const std::lock_guard hold(lock_);

@@ -22,14 +22,18 @@ public:
   /// A tensor whose numbers are taken, or which a note says is passed over.
   void use(std::string_view name);
 
+  /// A size's spelling whose value another spelling's takes the place of.
+  void overrule(std::string_view key);
+
   bool asked_setting(std::string_view key) const;
+  bool overruled(std::string_view key) const;
   bool used(std::string_view name) const;
   Names settings() const;
   Names tensors() const;
 
 private:
   mutable std::mutex lock_;
-  Names settings_, tensors_, used_;
+  Names settings_, tensors_, used_, overruled_;
 };
 
 } // namespace mha::naming

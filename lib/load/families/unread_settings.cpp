@@ -79,8 +79,7 @@ constexpr std::string_view ignored_objects[]{"id2label.",
                                              "sentence_transformers.",
                                              "tokenizer_config.",
                                              "init_config.",
-                                             "text_encoder.",
-                                             "pruned_heads."};
+                                             "text_encoder."};
 
 /// Keys that change nothing at this value, and that are told at another.
 constexpr std::pair<std::string_view, std::string_view> neutral[]{
@@ -111,6 +110,7 @@ constexpr std::pair<std::string_view, std::string_view> neutral[]{
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"position_embedding_type", "absolute"},
     {"clip_qkv", "0"},
+    {"_sliding_window_pattern", "6"}, // Gemma 3's, which Transformers writes beside layer_types
     {"layer_norm_elementwise_affine", "true"},
     {"hidden_act_fused", "false"},
     {"final_rms", "true"},
@@ -192,6 +192,15 @@ bool is_neutral(std::string_view key, std::string_view value) {
          });
 }
 
+/// A value for a message, cut at a character.
+std::string beginning_of(std::string_view value) {
+  constexpr std::size_t most = 60;
+  if (value.size() <= most) return std::string(value);
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80) --end;
+  return fmt::format("{}…", value.substr(0, end));
+}
+
 bool in_section(std::string_view key, std::string_view section) {
   return key.starts_with(section);
 }
@@ -220,18 +229,20 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
   for (const auto& [whole_key, value] : config) {
     std::string_view key = whole_key;
     if (key.starts_with("quantization_config") || key.starts_with("compression_config")) {
-      if (value != "{}" && (key.ends_with("quant_method") || quantised.empty())) quantised = value;
+      if (value != "{}" && value != "null" && (key.ends_with("quant_method") || quantised.empty()))
+        quantised = value;
       continue;
     }
     if (!section.empty() && !in_section(key, section)) continue; // another part's, or the whole's
     key.remove_prefix(section.size());
     if (is_ignored_setting(key, value)) continue;
-    if (group.reads && group.reads->asked_setting(key)) continue;
-    // A whole model's are held against its tensors, under every spelling.
-    if (is_size_of_whole_model(key)) continue;
+    const bool overruled = group.reads && group.reads->overruled(key);
+    if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
+    // A whole model's are held against its tensors, under the spelling that counts.
+    if (!overruled && is_size_of_whole_model(key)) continue;
     if (!whole && (is_one_of(key, of_whole_model) || key == record.softcap_key)) continue;
     if (++count <= most)
-      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, value.substr(0, 60));
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, beginning_of(value));
   }
   std::vector<Note> notes;
   if (count > most) list += fmt::format(" and {} more", count - most);
@@ -243,7 +254,7 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
     notes.push_back(warning(fmt::format(
         "config.json says quantization_config ({}): the weights are taken as they stand in the "
         "file, not quantised",
-        quantised.substr(0, 60))));
+        beginning_of(quantised))));
   return notes;
 }
 

@@ -50,5 +50,16 @@ TEST_CASE("folders without a tokenizer, and with another's, say what to do", "[t
   CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("tokenizer.json: no plain file"));
   const io::test::Folder twice;
   twice.file("vocab.txt", "[UNK]\na\na\n");
-  CHECK_THROWS_WITH(load_tokenizer(twice.path()), Contains("line 3: the piece 'a' is there twice"));
+  CHECK(ids(load_tokenizer(twice.path()), "a") == std::vector<int>{2}); // the last line counts
+}
+
+TEST_CASE("an unknown token that the vocabulary lacks is missed where a character needs it",
+          "[tokenizers]") {
+  const Tokenizer tokenizer = read_tokenizer(
+      "t.json",
+      R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "<unk>"}})");
+  CHECK(ids(tokenizer, "aa") == std::vector<int>{0, 0});
+  CHECK_THROWS_WITH(
+      ids(tokenizer, "ab"),
+      Contains("no token for 'b', and the unknown token '<unk>' is not in the vocabulary"));
 }
