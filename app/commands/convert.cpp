@@ -37,10 +37,18 @@ private:
   bool copy();
 };
 
-/// Containers that hold models, and are no layer's own file.
-bool holds_model(const io::Contents& contents) {
-  constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx", "checkpoint"};
-  return std::ranges::find(formats, contents.format) != std::end(formats);
+/// Whether a file holds a model, or tensors that are no layer's, and is no layer's own file: of one
+/// layer a checkpoint folder and what NumPy and safetensors hold are.
+bool holds_model(const io::Contents& contents, Request request) {
+  constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
+  if (std::ranges::find(formats, contents.format) != std::end(formats)) return true;
+  request.layer = "all", request.same_x = true;
+  const Sources sources(std::move(request));
+  if (sources.layers().size() > 1) return true;
+  if (!sources.found().empty()) return contents.format == "pickle";
+  return std::ranges::none_of(contents.tensors, [](const io::Entry& entry) {
+    return find_tensor_name(entry.name) || find_stage(entry.name);
+  });
 }
 
 /// What a converted model holds: all tensors, of an ONNX graph without those that its layers' parts
@@ -103,12 +111,7 @@ bool Convert::copy() {
   if (!plain || !io::parse_source(request.sources[0]).name.empty()) return false;
   const io::Contents contents =
       io::open(io::parse_source(request.sources[0]).path, {false, request.gguf_order});
-  if (!holds_model(contents)) return false;
-  if (contents.format == "checkpoint") { // of one layer: a layer's file
-    Request every = request;
-    every.layer = "all", every.same_x = true;
-    if (Sources(std::move(every)).layers().size() == 1) return false;
-  }
+  if (!holds_model(contents, request)) return false;
   if (contents.tensors.empty()) fail("{}: no tensor in it", io::shown(contents.name));
   io::Output out;
   out.scalars = contents.scalars, out.labels = contents.labels;

@@ -46,6 +46,7 @@ TEST_CASE("published models' files, names and arithmetic give PyTorch's numbers"
       GENERATE(Published{"antibody.pt", "ids", 5}, Published{"esm2.pt", "ids", 5},
                Published{"routing.pt", "inputs_embeds", 6}, Published{"chemistry.pt", "ids", 5},
                Published{"recognition.ckpt", "inputs_embeds", 5}, Published{"turns.pt", "ids", 5},
+               Published{"pictures.pth", "inputs_embeds", 5}, Published{"annotated.pt", "ids", 5},
                Published{"module.pth", "ids", 5}, Published{"addition.pt", "ids", 5, false},
                Published{"adder.pt", "ids", 5}, Published{"reaction", "ids", 7, false});
   INFO(file);
