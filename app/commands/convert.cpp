@@ -6,9 +6,11 @@
 #include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
+#include <mha/layer/names.hpp>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -37,15 +39,29 @@ private:
   bool copy();
 };
 
+/// The sources with one layer, or with all of several; nothing where they cannot be opened.
+std::optional<Sources> opened_with_layers(Request request) {
+  const auto opened = [&]() -> std::optional<Sources> {
+    try {
+      return Sources(request);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  if (auto one = opened()) return one;
+  request.layer = "all", request.same_x = true;
+  return opened();
+}
+
 /// Whether a file holds a model, or tensors that are no layer's, and is no layer's own file: of one
 /// layer a checkpoint folder and what NumPy and safetensors hold are.
-bool holds_model(const io::Contents& contents, Request request) {
+bool holds_model(const io::Contents& contents, const Request& request) {
   constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
   if (std::ranges::find(formats, contents.format) != std::end(formats)) return true;
-  request.layer = "all", request.same_x = true;
-  const Sources sources(std::move(request));
-  if (sources.layers().size() > 1) return true;
-  if (!sources.found().empty()) return contents.format == "pickle";
+  const std::optional<Sources> sources = opened_with_layers(request);
+  if (!sources) return false; // what is wrong is told where its layer is read
+  if (sources->layers().size() > 1) return true;
+  if (!sources->found().empty()) return contents.format == "pickle";
   return std::ranges::none_of(contents.tensors, [](const io::Entry& entry) {
     return find_tensor_name(entry.name) || find_stage(entry.name);
   });

@@ -68,7 +68,7 @@ public:
     if (q->rope.has_value() != k->rope.has_value())
       layer_.remarks.emplace_back("queries or keys alone are turned by their positions, which is "
                                   "not read");
-    add_constant_keys(*k, *v);
+    add_constant_keys(*k);
     add_onnx_mask(flow_, site_, heads_, layer_);
     add_output(*v);
     add_input_norm(q->columns.projection);
@@ -148,7 +148,7 @@ private:
   }
 
   /// Keys and values that stand behind the input's: a learned one, one of zeros, or both.
-  void add_constant_keys(const OnnxOperand& k, const OnnxOperand& v) {
+  void add_constant_keys(const OnnxOperand& k) {
     std::vector<std::int64_t> heads;
     for (std::size_t h = 0; h < heads_.size(); h += heads_.size() / k.columns.heads)
       heads.push_back(heads_[h]);

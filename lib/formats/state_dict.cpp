@@ -109,16 +109,18 @@ private:
     return states;
   }
 
-  /// Where the object itself is the model's, in parts: optimizers beside it are not.
+  /// Where the object itself is the model's, in parts: a training run's values and optimizers
+  /// beside it are not.
   void leave_out_training(const std::vector<PickleMember>& top, PickleWalk& walk) {
     constexpr std::string_view optimizer = "optim";
     PickleWalk counts(pickle_);
     for (const auto& [key, value] : top) {
-      if (!key.starts_with(optimizer) || is_numbers(pickle_, value) || top.size() == 1) continue;
-      if (const std::size_t numbers = counts.count_numbers(value)) {
-        aside_.push_back(fmt::format("{} ({})", key, counted(numbers, "tensors")));
-        walk.leave_out(value);
-      }
+      if (is_numbers(pickle_, value) || top.size() == 1 || !is_training(key)) continue;
+      const std::size_t numbers = counts.count_numbers(value);
+      if (numbers > 0 && !key.starts_with(optimizer)) continue;
+      aside_.push_back(numbers == 0 ? key
+                                    : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+      walk.leave_out(value);
     }
   }
 
@@ -146,6 +148,7 @@ private:
   /// Numbers, texts and lists of text at the top, as an NPZ has them.
   void add_plain(const std::vector<PickleMember>& top) {
     for (const auto& [name, value] : top) {
+      if (is_training(name) && top.size() > 1) continue; // is set aside
       if (auto text = plain_text(pickle_, value)) found_.scalars.emplace_back(name, *text);
       const auto items = pickle_.items(value);
       const auto is_text = [&](PickleRef item) { return pickle_.is(item, PickleKind::text); };

@@ -109,7 +109,11 @@ private:
             return has_word(name, words) || speaks_of(name, parts);
           }));
     };
-    take("W_qkv", {"in", "wqkv"}, {"qkv"});
+    set("W_qkv", taken(matrices_, [&](const io::Entry* entry) {
+          const std::string name = stack_.name_in_layer(entry->name);
+          return has_word(name, {"wqkv"}) || speaks_of(name, {"qkv"}) ||
+                 (has_word(name, {"in"}) && !speaks_of(name, {"mlp", "ff", "feed"}));
+        }));
     if (!tensors_.contains("W_qkv")) {
       take("W_kv", {"kv"}, {});
       take("W_q", {"q", "wq"}, {"query", "queries"}), take("W_k", {"k", "wk"}, {"key"});
