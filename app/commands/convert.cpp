@@ -6,9 +6,11 @@
 #include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
+#include <mha/layer/names.hpp>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -37,10 +39,32 @@ private:
   bool copy();
 };
 
-/// Containers that hold models, and are no layer's own file.
-bool holds_model(const io::Contents& contents) {
-  constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx", "checkpoint"};
-  return std::ranges::find(formats, contents.format) != std::end(formats);
+/// The sources with one layer, or with all of several; nothing where they cannot be opened.
+std::optional<Sources> opened_with_layers(Request request) {
+  const auto opened = [&]() -> std::optional<Sources> {
+    try {
+      return Sources(request);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  if (auto one = opened()) return one;
+  request.layer = "all", request.same_x = true;
+  return opened();
+}
+
+/// Whether a file holds a model, or tensors that are no layer's, and is no layer's own file: of one
+/// layer a checkpoint folder and what NumPy and safetensors hold are.
+bool holds_model(const io::Contents& contents, const Request& request) {
+  constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
+  if (std::ranges::find(formats, contents.format) != std::end(formats)) return true;
+  const std::optional<Sources> sources = opened_with_layers(request);
+  if (!sources) return false; // what is wrong is told where its layer is read
+  if (sources->layers().size() > 1) return true;
+  if (!sources->found().empty()) return contents.format == "pickle";
+  return std::ranges::none_of(contents.tensors, [](const io::Entry& entry) {
+    return find_tensor_name(entry.name) || find_stage(entry.name);
+  });
 }
 
 /// What a converted model holds: all tensors, of an ONNX graph without those that its layers' parts
@@ -103,12 +127,7 @@ bool Convert::copy() {
   if (!plain || !io::parse_source(request.sources[0]).name.empty()) return false;
   const io::Contents contents =
       io::open(io::parse_source(request.sources[0]).path, {false, request.gguf_order});
-  if (!holds_model(contents)) return false;
-  if (contents.format == "checkpoint") { // of one layer: a layer's file
-    Request every = request;
-    every.layer = "all", every.same_x = true;
-    if (Sources(std::move(every)).layers().size() == 1) return false;
-  }
+  if (!holds_model(contents, request)) return false;
   if (contents.tensors.empty()) fail("{}: no tensor in it", io::shown(contents.name));
   io::Output out;
   out.scalars = contents.scalars, out.labels = contents.labels;

@@ -27,18 +27,31 @@ private:
 
 /// As the model's family reads it; of names that no whole model's family has, a draft.
 std::string Info::description_of(const Sources& model) const {
-  const bool whole = !model.found().empty() &&
-                     (model.found()[0].family->model || model.found()[0].group.description);
-  if (!whole)
+  const auto draft = [&]() -> std::optional<std::string> {
     for (const io::Contents& file : model.contents())
-      if (std::optional<std::string> draft = draft_naming(file)) {
+      if (std::optional<std::string> text = draft_naming(file)) {
         if (!common.quiet)
           print_note("a draft from names and shapes: hold block, activation, norm, causal and "
                      "num_heads against the model's code, then compare a layer by diff",
                      common.color);
-        return *std::move(draft);
+        return text;
       }
-  return mha::as_naming(model);
+    return std::nullopt;
+  };
+  const bool described = !model.found().empty() && model.found()[0].group.description;
+  const bool whole = described || (!model.found().empty() && model.found()[0].family->model);
+  if (!whole)
+    if (std::optional<std::string> text = draft()) return *std::move(text);
+  try {
+    return mha::as_naming(model);
+  } catch (const Error& error) {
+    std::optional<std::string> text = described ? std::nullopt : draft();
+    if (!text) throw;
+    if (!common.quiet)
+      print_note(fmt::format("its names are a family's, which it is not: {}", error.what()),
+                 common.color);
+    return *std::move(text);
+  }
 }
 
 /// What --naming FILE.json takes, or how the model's family would be said so.

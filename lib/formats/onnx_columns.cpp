@@ -266,4 +266,29 @@ std::optional<OnnxOperand> onnx_operand(const OnnxFlow& flow, const OnnxProjecti
   return OperandReader(flow, projections, elements, length, width).read(groups, heads);
 }
 
+std::vector<std::vector<double>> onnx_constant_rows(const OnnxFlow& flow,
+                                                    const OnnxSiteElements& elements,
+                                                    const std::vector<std::int64_t>& heads,
+                                                    std::int64_t length, std::int64_t width) {
+  const auto constant = [&](const OnnxForm& form) -> std::optional<double> {
+    double sum = form.number;
+    for (const OnnxForm::Term& term : form.terms) {
+      const auto number =
+          flow.is_fixed(term.value) ? flow.number(term.value, term.at) : std::nullopt;
+      if (!number) return std::nullopt;
+      sum += term.factor * *number;
+    }
+    return sum;
+  };
+  std::vector<std::vector<double>> rows;
+  for (std::int64_t s = length - 1; s > 0 && constant(elements(heads[0], s, 0)); --s) {
+    std::vector<double>& row = rows.emplace_back();
+    for (const std::int64_t l : heads)
+      for (std::int64_t d = 0; d < width; ++d)
+        row.push_back(constant(elements(l, s, d)).value_or(NAN));
+  }
+  std::ranges::reverse(rows);
+  return rows;
+}
+
 } // namespace mha::io

@@ -22,4 +22,11 @@ std::optional<OnnxOperand> onnx_operand(const OnnxFlow& flow, const OnnxProjecti
                                         std::int64_t length, std::int64_t width,
                                         std::vector<std::int64_t>& heads);
 
+/// The rows of keys or values behind those of the input, which are constants, in their order: each
+/// has heads · width numbers.
+std::vector<std::vector<double>> onnx_constant_rows(const OnnxFlow& flow,
+                                                    const OnnxSiteElements& elements,
+                                                    const std::vector<std::int64_t>& heads,
+                                                    std::int64_t length, std::int64_t width);
+
 } // namespace mha::io

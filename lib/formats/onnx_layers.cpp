@@ -68,6 +68,7 @@ public:
     if (q->rope.has_value() != k->rope.has_value())
       layer_.remarks.emplace_back("queries or keys alone are turned by their positions, which is "
                                   "not read");
+    add_constant_keys(*k);
     add_onnx_mask(flow_, site_, heads_, layer_);
     add_output(*v);
     add_input_norm(q->columns.projection);
@@ -144,6 +145,33 @@ private:
       return convert(sum, dtype);
     };
     layer_.tensors.push_back(std::move(bias));
+  }
+
+  /// Keys and values that stand behind the input's: a learned one, one of zeros, or both.
+  void add_constant_keys(const OnnxOperand& k) {
+    std::vector<std::int64_t> heads;
+    for (std::size_t h = 0; h < heads_.size(); h += heads_.size() / k.columns.heads)
+      heads.push_back(heads_[h]);
+    auto keys = onnx_constant_rows(*flow_, site_.k, heads, site_.S, site_.d_k);
+    auto values = onnx_constant_rows(*flow_, site_.v, heads, site_.S, site_.d_v);
+    if (keys.empty() && values.empty()) return;
+    const auto is_zero = [](const std::vector<double>& row) {
+      return std::ranges::all_of(row, [](double number) { return number == 0; });
+    };
+    if (keys.size() == values.size() && is_zero(keys.back()) && is_zero(values.back())) {
+      set("zero_attn", "true");
+      keys.pop_back(), values.pop_back();
+    }
+    if (keys.empty() && values.empty()) return;
+    if (keys.size() != 1 || values.size() != 1 || k.rope || k.norm || k.columns.factor == 0) {
+      layer_.remarks.push_back(fmt::format(
+          "behind its keys stand {} that are constants, which is not read", keys.size()));
+      return;
+    }
+    for (double& number : keys[0]) number /= k.columns.factor;
+    const DType dtype = k.columns.projection.dtype(*flow_);
+    layer_.tensors.push_back(onnx_entry("k_extra", keys[0], dtype));
+    layer_.tensors.push_back(onnx_entry("v_extra", values[0], dtype));
   }
 
   /// The constant that a weight is made of, as the file names it.

@@ -190,9 +190,9 @@ PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref
   using Rule = PickleRule::Kind;
   const std::string name = to_.name(callee);
   const std::span<const Ref> given = to_.items(arguments);
-  const bool may_be_empty = rule.kind == Rule::dict || rule.kind == Rule::set ||
-                            rule.kind == Rule::list || rule.kind == Rule::all ||
-                            rule.kind == Rule::inert;
+  const bool may_be_empty = rule.kind == Rule::no_bytes || rule.kind == Rule::dict ||
+                            rule.kind == Rule::set || rule.kind == Rule::list ||
+                            rule.kind == Rule::all || rule.kind == Rule::inert;
   if (given.empty() && !may_be_empty) refuse(fmt::format("calls {} without an argument", name));
   switch (rule.kind) {
   case Rule::dict:
@@ -209,6 +209,9 @@ PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref
     return add_record(given[0], 0);
   case Rule::encode:
     return encoded(given);
+  case Rule::no_bytes:
+    if (!given.empty()) refuse(fmt::format("calls {} with an argument", name));
+    return add_text(Kind::bytes, "");
   case Rule::typed:
     return typed(name, given);
   case Rule::inert:

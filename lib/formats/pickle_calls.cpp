@@ -22,6 +22,7 @@ constexpr RuleRow pickle_rules[] = {
     {"builtins.frozenset", {RuleKind::set}},
     {"copyreg._reconstructor", {RuleKind::object}},
     {"_codecs.encode", {RuleKind::encode}},
+    {"builtins.bytes", {RuleKind::no_bytes}}, // of protocols below 3
     {"torch._utils._rebuild_tensor", {RuleKind::call, PickleCall::tensor}},
     {"torch._utils._rebuild_tensor_v2", {RuleKind::call, PickleCall::tensor}},
     {"torch._utils._rebuild_tensor_v3", {RuleKind::call, PickleCall::typed_tensor}},

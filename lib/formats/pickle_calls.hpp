@@ -10,16 +10,17 @@ namespace mha::io {
 /// What is made of a call.
 struct PickleRule {
   enum class Kind : std::uint8_t {
-    dict,   ///< of no argument, of pairs, or of a factory and pairs
-    set,    ///< of a list
-    list,   ///< of no argument, or of a list
-    first,  ///< the first argument itself
-    all,    ///< its arguments, as a tuple
-    object, ///< copyreg._reconstructor: a record of the class that is its first argument
-    encode, ///< _codecs.encode: bytes of a text
-    typed,  ///< a call of a tensor's rule: its name, the class of the result, its arguments
-    inert,  ///< a record of the name alone: a date, a function with arguments that is never called
-    call,   ///< what PickleCall says
+    dict,     ///< of no argument, of pairs, or of a factory and pairs
+    set,      ///< of a list
+    list,     ///< of no argument, or of a list
+    first,    ///< the first argument itself
+    all,      ///< its arguments, as a tuple
+    object,   ///< copyreg._reconstructor: a record of the class that is its first argument
+    encode,   ///< _codecs.encode: bytes of a text
+    no_bytes, ///< bytes(): none
+    typed,    ///< a call of a tensor's rule: its name, the class of the result, its arguments
+    inert, ///< a record of the name alone: a date, a function with arguments that is never called
+    call,  ///< what PickleCall says
   } kind;
   PickleCall call = PickleCall::tensor;
 };

@@ -95,6 +95,20 @@ std::vector<PickleMember> members(const Pickle& pickle, PickleRef at) {
   return all;
 }
 
+bool is_optimizer(const Pickle& pickle, PickleRef at) {
+  const auto has = [&](PickleRef dict, std::string_view name) {
+    const auto items = pickle.items(dict);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (pickle.is_string(items[i]) && pickle.text(items[i]) == name) return true;
+    return false;
+  };
+  const auto has_both = [&](PickleRef dict) {
+    return pickle.is(dict, PickleKind::dict) && has(dict, "param_groups") && has(dict, "state");
+  };
+  if (!pickle.is(at, PickleKind::record)) return has_both(at);
+  return std::ranges::any_of(parts_of_record(pickle, at), has_both);
+}
+
 /// The parts of a module in its dict of attributes. A dict is searched once.
 const PickleWalk::ModuleDicts& PickleWalk::module_parts(PickleRef dict) {
   const auto [found, added] = modules_.try_emplace(dict, ModuleDicts{});
@@ -182,7 +196,10 @@ void PickleWalk::add_numbers(PickleRef at, const std::string& prefix,
       to.emplace_back(name_of(step.name, prefix), step.at);
     } else if (!seen_[step.at]) {
       seen_[step.at] = true;
-      push_members(step);
+      if (step.at != at && is_optimizer(pickle_, step.at))
+        optimizers_.push_back(name_of(step.name, prefix));
+      else
+        push_members(step);
     }
   }
 }

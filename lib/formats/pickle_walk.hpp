@@ -24,6 +24,8 @@ std::optional<std::string> key_text(const Pickle& pickle, Pickle::Ref key);
 std::optional<std::string> plain_text(const Pickle& pickle, Pickle::Ref at);
 /// The dicts and items of a record: its states, both parts of one with slots.
 std::vector<Pickle::Ref> parts_of_record(const Pickle& pickle, Pickle::Ref at);
+/// Whether a value is an optimizer of PyTorch or its state, which has param_groups beside a state.
+bool is_optimizer(const Pickle& pickle, Pickle::Ref at);
 /// What a dict, list or tuple holds by name, of equal keys the last; of a record, its attributes.
 std::vector<PickleMember> members(const Pickle& pickle, Pickle::Ref at);
 
@@ -35,6 +37,10 @@ public:
   /// dots. Of a module's attributes these are its _parameters, _buffers and _modules, which are no
   /// part of a name.
   void add_numbers(Pickle::Ref at, const std::string& prefix, std::vector<PickleMember>& to);
+  /// Leaves a value and what it alone holds out of add_numbers().
+  void leave_out(Pickle::Ref at) { seen_[at] = true; }
+  /// The names of optimizers below, which add_numbers() left out.
+  const std::vector<std::string>& optimizers() const { return optimizers_; }
   /// The same for plain values.
   void add_plain(Pickle::Ref at, std::vector<std::pair<std::string, std::string>>& to);
   /// How many values that become numbers lie in a value and were not counted before.
@@ -70,6 +76,7 @@ private:
   std::vector<NameLink> parts_;
   std::size_t named_ = 0; ///< bytes of all names
   std::size_t unnamed_ = 0;
+  std::vector<std::string> optimizers_;
   bool plain_ = false; ///< plain values are visited, too
   std::unordered_map<Pickle::Ref, ModuleDicts> modules_;
 };

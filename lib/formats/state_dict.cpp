@@ -60,12 +60,18 @@ public:
     const std::vector<PickleMember> chosen = states_in(top);
     PickleWalk walk(pickle_);
     if (chosen.empty()) {
+      leave_out_training(top, walk);
       walk.add_numbers(root, "", found_.tensors);
       if (!pickle_.is(root, PickleKind::record)) add_plain(top);
     }
     for (const auto& [key, value] : chosen)
       walk.add_numbers(value, chosen.size() > 1 ? key : "", found_.tensors);
     if (!chosen.empty()) note_aside(top, chosen);
+    aside_.insert(aside_.end(), walk.optimizers().begin(), walk.optimizers().end());
+    if (!aside_.empty()) {
+      const std::vector<std::string_view> views(aside_.begin(), aside_.end());
+      found_.notes.push_back("set aside: " + listed(views));
+    }
     if (walk.unnamed() > 0)
       found_.notes.push_back(
           fmt::format("left out: {} under keys that are neither text nor whole numbers",
@@ -85,7 +91,8 @@ private:
       const bool numbers = is_numbers(pickle_, value);
       if (is_one_of(key, state_keys) && !numbers && PickleWalk(pickle_).count_numbers(value) > 0)
         states.emplace_back(key, value);
-      else if (!is_training(key) && (numbers || walk.count_numbers(value) > 0))
+      else if (!is_training(key) &&
+               (numbers || (walk.count_numbers(value) > 0 && !is_optimizer(pickle_, value))))
         others = true;
     }
     const bool named = std::ranges::any_of(states, [](const PickleMember& state) {
@@ -102,18 +109,29 @@ private:
     return states;
   }
 
+  /// Where the object itself is the model's, in parts: a training run's values and optimizers
+  /// beside it are not.
+  void leave_out_training(const std::vector<PickleMember>& top, PickleWalk& walk) {
+    constexpr std::string_view optimizer = "optim";
+    PickleWalk counts(pickle_);
+    for (const auto& [key, value] : top) {
+      if (is_numbers(pickle_, value) || top.size() == 1 || !is_training(key)) continue;
+      const std::size_t numbers = counts.count_numbers(value);
+      if (numbers > 0 && !key.starts_with(optimizer)) continue;
+      aside_.push_back(numbers == 0 ? key
+                                    : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+      walk.leave_out(value);
+    }
+  }
+
   void note_aside(const std::vector<PickleMember>& top, const std::vector<PickleMember>& chosen) {
-    std::vector<std::string> aside;
     PickleWalk walk(pickle_);
     for (const auto& [key, value] : top) {
       if (std::ranges::find(chosen, key, &PickleMember::first) != chosen.end()) continue;
       const std::size_t numbers = walk.count_numbers(value);
-      aside.push_back(numbers == 0 ? key
-                                   : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+      aside_.push_back(numbers == 0 ? key
+                                    : fmt::format("{} ({})", key, counted(numbers, "tensors")));
     }
-    if (aside.empty()) return;
-    const std::vector<std::string_view> views(aside.begin(), aside.end());
-    found_.notes.push_back("set aside: " + listed(views));
   }
 
   void add_config(const std::vector<PickleMember>& top, std::span<const std::string_view> keys) {
@@ -130,6 +148,7 @@ private:
   /// Numbers, texts and lists of text at the top, as an NPZ has them.
   void add_plain(const std::vector<PickleMember>& top) {
     for (const auto& [name, value] : top) {
+      if (is_training(name) && top.size() > 1) continue; // is set aside
       if (auto text = plain_text(pickle_, value)) found_.scalars.emplace_back(name, *text);
       const auto items = pickle_.items(value);
       const auto is_text = [&](PickleRef item) { return pickle_.is(item, PickleKind::text); };
@@ -174,6 +193,7 @@ private:
   const Pickle& pickle_;
   const std::string& stem_;
   StateDict found_;
+  std::vector<std::string> aside_; ///< what is no part of the model
 };
 
 } // namespace

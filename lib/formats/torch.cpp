@@ -72,16 +72,17 @@ std::shared_ptr<const std::byte> member_bytes(const Bytes& bytes, const ZipMembe
   return in_place(bytes, member.offset, member.size);
 }
 
-/// The storages of an archive: each is a member of its own.
-FindStorage storages_of(const std::shared_ptr<TorchArchive>& archive) {
-  return [archive](const std::string& where, const std::string& key, const TorchType& type,
-                   std::uint64_t count) -> std::shared_ptr<const TorchStorage> {
+/// The storages of an archive in one of its folders: each is a member of its own.
+FindStorage storages_of(const std::shared_ptr<TorchArchive>& archive, std::string_view folder) {
+  return [archive, folder = std::string(folder)](
+             const std::string& where, const std::string& key, const TorchType& type,
+             std::uint64_t count) -> std::shared_ptr<const TorchStorage> {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(count, type.size, &bytes))
       fail("{}: a storage of {} numbers", where, count);
-    std::shared_ptr<const TorchStorage>& known = archive->storages[key];
+    std::shared_ptr<const TorchStorage>& known = archive->storages[folder + key];
     if (!known) {
-      const std::string name = fmt::format("{}data/{}", archive->top, key);
+      const std::string name = fmt::format("{}{}{}", archive->top, folder, key);
       const ZipMember* member = archive->find(name);
       if (!member) fail("{}: its numbers are missing: no {} in the archive", where, shown(name));
       auto storage = std::make_shared<TorchStorage>();
@@ -97,25 +98,43 @@ FindStorage storages_of(const std::shared_ptr<TorchArchive>& archive) {
       known = std::move(storage);
     }
     if (known->bytes != bytes)
-      fail("{}: a storage of {} numbers, {} bytes, yet {}data/{} has {}", where, count, bytes,
-           shown(archive->top), shown(key), known->bytes);
+      fail("{}: a storage of {} numbers, {} bytes, yet {}{}{} has {}", where, count, bytes,
+           shown(archive->top), folder, shown(key), known->bytes);
     return known;
   };
 }
 
-Contents read_archive(const Bytes& bytes) {
-  const std::shared_ptr<TorchArchive> archive = opened_archive(bytes);
-  const ZipMember& member = *archive->find(archive->top + std::string(data_pickle));
+std::shared_ptr<PickleFile> pickle_of(const Bytes& bytes, const ZipMember& member) {
   if (member.deflated && member.size > most_unpacked)
     fail("{}: a packed pickle of {} bytes; at most {} are read", member.where, member.size,
          most_unpacked);
   const std::shared_ptr<const std::byte> data = member_bytes(bytes, member);
   const std::string_view text(reinterpret_cast<const char*>(data.get()), member.size);
-  auto file = std::make_shared<PickleFile>(PickleFile{data, read_pickle(member.where, text)});
+  return std::make_shared<PickleFile>(PickleFile{data, read_pickle(member.where, text)});
+}
+
+/// The weights of a frozen TorchScript module are constants of its code, under the names that these
+/// have there: CONSTANTS.c0, CONSTANTS.c1 …
+void add_constants(Contents& contents, const std::shared_ptr<TorchArchive>& archive,
+                   const ZipMember& member) {
+  Contents constants;
+  constants.name = contents.name;
+  add_values(constants, pickle_of(archive->bytes, member), storages_of(archive, "constants/"));
+  for (Entry& entry : constants.tensors) {
+    entry.name.insert(0, "CONSTANTS.c");
+    contents.tensors.push_back(std::move(entry));
+  }
+}
+
+Contents read_archive(const Bytes& bytes) {
+  const std::shared_ptr<TorchArchive> archive = opened_archive(bytes);
   Contents contents;
   contents.name = bytes.name;
-  contents.format = archive->find(archive->top + "constants.pkl") ? "torchscript" : "pytorch";
-  add_values(contents, file, storages_of(archive));
+  const ZipMember* constants = archive->find(archive->top + "constants.pkl");
+  contents.format = constants ? "torchscript" : "pytorch";
+  add_values(contents, pickle_of(bytes, *archive->find(archive->top + std::string(data_pickle))),
+             storages_of(archive, "data/"));
+  if (constants && contents.tensors.empty()) add_constants(contents, archive, *constants);
   return contents;
 }
 

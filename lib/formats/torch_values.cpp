@@ -55,6 +55,8 @@ private:
 };
 
 class TorchValues {
+  static constexpr std::uint64_t most_repeated = std::uint64_t{256} << 20;
+
 public:
   TorchValues(Contents& contents, const std::shared_ptr<const PickleFile>& file,
               const FindStorage& find)
@@ -128,7 +130,14 @@ private:
     if (storage->dtype && *storage->dtype != *dtype)
       fail("{}: storage {} is {} here and {} elsewhere", where, shown(id.key), name_of(*dtype),
            name_of(*storage->dtype));
-    contents_.tensors.push_back(torch_entry(where, std::move(name), *dtype, view, storage));
+    Entry entry = torch_entry(where, std::move(name), *dtype, view, storage);
+    if (const std::uint64_t bytes = count_of(entry.shape) * size_of(*dtype); bytes > storage->bytes)
+      repeated_ += bytes;
+    if (repeated_ > most_repeated)
+      fail("{}: tensors that repeat their storages make {} bytes by now; at most {} are read: save "
+           "t.contiguous()",
+           where, repeated_, most_repeated);
+    contents_.tensors.push_back(std::move(entry));
   }
 
   Contents& contents_;
@@ -136,6 +145,7 @@ private:
   const Pickle& pickle_;
   const FindStorage& find_;
   std::vector<std::string> complex_;
+  std::uint64_t repeated_ = 0; ///< bytes of the tensors that are larger than their storages
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 namespace mha {
 
@@ -101,7 +102,40 @@ template <class T> void embed_text(const Embedding& e, const std::vector<int>& i
   project();
 }
 
+/// The tokens' rows of every text, behind `first`, of which each text has its own copy in `to`.
+template <class T>
+void read_behind(const Embedding& e, std::size_t B, const Tensor& first, Tensor& to) {
+  const std::size_t width = e.tokens.shape()[1], d = to.shape()[1], before = first.shape()[0],
+                    count = e.tokens.shape()[0] / B;
+  std::vector<int> ids(count);
+  std::vector<T> narrow(e.projection.present() ? count * width : 0);
+  for (std::size_t b = 0; b < B; ++b) {
+    T* const row = to.template as_mutable<T>().data() + b * (before + count) * d;
+    for (std::size_t p = 0; p < before; ++p) read_row(first, p, row + p * d);
+    std::iota(ids.begin(), ids.end(), static_cast<int>(b * count));
+    const Matrix<T> behind{row + before * d, count, d, d};
+    if (narrow.empty()) {
+      read_tokens<T>(e, ids, behind);
+    } else {
+      read_tokens<T>(e, ids, {narrow.data(), count, width, width});
+      project_rows<T>(e.projection, {narrow.data(), count, width, width}, behind);
+    }
+  }
+}
+
 } // namespace
+
+Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
+                           DType dtype) {
+  Embedding e = embedding;
+  for (Tensor* tensor : {&e.projection.W, &e.projection.b})
+    if (!tensor->empty()) *tensor = convert(*tensor, dtype);
+  Tensor rows(dtype, {e.tokens.shape()[0] + B * first.shape()[0], e.width()});
+  dtype == DType::f64 ? read_behind<double>(e, B, first, rows)
+                      : read_behind<float>(e, B, first, rows);
+  e.tokens = std::move(rows), e.scale = 1, e.projection = {};
+  return e;
+}
 
 Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype,
              const std::vector<std::size_t>& lengths) {

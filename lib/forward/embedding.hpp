@@ -12,4 +12,10 @@ namespace mha {
 Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype,
              const std::vector<std::size_t>& lengths = {});
 
+/// The embedding whose table of tokens is B texts of vectors, (B · T, N), with `first`, (P,
+/// d_model), in front of each: (B · (P + T), d_model) in `dtype`. The vectors are scaled and, where
+/// the map stands before the tables, mapped.
+Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
+                           DType dtype);
+
 } // namespace mha

@@ -107,7 +107,7 @@ private:
     const std::string name = whole_name(said_, tensor.name, n);
     if (tensor.key == "mlp.product_bias")
       return add(at + "mlp.up.bias", *find(name, tensor.where, true));
-    const io::Entry W = matrix(tensor, name, "io");
+    const io::Entry W = multiplied(tensor, matrix(tensor, name, "io"), n);
     const bool out = tensor.key == "mlp.out";
     require_axis(tensor, W, out ? 1 : 0, width_, out ? "gives" : "takes");
     const std::size_t inner = W.shape[out ? 0 : 1] / (tensor.split.empty() ? 1 : 2);
@@ -131,7 +131,7 @@ private:
 
   void present_projection(const std::string& at, const DescribedTensor& tensor, std::size_t n) {
     const std::string name = whole_name(said_, tensor.name, n);
-    const io::Entry W = matrix(tensor, name, "io");
+    const io::Entry W = multiplied(tensor, matrix(tensor, name, "io"), n);
     const std::string bias_key = "b" + tensor.key.substr(1);
     const bool own_bias = said_.tensors.contains(bias_key);
     const std::optional<io::Entry> b = own_bias ? std::nullopt : bias_of(tensor, name, n);
@@ -251,9 +251,11 @@ private:
       add(to + ".weight", folded_weight(of)), add(to + ".bias", folded_bias(of));
       return;
     }
-    if (of.weight)
-      add(to + ".weight", reshaped_entry(*of.weight, {mha::count_of(of.weight->shape)}));
-    if (of.bias && norm.kind == "layer")
+    if (of.weight) {
+      const io::Entry plain = reshaped_entry(*of.weight, {mha::count_of(of.weight->shape)});
+      add(to + ".weight", norm.kind == "std" ? scaled_entry(plain, deviation_scale(plain)) : plain);
+    }
+    if (of.bias && norm.kind != "rms")
       add(to + ".bias", reshaped_entry(*of.bias, {mha::count_of(of.bias->shape)}));
   }
 
@@ -284,6 +286,12 @@ private:
       }
     }
     const ProjectionPlace place = said_.record.embedding_linear_place;
+    if (!said_.first_rows.empty()) {
+      const io::Entry rows = rows_in_front();
+      if (narrow_ == 0) narrow_ = width_ = rows.shape[1];
+      require_axis(said_.first_rows[0], rows, 1, width_, "has rows of");
+      add(model + "embed.prepend.weight", rows);
+    }
     for (const char* key : {"embed.position", "embed.type"})
       if (const DescribedTensor* other = said_tensor(key)) {
         const io::Entry others = table(*other);

@@ -74,7 +74,7 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
   if (name.empty()) return std::nullopt;
   if (name.find(head_mark) == std::string::npos) {
     const io::Entry* entry = find(name, tensor.where, said);
-    return entry ? std::optional(*entry) : std::nullopt;
+    return entry ? std::optional(multiplied(tensor, *entry, layer)) : std::nullopt;
   }
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
@@ -82,7 +82,33 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
     heads.push_back(*entry);
     require_same_head(tensor, heads);
   }
-  return heads.empty() ? std::nullopt : std::optional(stacked_entry(heads));
+  if (heads.empty()) return std::nullopt;
+  return multiplied(tensor, stacked_entry(heads), layer);
+}
+
+io::Entry DescribedFile::multiplied(const DescribedTensor& tensor, const io::Entry& outputs,
+                                    std::size_t layer) {
+  if (tensor.times.empty()) return outputs;
+  const io::Entry& by = *find(whole_name(said_, tensor.times, layer), tensor.where, true);
+  if (outputs.shape.empty() || count_of(by.shape) != outputs.shape.back())
+    fail("{}: {}: {} is {}: {} expected, one for each output of {}", tensor.where, file_.name,
+         by.name, to_string(by.shape),
+         counted(outputs.shape.empty() ? 1 : outputs.shape.back(), "numbers"),
+         outputs.own_name.empty() ? outputs.name : outputs.own_name);
+  return multiplied_entry(outputs, by);
+}
+
+io::Entry DescribedFile::rows_in_front() {
+  std::vector<io::Entry> parts;
+  for (const DescribedTensor& said : said_.first_rows) {
+    const io::Entry& entry = *find(said.name, said.where, true);
+    const bool row = squeezed(entry.shape, 1).size() == 1;
+    if (!row) require_rank(said, entry, 2);
+    parts.push_back(
+        reshaped_entry(entry, row ? Shape{1, count_of(entry.shape)} : squeezed(entry.shape, 2)));
+    require_axis(said, parts.back(), 1, parts[0].shape[1], "has rows of");
+  }
+  return below_entry(parts);
 }
 
 void DescribedFile::require_bias(const DescribedTensor& tensor, const io::Entry& bias,

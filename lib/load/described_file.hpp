@@ -29,6 +29,9 @@ protected:
   /// The bias of a linear map, or nothing: a name that is said has to be there.
   std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor, const std::string& weight,
                                    std::size_t layer);
+  /// A map's weight or bias with its outputs, the last axis, multiplied as the tensor says.
+  io::Entry multiplied(const naming::DescribedTensor& tensor, const io::Entry& outputs,
+                       std::size_t layer);
   /// Throws Error where a bias has not as many numbers as its map has outputs.
   void require_bias(const naming::DescribedTensor& tensor, const io::Entry& bias,
                     std::size_t expected) const;
@@ -37,6 +40,8 @@ protected:
   void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,
                     std::size_t expected, std::string_view does) const;
 
+  /// The rows before the vectors that come in, one below the other.
+  io::Entry rows_in_front();
   /// Rows of positions, multiplied as the description says.
   io::Entry scaled_positions(const io::Entry& rows, const naming::Group& config) const;
   /// Computed rows of positions, of a stream of this width (0: not known).

@@ -117,9 +117,13 @@ std::string bias_beside(const std::string& weight) {
         {"kernel", "bias"},
         {"gamma", "beta"},
         {".w", ".b"},
-        {".W", ".b"}})
+        {".W", ".b"},
+        {".a_2", ".b_2"}})
     if (weight.ends_with(ending))
       return weight.substr(0, weight.size() - ending.size()) + std::string(other);
+  const std::size_t own = weight.rfind('.') + 1; // "mlp.W_in"
+  if (weight.compare(own, 2, "W_") == 0)
+    return weight.substr(0, own) + "b_" + weight.substr(own + 2);
   return "";
 }
 

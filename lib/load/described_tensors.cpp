@@ -98,6 +98,40 @@ io::Entry scaled_entry(const io::Entry& from, double scale) {
   return entry;
 }
 
+io::Entry multiplied_entry(const io::Entry& from, const io::Entry& by) {
+  io::Entry entry = made_entry(from, from.shape, [from, by] {
+    const Tensor values = convert(from.read(), DType::f64),
+                 factors = convert(by.read(), DType::f64);
+    const std::span<const double> x = values.as<double>(), a = factors.as<double>();
+    std::vector<double> scaled(values.count());
+    for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] = x[i] * a[i % a.size()];
+    return Tensor::of<double>(values.shape(), scaled);
+  });
+  entry.dtype = DType::f64;
+  return entry;
+}
+
+io::Entry below_entry(const std::vector<io::Entry>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::size_t rows = 0;
+  for (const io::Entry& part : parts) rows += part.shape[0];
+  return made_entry(parts[0], {rows, parts[0].shape[1]}, [parts, rows] {
+    Tensor all = Tensor::uninitialised(parts[0].dtype, {rows, parts[0].shape[1]});
+    std::byte* to = all.raw_mutable();
+    for (const io::Entry& part : parts) {
+      const Tensor one = convert(part.read(), parts[0].dtype);
+      std::memcpy(to, one.raw(), one.bytes());
+      to += one.bytes();
+    }
+    return all;
+  });
+}
+
+double deviation_scale(const io::Entry& weight) {
+  const auto n = static_cast<double>(count_of(weight.shape));
+  return n > 1 ? std::sqrt((n - 1) / n) : 1;
+}
+
 io::Entry sinusoid_entry(const Sinusoid& said) {
   io::Entry entry;
   entry.name = entry.own_name = "sinusoid", entry.dtype = DType::f64;

@@ -24,6 +24,13 @@ io::Entry stacked_entry(const std::vector<io::Entry>& of_heads);
 io::Entry reshaped_entry(const io::Entry& from, const Shape& shape);
 /// The numbers times `scale`, in float64.
 io::Entry scaled_entry(const io::Entry& from, double scale);
+/// The last axis multiplied by a vector of as many numbers, in float64.
+io::Entry multiplied_entry(const io::Entry& from, const io::Entry& by);
+/// Matrices of one width, one below the other.
+io::Entry below_entry(const std::vector<io::Entry>& parts);
+/// √((n − 1) / n) of a norm's weight of n numbers: what turns division by the deviation of n − 1
+/// into a layer norm.
+double deviation_scale(const io::Entry& weight);
 /// Rows of positions, (length, width), in float64: of the pair i of n = width / 2 the sine and the
 /// cosine of p · base^(−i/n), or base^(−i/(n − 1)) where they are `inclusive` (Vaswani et al. 2017,
 /// 3.5); side by side, or all sines and then all cosines (`halves`).

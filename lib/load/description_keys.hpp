@@ -31,7 +31,7 @@ inline constexpr std::array top_keys{
   Key{"activation", value_schema, "of the feed-forward"},
   Key{"norm", R"({"$ref": "#/definitions/norm_form"})", "the kind of every norm that says no other"},
   Key{"embed", R"({"type": "array", "items": {"$ref": "#/definitions/embed_step"}})",
-      "what enters the first layer: tables whose rows are added, a linear map, a norm"},
+      "what enters the first layer: tables whose rows are added, a linear map, rows in front, a norm"},
   Key{"tensors", R"({"type": "object"})", "the tensors of a layer"},
   Key{"final_norm", norm_schema, "the norm before the head"},
   Key{"head", R"({"$ref": "#/definitions/head"})", "what makes logits"},
@@ -39,7 +39,8 @@ inline constexpr std::array top_keys{
   Key{"ignore", R"({"type": "array", "items": {"type": "string"}})", "tensors that are no part of the model; * is any text"},
 };
 inline constexpr std::array norm_form_keys{
-  Key{"kind", R"({"enum": ["layer", "rms", "batch", "none"]})", "batch: with its running mean and variance"},
+  Key{"kind", R"({"enum": ["layer", "std", "rms", "batch", "none"]})",
+      "std: divides by the deviation of n − 1 plus eps; batch: with its running mean and variance"},
   Key{"eps", value_schema, "epsilon"},
   Key{"one_plus", flag_schema, "multiplies by 1 + weight"},
   Key{"affine", flag_schema, "false: without weight and bias"},
@@ -58,6 +59,7 @@ inline constexpr std::array tensor_keys{
   Key{"by", R"({"enum": ["block", "head"]})", "head: each key/value head's parts together"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
   Key{"optional", flag_schema, "layers may lack it"},
+  Key{"times", text_schema, "a vector that multiplies its outputs, one number each"},
   Key{"values", R"({"type": "array", "items": {"type": "number"}})", "numbers instead of a tensor of the file"},
 };
 inline constexpr std::array embed_keys{
@@ -73,6 +75,7 @@ inline constexpr std::array embed_keys{
   Key{"linear", text_schema, "a linear map of the sum so far"},
   Key{"layout", text_schema, "of table or linear: io or oi"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "of linear"},
+  Key{"prepend", text_schema, "rows before those of the vectors that come in: a class token"},
   Key{"norm", norm_schema, "a norm of the sum so far"},
 };
 inline constexpr std::array head_keys{

@@ -257,6 +257,13 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     tensor.by_head = text == "head";
   }
   if (const JsonTree* bias = tree.find("bias")) tensor.bias = bias_of(*bias);
+  if (const JsonTree* times = tree.find("times")) {
+    if (layout_of_key(key).empty())
+      times->refuse(fmt::format("{} has no outputs to be multiplied: times is of the matrices of a "
+                                "layer",
+                                key));
+    tensor.times = name_of(*times, "times");
+  }
   if (const JsonTree* optional = tree.find("optional"))
     tensor.optional = optional->as_boolean("optional");
   return tensor;
@@ -265,13 +272,14 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
 void Parse::norm_form(const std::string& key, const JsonTree& tree, DescribedNorm& to) const {
   if (const JsonTree* kind = tree.find("kind")) {
     to.kind = kind->as_text("kind");
-    if (to.kind != "layer" && to.kind != "rms" && to.kind != "batch" && to.kind != "none")
-      kind->refuse(fmt::format("kind is '{}': layer, rms, batch or none expected", to.kind));
+    if (to.kind != "layer" && to.kind != "std" && to.kind != "rms" && to.kind != "batch" &&
+        to.kind != "none")
+      kind->refuse(fmt::format("kind is '{}': layer, std, rms, batch or none expected", to.kind));
   }
   if (const JsonTree* eps = tree.find("eps")) to.eps = value_of(*eps, "eps");
   if (const JsonTree* flag = tree.find("one_plus")) to.one_plus = flag->as_boolean("one_plus");
   if (const JsonTree* flag = tree.find("affine")) to.affine = flag->as_boolean("affine");
-  if (to.one_plus && (to.kind == "batch" || !to.affine))
+  if (to.one_plus && (to.kind == "batch" || to.kind == "std" || !to.affine))
     tree.refuse(fmt::format("{}: one_plus is of layer and rms norms with a weight", key));
 }
 
@@ -297,7 +305,7 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
   }
   if (norm.kind.empty())
     tree.refuse(fmt::format("\"{}\": of which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
-                            "tensors, or kind here: layer, rms, batch or none",
+                            "tensors, or kind here: layer, std, rms, batch or none",
                             key));
   if (norm.kind == "none") return norm;
   if (norm.affine == norm.weight.empty() && !(norm.kind == "batch" && !norm.affine))

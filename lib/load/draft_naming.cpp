@@ -3,6 +3,7 @@
 #include <mha/load/as_naming_text.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/described_tensors.hpp>
+#include <mha/load/name_words.hpp>
 #include <mha/load/numbered_stack.hpp>
 
 #include <nlohmann/json.hpp>
@@ -18,36 +19,9 @@ namespace mha {
 namespace {
 
 using DraftJson = nlohmann::ordered_json;
-using Words = std::initializer_list<std::string_view>;
 
-/// "self_attn.q_proj.weight" as self, attn, q, proj, weight.
-std::set<std::string> words_of_name(std::string_view name) {
-  std::set<std::string> words;
-  std::string word;
-  for (const char c : std::string(name) + '.') {
-    const bool upper = c >= 'A' && c <= 'Z', splits = c == '.' || c == '_' || c == '/';
-    if (!splits) word += upper ? static_cast<char>(c - 'A' + 'a') : c;
-    if (splits && !word.empty()) words.insert(std::exchange(word, ""));
-  }
-  return words;
-}
-
-bool has_word(std::string_view name, Words words) {
-  const std::set<std::string> own = words_of_name(name);
-  return std::ranges::any_of(
-      words, [&](std::string_view word) { return own.contains(std::string(word)); });
-}
-
-/// Whether a word of the name holds one of these.
-bool speaks_of(std::string_view name, Words parts) {
-  return std::ranges::any_of(words_of_name(name), [&](const std::string& word) {
-    return std::ranges::any_of(parts,
-                               [&](std::string_view part) { return word.find(part) != word.npos; });
-  });
-}
-
-bool is_norm_weight(std::string_view name) {
-  return has_word(name.substr(name.rfind('.') + 1), {"weight", "gamma", "g", "w", "scale", "gain"});
+bool is_one_row(const io::Entry& entry) {
+  return squeezed(entry.shape, 1).size() == 1;
 }
 
 class Draft {
@@ -61,9 +35,11 @@ public:
   }
 
   std::optional<std::string> text() {
+    find_width();
     take_attention();
     if (!tensors_.contains("W_q") && !tensors_.contains("W_qkv")) return std::nullopt;
     take_feed_forward();
+    take_scales();
     take_norms();
     const DraftJson embed = steps_of_embed();
     const DraftJson head = head_of_model();
@@ -80,7 +56,7 @@ public:
     top["embed"] = embed, top["tensors"] = tensors_;
     if (!final_norm.empty()) top["final_norm"] = final_norm;
     if (!head.is_null()) top["head"] = head;
-    top["settings"] = settings(!head.is_null() && !head.contains("dense") && !after);
+    top["settings"] = settings(tokens_ && !head.is_null() && !head.contains("dense") && !after);
     if (DraftJson rest = leftovers(); !rest.empty()) top["ignore"] = rest;
     return spread_description(top.dump());
   }
@@ -97,19 +73,33 @@ private:
     return entry;
   }
 
+  static constexpr const char* W_o = "W_o";
+
   void claim(const std::string& name) {
     claimed_.insert(stack_.pattern(name));
     claimed_.insert(stack_.pattern(bias_beside(name)));
+  }
+
+  /// d_model: of a norm, or of the positions' rows; 0 where neither is there.
+  void find_width() {
+    for (const io::Entry* entry : vectors_)
+      if (is_norm_weight(entry->name)) width_ = std::max(width_, entry->shape.back());
+    for (const io::Entry* entry : others_)
+      if (width_ == 0 && speaks_of(entry->name, {"pos"}) && entry->shape.size() > 1)
+        width_ = entry->shape.back();
   }
 
   /// A tensor of a layer under a key. Of three axes the first are heads.
   void set(const char* key, const io::Entry* entry) {
     if (!entry) return;
     const std::string name = stack_.name_in_layer(entry->name);
-    if (squeezed(entry->shape, 2).size() == 2)
+    const Shape& shape = entry->shape;
+    if (squeezed(shape, 2).size() == 2)
       tensors_[key] = name;
     else
-      tensors_[key] = {{"name", name}, {"layout", "hio"}};
+      tensors_[key] = {
+          {"name", name},
+          {"layout", shape[2] == width_ && shape[1] != width_ && key != W_o ? "hoi" : "hio"}};
   }
 
   void take_attention() {
@@ -119,7 +109,11 @@ private:
             return has_word(name, words) || speaks_of(name, parts);
           }));
     };
-    take("W_qkv", {"in", "wqkv"}, {"qkv"});
+    set("W_qkv", taken(matrices_, [&](const io::Entry* entry) {
+          const std::string name = stack_.name_in_layer(entry->name);
+          return has_word(name, {"wqkv"}) || speaks_of(name, {"qkv"}) ||
+                 (has_word(name, {"in"}) && !speaks_of(name, {"mlp", "ff", "feed"}));
+        }));
     if (!tensors_.contains("W_qkv")) {
       take("W_kv", {"kv"}, {});
       take("W_q", {"q", "wq"}, {"query", "queries"}), take("W_k", {"k", "wk"}, {"key"});
@@ -130,13 +124,51 @@ private:
             const Shape& shape = entry->shape;
             return shape.size() == 2 && (shape[0] == 3 * shape[1] || shape[1] == 3 * shape[0]);
           }));
-    set("W_o", taken(matrices_, [&](const io::Entry* entry) {
+    if (!tensors_.contains("W_q") && !tensors_.contains("W_qkv")) take_listed();
+    if (tensors_.contains(W_o)) return;
+    set(W_o, taken(matrices_, [&](const io::Entry* entry) {
           const std::string name = stack_.name_in_layer(entry->name);
           return speaks_of(name, {"attn", "attention"}) ||
                  has_word(name, {"o", "wo", "out", "proj", "merge"});
         }));
-    if (!tensors_.contains("W_o"))
-      set("W_o", taken(matrices_, [](const io::Entry*) { return true; }));
+    if (!tensors_.contains(W_o)) set(W_o, taken(matrices_, [](const io::Entry*) { return true; }));
+  }
+
+  /// Four matrices of one shape that are a list's 0 to 3: queries, keys, values, output.
+  void take_listed() {
+    constexpr std::string_view end = ".0.weight";
+    for (const io::Entry* first : matrices_) {
+      if (!first->name.ends_with(end)) continue;
+      const std::string before = first->name.substr(0, first->name.size() - end.size());
+      const auto part = [&](std::size_t n) {
+        const std::string name = fmt::format("{}.{}.weight", before, n);
+        const auto at = std::ranges::find(matrices_, name, &io::Entry::name);
+        return at != matrices_.end() && (*at)->shape == first->shape ? *at : nullptr;
+      };
+      if (!part(1) || !part(2) || !part(3)) continue;
+      constexpr std::array keys{"W_q", "W_k", "W_v", W_o};
+      const std::array parts{first, part(1), part(2), part(3)};
+      for (std::size_t n = 0; n < keys.size(); ++n)
+        set(keys[n], taken(matrices_, [&](const io::Entry* entry) { return entry == parts[n]; }));
+      return;
+    }
+  }
+
+  /// What multiplies the results of attention and feed-forward (LayerScale).
+  void take_scales() {
+    for (const char* key : {W_o, "mlp.out"}) {
+      if (!tensors_.contains(key)) return;
+      const io::Entry* scale = taken(vectors_, [&](const io::Entry* entry) {
+        const std::string name = stack_.name_in_layer(entry->name);
+        return has_word(name, {"ls1", "ls2", "ls", "lambda1", "lambda2"}) ||
+               name.find("layer_scale") != name.npos || name.find("gamma_") != name.npos;
+      });
+      if (!scale) return;
+      DraftJson tensor = tensors_[key];
+      if (!tensor.is_object()) tensor = {{"name", tensor}};
+      tensor["times"] = stack_.name_in_layer(scale->name);
+      tensors_[key] = tensor;
+    }
   }
 
   void take_feed_forward() {
@@ -162,6 +194,7 @@ private:
     if (vectors_.empty()) return;
     const io::Entry& first = *vectors_.front();
     norm_kind_ = is_batch_norm(first)                                                     ? "batch"
+                 : first.name.ends_with(".a_2")                                           ? "std"
                  : first.name.ends_with("weight") && !file_.find(bias_beside(first.name)) ? "rms"
                                                                                           : "layer";
     const auto of_queries = [&](Words words, Words parts) {
@@ -198,14 +231,14 @@ private:
   /// A matrix outside of the layers.
   const io::Entry* other_matrix(Words words, Words parts) {
     return taken(others_, [&](const io::Entry* entry) {
-      return squeezed(entry->shape, 2).size() == 2 &&
+      return squeezed(entry->shape, 2).size() == 2 && !is_of_stack(entry->name) &&
              (has_word(entry->name, words) || speaks_of(entry->name, parts));
     });
   }
   /// A norm's weight outside of them.
   const io::Entry* other_norm(Words parts) {
     return taken(others_, [&](const io::Entry* entry) {
-      return squeezed(entry->shape, 1).size() == 1 && is_norm_weight(entry->name) &&
+      return is_one_row(*entry) && is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
              speaks_of(entry->name, {"norm", "ln"}) && speaks_of(entry->name, parts);
     });
   }
@@ -217,17 +250,30 @@ private:
     const auto is_map = [](const io::Entry* entry) {
       return speaks_of(entry->name, {"map", "proj", "init", "patch"});
     };
+    const auto is_class = [](const io::Entry* entry) {
+      return is_one_row(*entry) && speaks_of(entry->name, {"cls", "class", "dist"});
+    };
     const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
       return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
     });
     const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
-      return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) &&
+      return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_class(entry) &&
              (has_word(entry->name, {"wte", "lut", "luts"}) ||
               speaks_of(entry->name, {"emb", "tok", "word"}));
     });
     if (!tokens && !map) tokens = other_matrix({"encoder"}, {});
+    tokens_ = tokens != nullptr;
+    if (!tokens && !map) // a convolution of patches
+      map = taken(others_, [](const io::Entry* entry) { return entry->shape.size() == 4; });
     if (tokens) steps.push_back({{"table", tokens->name}});
+    if (tokens && tokens->shape.back() != width_ && tokens->shape.front() == width_)
+      steps.back()["layout"] = "oi";
     if (map && steps.empty()) steps.push_back({{"linear", std::exchange(map, nullptr)->name}});
+    while (!tokens) {
+      const io::Entry* first = taken(others_, is_class);
+      if (!first) break;
+      steps.push_back({{"prepend", first->name}});
+    }
     if (positions) steps.push_back({{"table", positions->name}, {"by", "position"}});
     if (types) steps.push_back({{"table", types->name}, {"by", "type"}});
     if (const io::Entry* norm = other_norm({"emb"});
@@ -246,6 +292,7 @@ private:
         other_matrix({"decoder", "generator", "out", "output"}, {"head", "logits", "unembed"});
     if (!weight) return nullptr;
     DraftJson head{{"name", weight->name}};
+    if (weight->shape.front() == width_ && weight->shape.back() != width_) head["layout"] = "io";
     if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
     if (norm) head["norm"] = norm->name;
     return head;
@@ -283,12 +330,21 @@ private:
 
   /// What no key names, layers' tensors once.
   DraftJson leftovers() const {
+    const auto part_of = [](std::string_view name) { return name.substr(0, name.find('.') + 1); };
+    const auto is_used = [&](std::string_view part) {
+      return part.empty() || std::ranges::any_of(claimed_, [&](const std::string& name) {
+               return name.starts_with(part);
+             });
+    };
     DraftJson list = DraftJson::array();
     std::set<std::string> once;
-    for (const io::Entry& entry : file_.tensors)
-      if (const std::string pattern = stack_.pattern(entry.name);
-          !claimed_.contains(pattern) && once.insert(pattern).second)
-        list.push_back(pattern);
+    for (const io::Entry& entry : file_.tensors) {
+      const std::string pattern = stack_.pattern(entry.name);
+      if (claimed_.contains(pattern)) continue;
+      const std::string_view part = part_of(pattern);
+      const std::string shown = is_used(part) ? pattern : std::string(part) + "*";
+      if (once.insert(shown).second) list.push_back(shown);
+    }
     return list;
   }
 
@@ -298,6 +354,8 @@ private:
   std::set<std::string> claimed_;                             ///< patterns
   DraftJson tensors_ = DraftJson::object();
   std::string norm_kind_ = "layer", final_;
+  std::size_t width_ = 0; ///< d_model; 0: not known
+  bool tokens_ = false;   ///< there is a table of them
 };
 
 } // namespace

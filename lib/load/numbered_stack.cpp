@@ -41,7 +41,7 @@ std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
         of.layers[*number].insert(
             fmt::format("{} {}", entry.name.substr(behind), to_string(entry.shape)));
       }
-      const std::size_t dot = entry.name.find('.', at);
+      const std::size_t dot = entry.name.find_first_of("._", at); // "encoder_layer_0."
       if (dot == std::string::npos) break;
       at = dot + 1;
     }

@@ -1,6 +1,7 @@
 #include <mha/load/read_description.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
 #include <mha/load/json_tree.hpp>
@@ -32,7 +33,8 @@ public:
     if (const JsonTree* norm = tree_.find("norm")) read_form(*norm);
     read_layers();
     read_tensors();
-    if (const JsonTree* embed = tree_.find("embed")) read_embed(*embed);
+    if (const JsonTree* embed = tree_.find("embed"))
+      description::read_embedding(*embed, parse_, to_);
     if (const JsonTree* norm = tree_.find("final_norm")) add_norm("final_norm", *norm);
     if (const JsonTree* head = tree_.find("head"); head && !head->is_null()) read_head(*head);
     read_settings();
@@ -105,99 +107,6 @@ private:
     if (has("mlp.product_bias") && !has("mlp.up"))
       tensors->refuse("mlp.product_bias stands without mlp.up");
     if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up stands without mlp.in");
-  }
-
-  void read_embed(const JsonTree& tree) {
-    if (!tree.is_list()) tree.refuse("embed must be a list of tables, linear maps and norms");
-    bool normed = false, linear = false, added = false;
-    for (const JsonTree& step : tree.elements) {
-      description::require_known(step, "a step of embed", description::embed_keys);
-      const JsonTree *table = step.find("table"), *map = step.find("linear"),
-                     *norm = step.find("norm"), *sinusoid = step.find("sinusoid");
-      if ((table || sinusoid) + (map != nullptr) + (norm != nullptr) != 1 || (table && sinusoid))
-        step.refuse("a step of embed is one of table, sinusoid, linear and norm");
-      for (const char* own : {"base", "inclusive", "length"})
-        if (const JsonTree* there = step.find(own); there && !sinusoid)
-          there->refuse(fmt::format("{} is of sinusoid", own));
-      if (table || sinusoid) {
-        if (normed) step.refuse("a table behind the norm of embed is not covered here yet");
-        sinusoid ? read_sinusoid(step) : read_table(step, linear);
-        added = added || linear;
-      } else if (map) {
-        if (std::exchange(linear, true)) step.refuse("a second linear map is not covered here yet");
-        read_linear(step, normed);
-      } else {
-        if (std::exchange(normed, true)) step.refuse("a second norm is not covered here yet");
-        add_norm("embed.norm", *norm);
-      }
-    }
-    if (added && to_.record.embedding_linear_place != ProjectionPlace::tokens)
-      tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
-  }
-
-  void read_table(const JsonTree& step, bool behind_linear) {
-    const JsonTree *by = step.find("by"), *scale = step.find("scale");
-    const std::string kind = by ? by->as_text("by") : "token";
-    if (kind != "token" && kind != "position" && kind != "type")
-      by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
-    const std::string key = "embed." + kind;
-    require_first_table(step, key, kind);
-    if (behind_linear && kind == "token") step.refuse("the tokens' table stands behind linear");
-    if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
-    DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
-    table.bias = "", table.layout = "io";
-    if (const JsonTree* layout = step.find("layout"))
-      table.layout = description::layout_of(*layout, 2);
-    to_.tensors.emplace(key, std::move(table));
-    if (scale) {
-      if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
-      (kind == "token" ? to_.token_scale : to_.position_scale) =
-          description::value_of(*scale, "scale");
-    }
-    if (const JsonTree* first = step.find("first")) {
-      if (kind != "position") first->refuse("first is of a table by position");
-      read_first(*first);
-    }
-  }
-
-  void read_sinusoid(const JsonTree& step) {
-    require_first_table(step, "embed.position", "position");
-    to_.sinusoid = description::sinusoid_of(step);
-    if (const JsonTree* scale = step.find("scale"))
-      to_.position_scale = description::value_of(*scale, "scale");
-    if (const JsonTree* first = step.find("first")) read_first(*first);
-  }
-
-  bool has_positions() const {
-    return to_.tensors.contains("embed.position") || to_.sinusoid.said();
-  }
-  void require_first_table(const JsonTree& step, const std::string& key,
-                           std::string_view kind) const {
-    if (to_.tensors.contains(key) || (kind == "position" && to_.sinusoid.said()))
-      step.refuse(fmt::format("a second table by {}", kind));
-  }
-  void read_first(const JsonTree& first) {
-    if (first.is_text() && first.text == "pad")
-      to_.record.counts_from_pad = true;
-    else
-      to_.first_position = description::value_of(first, "first");
-  }
-
-  void read_linear(const JsonTree& step, bool behind_norm) {
-    for (const char* other : {"by", "scale", "first"})
-      if (const JsonTree* there = step.find(other))
-        there->refuse(fmt::format("{} is of a table", other));
-    DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
-    map.layout = "oi";
-    if (const JsonTree* layout = step.find("layout"))
-      map.layout = description::layout_of(*layout, 2);
-    if (const JsonTree* bias = step.find("bias")) map.bias = description::bias_of(*bias);
-    to_.tensors.emplace("embed.linear", std::move(map));
-    const bool others = has_positions() || to_.tensors.contains("embed.type");
-    to_.record.embedding_linear = "embed.linear";
-    to_.record.embedding_linear_place = behind_norm ? ProjectionPlace::normed
-                                        : others    ? ProjectionPlace::sum
-                                                    : ProjectionPlace::tokens;
   }
 
   void read_head(const JsonTree& tree) {
@@ -319,7 +228,7 @@ void DescriptionReader::make_record() {
   set_norms(record.shape);
   record.layers = naming::described_layers;
   record.tokens = "embed.token";
-  record.positions = has_positions() ? "embed.position" : "";
+  record.positions = has("embed.position") || to_.sinusoid.said() ? "embed.position" : "";
   record.types = has("embed.type") ? "embed.type" : "";
   record.embedding_norm = named("embed.norm");
   if (has("mlp.out")) {

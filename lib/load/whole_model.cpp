@@ -125,6 +125,7 @@ void WholeModel::read_embedding(const ModelReader& reader) {
     if (!table->empty() && table->shape()[1] != summed)
       fail("{}: {} are {} wide, the tokens' vectors {}", group.contents->name,
            table == &e.positions ? "positions" : "types", table->shape()[1], summed);
+  if (!record_.first_rows.empty()) first_rows_ = reader.table(record_.first_rows, true);
   set_token_scale();
   e.first_position = record_.first_position;
   if (record_.counts_from_pad) {

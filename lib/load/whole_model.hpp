@@ -29,6 +29,8 @@ public:
   /// What stands around the attention of layer `number`, counted in layers().
   std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
   const Embedding& embedding() const { return embedding_; }
+  /// Rows that stand before vectors that come in, (rows, d_model); empty: none.
+  const Tensor& first_rows() const { return first_rows_; }
   const Norm& last_norm() const { return last_norm_; }
   const ModelHead& head() const { return head_; }
   /// Whether it predicts the next token; else the hidden one.
@@ -62,6 +64,7 @@ private:
   std::vector<std::string> ids_;
   naming::ModelRecord record_;
   Embedding embedding_;
+  Tensor first_rows_;
   Norm last_norm_;
   ModelHead head_;
   std::vector<Note> notes_;

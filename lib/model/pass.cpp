@@ -103,8 +103,8 @@ void ModelPass::take_tokens() {
            lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
-  // What is kept of a token at least, whatever is asked for: its vector, the stream, a layer's x and
-  // its output.
+  // What is kept of a token at least, whatever is asked for: its vector, the stream, a layer's x
+  // and its output.
   const std::size_t numbers = 4 * model().width() * size_of(weights_->dtype());
   require_memory(T > SIZE_MAX / numbers / B ? SIZE_MAX : B * T * numbers,
                  fmt::format("{}: the streams of {}", source_, counted(B * T, "tokens")),
@@ -128,10 +128,14 @@ void ModelPass::take_tokens() {
 void ModelPass::read_vectors() {
   source_ = "--inputs-embeds";
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
-  const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back(),
-                    T = rows.count() / (B * width);
+  const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
+  std::size_t T = rows.count() / (B * width);
   Embedding own = model().embedding();
   own.tokens = rows.reshaped({B * T, width});
+  if (const Tensor& first = model().first_rows(); !first.empty()) {
+    own = embedding_behind(own, B, first, weights_->dtype());
+    T += first.shape()[0];
+  }
   // Counted from the padding's number, as Transformers does for vectors: none is padding.
   if (own.pad) own.first_position = static_cast<std::size_t>(*std::exchange(own.pad, {})) + 1;
   of_rows_ = std::move(own);

@@ -55,6 +55,21 @@ TEST_CASE("convert writes every tensor of a model as safetensors: names, types, 
              Contains("float64.odd float16 1 × 3") && Contains("int64.odd int64 1 × 3"));
 }
 
+TEST_CASE("convert writes every tensor of a file of several layers, or of none") {
+  const Folder folder;
+  const std::string whole = folder.path("whole.safetensors"), again = folder.path("again.npz");
+  for (const std::string& model :
+       {source_folder() + "/data/bard-gpt2/model.safetensors", pytorch + "empty-2.pkl"}) {
+    INFO(model);
+    const Result result = run({"convert", model, "-o", again});
+    CHECK(result.err.empty());
+    REQUIRE(result.code == 0);
+    CHECK(tensors_of(again) == tensors_of(model));
+    REQUIRE(run({"convert", again, "-o", whole}).code == 0);
+    CHECK(tensors_of(whole) == tensors_of(model));
+  }
+}
+
 TEST_CASE("convert of a pickle that calls something writes nothing") {
   const Folder folder;
   const std::string whole = folder.path("whole.safetensors");

@@ -212,7 +212,7 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says("\"softcap\": 6", "\"softkap\": 6",
        "F/n.json: line 16, column 15: 'softkap' is no setting; did you mean 'softcap'?");
   says("\"kind\": \"layer\"", "\"kind\": \"group\"",
-       "F/n.json: line 13, column 41: kind is 'group': layer, rms, batch or none expected");
+       "F/n.json: line 13, column 41: kind is 'group': layer, std, rms, batch or none expected");
   says("\"gelu_new\",\n", "\"gelu_new\"\n", "F/n.json: line 6, column 2: ',' or '}' expected");
   says(
       "\"wheel.\"", "\"wheel.{layr}.\"",
@@ -231,6 +231,12 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
       "\"bell.weight\"", "\"hub.weight\"",
       "F/n.json: line 14, column 11: \"head\": WHEEL: hub.weight, read as oi, takes 14, but 30 are "
       "expected");
+  says(R"("push.weight")", R"({"name": "push.weight", "times": "grip.bias"})",
+       "F/n.json: line 9, column 3: \"W_o\": WHEEL: wheel.grip.bias is (22,): 30 numbers expected, "
+       "one for each output of wheel.push.weight");
+  says(R"({"weight": "rim.weight", "kind": "layer"})",
+       R"({"weight": "rim.weight", "kind": "std", "one_plus": true})",
+       "F/n.json: line 13, column 2: final_norm: one_plus is of layer and rms norms with a weight");
   says("{\"config\": \"spokes_or_heads|spokes\", \"default\": 9}", "7",
        "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 "
        "numbers, "
@@ -257,8 +263,10 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
       {R"("table": "road", "by": "position", "base": 2)", "112: base is of sinusoid"},
       {R"("sinusoid": "half"}, {"table": "road", "by": "position")",
        "98: a second table by position"},
+      {R"("prepend": "road")",
+       "76: prepend is of vectors that come in, and embed has a table by token"},
       {R"("table": "road", "sinusoid": "half")",
-       "76: a step of embed is one of table, sinusoid, linear and norm"}};
+       "76: a step of embed is one of table, sinusoid, linear, prepend and norm"}};
   for (const auto& [step, wanted] : sinusoids)
     says(R"("table": "road", "by": "position")", step,
          "F/n.json: line 6, column " + std::string(wanted));

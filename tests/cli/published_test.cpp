@@ -41,13 +41,17 @@ TEST_CASE("published models' files, names and arithmetic give PyTorch's numbers"
     const char *file, *input;
     std::size_t stages;
     bool described = true;
+    double most = 4e-7;
   };
-  const auto [file, input, stages, described] =
+  // A norm by the deviation is computed to eps / deviation.
+  const auto [file, input, stages, described, most] =
       GENERATE(Published{"antibody.pt", "ids", 5}, Published{"esm2.pt", "ids", 5},
                Published{"routing.pt", "inputs_embeds", 6}, Published{"chemistry.pt", "ids", 5},
                Published{"recognition.ckpt", "inputs_embeds", 5}, Published{"turns.pt", "ids", 5},
-               Published{"module.pth", "ids", 5}, Published{"addition.pt", "ids", 5, false},
-               Published{"adder.pt", "ids", 5}, Published{"reaction", "ids", 7, false});
+               Published{"pictures.pth", "inputs_embeds", 5},
+               Published{"annotated.pt", "ids", 5, true, 1e-5}, Published{"module.pth", "ids", 5},
+               Published{"addition.pt", "ids", 5, false}, Published{"adder.pt", "ids", 5},
+               Published{"reaction", "ids", 7, false});
   INFO(file);
   const std::string stem = std::filesystem::path(file).stem().string();
   const io::Contents expected = io::open(in_published(stem + ".npz"));
@@ -70,7 +74,7 @@ TEST_CASE("published models' files, names and arithmetic give PyTorch's numbers"
     if (entry.name == input) continue;
     INFO(entry.name);
     REQUIRE(found.find(entry.name));
-    CHECK(largest_difference(found.find(entry.name)->read(), entry.read()) < 4e-7);
+    CHECK(largest_difference(found.find(entry.name)->read(), entry.read()) < most);
     ++compared;
   }
   CHECK(compared == stages);

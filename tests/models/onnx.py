@@ -530,6 +530,28 @@ def name_of(data):
     return data[at + 2:at + 2 + data[at + 1]].decode()
 
 
+def keys_behind(learned, zeros):
+    def make():
+        """PyTorch's add_bias_kv and add_zero_attn: constants behind the keys and the values; scale on the queries."""
+        c = Case(d_v=5)
+        g = c.g
+        x = c.X
+        q, k, v = (split(x @ c.W[p] + c.b[p], 4) for p in "qkv")
+        parts = {p: c.heads(p, 4, c.K if p != "v" else c.V, c.linear(p, "hidden")) for p in "qkv"}
+        for p, width in (("k", c.K), ("v", c.V)):
+            rows = [c.random.standard_normal((4, 1, width))] * learned + [np.zeros((4, 1, width))] * zeros
+            rows = [row.astype(np.float32) for row in rows]
+            for row in rows:
+                parts[p] = g("Concat", parts[p], row[None], axis=2)
+            k, v = (np.concatenate([k, *rows], 1), v) if p == "k" else (k, np.concatenate([v, *rows], 1))
+        scaled = g("Div", parts["q"], np.array(np.sqrt(c.K), np.float32))
+        s = g("MatMul", scaled, g("Transpose", parts["k"], perm=[0, 1, 3, 2]))
+        c.finish(g("Softmax", s, axis=-1), parts["v"])
+        weights, concat = attend(q, k, v, c.scale)
+        return c, (weights, concat @ c.W["o"] + c.b["o"]), {}
+    return make
+
+
 CASES = {
     "plain": plain(), "roots-on-both": plain(scale_on_q=True), "fused-causal": fused_causal,
     "grouped-rotary": grouped_rotary(), "rotary-neighbours": grouped_rotary(True),
@@ -538,6 +560,7 @@ CASES = {
     "ms-grouped-packed": ms_grouped(True), "attention-23": standard_attention(3),
     "attention-23-heads": standard_attention(4), "biased": biased, "function": in_function,
     "t5": t5(True), "t5-causal": t5(False), "paddle": paddle,
+    "learned-key": keys_behind(1, 0), "zero-key": keys_behind(0, 1), "both-keys": keys_behind(1, 1),
 }
 
 

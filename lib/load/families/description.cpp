@@ -20,6 +20,14 @@ std::string_view described_key(std::string_view name) {
   return name.substr(name.find('.') + 1);
 }
 
+/// The epsilon of a norm. (x − mean) / (s + eps) with the deviation s of n − 1 is the layer norm
+/// (x − mean) / √(variance + eps²) · √((n − 1) / n), to eps / s of its value, and exactly that
+/// where s is 0; its weight has the root.
+double epsilon_of(const DescribedNorm& norm, const Group& group) {
+  const double eps = norm.eps.number(group).value_or(1e-5);
+  return norm.kind == "std" ? eps * eps : eps;
+}
+
 NormKind kind_of_norm(const DescribedNorm& norm) {
   return norm.kind == "rms"     ? NormKind::rms
          : norm.kind == "batch" ? NormKind::affine
@@ -46,7 +54,7 @@ void translate_norm(const Group& group, const Description& said, Translation& to
   for (const io::Entry* entry : {to.norm.weight, to.norm.bias})
     if (entry) group.use(*entry);
   if (norm.kind != "batch")
-    to.set("input_norm_eps", fmt::format("{}", norm.eps.number(group).value_or(1e-5)), said.file);
+    to.set("input_norm_eps", fmt::format("{}", epsilon_of(norm, group)), said.file);
 }
 
 } // namespace
@@ -137,7 +145,7 @@ void form_described_norm(const Group& group, std::string_view name, Norm& norm, 
               : kind == NormKind::affine ? InputNorm::affine
                                          : InputNorm::layer;
   norm.one_plus = described.one_plus;
-  if (described.kind != "batch") norm.eps = described.eps.number(group).value_or(1e-5);
+  if (described.kind != "batch") norm.eps = epsilon_of(described, group);
   bare = !described.affine && described.kind != "batch";
 }
 

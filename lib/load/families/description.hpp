@@ -37,12 +37,13 @@ struct DescribedTensor {
   bool by_head = false;            ///< each key/value head's parts together
   std::optional<std::string> bias; ///< its name; "" = none; not said: beside the weight
   bool optional = false;
+  std::string times;          ///< the name of what multiplies its outputs; "" = nothing does
   std::vector<double> values; ///< instead of a tensor of the file
 };
 
 struct DescribedNorm {
   std::string key, where;
-  std::string kind; ///< "layer", "rms", "batch", "none"
+  std::string kind; ///< "layer", "std", "rms", "batch", "none"
   DescribedValue eps;
   bool one_plus = false;
   bool affine = true;         ///< has weight and bias
@@ -72,9 +73,10 @@ struct Description {
   /// "norm", "mlp.norm" of the layers; "embed.norm", "final_norm", "head.norm".
   std::map<std::string, DescribedNorm> norms;
   DescribedValue activation, head_activation;
-  DescribedValue token_scale;    ///< a number, or sqrt_d_model
-  DescribedValue position_scale; ///< a number
-  DescribedSinusoid sinusoid;    ///< in the place of a table of positions
+  DescribedValue token_scale;              ///< a number, or sqrt_d_model
+  DescribedValue position_scale;           ///< a number
+  DescribedSinusoid sinusoid;              ///< in the place of a table of positions
+  std::vector<DescribedTensor> first_rows; ///< before the vectors that come in
   DescribedValue first_position;
   DescribedValue softcap, head_scale;
   std::map<std::string, DescribedValue> settings;

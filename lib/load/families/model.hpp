@@ -38,6 +38,7 @@ struct ModelRecord {
   bool rounds_root_d = true;    ///< Gemma: rounded to the weights' precision
   double embedding_scale = 1;   ///< × this
   std::size_t first_position = 0;
+  std::string_view first_rows = {}; ///< before vectors that come in (a class token)
   /// The linear map of a factorised embedding, (out, in), and where it stands.
   std::string_view embedding_linear = {};
   ProjectionPlace embedding_linear_place = ProjectionPlace::normed;

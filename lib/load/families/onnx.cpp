@@ -100,7 +100,7 @@ void set_relative_bias(const Group& group, Translation& to) {
 void translate_onnx(const Group& group, Translation& to) {
   for (const char* name : {"W_q", "W_k", "W_v", "W_o", "b_q", "b_k", "b_v", "b_o", "q_norm.weight",
                            "q_norm.bias", "k_norm.weight", "k_norm.bias", "bias", "mask", "sinks",
-                           "rope_short_factor", "rope_long_factor"})
+                           "k_extra", "v_extra", "rope_short_factor", "rope_long_factor"})
     take_onnx(group, to, name);
   for (const auto& [name, value] : group.contents->scalars) {
     if (!name.starts_with(group.prefix)) continue;
@@ -128,7 +128,7 @@ const Family onnx{
     "ONNX graph",
     "W_q W_k W_v",
     "W_o b_q b_k b_v b_o q_norm.weight q_norm.bias k_norm.weight k_norm.bias bias mask "
-    "sinks relative_bias rope_short_factor rope_long_factor norm.weight norm.bias",
+    "sinks k_extra v_extra relative_bias rope_short_factor rope_long_factor norm.weight norm.bias",
     is_of_graph,
     translate_onnx};
 

@@ -3,7 +3,7 @@
 with the arithmetic of published ones, and what PyTorch computes of them in float64. Run by hand; tests need neither.
 
 NAME.pt (or .ckpt, .pth) is the model, NAME.npz its input (ids or inputs_embeds) and its stages under the program's
-names, NAME.json its description, which is written by hand.
+names, NAME.json its description, which is written by hand. Words behind the command choose some of the models.
 """
 import argparse
 import json
@@ -474,5 +474,77 @@ def reaction():
     os.rename("reaction/pytorch_model.npz", "reaction.npz")
 
 
-for make in (reaction, antibody, esm2, routing, chemistry, recognition, turns, module, addition, adder):
-    make()
+# Pictures: DINOv2's names: a class token before the patches, each sublayer's result times a learned vector. Saved by a
+# training run, teacher and student side by side.
+
+def pictures():
+    d, H, L = 24, 3, 2
+    gamma = lambda: tree(gamma=nn.Parameter(torch.zeros(d)))
+    layer = lambda: tree(norm1=nn.LayerNorm(d, 1e-6), attn=tree(qkv=nn.Linear(d, 3 * d), proj=nn.Linear(d, d)), ls1=gamma(),
+                         norm2=nn.LayerNorm(d, 1e-6), mlp=tree(fc1=nn.Linear(d, 4 * d), fc2=nn.Linear(4 * d, d)), ls2=gamma())
+    model = tree(cls_token=nn.Parameter(torch.zeros(1, 1, d)), pos_embed=nn.Parameter(torch.zeros(1, 7, d)),
+                 mask_token=nn.Parameter(torch.zeros(1, d)), patch_embed=tree(proj=nn.Conv2d(3, d, 4, 4)),
+                 blocks=nn.ModuleList([layer() for _ in range(L)]), norm=nn.LayerNorm(d, 1e-6))
+    spread(model)
+    student = {name: value.half() for name, value in model.state_dict().items() if "norm" in name}
+    saved = {"teacher": {"backbone." + name: value for name, value in model.state_dict().items()},
+             "student": {"module.backbone." + name: value for name, value in student.items()},
+             "optimizer": torch.optim.AdamW(model.parameters()).state_dict(), "epoch": 3}
+    images = torch.randn(2, 3, 8, 12)
+    patches = F.unfold(images, 4, stride=4).transpose(1, 2)
+
+    def forward(m, kept, images):
+        x = m.patch_embed.proj(images.double()).flatten(2).transpose(1, 2)
+        x = torch.cat([m.cls_token.expand(2, -1, -1), x], 1) + m.pos_embed
+        for n, b in enumerate(m.blocks):
+            q, k, v = b.attn.qkv(b.norm1(x)).unflatten(-1, (3, H, -1)).permute(2, 0, 3, 1, 4)
+            x = x + b.ls1.gamma * b.attn.proj(kept.attend(n, q * (d // H) ** -0.5, k, v))
+            x = kept[f"layers.{n}.resid_post"] = x + b.ls2.gamma * b.mlp.fc2(F.gelu(b.mlp.fc1(b.norm2(x))))
+        kept["final"] = m.norm(x)
+    finish("pictures", model, saved, forward, images, ending=".pth", inputs_embeds=patches)
+
+
+# Translation and reactions: "The Annotated Transformer", whose norms divide by the deviation of n - 1, plus eps.
+
+class AnnotatedNorm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.a_2, self.b_2 = nn.Parameter(torch.zeros(d)), nn.Parameter(torch.zeros(d))
+
+    def forward(self, x):
+        return self.a_2 * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.b_2
+
+
+def annotated():
+    d, H, V, L = 24, 3, 31, 2
+    heads = lambda: tree(linears=nn.ModuleList([nn.Linear(d, d) for _ in range(4)]))
+    layer = lambda n, **more: tree(self_attn=heads(), **more, feed_forward=tree(w_1=nn.Linear(d, 40), w_2=nn.Linear(40, d)),
+                                   sublayer=nn.ModuleList([tree(norm=AnnotatedNorm(d)) for _ in range(n)]))
+    place, pairs = torch.arange(20.0)[:, None], torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
+    pe = torch.stack([(place * pairs).sin(), (place * pairs).cos()], -1).flatten(1)[None]
+
+    def embedding():
+        places = tree()
+        places.register_buffer("pe", pe.clone())
+        return nn.Sequential(tree(lut=nn.Embedding(V, d)), places)
+    model = tree(encoder=tree(layers=nn.ModuleList([layer(2) for _ in range(L)]), norm=AnnotatedNorm(d)),
+                 decoder=tree(layers=nn.ModuleList([layer(3, src_attn=heads()) for _ in range(L)]), norm=AnnotatedNorm(d)),
+                 src_embed=embedding(), tgt_embed=embedding(), generator=tree(proj=nn.Linear(d, V)))
+    spread(model)
+    ids = torch.randint(0, V, (2, 9))
+
+    def forward(m, kept, ids):
+        x = m.src_embed[0].lut(ids) * d ** 0.5 + pe[:, :ids.shape[1]].double()
+        for n, b in enumerate(m.encoder.layers):
+            y, maps = b.sublayer[0].norm(x), b.self_attn.linears
+            q, k, v = (kept.heads(p(y), H) for p in maps[:3])
+            x = x + maps[3](kept.attend(n, q * (d // H) ** -0.5, k, v))
+            f = b.feed_forward
+            x = kept[f"layers.{n}.resid_post"] = x + f.w_2(F.relu(f.w_1(b.sublayer[1].norm(x))))
+        kept["final"] = m.encoder.norm(x)
+    finish("annotated", model, model.state_dict(), forward, ids, ids=ids)
+
+
+for make in (reaction, antibody, esm2, routing, chemistry, recognition, turns, module, addition, adder, pictures, annotated):
+    if len(sys.argv) == 1 or make.__name__ in sys.argv[1:]:
+        make()

@@ -228,3 +228,24 @@ with open("shards/config.json", "w") as file:
     json.dump({"num_attention_heads": 2}, file)
 torch.save({"lr": 1}, "shards/training_args.bin")
 expect("shards", state)
+
+# Optimizers beside a model under keys of their own, as fairseq and OpenNMT have them; one that is pickled whole. Arrays
+# without elements in the forms that write no bytes. A TorchScript module whose weights became constants.
+parameter = torch.nn.Parameter(numbers(torch.float32, 2, 3))
+optimizer = torch.optim.Adam([parameter])
+parameter.grad = torch.ones(2, 3)
+optimizer.step()
+weights = {"decoder.w": numbers(torch.float32, 3, 4), "decoder.b": numbers(torch.float16, 4)}
+head = {"0.weight": numbers(torch.float32, 2, 2)}
+for zipped, form in ((True, "zip"), (False, "old")):
+    save(f"optimizers-{form}.pt", {"model": weights, "generator": head, "last_state": optimizer.state_dict(),
+                                   "optim": {"adam": {"exp_avg": [torch.ones(3)]}}, "whole": [optimizer]}, zipped)
+expect("optimizers", {f"model.{k}": v for k, v in weights.items()} | {f"generator.{k}": v for k, v in head.items()})
+for protocol in (0, 2):
+    with open(f"empty-{protocol}.pkl", "wb") as file:
+        pickle.dump({"none": np.zeros((0, 3), np.float32), "some": np.arange(4.0)}, file, protocol)
+expect("empty", {"none": np.zeros((0, 3), np.float32), "some": np.arange(4.0)})
+linear = torch.nn.Linear(3, 4).eval()
+linear.load_state_dict({"weight": numbers(torch.float32, 4, 3), "bias": numbers(torch.float32, 4)})
+torch.jit.freeze(torch.jit.script(torch.nn.Sequential(linear).eval())).save("frozen.pt")
+expect("frozen", {"CONSTANTS.c0": linear.weight, "CONSTANTS.c1": linear.bias})

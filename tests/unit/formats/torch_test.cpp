@@ -92,6 +92,11 @@ TEST_CASE("PyTorch's files give what PyTorch reads: types, views, forms", "[io][
       {"beside-3.pkl", "beside"},
       {"beside-4.pkl", "beside"},
       {"beside-5.pkl", "beside"},
+      {"optimizers-zip.pt", "optimizers"},
+      {"optimizers-old.pt", "optimizers"},
+      {"empty-0.pkl", "empty"},
+      {"empty-2.pkl", "empty"},
+      {"frozen.pt", "frozen"},
   };
   for (const auto& [file, expectation] : files) {
     INFO(file);
@@ -116,6 +121,11 @@ TEST_CASE("a checkpoint's training run is set aside, and its configuration kept"
     CHECK(has_note(contents, "Config"));
   }
   CHECK(io::open(in_pytorch("script.pt")).format == "torchscript");
+}
+
+TEST_CASE("optimizers beside a model in parts are set aside by what they hold", "[io][pytorch]") {
+  for (const char* file : {"optimizers-zip.pt", "optimizers-old.pt"})
+    CHECK(has_note(io::open(in_pytorch(file)), "set aside: optim (1 tensor), last_state, whole.0"));
 }
 
 TEST_CASE("a pickled layer is the layer of the JSON that it was made of", "[io][pytorch]") {
@@ -155,6 +165,8 @@ TEST_CASE("pickles that would run code are refused by the name that they call", 
       {"\x80\x02" + called("torch._utils", "_rebuild_qtensor") + ")R.", "quantised"},
       {"\x80\x02" + called("torch._utils", "_rebuild_sparse_tensor") + ")R.", "sparse"},
       {"\x80\x02" + called("enum", "Enum") + "(K\1tR.", "calls enum.Enum"},
+      {"\x80\x02" + called("builtins", "bytes") + "(K\1tR.",
+       "calls builtins.bytes with an argument"},
       {"\x80\x02)" + argument + "R.", "calls what is no name"},
       // What is set aside stays a value that nothing calls.
       {"\x80\x02" + called("functools", "partial") + "(" + system + shell + "tR)R.",

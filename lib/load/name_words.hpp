@@ -1,0 +1,20 @@
+#pragma once
+// Words of a tensor's name, in which checkpoints say what a tensor is.
+
+#include <initializer_list>
+#include <string_view>
+
+namespace mha {
+
+using Words = std::initializer_list<std::string_view>;
+
+/// Whether one of `words` stands in a name between dots, slashes and underscores, in small letters.
+bool has_word(std::string_view name, Words words);
+/// Whether a word of the name holds one of `parts`.
+bool speaks_of(std::string_view name, Words parts);
+/// Whether the last word is a norm's weight: weight, gamma, g …
+bool is_norm_weight(std::string_view name);
+/// Whether a name is of one of several layers: a number stands in it, and two parts behind.
+bool is_of_stack(std::string_view name);
+
+} // namespace mha
