@@ -50,8 +50,10 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
     probe.touches = StageSet{stage};
     return trials.concerns(probe);
   };
-  if (trials.target().stage == Stage::weights)
-    if (std::optional<Change> dropout = dropout_change(trials.value(), trials.target().theirs))
+  const Stage stage = trials.target().stage;
+  if (drops(stage))
+    if (std::optional<Change> dropout =
+            dropout_change(stage, trials.value(), trials.target().theirs))
       candidates.push_back(keep(std::move(*dropout)));
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   if (has(Stage::capped)) fit_softcap(trials, candidates);
@@ -62,7 +64,9 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (has(Stage::masked)) fit_window(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
   if (has(Stage::mlp_act)) fit_swish(trials, candidates);
-  if (trials.target().stage == Stage::logits) fit_head_scale(trials, candidates);
+  if (stage == Stage::residual || stage == Stage::resid_post)
+    fit_residual_scale(trials, candidates);
+  if (stage == Stage::logits) fit_head_scale(trials, candidates);
   const bool shares = has(Stage::scores) || has(Stage::head_out);
   if (shares && layer_.dims.H_kv > 1 && layer_.dims.H > 1) fit_kv_heads(trials, candidates);
 }

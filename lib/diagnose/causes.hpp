@@ -76,6 +76,7 @@ private:
   void fit_slopes(Trials& trials, Changes& candidates);
   void fit_kv_heads(Trials& trials, Changes& candidates);
   void fit_head_scale(Trials& trials, Changes& candidates);
+  void fit_residual_scale(Trials& trials, Changes& candidates);
   const Change* keep(Change change);
   void note_runners_up(const State& state, const Trials& trials, const std::vector<Changes>& sets,
                        const std::vector<Agreement>& results);

@@ -135,6 +135,13 @@ void add_orders(std::size_t L, std::vector<WholeChange>& list) {
         fmt::format("runs in each layer the weights of the {} one", earlier ? "previous" : "next"),
         own);
   }
+  std::vector<std::size_t> reversed = up_to(L);
+  std::ranges::reverse(reversed);
+  if (L > 2)
+    add(std::move(reversed), "block.weights.other", "runs the layers in the reverse order", own);
+  for (std::size_t n = 0; L > 2 && n < L; n += L - 1)
+    add(std::vector<std::size_t>(L, n), "block.weights.other",
+        fmt::format("runs layer {}'s weights in every layer", n), own);
   for (std::size_t n = 0; n < L; ++n) {
     std::vector<std::size_t> without = up_to(L), twice = without, exchanged = without;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(n));

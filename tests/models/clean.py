@@ -277,6 +277,7 @@ def main():
     parser.add_argument("-j", type=int, default=2)
     args = parser.parse_args()
     rng, out = np.random.default_rng(5), args.keep or tempfile.mkdtemp()
+    os.makedirs(out, exist_ok=True)
     jobs = []
     for name in args.model or MODELS:
         folder = os.path.join(args.models, name)

@@ -185,6 +185,13 @@ std::vector<Mistake> rotary_mistakes() {
       {"rope.missing.k", "k_rope", rotates,
        rotate_by([](const Layer&, R& r) { r.angle = [](auto, auto, auto) { return 0.0; }; }, "k")},
       {"rope.twice", "q_rope", rotates, at_positions([](std::size_t, double t) { return 2 * t; })},
+      {"rope.values", "v", [](Layer& l, Random& r) { return l.d_k == l.d_v && rotates(l, r); },
+       [](I& o) {
+         o.steps.push_back({"v", [](const I& self, const Stages&) {
+                              const Array plain = self.until("v").run().at("v");
+                              return turned_by(self.layer, plain, recipe_of(self.layer));
+                            }});
+       }},
       {"rope.axis", "q_rope", rotates, at_positions([](std::size_t h, double) { return real(h); })},
       {"rope.positions", "q_rope", rotates, rotate_by([](const Layer& layer, R& r) {
          const auto forwards = r.angle;

@@ -73,7 +73,7 @@ class Port:
         if not rms:
             x = x - mean
         mean_square = (x * x).mean(-1, keepdims=True)
-        if self.is_(where + ".form"):
+        if self.is_(where + ".form") or self.is_("norms.form") and where in ("input_norm", "block_norm"):
             mean_square = mean_square * x.shape[-1] / (x.shape[-1] - 1)
         if self.is_(where + ".not_centred"):  # a LayerNorm that forgets the mean and keeps the bias
             return (x + mean) / np.sqrt(((x + mean) ** 2).mean(-1, keepdims=True) + eps) * w + b
@@ -127,6 +127,8 @@ class Port:
         name = {"gpt2": f"transformer.h.{n}.attn.c_proj", "llama": f"model.layers.{n}.self_attn.o_proj",
                 "bert": f"bert.encoder.layer.{n}.attention.output.dense"}[self.kind]
         y = self.linear(z.transpose(1, 0, 2).reshape(x.shape[0], -1), name)
+        if self.is_("dropout.output"):
+            y = y * (np.random.default_rng(n).random(y.shape) >= 0.1) / 0.9
         return y + self.w[name + ".bias"] if self.is_("bias.times.o") else y
 
     def rounded(self, x):
@@ -153,6 +155,10 @@ class Port:
                 y = act(pre)
             if self.is_("mlp.gate.added"):
                 y = act(pre) + other
+            if self.is_("mlp.gate.plus_one"):
+                y = act(pre) * (other + 1)
+            if self.is_("mlp.gate.oss"):
+                y = FORMS["quick"](pre) * (other + 1)
             save(mlp_pre=pre, mlp_up=other, mlp_act=y)
             y = self.rounded(y)
             if self.is_("mlp.transposed"):
@@ -219,6 +225,21 @@ class Port:
             f, y = 0 * f, r
         if self.is_("block.residual.twice"):
             y = x + y
+        if self.is_("block.residual.scaled"):  # Granite's residual_multiplier
+            r = x + 0.22 * a
+            m = self.norm(r, second)
+            f = self.feed_forward(m, own, save)
+            y = r + 0.22 * f
+        if self.is_("block.residual.attention_scaled"):
+            r = x + 2 * a
+            m = self.norm(r, second)
+            f = self.feed_forward(m, own, save)
+            y = r + f
+        if self.is_("block.residual.both_normalised"):  # x = norm(x); x += f(x)
+            r = h + a
+            m = self.norm(r, second)
+            f = self.feed_forward(m, own, save)
+            y = m + f
         if self.is_("block.residual.apart"):
             y = f
         if self.is_("block.handed.residual"):
@@ -252,6 +273,8 @@ class Port:
 
     def run(self, ids):
         x = self.embed(ids)
+        if self.is_("dropout.embed"):
+            x = x * (np.random.default_rng(1).random(x.shape) >= 0.1) / 0.9
         out = {"embed": x}
         states = [x]
         for n in range(4):

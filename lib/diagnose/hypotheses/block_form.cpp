@@ -53,6 +53,15 @@ void add_middle_sums(const Layer& layer, ChangeList& list) {
                give(edited, Stage::residual,
                     sum_of(normed(norm, edited.X, bare), attention_adds(edited)));
              });
+  if (layer.settings.input_norm != InputNorm::none && pre && layer.block->mlp.present())
+    list.add("block.residual.normalised", StageSet{Stage::residual, Stage::resid_post},
+             "adds both results to the normalised inputs, not to the stream",
+             "add them to the stream before each norm", [](Layer& edited) {
+               give(edited, Stage::residual,
+                    sum_of(value_of(edited, Stage::x), attention_adds(edited)));
+               give(edited, Stage::resid_post,
+                    sum_of(value_of(edited, Stage::mlp_x), feed_forward_adds(edited)));
+             });
   list.add("block.residual.missing", at_middle,
            "does not add attention's result to the stream, but replaces it",
            "add the stream before the layer",
@@ -188,7 +197,8 @@ std::vector<Change> block_form_changes(const Subject& subject) {
 const Theme block_form_theme{
     "block_form",
     "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
-    "block.residual.twice block.attention.missing block.handed.residual block.parallel "
+    "block.residual.twice block.residual.scaled block.attention.missing block.handed.residual "
+    "block.parallel "
     "block.sequential block.skipped "
     "block.twice block.weights.other",
     block_form_changes};

@@ -80,43 +80,70 @@ void add_forms_of_all(const Layer& layer, ChangeList& list) {
   touched.add(Stage::x);
   constexpr const char* name = "every norm of the layer";
   for (OtherNorm& other : other_norms(first)) {
-    if (!other.form) continue;
+    std::function<void(Layer&)> edit = [form = other.form](Layer& edited) {
+      TransformerBlock& block = own_block(edited);
+      for (const BlockNorm& one : block_norms)
+        if ((block.*one.norm).present()) block.*one.norm = form(block.*one.norm);
+      give(edited, Stage::x, normed(form(attention_norm(edited)), edited.X));
+    };
+    if (!other.form)
+      edit = [rows = other.rows](Layer& edited) { // each behind the ones before it
+        give(edited, Stage::x, rows(attention_norm(edited), edited.X));
+        for (const BlockNorm& one : block_norms)
+          if (const Norm& norm = (*edited.block).*one.norm; norm.present())
+            give(edited, one.makes, rows(norm, normed_by(edited, one)));
+      };
     list.add("block_norm." + other.id, touched, with_name(other.did, name),
-             with_name(other.cure, name), [form = other.form](Layer& edited) {
-               TransformerBlock& block = own_block(edited);
-               for (const BlockNorm& one : block_norms)
-                 if ((block.*one.norm).present()) block.*one.norm = form(block.*one.norm);
-               give(edited, Stage::x, normed(form(attention_norm(edited)), edited.X));
-             });
+             with_name(other.cure, name), std::move(edit));
   }
 }
 
-/// The two norms of a layer exchanged, or one taken for both.
+/// A norm of the layer as others are taken for it: attention's, or one of the block's.
+struct Slot {
+  Stage makes;
+  std::string name;
+  Norm (*norm)(const Layer&);
+  void (*use)(Layer&, const Norm&);
+};
+
+template <std::size_t n> Slot slot_of() {
+  constexpr BlockNorm one = block_norms[n];
+  return {one.makes, one.name,
+          [](const Layer& layer) { return (*layer.block).*block_norms[n].norm; },
+          [](Layer& edited, const Norm& norm) { own_block(edited).*block_norms[n].norm = norm; }};
+}
+
+/// Those of the layer, in the order of the computation.
+std::vector<Slot> slots_of(const Layer& layer) {
+  std::vector<Slot> slots{
+      {Stage::x, "the norm before attention", [](const Layer& own) { return attention_norm(own); },
+       [](Layer& edited, const Norm& norm) { give(edited, Stage::x, normed(norm, edited.X)); }},
+      slot_of<0>(),
+      slot_of<1>(),
+      slot_of<2>(),
+      slot_of<3>()};
+  std::erase_if(slots, [&](const Slot& slot) { return slot.norm(layer).weight.empty(); });
+  return slots;
+}
+
+/// Two norms of a layer exchanged, or one taken for another.
 void add_exchanged(const Layer& layer, ChangeList& list) {
-  const TransformerBlock& block = *layer.block;
-  if (layer.norm_weight.empty() || block.pre_mlp_norm.weight.empty()) return;
-  const auto use_second_first = [](Layer& edited) {
-    const Norm second = edited.block->pre_mlp_norm;
-    give(edited, Stage::x, normed(second, edited.X));
-  };
-  const auto use_first_second = [](Layer& edited) {
-    const Norm first = attention_norm(edited);
-    own_block(edited).pre_mlp_norm = first;
-  };
-  list.add("block_norm.other", StageSet{Stage::x},
-           "norms attention's input with the weights of the feed-forward's norm",
-           "take attention's own norm", use_second_first);
-  list.add("block_norm.other", StageSet{Stage::mlp_x},
-           "norms the feed-forward's input with the weights of attention's norm",
-           "take the feed-forward's own norm", use_first_second);
-  list.add("block_norm.other", StageSet{Stage::x, Stage::mlp_x},
-           "exchanges the norms of attention and of the feed-forward", "exchange them back",
-           [=](Layer& edited) {
-             Layer before = edited;
-             use_first_second(edited);
-             use_second_first(before);
-             give(edited, Stage::x, before.given[index_of(Stage::x)]);
-           });
+  const std::vector<Slot> slots = slots_of(layer);
+  for (const Slot& to : slots)
+    for (const Slot& from : slots) {
+      if (to.makes == from.makes) continue;
+      list.add("block_norm.other", StageSet{to.makes},
+               fmt::format("takes the weights of {} for {}", from.name, to.name),
+               fmt::format("load the own weights of {}", to.name),
+               [to, from](Layer& edited) { to.use(edited, from.norm(edited)); });
+      if (to.makes > from.makes) continue;
+      list.add("block_norm.other", StageSet{to.makes, from.makes},
+               fmt::format("exchanges {} and {}", to.name, from.name), "exchange them back",
+               [to, from](Layer& edited) {
+                 const Norm one = to.norm(edited), other = from.norm(edited);
+                 to.use(edited, other), from.use(edited, one);
+               });
+    }
 }
 
 /// The same norm's weights of another layer.

@@ -199,6 +199,24 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
   }
 }
 
+/// Attention's last product and the feed-forward's are of one class: what it adds, both have.
+void add_ranks_of_both(const Layer& own, ChangeList& list) {
+  if (own.b_o.empty() || own.block->mlp.out.b.empty()) return;
+  for (int times : {2, 4, 8})
+    list.add("mlp.bias.times", StageSet{Stage::output, Stage::head_result, Stage::mlp_out},
+             fmt::format("adds b_o and the bias of the feed-forward's second product {} times, as "
+                         "ranks that each add them do",
+                         times),
+             "add them once, behind the sum over ranks", [times](Layer& layer) {
+               const auto more = [&](const Tensor& bias) {
+                 return each_number(convert(bias, layer.dtype),
+                                    [times](double b) { return times * b; });
+               };
+               Tensor& out = own_block(layer).mlp.out.b;
+               layer.b_o = more(layer.b_o), out = more(out);
+             });
+}
+
 void add_mlp_weights(const FeedForward& mlp, ChangeList& list) {
   constexpr std::pair<LinearMap FeedForward::*, const char*> maps[]{
       {&FeedForward::in, "the first weight"},
@@ -250,6 +268,7 @@ std::vector<Change> feed_forward_changes(const Subject& subject) {
   add_roundings(list);
   add_gates(mlp, list);
   add_mlp_biases(mlp, list);
+  add_ranks_of_both(subject.layer, list);
   add_mlp_weights(mlp, list);
   list.all_rare();
   return list.take();

@@ -36,6 +36,10 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
+Tensor plus_one(const Tensor& tensor) {
+  return each_number(tensor, [](double u) { return u + 1; });
+}
+
 /// Activations that no model here has, as functions of a number.
 void add_other_activations(ChangeList& list) {
   const auto add = [&](const char* name, double (*of)(double)) {
@@ -74,6 +78,17 @@ void add_products(ChangeList& list) {
         return sum_of(activated(layer, value_of(layer, Stage::mlp_pre), false),
                       value_of(layer, Stage::mlp_up));
       });
+  add("mlp.gate.plus_one", "multiplies by the other factor plus 1", [](const Layer& layer) {
+    const Tensor gate = activated(layer, value_of(layer, Stage::mlp_pre), false);
+    return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
+  });
+  add("mlp.gate.plus_one", "takes GPT-OSS's product, g σ(1.702 g) · (u + 1)",
+      [](const Layer& layer) {
+        constexpr double beta = 1.702;
+        const Tensor gate = each_number(value_of(layer, Stage::mlp_pre),
+                                        [](double g) { return g * sigmoid(beta * g); });
+        return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
+      });
   add("mlp.activated_other", "applies the activation to the product of gate and other factor",
       [](const Layer& layer) {
         return activated(
@@ -94,7 +109,7 @@ std::vector<Change> product_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme feed_forward_product_theme{"feed_forward_product", "mlp.gate.missing mlp.gate.added",
-                                       product_changes};
+const Theme feed_forward_product_theme{
+    "feed_forward_product", "mlp.gate.missing mlp.gate.added mlp.gate.plus_one", product_changes};
 
 } // namespace mha

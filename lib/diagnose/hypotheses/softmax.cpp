@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/softmax.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <algorithm>
@@ -117,7 +118,12 @@ std::vector<Change> softmax_changes(const Subject& subject) {
 
 } // namespace
 
-std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
+bool drops(Stage stage) {
+  using enum Stage;
+  return StageSet{weights, embed, output, attn_add, mlp_act, mlp_out, mlp_add}.contains(stage);
+}
+
+std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tensor& theirs) {
   // Entries are w / (1 − p), or 0.
   std::vector<double> ratios;
   std::size_t dropped = 0;
@@ -142,10 +148,10 @@ std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
   if (std::fabs(p - share) > 5 * spread + 0.02) return std::nullopt;
   Change change;
   change.id = "dropout.on";
-  change.touches = StageSet{Stage::weights};
-  change.did = fmt::format("drops weights at random: {:.1f} % are 0, the others are divided by "
-                           "1 − p with p = {:.3g}",
-                           100 * share, p);
+  change.touches = StageSet{stage};
+  change.did = fmt::format("drops numbers of {} at random: {:.1f} % are 0, the others are divided "
+                           "by 1 − p with p = {:.3g}",
+                           info_of(stage).name, 100 * share, p);
   change.cure = "turn dropout off: evaluation mode, or dropout_p = 0";
   change.fitted = true;
   Tensor kept = Tensor::uninitialised(ours.dtype(), ours.shape());
@@ -154,13 +160,16 @@ std::optional<Change> dropout_change(const Tensor& ours, const Tensor& theirs) {
       kept.as_mutable<Number>()[i] =
           value_at(theirs, i) == 0 ? Number(0) : static_cast<Number>(factor);
   });
-  change.edit = [kept](Layer& edited) {
-    Tensor weights = copied(value_of(edited, Stage::weights));
-    with_number(weights.dtype(), [&]<class Number>(Number) {
-      for (std::size_t i = 0; i < weights.count(); ++i)
-        weights.as_mutable<Number>()[i] *= kept.as<Number>()[i];
+  change.edit = [kept, stage](Layer& edited) {
+    Tensor value = copied(value_of(edited, stage));
+    with_number(value.dtype(), [&]<class Number>(Number) {
+      for (std::size_t i = 0; i < value.count(); ++i)
+        value.as_mutable<Number>()[i] *= kept.as<Number>()[i];
     });
-    give(edited, Stage::weights, weights);
+    if (stage == Stage::embed)
+      own_ends(edited).embed = value;
+    else
+      give(edited, stage, value);
   };
   return change;
 }

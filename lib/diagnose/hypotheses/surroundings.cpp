@@ -1,6 +1,7 @@
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/forward/norm.hpp>
 
 #include <fmt/format.h>
@@ -94,6 +95,30 @@ void add_offsets(const Norm& norm, std::vector<OtherNorm>& list) {
   }
 }
 
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  for (std::size_t i = 0; i < a.count(); ++i)
+    if (value_at(a, i) != value_at(b, i)) return false;
+  return true;
+}
+
+/// Weights in a short type, as 1 + w is where it is added in one.
+void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
+  for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}}) {
+    const Norm whole = with_offset(norm, 0);
+    if (same_numbers(whole.weight, rounded_to(whole.weight, to))) continue;
+    list.push_back(
+        {"rounded",
+         fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? ", 1 added," : "", name),
+         "keep the weight of {} in float32",
+         [to = to](const Norm& own) {
+           Norm rounded = with_offset(own, 0);
+           rounded.weight = rounded_to(rounded.weight, to);
+           return rounded;
+         },
+         {}});
+  }
+}
+
 /// Forms that no Norm has.
 void add_row_forms(const Norm& norm, std::vector<OtherNorm>& list) {
   const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
@@ -141,6 +166,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm) {
                       {}});
   if (!norm.weight.empty()) {
     add_offsets(norm, list);
+    add_rounded_weights(norm, list);
     list.push_back({"weight",
                     "leaves out the weight of {}",
                     "multiply by the weight of {}",

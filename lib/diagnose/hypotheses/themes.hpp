@@ -30,6 +30,7 @@
   theme(qk_norm)          \
   theme(rope_scaling)     \
   theme(rope_turn)        \
+  theme(rope_values)      \
   theme(rope_padding)     \
   theme(weight_rows)      \
   theme(position_bias)    \
