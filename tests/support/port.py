@@ -231,7 +231,7 @@ class Port:
             f = self.feed_forward(m, own, save)
             y = r + 0.22 * f
         if self.is_("block.residual.attention_scaled"):
-            r = x + 2 * a
+            r = x + 0.7 * a
             m = self.norm(r, second)
             f = self.feed_forward(m, own, save)
             y = r + f
