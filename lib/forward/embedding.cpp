@@ -127,6 +127,7 @@ void read_behind(const Embedding& e, std::size_t B, const Tensor& first, Tensor&
 
 Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
                            DType dtype) {
+  if (first.empty()) return embedding;
   Embedding e = embedding;
   for (Tensor* tensor : {&e.projection.W, &e.projection.b})
     if (!tensor->empty()) *tensor = convert(*tensor, dtype);

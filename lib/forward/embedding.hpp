@@ -14,7 +14,7 @@ Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& id
 
 /// The embedding whose table of tokens is B texts of vectors, (B · T, N), with `first`, (P,
 /// d_model), in front of each: (B · (P + T), d_model) in `dtype`. The vectors are scaled and, where
-/// the map stands before the tables, mapped.
+/// the map stands before the tables, mapped. Without `first` it is the embedding itself.
 Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
                            DType dtype);
 

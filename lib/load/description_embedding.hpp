@@ -1,5 +1,5 @@
 #pragma once
-// What a description says of the embedding, step by step. Inside of read_description.
+// The embedding of a description, step by step. Inside of read_description.
 
 #include <mha/load/description_parts.hpp>
 

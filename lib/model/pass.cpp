@@ -129,13 +129,10 @@ void ModelPass::read_vectors() {
   source_ = "--inputs-embeds";
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
   const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
-  std::size_t T = rows.count() / (B * width);
   Embedding own = model().embedding();
-  own.tokens = rows.reshaped({B * T, width});
-  if (const Tensor& first = model().first_rows(); !first.empty()) {
-    own = embedding_behind(own, B, first, weights_->dtype());
-    T += first.shape()[0];
-  }
+  own.tokens = rows.reshaped({rows.count() / width, width});
+  own = embedding_behind(own, B, model().first_rows(), weights_->dtype());
+  const std::size_t T = own.tokens.shape()[0] / B;
   // Counted from the padding's number, as Transformers does for vectors: none is padding.
   if (own.pad) own.first_position = static_cast<std::size_t>(*std::exchange(own.pad, {})) + 1;
   of_rows_ = std::move(own);
