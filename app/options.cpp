@@ -103,7 +103,8 @@ void add_layer(Cli& cli, Request& request, bool required) {
   cli.positionals("SOURCE...", sources_help, request.sources, required);
   cli.group("The layer");
   cli.value("--layer,-l", "N", request.layer,
-            "which layer: its number or name, a range such as 0-3, or all");
+            "which layer: its number or name, a range such as 0-3, or all")
+      .joins = true;
   cli.value("--prefix", "PREFIX", request.prefix,
             "where the layer's tensors are: model.layers.3.self_attn");
   cli.value("--naming", "FAMILY", request.naming,

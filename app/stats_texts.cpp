@@ -49,6 +49,7 @@ public:
           view_.columns.push_back(&measure);
     } else if (asked.columns.empty()) {
       for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
+      view_.usual = true;
     }
     for (const Measure* measure : view_.columns)
       if (std::ranges::find(without_mean, measure->name) != std::end(without_mean))

@@ -44,6 +44,13 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const Sources& mode
   return pairs;
 }
 
+/// What 0 and 1 are in a picture's title; "" where cells are the measure itself.
+std::string_view range_of(const SweepRequest& request) {
+  if (request.raw) return "";
+  return request.metric == SweepMetric::kl ? ", 1: as far as the other run"
+                                           : ", 0: this run, 1: the other";
+}
+
 /// A panel a stage, its first axis downwards and the second, if there is one, across.
 std::vector<render::GridPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
   if (view.over.size() > 2)
@@ -208,7 +215,8 @@ void run_sweep(const SweepOptions& options, const Sources& model,
   if (pairs.size() == 1)
     for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));
   if (!to.picture.empty()) {
-    const std::string title = fmt::format("{} · {}", view.metric, render::visible(model.title()));
+    const std::string title =
+        fmt::format("{}{} · {}", view.metric, range_of(request), render::visible(model.title()));
     return write_grid(output.path, to.picture, title, panels_of(found, view), {}, common.color);
   }
   write_text(found, view, output, common);

@@ -139,14 +139,16 @@ void CircuitsCommand::write_numbers(const std::string& form) const {
   std::string text;
   if (!composition.empty()) {
     text = form == "json"    ? render::compositions_json(pairs_)
-           : form == "table" ? look.bold(title_) + "\n\n" + render::compositions_table(pairs_, look)
+           : form == "table" ? look.bold(render::in_lines(title_, look.width)) + "\n\n" +
+                                   render::compositions_table(pairs_, look)
                              : render::compositions_csv(pairs_, separator);
   } else if (form == "json") {
     text = render::circuits_json(heads_);
   } else if (spectrum) {
     text = render::spectra_csv(heads_, separator);
   } else {
-    text = form == "table" ? look.bold(title_) + "\n\n" + render::circuits_table(heads_, look)
+    text = form == "table" ? look.bold(render::in_lines(title_, look.width)) + "\n\n" +
+                                 render::circuits_table(heads_, look)
                            : render::circuits_csv(heads_, separator);
   }
   file.sink()(text);

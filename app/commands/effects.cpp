@@ -7,6 +7,8 @@
 #include "sweep.hpp"
 #include "text_groups.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -105,7 +107,8 @@ void require_effect_measure(const std::string& grid) {
   std::vector<std::string_view> names;
   for (const EffectMeasure& measure : effect_measures) names.emplace_back(measure.name);
   if (!grid.empty() && std::ranges::find(names, grid) == names.end())
-    throw UsageError(fmt::format("--grid: '{}' is no effect{}", grid, did_you_mean(grid, names)));
+    throw UsageError(fmt::format("--grid: '{}' is no effect{}; there are {}", grid,
+                                 did_you_mean(grid, names), fmt::join(names, ", ")));
 }
 
 void EffectsCommand::check() const {
@@ -250,9 +253,16 @@ Run declare_effects(Cli& cli) {
   cli.choice("--align", {"end"}, effects->align,
              "texts of unequal lengths: the next text's values are taken at positions counted from "
              "the end; a position that it does not reach keeps its own");
-  cli.value("--set", "PLACES", effects->set,
-            "places that are taken out together, a line more: 'layers.1.head_out[[0,3]] + "
-            "layers.0.mlp_out'");
+  Option set;
+  set.name = "--set", set.value_name = "PLACES", set.repeats = true;
+  set.help = "places that are taken out together, a line more: 'layers.1.head_out[[0,3]] + "
+             "layers.0.mlp_out'";
+  set.set = [effects](const std::string& places) {
+    if (!effects->set.empty())
+      throw UsageError("--set is given twice, and one set is taken out; join its places by ' + '");
+    effects->set = places;
+  };
+  cli.add(std::move(set));
   cli.value("--answer", "TOKEN", effects->answer,
             "the token whose logit is followed; default: the most probable one");
   cli.value("--answer-id", "N", effects->answer_id, "the same, by its number");

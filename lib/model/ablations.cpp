@@ -128,11 +128,20 @@ PredictionRows Ablations::without_set() const {
     first = std::min(first, place.every_layer ? 0 : place.layers->first);
   Advance way;
   way.threads = request_.threads;
+  std::vector<std::vector<decltype(StagePatch::is_read)>> is_read(set_.size());
   way.patch = [&](Layer& layer, std::size_t n) {
-    for (const PatchText& place : set_)
-      if (place.is_of(n)) layer.patches.add(patch_of(n, layer, place));
+    for (std::size_t i = 0; i < set_.size(); ++i) {
+      if (!set_[i].is_of(n)) continue;
+      StagePatch patch = patch_of(n, layer, set_[i]);
+      is_read[i].push_back(patch.is_read);
+      layer.patches.add(std::move(patch));
+    }
   };
   const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
+  for (std::size_t i = 0; i < set_.size(); ++i)
+    if (std::ranges::none_of(is_read[i], [](const auto& one) { return one->load(); }))
+      fail("--set {}: nothing that follows reads it; choose a stage that another is computed from",
+           set_[i].place);
   return {layers_.ends(last.x), request_.places, request_.threads};
 }
 

@@ -81,18 +81,22 @@ public:
     return std::abs(there - here) > 64 * eps * size;
   }
 
-  /// M with a place of these layers patched.
-  double patched(const PatchText& place, std::size_t first, std::size_t last) {
+  /// M with a place of these layers patched; `read`, whether a step has read a patch.
+  double patched(const PatchText& place, std::size_t first, std::size_t last, bool& read) {
     Advance way;
+    std::vector<decltype(StagePatch::is_read)> is_read;
     way.threads = request_.threads;
     way.patch = [&](Layer& layer, std::size_t n) {
       if (n < first || n > last) return;
       PatchText text = place;
-      layer.patches.add(resolve_patch(
-          text, layer, n, [&](Stage stage, const std::string&) { return other_stage(n, stage); }));
+      StagePatch patch = resolve_patch(
+          text, layer, n, [&](Stage stage, const std::string&) { return other_stage(n, stage); });
+      is_read.push_back(patch.is_read);
+      layer.patches.add(std::move(patch));
     };
     const TextLayers& layers = here_.layers();
     const Residual end = advance(layers, here_.before(first), layers.count(), way);
+    read |= std::ranges::any_of(is_read, [](const auto& one) { return one->load(); });
     return metric_of(PredictionRows(layers.ends(end.x), places_, request_.threads));
   }
 
@@ -242,6 +246,7 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   std::vector<double> squares;
   for (const SweepPair& pair : pairs) {
     PatchedPair runs(pair, request);
+    std::vector<char> read(request.stages.size());
     if (pairs.size() == 1 && !runs.same_answer.empty()) fail("{}", runs.same_answer);
     if (!runs.same_answer.empty() || (!request.raw && !runs.differ())) {
       ++result.without_difference;
@@ -258,11 +263,18 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
           if (to.query != point.query || to.head != point.head || to.layer != point.layer)
             fail("the pairs have texts of different lengths: their places cannot be "
                  "averaged; give texts of equal lengths, or sweep over layer and head");
-          const double M = runs.patched(place, first, last);
+          bool place_is_read = false;
+          const double M = runs.patched(place, first, last, place_is_read);
+          read[point.stage] |= place_is_read;
           const double m = request.raw ? M : (M - runs.here) / (runs.there - runs.here);
           to.value += m, squares[i] += m * m;
           ++i;
         });
+    for (std::size_t stage = 0; stage < read.size(); ++stage)
+      if (!read[stage])
+        fail("--sweep {}: nothing that follows reads it; choose a stage that another is computed "
+             "from",
+             request.stages[stage].place);
     if (i != result.points.size())
       fail("the pairs have texts of different lengths: their places cannot be averaged; give texts "
            "of equal lengths, or sweep over layer and head");

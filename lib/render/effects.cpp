@@ -53,7 +53,8 @@ std::string effect_bar(double share) {
 }
 
 /// What the columns are in, and whose logit is followed.
-std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer) {
+std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer,
+                       const TextStyle& look) {
   const auto has = [&](std::string_view name) {
     return std::ranges::find(shown, name, &EffectColumn::name) != shown.end();
   };
@@ -62,7 +63,7 @@ std::string units_text(const std::vector<EffectColumn>& shown, const std::string
   if (has("logit_change"))
     text += fmt::format("{}logit_change{}: of the logit of {}", text.empty() ? "" : "; ",
                         has("direct") ? " and direct" : "", answer);
-  return text.empty() ? "" : "\n" + text + "\n";
+  return text.empty() ? "" : "\n" + in_lines(text, look.width) + "\n";
 }
 
 } // namespace
@@ -101,7 +102,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
           one.part == Contributor::head && largest > 0 ? effect_bar(first(one) / largest) : "");
     grid.add(std::move(cells));
   }
-  return grid.text(look) + units_text(shown, view.answer);
+  return grid.text(look) + units_text(shown, view.answer, look);
 }
 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,

@@ -50,7 +50,8 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
 
 std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
                               const TokenNames& names, const TextStyle& look) {
-  std::string text = fmt::format("{}, {}\n", view.part, words_of(view.norm));
+  std::string text =
+      in_lines(fmt::format("{}, {}", view.part, words_of(view.norm)), look.width) + "\n";
   const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
   for (const PartLogits& part : parts) {
     text += '\n';

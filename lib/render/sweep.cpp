@@ -20,11 +20,12 @@ std::string for_eyes(double value) {
   return fmt::format("{:.3f}", value == 0 ? 0.0 : value);
 }
 
-std::string heading(const SweepResult& sweep, const SweepView& view) {
-  std::string text = fmt::format("{} of this run {}, of the other {}{}\n", view.metric,
-                                 rounded(sweep.here), rounded(sweep.there),
-                                 view.raw ? "; each place: its value"
-                                          : "; each place: 0 as this run, 1 as the other");
+std::string heading(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
+  const std::string both = fmt::format("{} of this run {}, of the other {}{}", view.metric,
+                                       rounded(sweep.here), rounded(sweep.there),
+                                       view.raw ? "; each place: its value"
+                                                : "; each place: 0 as this run, 1 as the other");
+  std::string text = in_lines(both, look.width) + "\n";
   if (sweep.pairs + sweep.without_difference > 1)
     text +=
         fmt::format("mean of {} pairs{}\n", sweep.pairs,
@@ -77,7 +78,7 @@ std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& vie
 } // namespace
 
 std::string sweep_table(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
-  std::string text = heading(sweep, view);
+  std::string text = heading(sweep, view, look);
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
     std::vector<SweepPoint> points;
     std::ranges::copy_if(sweep.points, std::back_inserter(points),

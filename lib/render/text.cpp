@@ -108,6 +108,13 @@ std::string visible(std::string_view text) {
   return out;
 }
 
+std::string in_lines(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  std::string lines;
+  for (const std::string& line : wrapped(text, width)) lines += (lines.empty() ? "" : "\n") + line;
+  return lines;
+}
+
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   std::string line;

@@ -40,6 +40,8 @@ std::string shortened(std::string_view text, std::size_t width);
 std::string visible(std::string_view text);
 /// Words wrapped into lines of at most `width` columns.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+/// The text as it is where it fits the width, else its words in lines.
+std::string in_lines(std::string_view text, std::size_t width);
 /// "a, b and c", or with another `last` before the last word.
 std::string joined(const std::vector<std::string>& words, std::string_view last = " and ");
 /// "title: a, b, c", wrapped between its items, the lines after the first indented by two.

@@ -4,6 +4,8 @@
 #include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
 
+#include <span>
+
 namespace mha::render {
 
 namespace {
@@ -42,15 +44,14 @@ std::string written(const std::optional<double>& value, Dialect dialect,
   return text;
 }
 
-} // namespace
-
-std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                             const TextStyle& look) {
+/// The table with the first `columns` measures, for people to read.
+std::string first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
+                          std::size_t columns, const TextStyle& look) {
   std::vector<Grid::Column> titles;
   const TextStatsRow none;
   for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
     titles.push_back({std::string(cell.title), cell.is_number});
-  for (const Measure* measure : view.columns) {
+  for (const Measure* measure : std::span(view.columns).first(columns)) {
     titles.push_back({std::string(measure->name), true});
     if (view.spread) titles.push_back({"±", true});
   }
@@ -63,13 +64,31 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
     const std::vector<std::string> numbers = numbers_of(row);
     for (const NamedValue& cell : named_cells(row, view, numbers))
       cells.push_back(cell.title == "token" ? readable(cell.cell) : visible(cell.cell));
-    for (const MeanSpread& value : row.values) {
+    for (const MeanSpread& value : std::span(row.values).first(columns)) {
       cells.push_back(for_eyes(value.mean()));
       if (view.spread) cells.push_back(for_eyes(value.deviation()));
     }
     grid.add(std::move(cells));
   }
   return grid.text(look);
+}
+
+} // namespace
+
+std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
+                             const TextStyle& look) {
+  TextStyle plain = look;
+  plain.color = false;
+  const std::size_t known = view.columns.size();
+  std::size_t shown = known;
+  for (; view.usual && shown > 1; --shown) {
+    const std::string text = first_columns(rows, view, shown, plain);
+    if (display_width(text.substr(0, text.find('\n'))) <= look.width) break;
+  }
+  std::string text = first_columns(rows, view, shown, look);
+  if (shown < known)
+    text += look.dim(fmt::format("{} more measures: --measures names them", known - shown)) + "\n";
+  return text;
 }
 
 std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,

@@ -29,6 +29,7 @@ struct TextStatsView {
   TextRows rows = TextRows::head;
   std::vector<const Measure*> columns;
   bool spread = false; ///< beside each mean its standard deviation
+  bool usual = false;  ///< columns that were not chosen: a table shows those that fit its width
 };
 
 /// For eyes: mean ± standard deviation in one column.

@@ -25,19 +25,19 @@ def byte_characters():
     return [of_byte[byte] for byte in range(256)]
 
 
-def grown(letters, count, longest, seed):
-    """Pieces and the merges that made them, in order."""
+def grown(letters, count, longest, seed, skew=3, prefixes=False):
+    """Pieces and the merges that made them, in order; with `prefixes` a beginning of each is one, too."""
     chance = random.Random(seed)
     pieces, known, merges = list(letters), set(letters), []
     while len(pieces) < count:
         # Short pieces come early, and are merged most.
-        left, right = (pieces[int(len(pieces) * chance.random() ** 3)] for _ in range(2))
-        both = left + right
-        if len(both) > longest or both in known:
-            continue
-        known.add(both)
-        pieces.append(both)
-        merges.append((left, right))
+        left, right = (pieces[int(len(pieces) * chance.random() ** skew)] for _ in range(2))
+        for end in range(1, len(right) + 1) if prefixes else [len(right)]:
+            both = left + right[:end]
+            if len(both) <= longest and both not in known and len(pieces) < count:
+                known.add(both)
+                pieces.append(both)
+                merges.append((left, right[:end]))
     return pieces, known, merges
 
 
@@ -64,7 +64,7 @@ def byte_fallback():
                                 *range(0x4E00, 0x5400)]]
     special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"] + [f"<unused{i}>" for i in range(6238)]
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
-    pieces, known, merges = grown(letters, 262_144 - len(special) - len(fallback), 12, 2)
+    pieces, known, merges = grown(letters, 262_144 - len(special) - len(fallback), 16, 2, skew=1, prefixes=True)
     all_merges = []
     for left, right in merges:  # every way to make a piece of two, as converted files have them
         both = left + right
@@ -101,8 +101,14 @@ def write(folder):
         if os.path.exists(path):
             continue
         os.makedirs(folders[kind], exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(make(), file, ensure_ascii=False, indent=2)
+        # In a process of its own: a child's peak memory, as the system counts it, begins with its parent's.
+        writer = os.fork()
+        if writer == 0:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(make(), file, ensure_ascii=False, indent=2)
+            os._exit(0)
+        if os.waitpid(writer, 0)[1]:
+            raise SystemExit(f"{path} was not written")
     return folders
 
 

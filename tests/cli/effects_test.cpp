@@ -1,9 +1,12 @@
 #include "support/run.hpp"
 
+#include <mha/render/text.hpp>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <sstream>
 
 // effects: what users see of it, and what they are told.
 
@@ -262,4 +265,46 @@ TEST_CASE("effects: pairs of a sweep that predict the same are left out, and cou
   CHECK(two["pairs"] == 1);
   CHECK(two["without_difference"] == 1);
   CHECK(two["points"] == one["points"]);
+}
+
+TEST_CASE("effects: one set a call, and a grid of another name has the names that there are") {
+  const Result twice = ::run(gpt2 + "--set layers.1.mlp_out --set layers.2.mlp_out");
+  CHECK(twice.code == 2);
+  CHECK_THAT(twice.err, Contains("--set is given twice") && Contains("' + '"));
+  const Result grid = ::run(gpt2 + "--grid banana");
+  CHECK(grid.code == 2);
+  CHECK_THAT(grid.err, Contains("there are kl, loss_change, logit_change, direct"));
+}
+
+TEST_CASE("effects: a sweep's picture says what 0 and 1 are") {
+  const std::string sweep = "effects data/bard-gpt2 --text 'What news from' --patch-from "
+                            "'What says my' --sweep resid_pre --over layer --quiet -f svg ";
+  CHECK_THAT(::run(sweep).out, Contains("logit, 0: this run, 1: the other"));
+  CHECK_THAT(::run(sweep + "--metric kl").out, Contains("kl, 1: as far as the other run"));
+  CHECK_THAT(::run(sweep + "--raw").out, !Contains("the other"));
+}
+
+TEST_CASE("effects: a stage that nothing reads is no row of zeros") {
+  const Result sweep = ::run("effects data/bard-gpt2 --text 'What news from' --patch-from "
+                             "'What says my' --sweep logsumexp --over layer");
+  CHECK(sweep.code == 2);
+  CHECK_THAT(sweep.err, Contains("--sweep logsumexp: nothing that follows reads it"));
+  const Result set = ::run(gpt2 + "--set layers.1.mlp_out+layers.2.logsumexp");
+  CHECK(set.code == 2);
+  CHECK_THAT(set.err, Contains("--set layers.2.logsumexp: nothing that follows reads it"));
+}
+
+TEST_CASE("effects, circuits and predict --of: sentences around a table fit the window") {
+  for (const std::string line :
+       {"effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' --sweep "
+        "resid_pre "
+        "--over layer --quiet",
+        "circuits data/bard-gpt2 --layer 1", "circuits data/bard-gpt2 --composition k --top 2",
+        "predict data/bard-gpt2 --text 'my love' --of layers.3.head_result[0] --top 2"}) {
+    INFO(line);
+    const Result result = shell("COLUMNS=70 \"$MHA\" " + line);
+    REQUIRE(result.code == 0);
+    std::istringstream lines(result.out);
+    for (std::string one; std::getline(lines, one);) CHECK(mha::render::display_width(one) <= 70);
+  }
 }

@@ -2,15 +2,19 @@
 
 #include "support/run.hpp"
 
+#include <mha/render/text.hpp>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <map>
+#include <sstream>
 
 using namespace mha::test;
 using Catch::Contains;
+using Catch::StartsWith;
 using nlohmann::json;
 
 namespace {
@@ -369,4 +373,19 @@ TEST_CASE("many texts: one that has none of the chosen tokens is passed over") {
   REQUIRE(rows.size() == 1);
   CHECK(rows[0]["text"] == 1);
   CHECK_THAT(run(asked + std::vector<std::string>{"7"}).err, Contains("no text has such a token"));
+}
+
+TEST_CASE("stats --by: a table fits the window, chosen measures and CSV are whole") {
+  const std::string line = "COLUMNS=60 \"$MHA\" stats data/bard-gpt2 --text 'my love, my lord' "
+                           "--layer 0 --layer 1 --by token ";
+  const Result narrow = shell(line);
+  REQUIRE(narrow.code == 0);
+  CHECK_THAT(narrow.out, Contains("more measures: --measures names them"));
+  std::istringstream lines(narrow.out);
+  for (std::string one; std::getline(lines, one);) CHECK(mha::render::display_width(one) <= 60);
+  // A layer given again goes on, as a head does.
+  CHECK_THAT(narrow.out, Contains("\n0 ") && Contains("\n1 "));
+  const Result csv = shell(line + "-f csv");
+  CHECK_THAT(csv.out, StartsWith("layer,head,token,queries,previous,first,self,induction,"
+                                 "entropy_share,confidence,result_norm\n"));
 }

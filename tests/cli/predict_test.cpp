@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 using namespace mha::test;
+using Catch::Contains;
 using nlohmann::json;
 
 namespace {
@@ -95,4 +96,10 @@ TEST_CASE("what cannot be predicted is said") {
   says({"predict", "data/bard-gpt2", "--text", "a", "--ids", "1"}, "one of them is to go");
   says({"show", "data/bard-gpt2", "--text", "a", "X=data/induction/hidden.npz:layers.0"},
        "the text gives every layer its input");
+}
+
+TEST_CASE("predict --all: more tokens a position than a line has are said to be in JSON") {
+  const std::string line = "\"$MHA\" predict data/bard-gpt2 --text 'my love' --all --top 3";
+  CHECK_THAT(shell(line).err, Contains("note: --top 3") && Contains("-f json"));
+  CHECK(shell(line + " -f json").err.empty());
 }
