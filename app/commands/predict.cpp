@@ -162,11 +162,6 @@ int Predict::run() {
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
-  if (all && asked.top > 1 && !output.is_json())
-    report_notes({Note(fmt::format("--top {0}: a line of --all has the most probable token alone; "
-                                   "-f json has {0}",
-                                   asked.top))},
-                 common);
   expect_layers(model, common);
   std::vector<Prediction> predictions;
   {
