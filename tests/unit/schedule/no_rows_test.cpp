@@ -31,7 +31,7 @@ TEST_CASE("no rows: nothing is multiplied for no queries or no keys, on any numb
     settings.num_heads = 2;
     return layer(std::move(tensors), settings);
   };
-  for (const std::size_t threads : {1, 2, 8})
+  for (const std::size_t threads : {1U, 2U, 8U})
     for (const bool past : {false, true}) {
       INFO(threads << " threads" << (past ? ", past keys" : ""));
       CHECK(run(layer_of(0, 5, past), {Stage::output}, threads).tensor("output").count() == 0);
