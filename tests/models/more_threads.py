@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""More wrong ports from public threads, beside those of threads.py, which judges them.
+"""More wrong ports from public threads, beside those of threads.py.
 
     /usr/bin/python3 tests/models/more_threads.py PROGRAM MODELS [--only WORD] [--show] [--keep FOLDER] [-j N]
 """
@@ -8,13 +8,10 @@ import sys
 
 import numpy as np
 
-import threads
-from forward import ACTIVATIONS, Rope
+from forward import ACTIVATIONS
 from mistakes import to_bfloat16
-from threads import each, frequencies, thread
+from thread_ports import each, frequencies, main, split_in_three, thread
 from unseen import altered
-
-threads.THREADS.clear()
 
 
 # Norms -----------------------------------------------------------------------------------------------
@@ -130,14 +127,7 @@ def heads_tiled_in_jax(port):
 
 @thread("EleutherAI/gpt-neox#1315", "weight.order.per_head weight.order weight.order.per_group", "neox-sequential", "everything modules")
 def fused_rows_split_in_three(port):
-    for _, b in each(port):
-        a = b.attention
-        H = a.num_heads
-        rows = [np.stack([p.weight.T.reshape(H, -1, p.weight.shape[0]) for p in (a.q, a.k, a.v)], 1).reshape(-1, a.q.weight.shape[0]),
-                np.stack([np.broadcast_to(p.bias, p.weight.shape[1:]).reshape(H, -1) for p in (a.q, a.k, a.v)], 1).reshape(-1)]
-        weights, biases = np.split(rows[0], 3), np.split(rows[1], 3)
-        for p, w, c in zip((a.q, a.k, a.v), weights, biases):
-            p.weight, p.bias = w.T, c
+    split_in_three(port)
 
 
 @thread("EricLBuehler/candle-vllm#167", "bias.missing bias.missing.q bias.missing.k bias.missing.v", "qwen2", "states modules logits")
@@ -274,4 +264,4 @@ def rotation_in_half(port):
 
 
 if __name__ == "__main__":
-    sys.exit(threads.main())
+    sys.exit(main())

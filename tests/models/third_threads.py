@@ -8,13 +8,10 @@ import sys
 
 import numpy as np
 
-import threads
-from forward import ACTIVATIONS, Norm, Rope, sigmoid
+from forward import ACTIVATIONS, sigmoid
 from mistakes import to_bfloat16
-from threads import each, frequencies, thread
+from thread_ports import each, frequencies, main, thread
 from unseen import altered
-
-threads.THREADS.clear()
 
 
 # Norms -----------------------------------------------------------------------------------------------
@@ -480,4 +477,4 @@ def states_of_one_generated_step(port):
 
 
 if __name__ == "__main__":
-    sys.exit(threads.main())
+    sys.exit(main())
