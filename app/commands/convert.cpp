@@ -70,18 +70,15 @@ bool holds_model(const io::Contents& contents, const Request& request) {
 /// What a converted model holds: all tensors, of an ONNX graph without those that its layers' parts
 /// hold whole.
 std::vector<const io::Entry*> converted_tensors(const io::Contents& contents) {
-  const auto in_file = [](const io::Entry& entry) -> const std::string& {
-    return entry.own_name.empty() ? entry.name : entry.own_name;
-  };
   std::map<std::string_view, std::size_t> again; // numbers of the tensors made of one before them
   std::set<std::string_view> seen;
   for (const io::Entry& entry : contents.tensors)
-    if (contents.format == "onnx" && !seen.insert(in_file(entry)).second)
-      again[in_file(entry)] += count_of(entry.shape);
+    if (contents.format == "onnx" && !seen.insert(entry.name_in_file()).second)
+      again[entry.name_in_file()] += count_of(entry.shape);
   std::vector<const io::Entry*> all;
   for (const io::Entry& entry : contents.tensors) {
-    const auto parts = again.find(in_file(entry));
-    const bool first = seen.erase(in_file(entry)) > 0;
+    const auto parts = again.find(entry.name_in_file());
+    const bool first = seen.erase(entry.name_in_file()) > 0;
     if (first && parts != again.end() && parts->second >= count_of(entry.shape)) continue;
     all.push_back(&entry);
   }

@@ -54,6 +54,8 @@ struct Entry {
   std::function<Tensor()> steps = nullptr;
   /// What the file calls the tensor, where `name` is what checkpoints call it.
   std::string own_name = {};
+  /// The tensor's own name where another stands for it.
+  const std::string& name_in_file() const { return own_name.empty() ? name : own_name; }
 
   /// "Q4_K", "float16": the type as the file has it.
   std::string_view type_name() const { return blocks ? blocks->name : name_of(dtype); }

@@ -94,7 +94,7 @@ io::Entry DescribedFile::multiplied(const DescribedTensor& tensor, const io::Ent
     fail("{}: {}: {} is {}: {} expected, one for each output of {}", tensor.where, file_.name,
          by.name, to_string(by.shape),
          counted(outputs.shape.empty() ? 1 : outputs.shape.back(), "numbers"),
-         outputs.own_name.empty() ? outputs.name : outputs.own_name);
+         outputs.name_in_file());
   return multiplied_entry(outputs, by);
 }
 
@@ -114,9 +114,8 @@ io::Entry DescribedFile::rows_in_front() {
 void DescribedFile::require_bias(const DescribedTensor& tensor, const io::Entry& bias,
                                  std::size_t expected) const {
   if (count_of(bias.shape) == expected) return;
-  fail("{}: {}: its bias {} is {}: {} expected", tensor.where, file_.name,
-       bias.own_name.empty() ? bias.name : bias.own_name, to_string(bias.shape),
-       counted(expected, "numbers"));
+  fail("{}: {}: its bias {} is {}: {} expected", tensor.where, file_.name, bias.name_in_file(),
+       to_string(bias.shape), counted(expected, "numbers"));
 }
 
 void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry& entry,

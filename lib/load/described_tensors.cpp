@@ -11,7 +11,7 @@ namespace {
 
 io::Entry made_entry(const io::Entry& from, Shape shape, std::function<Tensor()> read) {
   io::Entry entry;
-  entry.name = from.name, entry.own_name = from.own_name.empty() ? from.name : from.own_name;
+  entry.name = from.name, entry.own_name = from.name_in_file();
   entry.dtype = from.dtype, entry.shape = std::move(shape), entry.read = std::move(read);
   return entry;
 }

@@ -34,7 +34,7 @@ protected:
   /// What a description calls a tensor: the file's own name, where the family presents layers that
   /// share their weights under others.
   const std::string& name_in_file(const io::Entry& entry) const {
-    return family_->present && !entry.own_name.empty() ? entry.own_name : entry.name;
+    return family_->present ? entry.name_in_file() : entry.name;
   }
   /// By this name, or nullptr.
   const io::Entry* in_file(std::string_view own) const;

@@ -71,8 +71,7 @@ Asked asked_of(io::Contents model) {
   const auto settings = reads.settings(), tensors = reads.tensors();
   Asked asked{{settings.begin(), settings.end()}, {tensors.begin(), tensors.end()}, {}};
   for (const io::Entry& entry : model.tensors) // under their names in the file
-    if (reads.used(entry.name))
-      asked.used.insert(entry.own_name.empty() ? entry.name : entry.own_name);
+    if (reads.used(entry.name)) asked.used.insert(entry.name_in_file());
   return asked;
 }
 

@@ -94,7 +94,7 @@ bool present_albert(io::Contents& file, const Config& config) {
       io::Entry layer = entry;
       layer.name = fmt::format("{}encoder.layer.{}.{}", tensor->model, time * inner + tensor->inner,
                                tensor->name);
-      layer.own_name = entry.own_name.empty() ? entry.name : entry.own_name;
+      layer.own_name = entry.name_in_file();
       if (own.contains(layer.name))
         fail("{}: {} and {} are of the same layer; one of them is to go", file.name, layer.name,
              entry.name);
