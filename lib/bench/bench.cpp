@@ -5,7 +5,6 @@
 #include <mha/schedule/times.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/clock.hpp>
-#include <mha/system/limits.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -37,8 +36,7 @@ public:
         request_(request),
         ranks_(request.ranks ? *request.ranks : alone_),
         threads_(request.threads == 0 ? threads_for(layer) : request.threads) {
-    if (!layer_.kept)
-      layer_.kept = std::make_shared<KeptWeights>(request.memory.value_or(free_memory() / 2));
+    if (!layer_.kept) layer_.kept = std::make_shared<KeptWeights>(request.memory);
   }
 
   Speed measure();

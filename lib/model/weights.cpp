@@ -1,7 +1,5 @@
 #include <mha/model/weights.hpp>
 
-#include <mha/system/limits.hpp>
-
 namespace mha {
 
 Weights::Weights(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
@@ -10,7 +8,7 @@ Weights::Weights(const io::Contents& checkpoint, const std::vector<naming::Found
       folder_(checkpoint.name),
       dtype_(precision.value_or(model_.embedding().tokens.dtype() == DType::f64 ? DType::f64
                                                                                 : DType::f32)),
-      kept_(std::make_shared<KeptWeights>(memory.value_or(free_memory() / 2))) {
+      kept_(std::make_shared<KeptWeights>(memory)) {
   if (dtype_ != DType::f32 && dtype_ != DType::f64)
     fail("dtype is {}: models are computed in float32 or float64", name_of(dtype_));
 }

@@ -1,6 +1,7 @@
 #include <mha/schedule/weight.hpp>
 
 #include <mha/system/clock.hpp>
+#include <mha/system/limits.hpp>
 #include <mha/system/parallel.hpp>
 #include <mha/tensor/stored.hpp>
 
@@ -47,6 +48,9 @@ struct KeptWeights::Form {
   std::shared_ptr<const void> packed; ///< PackedWeight<T> of the key's type
   bool too_large = false;
 };
+
+KeptWeights::KeptWeights(std::optional<std::size_t> budget)
+    : budget_(budget.value_or(free_memory() / 2)) {}
 
 std::shared_ptr<KeptWeights::Form> KeptWeights::form_of(const Key& key) {
   const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <typeinfo>
 
@@ -43,8 +44,8 @@ private:
 /// the order of use, until the budget is spent. The bits of products do not depend on it.
 class KeptWeights {
 public:
-  /// `budget`: bytes that all kept forms may take together.
-  explicit KeptWeights(std::size_t budget) : budget_(budget) {}
+  /// `budget`: bytes that all kept forms may take together; none: half of what is free.
+  explicit KeptWeights(std::optional<std::size_t> budget = {});
 
   /// The packed form, or null where the weight is to be read as it is stored. One thread packs,
   /// others wait for it.
