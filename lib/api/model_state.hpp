@@ -78,7 +78,7 @@ namespace mha::api {
 /// last. Adds to `put` what the layer got, and which patch it is of.
 struct PutPatch {
   std::size_t patch;
-  std::shared_ptr<std::atomic<bool>> is_read;
+  IsRead is_read;
 };
 void put_patches(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
 /// Throws Error for a patch, from `first_new` on, that no computation has read.

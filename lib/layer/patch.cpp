@@ -38,6 +38,10 @@ void Patches::add(StagePatch patch) {
   list.push_back(std::move(patch));
 }
 
+bool is_any_read(const std::vector<IsRead>& list) {
+  return std::ranges::any_of(list, [](const IsRead& read) { return read->load(); });
+}
+
 bool Patches::touches(Stage stage, std::size_t batch, std::size_t head, std::size_t token) const {
   return has(stage) && std::ranges::any_of(list, [&](const StagePatch& patch) {
            return patch.stage == stage && patch.touches(batch, head, token);

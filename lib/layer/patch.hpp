@@ -41,6 +41,11 @@ private:
   std::vector<std::ptrdiff_t> numbers_; ///< by position; −1: not patched
 };
 
+/// Whether a computation has read a patched stage.
+using IsRead = std::shared_ptr<std::atomic<bool>>;
+/// Whether one of these was.
+bool is_any_read(const std::vector<IsRead>& list);
+
 /// A patch of one stage of one layer. Its axes are batch, head, token and column: heads are the
 /// stage's own (0 without heads), tokens its rows, columns keys for T × S stages, else features.
 struct StagePatch {
@@ -55,8 +60,8 @@ struct StagePatch {
   Tensor value;                         ///< in the layer's dtype
   std::array<std::size_t, 4> strides{}; ///< of the value, in elements; 0 along a broadcast axis
   std::string text;                     ///< as it was written, for messages and headlines
-  /// Whether a computation has read the stage; shared by all copies.
-  std::shared_ptr<std::atomic<bool>> is_read = std::make_shared<std::atomic<bool>>(false);
+  /// Shared by all copies.
+  IsRead is_read = std::make_shared<std::atomic<bool>>(false);
 
   /// Whether it changes some column of a row.
   bool touches(std::size_t batch, std::size_t head, std::size_t token) const {

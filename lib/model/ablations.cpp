@@ -128,7 +128,7 @@ PredictionRows Ablations::without_set() const {
     first = std::min(first, place.every_layer ? 0 : place.layers->first);
   Advance way;
   way.threads = request_.threads;
-  std::vector<std::vector<decltype(StagePatch::is_read)>> is_read(set_.size());
+  std::vector<std::vector<IsRead>> is_read(set_.size());
   way.patch = [&](Layer& layer, std::size_t n) {
     for (std::size_t i = 0; i < set_.size(); ++i) {
       if (!set_[i].is_of(n)) continue;
@@ -139,7 +139,7 @@ PredictionRows Ablations::without_set() const {
   };
   const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
   for (std::size_t i = 0; i < set_.size(); ++i)
-    if (std::ranges::none_of(is_read[i], [](const auto& one) { return one->load(); }))
+    if (!is_any_read(is_read[i]))
       fail("--set {}: nothing that follows reads it; choose a stage that another is computed from",
            set_[i].place);
   return {layers_.ends(last.x), request_.places, request_.threads};

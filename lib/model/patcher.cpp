@@ -103,8 +103,7 @@ void Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
 
 void Patcher::require_read() const {
   for (const Written& written : patches_) {
-    if (std::ranges::any_of(written.is_read, [](const IsRead& read) { return read->load(); }))
-      continue;
+    if (is_any_read(written.is_read)) continue;
     const std::string stage(name_of(written.text.stage));
     if (written.is_read.empty())
       fail(

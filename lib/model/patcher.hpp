@@ -31,7 +31,6 @@ public:
   void require_read() const;
 
 private:
-  using IsRead = std::shared_ptr<std::atomic<bool>>;
   struct Written {
     PatchText text;
     std::vector<IsRead> is_read; ///< of each layer that got it

@@ -84,7 +84,7 @@ public:
   /// M with a place of these layers patched; `read`, whether a step has read a patch.
   double patched(const PatchText& place, std::size_t first, std::size_t last, bool& read) {
     Advance way;
-    std::vector<decltype(StagePatch::is_read)> is_read;
+    std::vector<IsRead> is_read;
     way.threads = request_.threads;
     way.patch = [&](Layer& layer, std::size_t n) {
       if (n < first || n > last) return;
@@ -96,7 +96,7 @@ public:
     };
     const TextLayers& layers = here_.layers();
     const Residual end = advance(layers, here_.before(first), layers.count(), way);
-    read |= std::ranges::any_of(is_read, [](const auto& one) { return one->load(); });
+    read |= is_any_read(is_read);
     return metric_of(PredictionRows(layers.ends(end.x), places_, request_.threads));
   }
 
