@@ -95,22 +95,15 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
   if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
     require_equal_lengths(texts_->lengths());
   const TextGroups groups(*texts_, most_ablated, model_.layers().size(), common_);
-  std::size_t done = 0;
-  if (kept.asked())
-    if (auto found = kept.find(mark_of_texts(model_, texts_, settings))) {
-      load(rows, found->state);
-      done = found->texts;
-    }
+  const std::size_t done = kept.resume([&] { return mark_of_texts(model_, texts_, settings); },
+                                       [&](StateReader& state) { load(rows, state); });
   if (is_mean && done < texts_->lengths().size()) take_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup texts = groups.group(n);
     if (texts.first < done) continue;
     group(texts, rows);
-    kept.keep(texts.first + texts.texts->lengths().size(), [&] {
-      StateWriter state;
-      save(rows, state);
-      return state.text();
-    });
+    kept.keep(texts.first + texts.texts->lengths().size(),
+              [&](StateWriter& state) { save(rows, state); });
   }
 }
 

@@ -66,13 +66,24 @@ public:
     StateReader state;
   };
   std::optional<Found> find(const std::string& mark);
+  /// The texts that are done, whose state `load` has read from a StateReader; 0: none. `mark` makes
+  /// the run's mark, only where --resume asks for it.
+  template <class Mark, class Load> std::size_t resume(const Mark& mark, const Load& load) {
+    if (!asked_) return 0;
+    std::optional<Found> found = find(mark());
+    if (!found) return 0;
+    load(found->state);
+    return found->texts;
+  }
 
-  /// Keeps a state, unless the last one was kept so shortly ago that keeping would take more than a
-  /// tenth of the time. `state` makes its text.
-  template <class State> void keep(std::size_t texts, const State& state) {
+  /// Keeps the state that `save` writes, unless the last one was kept so shortly ago that keeping
+  /// would take more than a tenth of the time.
+  template <class Save> void keep(std::size_t texts, const Save& save) {
     if (!asked_ || !is_due()) return;
     const auto start = Clock::now();
-    write(texts, state());
+    StateWriter state;
+    save(state);
+    write(texts, state.text());
     kept_ = Clock::now(), took_ = kept_ - start;
   }
   /// The result is whole.

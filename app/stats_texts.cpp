@@ -248,12 +248,9 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   if (asked.options.top_texts) return write_top_texts(model, texts, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  std::size_t done = 0;
-  if (kept.asked())
-    if (auto found = kept.find(mark_of_texts(model, texts, asked.settings + form))) {
-      stats.load(found->state);
-      done = found->texts;
-    }
+  const std::size_t done =
+      kept.resume([&] { return mark_of_texts(model, texts, asked.settings + form); },
+                  [&](StateReader& state) { stats.load(state); });
   bool first = true; // of the groups that are computed
   const TextGroups groups(*texts, stats.each_query() ? most_of_queries : most_of_heads,
                           model.chosen().size(), common);
@@ -280,11 +277,8 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
     }
     first = false;
     stats.end_group();
-    kept.keep(group.first + group.texts->lengths().size(), [&] {
-      StateWriter state;
-      stats.save(state);
-      return state.text();
-    });
+    kept.keep(group.first + group.texts->lengths().size(),
+              [&](StateWriter& state) { stats.save(state); });
   }
   const Stopwatch watch(common.write_s);
   stats.finish(look_of(asked.output, common.color));

@@ -100,12 +100,9 @@ int write_top_texts(const Sources& model, const std::shared_ptr<ModelPass>& text
   const std::string id = model.chosen()[0];
   LongestVectors longest(*asked.options.top_texts);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  std::size_t done = 0;
-  if (kept.asked())
-    if (auto found = kept.find(mark_of_texts(model, texts, asked.settings + form))) {
-      longest.load(found->state);
-      done = found->texts;
-    }
+  const std::size_t done =
+      kept.resume([&] { return mark_of_texts(model, texts, asked.settings + form); },
+                  [&](StateReader& state) { longest.load(state); });
   const TextGroups groups(*texts, most_of_heads, 1, common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
@@ -124,11 +121,8 @@ int write_top_texts(const Sources& model, const std::shared_ptr<ModelPass>& text
                 trace(loaded.layer, {Stage::head_result}, selection, common.threads)
                     .value(Stage::head_result),
                 asked.measuring.selection.query);
-    kept.keep(group.first + group.texts->lengths().size(), [&] {
-      StateWriter state;
-      longest.save(state);
-      return state.text();
-    });
+    kept.keep(group.first + group.texts->lengths().size(),
+              [&](StateWriter& state) { longest.save(state); });
   }
   if (longest.list().empty())
     fail("--query {}: no text has such a token", asked.measuring.selection.query->text());
