@@ -136,19 +136,20 @@ void CircuitsCommand::write_numbers(const std::string& form) const {
   TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
   const char separator = form == "tsv" ? '\t' : ',';
+  const auto titled = [&](const std::string& table) {
+    return look.bold(render::in_lines(title_, look.width)) + "\n\n" + table;
+  };
   std::string text;
   if (!composition.empty()) {
     text = form == "json"    ? render::compositions_json(pairs_)
-           : form == "table" ? look.bold(render::in_lines(title_, look.width)) + "\n\n" +
-                                   render::compositions_table(pairs_, look)
+           : form == "table" ? titled(render::compositions_table(pairs_, look))
                              : render::compositions_csv(pairs_, separator);
   } else if (form == "json") {
     text = render::circuits_json(heads_);
   } else if (spectrum) {
     text = render::spectra_csv(heads_, separator);
   } else {
-    text = form == "table" ? look.bold(render::in_lines(title_, look.width)) + "\n\n" +
-                                 render::circuits_table(heads_, look)
+    text = form == "table" ? titled(render::circuits_table(heads_, look))
                            : render::circuits_csv(heads_, separator);
   }
   file.sink()(text);

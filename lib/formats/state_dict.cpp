@@ -118,19 +118,20 @@ private:
       if (is_numbers(pickle_, value) || top.size() == 1 || !is_training(key)) continue;
       const std::size_t numbers = counts.count_numbers(value);
       if (numbers > 0 && !key.starts_with(optimizer)) continue;
-      aside_.push_back(numbers == 0 ? key
-                                    : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+      set_aside(key, numbers);
       walk.leave_out(value);
     }
+  }
+
+  void set_aside(const std::string& key, std::size_t numbers) {
+    aside_.push_back(numbers == 0 ? key : fmt::format("{} ({})", key, counted(numbers, "tensors")));
   }
 
   void note_aside(const std::vector<PickleMember>& top, const std::vector<PickleMember>& chosen) {
     PickleWalk walk(pickle_);
     for (const auto& [key, value] : top) {
       if (std::ranges::find(chosen, key, &PickleMember::first) != chosen.end()) continue;
-      const std::size_t numbers = walk.count_numbers(value);
-      aside_.push_back(numbers == 0 ? key
-                                    : fmt::format("{} ({})", key, counted(numbers, "tensors")));
+      set_aside(key, walk.count_numbers(value));
     }
   }
 

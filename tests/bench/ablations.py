@@ -98,12 +98,7 @@ def peer(folder, ids, whole, threads):
     import torch
 
     torch.set_num_threads(threads)
-    file = np.memmap(os.path.join(folder, "model.safetensors"), np.uint8, "r")
-    length = int.from_bytes(file[:8].tobytes(), "little")
-    there = {}
-    for name, entry in json.loads(file[8:8 + length].tobytes()).items():
-        first, last = entry["data_offsets"]
-        there[name] = torch.from_numpy(file[8 + length + first:8 + length + last].view(np.float32).reshape(entry["shape"]))
+    there = gpt2.torch_weights(folder)
     with torch.inference_mode():
         model = Torch(there, torch.tensor(ids), whole)
         model.log_p(model.x, 0)  # a pass, so that the weights are in memory

@@ -114,11 +114,10 @@ def torch_serve(folder, ids, threads):
               lambda path, tensor: np.save(path, tensor.numpy()))
 
 
-def torch_once(folder, ids, threads):
-    """The whole process: the file's tensors in place, the best five tokens printed."""
+def torch_weights(folder):
+    """The tensors of a folder's model.safetensors, in place."""
     import torch
 
-    torch.set_num_threads(threads)
     file = np.memmap(os.path.join(folder, "model.safetensors"), np.uint8, "r")
     length = int.from_bytes(file[:8].tobytes(), "little")
     there = {}
@@ -126,6 +125,15 @@ def torch_once(folder, ids, threads):
         first, last = entry["data_offsets"]
         there[name] = torch.from_numpy(file[8 + length + first:8 + length + last].view(np.float32)
                                        .reshape(entry["shape"]))
+    return there
+
+
+def torch_once(folder, ids, threads):
+    """The whole process: the file's tensors in place, the best five tokens printed."""
+    import torch
+
+    torch.set_num_threads(threads)
+    there = torch_weights(folder)
     with torch.inference_mode():
         print(torch.softmax(torch_forward(there, torch.tensor(ids)), 0).topk(5))
 
