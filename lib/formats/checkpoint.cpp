@@ -52,7 +52,7 @@ std::string with_words_quoted(std::string_view text) {
 
 /// Refuses, while it is read, what nests deep and a name that an object has twice with two values:
 /// which of them counts differs between programs. Deep nesting costs the parser nothing, but
-/// whoever walks the result.
+/// recursion over the result.
 class Watch {
 public:
   explicit Watch(const Bytes& bytes) : bytes_(bytes) {}

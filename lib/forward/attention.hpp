@@ -9,8 +9,8 @@ namespace mha {
 
 /// Computes what the plan says and shows `observer` every block of the wanted stages. `threads` 0 =
 /// threads_for(layer). A stage's bits depend on the layer alone: not on the plan, nor the threads.
-/// A tensor of the layer is let go once nothing more is made of it: whoever moves the layer in has
-/// its memory back then; an observer that looks into that layer (Comparison, Pool) must not be
+/// A tensor of the layer is let go once nothing more is made of it: of a layer that is moved in,
+/// memory returns then; an observer that looks into that layer (Comparison, Pool) must not be
 /// used.
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
 

@@ -19,7 +19,7 @@ struct Slice {
   /// zeros, and no measure counts them.
   std::size_t length = std::numeric_limits<std::size_t>::max();
   /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
-  /// Never transposed: whoever hands results out turns them for `columns`.
+  /// Never transposed: results are turned for `columns` where they are handed out.
   ArrayView values;
 };
 
