@@ -53,8 +53,13 @@ run_shares() { # lines PROGRAM SHARE
   # shellcheck disable=SC2016  # of the shell that xargs starts
   xargs -P "$(($(nproc) + 1))" -L 1 sh -c '
     status=0
-    "$0/tests/$1" -f "$0/$1-$2.names" >"$0/$1-$2.log" 2>&1 || status=$?
+    "$0/tests/$1" --min-duration 20 -f "$0/$1-$2.names" >"$0/$1-$2.log" 2>&1 || status=$?
     echo $status >"$0/$1-$2.status"' "$build"
+}
+
+# Catch2's report of a failure: a line of dashes, the test's name, its sections, a line of dashes, the failures.
+failed_tests() { # LOG
+  awk '/^-+$/ && length == 79 { inside = !inside; named = 0; next } inside && !named { print "failed: " $0; named = 1 }' "$1" | sort -u
 }
 
 # The reports of its processes, one after the other, added to passed and failed.
@@ -160,5 +165,10 @@ report cli-tests $shares
 cat "$build/others.log"
 counts=$(awk '/^[0-9]+ passed, [0-9]+ failed;/ { p += $1; f += $3 } END { print p + 0, f + 0 }' "$build/others.log")
 passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+# Once more at the end, where a reader of a long log begins.
+for log in "$build"/unit-tests-*.log "$build"/cli-tests-*.log; do
+  failed_tests "$log"
+done
+sed -n '/^not ok/s/^/failed: /p' "$build/others.log"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
