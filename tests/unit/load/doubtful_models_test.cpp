@@ -240,6 +240,16 @@ TEST_CASE("a setting that stands in and beside text_config with two values is to
   CHECK(outcome_of(llama, says("text_config.rms_norm_eps", "1e-05")).notes.empty());
 }
 
+TEST_CASE("a setting that every model has and that is null is told", "[model]") {
+  for (const auto& [model, key] :
+       {std::pair(llama, "rms_norm_eps"), std::pair(llama, "hidden_act"),
+        std::pair(bert, "layer_norm_eps"), std::pair(gpt2, "activation_function")}) {
+    const Outcome lost = outcome_of(model, says(key, "null"));
+    INFO(model << " " << key << " " << lost.refusal);
+    CHECK((!lost.refusal.empty() || lost.says(fmt::format("{} is null", key))));
+  }
+}
+
 TEST_CASE("what every file of a kind has, and what no version reads, is not told", "[model]") {
   const auto silent = [](const std::string& model, const Edit& edit) {
     const Outcome outcome = outcome_of(model, edit);
