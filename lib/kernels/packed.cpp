@@ -19,12 +19,17 @@ std::size_t fewest_rows(bool transposed) {
 } // namespace
 
 template <class T>
+bool PackedMatrix<T>::reads_in_place(Routine routine, bool transposed, std::size_t rows) {
+  return routine == Routine::fma && rows < fewest_rows(transposed);
+}
+
+template <class T>
 PackedMatrix<T>::PackedMatrix(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
                               std::size_t threads)
     : routine_(routine), b_(b), transposed_(transposed) {
   if constexpr (std::is_same_v<T, float>)
     if (routine == Routine::bf16x3) split_ = Bf16x3Matrix(b, transposed, rows, threads);
-  if (routine != Routine::fma || rows < fewest_rows(transposed)) return;
+  if (routine != Routine::fma || reads_in_place(routine, transposed, rows)) return;
   const Kernels<T>& set = kernels<T>();
   const std::size_t depth = transposed ? b.cols : b.rows, cols = transposed ? b.rows : b.cols;
   packed_.room_for(packed_size(set, depth, cols));

@@ -13,6 +13,8 @@ namespace mha {
 template <class T> class PackedMatrix {
 public:
   PackedMatrix() = default;
+  /// Whether a product of so many rows reads b where it lies, and no copy of it.
+  static bool reads_in_place(Routine routine, bool transposed, std::size_t rows);
   /// Prepares b (k × n), or its transpose (b is n × k), on up to `threads` threads.
   PackedMatrix(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
                std::size_t threads = 1);

@@ -53,8 +53,7 @@ Form form_of(const TensorForm& given, const TensorForm& kept, bool has_batch, co
 }
 
 const TensorForm& kept_form(const TensorInfo& info, const TensorForm& given) {
-  if (info.in_layer.keeps_form) return given;
-  return info.in_layer.shape.empty() ? info.forms.front() : info.in_layer.shape;
+  return info.in_layer.keeps_form ? given : info.forms.front();
 }
 
 /// The lengths that are a tensor's own, or that no other tensor says, by the axes of a form.

@@ -57,7 +57,7 @@ struct LayerTensors {
   Tensor W_c_q, W_c_kv, W_k_pe; ///< d_model, r_q; d_model, r_kv; d_model, d_pe
   Tensor b_c_q, b_c_kv, b_k_pe;
   Tensor c_q_norm_weight, c_kv_norm_weight; ///< r_q; r_kv
-  Tensor k_past, v_past;                    ///< B, past, H_kv · d
+  Tensor k_past, v_past;                    ///< B, H_kv, past, d
   Tensor k_extra, v_extra;                  ///< H_kv · d
   Tensor sinks;                             ///< H
   Tensor relative_bias;                     ///< buckets, H: T5's position bias

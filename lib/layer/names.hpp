@@ -38,7 +38,6 @@ struct InLayer {
   Tensor LayerTensors::*member = nullptr;
   /// The stages whose formulas read it, after which its memory can go; none: it stays.
   std::vector<Stage> readers = {};
-  TensorForm shape = {};     ///< its axes there; none: those of its first form
   bool can_be_added = false; ///< to a layer that was made without it
   bool keeps_form = false;   ///< whatever its form, it lies in that
   bool in_double = false;    ///< float64 whatever the layer's dtype: positions are counted

@@ -25,7 +25,7 @@ ScorePlan::ScorePlan(const Layer& layer, const Plan& plan)
 template <class T>
 Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& tokens,
               const HeadKeys<T>& keys, BandMemory<T>& memory, PatchedResults<T>& results,
-              Observer& observer, const Place& place)
+              Observer& observer, const Place& place, std::size_t heads)
     : layer_(layer),
       steps_(steps),
       tokens_(tokens),
@@ -34,6 +34,7 @@ Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& 
       results_(results),
       observer_(observer),
       place_(place),
+      heads_(heads),
       all_keys_(layer.dims.S_all),
       item_keys_(mha::computed_keys(layer, place.batch)) {
   const Visible all{0, item_keys_};
@@ -46,7 +47,7 @@ Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& 
 }
 
 template <class T> void Band<T>::make_room() {
-  const std::size_t n = place_.count;
+  const std::size_t n = rows();
   memory_.map.room_for(n * all_keys_);
   for (const StageInfo& info : stages()) {
     if (!contains(steps_.wanted, info.stage)) continue;
@@ -60,13 +61,14 @@ template <class T> void Band<T>::make_room() {
 
 template <class T> Matrix<T> Band<T>::operator[](Stage stage) const {
   const StageInfo& info = info_of(stage);
-  if (info.kind == Kind::map) return {memory_.map.data(), place_.count, all_keys_, all_keys_};
+  if (info.kind == Kind::map) return {memory_.map.data(), rows(), all_keys_, all_keys_};
   const std::size_t width = layer_.dims.size_of(info.letters.back());
   if (info.kind == Kind::head_result)
     return {memory_.head_result.data(), place_.count, width, width};
-  return tokens_.rows_mutable(stage, place_.batch)
-      .rows_from(place_.token, place_.count)
-      .cols_from(place_.head * width, width);
+  const Matrix<T> queries = tokens_.rows_mutable(stage, place_.batch)
+                                .rows_from(place_.token, place_.count)
+                                .cols_from(place_.head * width, width);
+  return heads_ > 1 ? Matrix<T>{queries.data, heads_, width, width} : queries;
 }
 
 /// Rows of q that lie a page apart share lines of the first cache, so that a copy side by side is
@@ -75,25 +77,30 @@ template <class T> void Band<T>::product_with_keys(Matrix<const T> q, Matrix<T> 
   const Matrix<T> close{memory_.q.room_for(q.rows * q.cols), q.rows, q.cols, q.cols};
   for (std::size_t i = 0; i < q.rows; ++i) std::copy_n(q.row(i), q.cols, close.row(i));
   for (std::size_t j = computed_keys_.first; j < computed_keys_.last; j += key_tile)
-    keys_.k.multiply(close, 0, j, s.cols_from(j, std::min(key_tile, computed_keys_.last - j)));
+    keys_.product_with_keys(close, j, s.cols_from(j, std::min(key_tile, computed_keys_.last - j)));
 }
 
 template <class T> void Band<T>::product_with_values(Matrix<const T> weights, Matrix<T> z) const {
   for (std::size_t i = 0; i < z.rows; ++i) std::fill_n(z.row(i), z.cols, T(0));
   for (std::size_t j = visible_keys_.first; j < visible_keys_.last; j += key_tile)
-    keys_.v.multiply(weights.cols_from(j, std::min(key_tile, visible_keys_.last - j)), j, 0, z,
-                     j != visible_keys_.first);
+    keys_.product_with_values(weights.cols_from(j, std::min(key_tile, visible_keys_.last - j)), j,
+                              z, j != visible_keys_.first);
 }
 
 template <class T> void Band<T>::show_rows() const {
   const std::size_t n = place_.count;
+  Place place = place_;
   for (const StageInfo& info : stages()) {
     if (!contains(steps_.wanted, info.stage)) continue;
     const T* values = info.stage == Stage::weights ? memory_.map.data()
                                                    : memory_.wanted[index_of(info.stage)].data();
-    if (info.kind == Kind::map)
-      show<T>(observer_, layer_, info.stage, place_, {values, n, all_keys_, all_keys_});
-    if (info.kind == Kind::row) show<T>(observer_, layer_, info.stage, place_, {values, 1, n, n});
+    if (info.kind != Kind::map && info.kind != Kind::row) continue;
+    for (std::size_t h = 0; h < heads_; ++h) {
+      place.head = place_.head + h;
+      const Matrix<const T> row{values + h * n, 1, n, n},
+          map{values + h * n * all_keys_, n, all_keys_, all_keys_};
+      show<T>(observer_, layer_, info.stage, place, info.kind == Kind::map ? map : row);
+    }
   }
 }
 
@@ -179,8 +186,6 @@ template <class T> T Row<T>::exp_sum(T shift) {
   return sum;
 }
 
-template struct HeadKeys<float>;
-template struct HeadKeys<double>;
 template class Band<float>;
 template class Band<double>;
 template class Row<float>;

@@ -1,11 +1,11 @@
 #pragma once
 // A band: the queries of one head whose scores stay in the cache, from scores to what the head
-// adds. Everything T × S exists for one band at a time. What is given, wanted, visible or fused is
-// known here; the formulas are forward/'s.
+// adds; of a layer of one query, several heads that share their keys, which are read once for all.
+// Everything T × S exists for one band at a time. What is given, wanted, visible or fused is known
+// here; the formulas are forward/'s.
 
-#include <mha/kernels/packed.hpp>
 #include <mha/kernels/rows.hpp>
-#include <mha/schedule/memory.hpp>
+#include <mha/schedule/head_keys.hpp>
 #include <mha/schedule/patching.hpp>
 #include <mha/schedule/times.hpp>
 #include <mha/schedule/visible.hpp>
@@ -33,12 +33,6 @@ struct ScorePlan {
   bool scales_in_exp = false;
 };
 
-/// One head's keys and values, which every block of every query head that shares them reads.
-template <class T> struct HeadKeys {
-  PackedMatrix<T> k, v;
-  bool finite = true; ///< no value is NaN or infinite, so a weight of zero really adds nothing
-};
-
 /// The memory of a worker's band, used again by its next.
 template <class T> struct BandMemory {
   Buffer<T> map;                             ///< queries × S: scores … weights, in place
@@ -52,11 +46,13 @@ template <class T> class Row;
 
 template <class T> class Band {
 public:
+  /// The rows of a place, which are its head's queries; or, where it has one query, of as many
+  /// heads from the place's on: then nothing of the band is patched, and head_result is not needed.
   Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& tokens,
        const HeadKeys<T>& keys, BandMemory<T>& memory, PatchedResults<T>& results,
-       Observer& observer, const Place& place);
+       Observer& observer, const Place& place, std::size_t heads);
 
-  /// The head's rows of a token stage; scores and weights, the map itself.
+  /// The band's rows of a token stage; scores and weights, the map itself.
   Matrix<T> operator[](Stage stage) const;
   const Place& place() const { return place_; }
 
@@ -79,7 +75,7 @@ public:
   /// Runs the softmax of every row, and shows the maps and row values that are wanted.
   template <class F> void each_row(const F& softmax) {
     memory_.seconds[index_of(Stage::weights)] += seconds_of([&] {
-      for (std::size_t i = 0; i < place_.count; ++i) {
+      for (std::size_t i = 0; i < rows(); ++i) {
         Row<T> row(*this, i);
         softmax(row);
       }
@@ -89,6 +85,7 @@ public:
 
 private:
   friend class Row<T>;
+  std::size_t rows() const { return place_.count * heads_; }
   static bool before_mask(Stage stage) { return stage < Stage::masked; }
   Visible range(Stage stage) const { return before_mask(stage) ? computed_keys_ : visible_keys_; }
   std::size_t given_at(std::size_t i) const {
@@ -109,6 +106,7 @@ private:
   PatchedResults<T>& results_;
   Observer& observer_;
   Place place_;
+  std::size_t heads_;     ///< of one query; 1 of several
   std::size_t all_keys_;  ///< of a row in memory
   std::size_t item_keys_; ///< of the batch item: the first of those
   Visible computed_keys_, visible_keys_;
@@ -125,7 +123,9 @@ public:
         row_(band.memory_.map.data() + i * band.all_keys_) {}
 
   RowPlace place() const {
-    return {band_.place_.batch, band_.place_.head, band_.place_.token + i_};
+    const Place& first = band_.place_;
+    return band_.heads_ > 1 ? RowPlace{first.batch, first.head + i_, first.token}
+                            : RowPlace{first.batch, first.head, first.token + i_};
   }
   std::size_t all_keys() const { return band_.item_keys_; }
   /// The query itself, and the keys that its head reads: S_all × d_k.

@@ -30,6 +30,7 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       meter_(layer_, plan),
       tokens_(layer_, plan),
       score_plan_(layer_, plan),
+      keys_(layer_, plan, tokens_, scoring_, weighing_),
       to_compute_(plan.computed),
       to_show_(plan.wanted) {
   // Which routine multiplies follows from the shapes of the layer and of the batch item alone,
@@ -224,6 +225,7 @@ template <class T>
 void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Tensor& extra) {
   const Dims& dims = layer_.dims;
   seconds_of_phase(all) += seconds_of([&] {
+    const std::size_t copied = keys_.take_past(all, past) ? 0 : dims.past;
     if (computes(all))
       for (const Tile& item : key_rows(layer_, plan_)) {
         const std::size_t d = tokens_.rows(all, item.batch).cols / dims.H_kv;
@@ -231,8 +233,10 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
         const std::size_t width = (item.heads.last - item.heads.first) * d;
         const Matrix<T> to = tokens_.rows_mutable(all, item.batch).cols_from(left, width);
         const Matrix<const T> from = tokens_.rows(current, item.batch).cols_from(left, width);
-        for (std::size_t j = 0; j < dims.past; ++j)
-          std::copy_n(matrix_of<T>(past, item.batch).row(j) + left, width, to.row(j));
+        for (std::size_t kv = item.heads.first; kv < item.heads.last; ++kv)
+          for (std::size_t j = 0; j < copied; ++j)
+            std::copy_n(matrix_of<T>(past, item.batch * dims.H_kv + kv).row(j), d,
+                        to.row(j) + kv * d - left);
         for (std::size_t j = 0; j < item.count; ++j)
           std::copy_n(from.row(j), width, to.row(dims.past + j));
         for (std::size_t j = dims.past + item.count; j < std::min(to.rows, dims.past + dims.S); ++j)
@@ -255,13 +259,15 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
       });
   times_.attention += seconds_of([&] {
     if (needed) {
-      const std::vector<HeadKeys<T>> keys = prepare_keys();
-      band_memory_.resize(workers_for(plan_.blocks.size(), threads_));
-      parallel_for(plan_.blocks.size(), threads_, [&](std::size_t i, std::size_t worker) {
-        run_block(plan_.blocks[i], keys, worker, formulas);
+      keys_.prepare(to_compute_, threads_);
+      const std::vector<std::span<const QueryBlock>> tasks = blocks_together();
+      band_memory_.resize(workers_for(tasks.size(), threads_));
+      parallel_for(tasks.size(), threads_, [&](std::size_t i, std::size_t worker) {
+        run_blocks(tasks[i], worker, formulas);
       });
       for (const BandMemory<T>& memory : band_memory_) add_seconds(memory.seconds);
       band_memory_.clear();
+      keys_.release();
     }
     bands_done_ = true;
     std::vector<Stage> done{Stage::head_out, Stage::concat}; // one memory
@@ -299,34 +305,6 @@ template <class T> void Schedule<T>::take_out_results() {
     results_.take_out(batch, layer_.dims.d_v, tokens_.rows_mutable(Stage::concat, batch));
 }
 
-/// Packs the keys and values that the plan's heads read.
-template <class T> std::vector<HeadKeys<T>> Schedule<T>::prepare_keys() {
-  const Dims& dims = layer_.dims;
-  std::vector<HeadKeys<T>> keys(dims.B * std::max<std::size_t>(1, dims.H_kv));
-  std::vector<std::pair<std::size_t, std::size_t>> read; // batch, key/value head
-  for (const QueryBlock& block : plan_.blocks)
-    read.emplace_back(block.batch, kv_head_of(layer_, block.head));
-  std::sort(read.begin(), read.end()); // heads that share one need not be neighbours
-  read.erase(std::unique(read.begin(), read.end()), read.end());
-  parallel_for(read.size(), threads_, [&](std::size_t i) {
-    const std::size_t b = read[i].first, kv = read[i].second;
-    const std::size_t rows = layer_.length_of(b) * dims.group();
-    const auto of_head = [&](Stage stage, std::size_t width) {
-      return tokens_.rows(stage, b)
-          .rows_from(0, computed_keys(layer_, b))
-          .cols_from(kv * width, width);
-    };
-    HeadKeys<T>& head = keys[b * dims.H_kv + kv];
-    if (computes(Stage::scores))
-      head.k = PackedMatrix<T>(scoring_.of(b), of_head(Stage::k_all, dims.d_k), true, rows);
-    if (!computes(Stage::head_out)) return;
-    const Matrix<const T> v = of_head(Stage::v_all, dims.d_v);
-    head.v = PackedMatrix<T>(weighing_.of(b), v, false, rows);
-    head.finite = all_finite(v);
-  });
-  return keys;
-}
-
 /// The queries whose scores are in the cache at once; they follow from the length of a row.
 template <class T> std::size_t Schedule<T>::band_queries() const {
   constexpr std::size_t cache = 1 << 19; // bytes of the second cache that scores may take
@@ -339,19 +317,41 @@ template <class T> std::size_t Schedule<T>::band_queries() const {
   return std::min((block_queries / bands + step - 1) / step * step, block_queries);
 }
 
-template <class T>
-void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys,
-                            std::size_t worker, const std::function<void(Band<T>&)>& formulas) {
+/// The blocks of a task: one, or, of a layer of one query, heads that share their keys. Their bits
+/// do not depend on how many they are.
+template <class T> std::vector<std::span<const QueryBlock>> Schedule<T>::blocks_together() const {
+  constexpr std::size_t most_heads = 12; // the rows of the tallest kernel's tiles
+  const std::size_t of_thread = (plan_.blocks.size() + threads_ - 1) / threads_;
+  const bool alone =
+      layer_.dims.T != 1 || score_plan_.patched.any() || contains(plan_.needed, Stage::head_result);
+  const std::size_t most = alone ? 1 : std::min(most_heads, of_thread);
+  const auto shares = [&](const QueryBlock& a, const QueryBlock& b) {
+    return a.batch == b.batch && a.head + 1 == b.head &&
+           kv_head_of(layer_, a.head) == kv_head_of(layer_, b.head);
+  };
+  std::vector<std::span<const QueryBlock>> tasks;
+  const std::span<const QueryBlock> blocks = plan_.blocks;
+  for (std::size_t first = 0, end = 0; first < blocks.size(); first = end) {
+    for (end = first + 1; end < blocks.size() && end - first < most; ++end)
+      if (!shares(blocks[end - 1], blocks[end])) break;
+    tasks.push_back(blocks.subspan(first, end - first));
+  }
+  return tasks;
+}
+
+template <class T> void Schedule<T>::run_blocks(std::span<const QueryBlock> blocks,
+                                                std::size_t worker,
+                                                const std::function<void(Band<T>&)>& formulas) {
+  const QueryBlock& block = blocks.front();
   const Tile rows = block_rows(layer_, block);
   const std::size_t end = rows.first + rows.count, most = band_queries();
-  const std::size_t kv = layer_.dims.H_kv == 0 ? 0 : kv_head_of(layer_, block.head);
   for (std::size_t first = rows.first; first < end; first += most) {
-    Band<T> band(layer_, score_plan_, tokens_, keys[block.batch * layer_.dims.H_kv + kv],
+    Band<T> band(layer_, score_plan_, tokens_, keys_.of(block.batch, block.head),
                  band_memory_[worker], results_, observer_,
-                 {block.batch, block.head, first, std::min(most, end - first)});
+                 {block.batch, block.head, first, std::min(most, end - first)}, blocks.size());
     formulas(band);
   }
-  meter_.queries(block);
+  for (const QueryBlock& one : blocks) meter_.queries(one);
 }
 
 /// These stages are through: they are shown, and what only they needed is let go.

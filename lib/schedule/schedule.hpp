@@ -10,6 +10,7 @@
 #include <mha/schedule/tokens.hpp>
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace mha {
@@ -59,10 +60,10 @@ private:
   void patch(Stage stage, const Tile& tile, std::size_t head_width) const;
   void take_out_results();
   void add_seconds(const StageSeconds& seconds);
-  std::vector<HeadKeys<T>> prepare_keys();
   std::size_t band_queries() const;
-  void run_block(const QueryBlock& block, const std::vector<HeadKeys<T>>& keys, std::size_t worker,
-                 const std::function<void(Band<T>&)>& formulas);
+  std::vector<std::span<const QueryBlock>> blocks_together() const;
+  void run_blocks(std::span<const QueryBlock> blocks, std::size_t worker,
+                  const std::function<void(Band<T>&)>& formulas);
   void finish(const std::vector<Stage>& stages);
   void release_inputs();
 
@@ -73,6 +74,7 @@ private:
   Meter meter_;
   TokenStages<T> tokens_;
   ScorePlan score_plan_;
+  AllKeys<T> keys_;
   StageSet to_compute_;                     ///< what is still to be computed
   std::array<StageSet, stage_count> reads_; ///< by the stages to be computed
   bool bands_done_ = false;

@@ -79,15 +79,12 @@ TEST_CASE("tensors: one matrix a head lies side by side") {
   CHECK(mha::stored(row("W_o"), counting({4, 17, 19}), d, "W_o").shape() == Shape{68, 19});
 }
 
-TEST_CASE("tensors: earlier keys lie token by token") {
+TEST_CASE("tensors: earlier keys lie as they are given, head by head") {
   const Dims d = distinct_sizes();
   const Tensor past = counting({2, 2, 7, 13}); // B, H_kv, P, d_k
   const Tensor kept = mha::stored(row("k_past"), past, d, "k_past");
-  REQUIRE(kept.shape() == Shape{2, 7, 26});
-  CHECK(mha::value_at(kept, (1 * 7 + 6) * 26 + 1 * 13 + 12) ==
-        mha::value_at(past, ((1 * 2 + 1) * 7 + 6) * 13 + 12));
-  CHECK(mha::value_at(kept, (0 * 7 + 2) * 26 + 1 * 13 + 3) ==
-        mha::value_at(past, ((0 * 2 + 1) * 7 + 2) * 13 + 3));
+  CHECK(kept.shape() == past.shape());
+  CHECK(kept.raw() == past.raw());
 }
 
 TEST_CASE("tensors: other axes of as many numbers are read, another number is refused") {
