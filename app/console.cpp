@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace mha::app {
 
@@ -28,7 +29,8 @@ bool is_set(const char* variable) {
   return value && *value;
 }
 
-std::size_t columns_of(int stream, bool terminal) {
+/// The width of a stream's window, or the one that COLUMNS says.
+std::optional<std::size_t> columns_of(int stream, bool terminal) {
   winsize size{};
   if (terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col < narrowest ? narrowest : size.ws_col;
@@ -39,7 +41,7 @@ std::size_t columns_of(int stream, bool terminal) {
         result.ptr == end && columns >= narrowest)
       return columns;
   }
-  return width_in_a_pipe;
+  return std::nullopt;
 }
 
 /// Lines of a terminal; 0 for what has no end.
@@ -64,7 +66,9 @@ render::Depth depth_of(bool color, Color asked) {
 render::TextStyle look_of(int stream, Color color) {
   render::TextStyle look;
   look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
-  look.width = columns_of(stream, look.terminal);
+  const std::optional<std::size_t> columns = columns_of(stream, look.terminal);
+  look.width = columns.value_or(width_in_a_pipe);
+  look.window = columns.has_value();
   const char* term = std::getenv("TERM");
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
   look.color = color == Color::always ||
@@ -72,6 +76,17 @@ render::TextStyle look_of(int stream, Color color) {
   look.height = lines_of(stream, look.terminal);
   look.depth = depth_of(look.color, color);
   return look;
+}
+
+/// One line where nothing says how wide lines are, so that a program can read it; in a window its
+/// words in lines.
+void print_line(std::string_view before, std::string_view message, const render::TextStyle& look) {
+  const std::string text = fmt::format("{} {}", before, render::visible(message));
+  if (!look.window || render::display_width(text) <= look.width) return print_message(text + "\n");
+  std::string lines;
+  for (const std::string& line : render::wrapped(text, look.width - 2))
+    lines += (lines.empty() ? "" : "  ") + line + "\n";
+  print_message(lines);
 }
 
 [[noreturn]] void refuse_output() {
@@ -113,14 +128,13 @@ void print_message(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  print_message(fmt::format("mha-inspect: {}\n", render::visible(message)));
+  print_line("mha-inspect:", message, look_of_messages(Color::never));
 }
 
 void print_note(std::string_view message, Color color, Severity severity) {
   const render::TextStyle look = look_of_messages(color);
-  const std::string word =
-      severity == Severity::warning ? look.bold("warning:") : look.dim("note:");
-  print_message(fmt::format("{} {}\n", word, render::visible(message)));
+  print_line(severity == Severity::warning ? look.bold("warning:") : look.dim("note:"), message,
+             look);
 }
 
 } // namespace mha::app

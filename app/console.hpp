@@ -29,8 +29,8 @@ void print(std::string_view text);
 /// Writes out what print() still holds; called once at the end.
 void flush();
 
-/// A line on standard error: "mha-inspect: …", "note: …". Names out of files cannot drive the
-/// terminal.
+/// A line on standard error: "mha-inspect: …", "note: …"; in a window, or where COLUMNS is set, its
+/// words in lines that fit. Names out of files cannot drive the terminal.
 void print_error(std::string_view message);
 void print_note(std::string_view message, Color color, Severity severity = Severity::note);
 /// Text on standard error as it is.

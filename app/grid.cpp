@@ -7,26 +7,28 @@ namespace mha::app {
 void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& names) {
   std::string help =
       "layers × heads as a picture, coloured by this measure: in the terminal, or -o "
-      "FILE.png or FILE.svg";
+      "FILE.png, FILE.svg or FILE.pdf";
   constexpr std::size_t most = 10; // of a line of help
   if (names.size() <= most) help += fmt::format("; one of {}", fmt::join(names, ", "));
   cli.value("--grid", "MEASURE", measure, help).offers(names);
 }
 
 std::string grid_form(const OutputOptions& output, bool asked) {
-  for (const std::string form : {"png", "svg"})
+  for (const std::string form : {"png", "svg", "pdf"})
     if (output.format == form || (output.format.empty() && output.path.ends_with("." + form))) {
-      if (form == "png" && output.to_standard_output() && output_is_terminal())
-        fail("bytes of a PNG do not belong on a terminal; give --output, or pipe them on");
+      if (form != "svg" && output.to_standard_output() && output_is_terminal())
+        fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
+             form == "png" ? "PNG" : "PDF");
       return form;
     }
   if (output.format == "text") return "text";
   if (!asked) return "";
   const std::string form = text_form(output);
   if (form != "table")
-    throw UsageError(fmt::format("--grid is a picture: text, .png or .svg, and not {}; without it "
-                                 "{} has the numbers",
-                                 form, form));
+    throw UsageError(
+        fmt::format("--grid is a picture: text, .png, .svg or .pdf, and not {}; without it "
+                    "{} has the numbers",
+                    form, form));
   return "text";
 }
 
@@ -40,6 +42,8 @@ void write_grid(const std::string& path, const std::string& form, const std::str
     file.sink()(render::grid_png(title, panels, how));
   else if (form == "svg")
     file.sink()(render::grid_svg(title, panels, how));
+  else if (form == "pdf")
+    file.sink()(render::grid_pdf(title, panels, how));
   else
     file.sink()(render::grid_text(title, panels, how, look));
   file.finish();

@@ -9,7 +9,7 @@ namespace mha::app {
 /// --grid of a command; `names`: the measures that it takes.
 void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& names);
 
-/// "text", "png" or "svg" where a picture is asked for: by --grid, --format or the path's
+/// "text", "png", "svg" or "pdf" where a picture is asked for: by --grid, --format or the path's
 /// extension; else "". Throws Error for a path or format that is of numbers, beside --grid.
 std::string grid_form(const OutputOptions& output, bool asked);
 

@@ -1,4 +1,5 @@
 #include "help.hpp"
+#include "retype.hpp"
 
 #include <algorithm>
 
@@ -62,39 +63,12 @@ std::string names_of(const Option& option, const TextStyle& look) {
   return names;
 }
 
-/// A line of the shell in lines that the window holds, broken at its spaces, but not within quotes.
-std::string fitted_command(const std::string& line, std::size_t width) {
-  std::vector<std::string> words{""};
-  char quote = 0;
-  for (char c : line) {
-    if (c == ' ' && quote == 0) {
-      words.emplace_back();
-      continue;
-    }
-    if (quote != 0 ? c == quote : c == '\'' || c == '"') quote = quote != 0 ? '\0' : c;
-    words.back() += c;
-  }
-  std::string out = "  " + words[0];
-  std::size_t used = render::display_width(out);
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::size_t columns = render::display_width(words[i]);
-    if (used + 1 + columns + 2 > width) { // " \\" stands behind it, unless it is the last
-      out += " \\\n      " + words[i];
-      used = 6 + columns;
-      continue;
-    }
-    out += " " + words[i];
-    used += 1 + columns;
-  }
-  return out + "\n";
-}
-
 void examples(std::string& out, const std::vector<Example>& list, const TextStyle& look) {
   out += "\n" + look.bold("Examples") + "\n";
   for (const Example& example : list) {
     for (const std::string& line : render::wrapped(example.text, look.width - 4))
       out += "  " + look.dim("# " + line) + "\n";
-    out += fitted_command("mha-inspect " + example.line, look.width);
+    out += "  " + fitted_command("mha-inspect " + example.line, 2, look.width) + "\n";
   }
 }
 

@@ -10,6 +10,7 @@ namespace mha::app {
 namespace {
 
 using render::Grid;
+using render::in_lines;
 using render::JsonText;
 using render::TextStyle;
 using render::visible;
@@ -34,7 +35,8 @@ struct Columns {
     infinite |= item.range->infinite > 0;
   }
   std::vector<Grid::Column> titles() const {
-    std::vector<Grid::Column> list{{"tensor", false, true}, {"dtype"}, {"shape"}};
+    std::vector<Grid::Column> list{
+        {.title = "tensor", .shrinks = true, .wraps = true, .names = true}, {"dtype"}, {"shape"}};
     if (range) list.insert(list.end(), {{"min", true}, {"max", true}});
     if (nan) list.push_back({"NaN", true});
     if (infinite) list.push_back({"±inf", true});
@@ -84,11 +86,12 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
 std::string layers_text(const std::vector<Inventory::Line>& layers, const TextStyle& look) {
   const bool sizes = std::any_of(layers.begin(), layers.end(),
                                  [](const Inventory::Line& line) { return line.dims.has_value(); });
-  std::vector<Grid::Column> columns{{"layer"}, {"names"}};
+  std::vector<Grid::Column> columns{{.title = "layer", .names = true},
+                                    {.title = "names", .shrinks = true, .wraps = true}};
   if (sizes)
     columns.insert(columns.end(),
                    {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
-  columns.push_back({"where", false, true, true});
+  columns.push_back({.title = "where", .shrinks = true, .dim = true, .wraps = true});
   Grid grid(std::move(columns));
   for (const auto& [listing, dims, dtype] : layers) {
     std::vector<std::string> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
@@ -109,7 +112,7 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
     Columns columns;
     for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);
     std::vector<Grid::Column> titles = columns.titles();
-    titles.push_back({"from", false, true, true});
+    titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
     Grid grid(std::move(titles));
     for (const Inventory::SourceTensor& part : inventory.parts) {
       std::vector<std::string> row = columns.cells(part.item);
@@ -119,7 +122,9 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
     out += "\n" + grid.text(look);
   }
 
-  Grid grid({{"setting"}, {"value"}, {"from", false, true, true}});
+  Grid grid({{"setting"},
+             {.title = "value", .shrinks = true, .wraps = true},
+             {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
   std::vector<std::string> defaults;
   for (const Inventory::Setting& setting : inventory.settings) {
     if (!setting.origin.empty())
@@ -199,9 +204,9 @@ std::string inventory_text(const Inventory& inventory, const TextStyle& look) {
   if (!inventory.headline.empty())
     section(layer_text(inventory, look));
   else if (inventory.layers.empty() || lone)
-    section("no layer could be made: " + visible(inventory.reason) + "\n");
+    section(in_lines("no layer could be made: " + visible(inventory.reason), look.width) + "\n");
   else
-    section(visible(inventory.reason) + "\n");
+    section(in_lines(visible(inventory.reason), look.width) + "\n");
   const auto list = [&](const std::string& title, const auto& items, const auto& text) {
     if (items.empty()) return;
     section(look.bold(title) + "\n");

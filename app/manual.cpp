@@ -55,7 +55,8 @@ std::string manual_of_program(const std::vector<Declared>& commands) {
   out += heading("ENVIRONMENT") +
          entry(bold("NO_COLOR"), "if set, no colours unless --color always is given") +
          entry(bold("TERM"), "dumb: no colours") +
-         entry(bold("COLUMNS"), "how wide lines are where the output is no terminal; default 100") +
+         entry(bold("COLUMNS"), "how wide lines are where the output is no terminal; default 100, "
+                                "and messages are one line each") +
          entry(bold("TMPDIR"), "where output for pipes is prepared; default /tmp") +
          entry(bold("MHA_CPU"), "instructions to use at most: portable, avx2, avx512 or amx");
   out += exit_status() + examples_of(program_examples());

@@ -36,7 +36,7 @@ void MapCommand::check() {
   figure.check(form_, request, common);
   if (cells == std::size_t{0}) throw UsageError("--cells is 0: at least 1 expected");
   if (without_sink && selection.key) throw UsageError("--without-sink and --key: give one of them");
-  if (without_sink) selection.key.emplace("1:", "--without-sink");
+  if (without_sink) selection.key.emplace("1:", "--without-sink: --key");
   if (low && high && *low >= *high)
     throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
   look_ = look_of_output(common.color);

@@ -63,9 +63,11 @@ void require_placeholders(std::string_view path, std::span<const std::string_vie
                           const std::string& command) {
   for (std::size_t at = 0; (at = path.find('{', at)) != std::string_view::npos; ++at) {
     const std::size_t end = path.find('}', at);
-    if (end == std::string_view::npos) return;
-    const std::string_view word = path.substr(at, end + 1 - at);
+    const bool closed = end != std::string_view::npos;
+    const std::string_view word =
+        path.substr(at, (closed ? end + 1 : path.find_first_of("./", at)) - at);
     if (std::ranges::find(known, word) != known.end()) continue;
+    if (!closed && closest(word, all_placeholders).empty()) return; // a file's own name
     const std::string filled_in =
         known.empty() ? fmt::format("{} writes one file", command)
                       : fmt::format("{} fills in {}", command, fmt::join(known, ", "));

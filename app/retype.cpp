@@ -63,4 +63,54 @@ std::string retyped(const Request& request, const std::string& layer_id) {
   return out;
 }
 
+std::string fitted_command(const std::string& line, std::size_t used, std::size_t width) {
+  std::vector<std::string> words{""};
+  char quote = 0;
+  bool escaped = false;
+  for (const char c : line) {
+    if (c == ' ' && quote == 0 && !escaped) {
+      words.emplace_back();
+      continue;
+    }
+    words.back() += c;
+    if (escaped || (c == '\\' && quote != '\''))
+      escaped = !escaped;
+    else if (quote != 0 ? c == quote : c == '\'' || c == '"')
+      quote = quote != 0 ? '\0' : c;
+  }
+  std::string out = words[0];
+  used += render::display_width(out);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t columns = render::display_width(words[i]);
+    if (used + 1 + columns + 2 > width) { // " \\" stands behind it, unless it is the last
+      out += " \\\n      " + words[i];
+      used = 6 + columns;
+      continue;
+    }
+    out += " " + words[i];
+    used += 1 + columns;
+  }
+  return out;
+}
+
+std::string fitted_commands(std::string_view text, const render::TextStyle& look) {
+  constexpr std::string_view program = "mha-inspect ";
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const std::size_t at = line.find(program);
+    if (look.window && at != std::string_view::npos)
+      out += std::string(line.substr(0, at)) +
+             fitted_command(std::string(line.substr(at)), render::display_width(line.substr(0, at)),
+                            look.width);
+    else
+      out += line;
+    text.remove_prefix(line.size());
+    if (text.empty()) break;
+    out += '\n';
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
 } // namespace mha::app

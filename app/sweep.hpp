@@ -20,7 +20,7 @@ struct SweepOptions {
 
 void add_sweep(Cli& cli, SweepOptions& sweep);
 
-/// Where a sweep goes, and whether as a picture: "text", "png", "svg", or "".
+/// Where a sweep goes, and whether as a picture: "text", "png", "svg", "pdf", or "".
 struct SweepOutput {
   const OutputOptions& output;
   std::string picture;

@@ -245,8 +245,8 @@ Run declare_circuits(Cli& cli) {
   add_grid(cli, circuits->grid, names_of_measures());
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
-  add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg"},
-             "write to a file; .png and .svg are pictures, text is one in the terminal");
+  add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg", "pdf"},
+             "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_layer(cli, circuits->request);
   add_common(cli, circuits->common);
   cli.example("circuits data/induction-model", "every head of a model");

@@ -8,6 +8,7 @@
 #include "other_layers.hpp"
 #include "output.hpp"
 #include "proof.hpp"
+#include "retype.hpp"
 #include "work_count.hpp"
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/pass.hpp>
@@ -141,7 +142,8 @@ int DiagnoseCommand::run() {
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, look) + "\n" +
-           diagnosis_text(loaded.layer, diagnosis, look) + next_step(id, diagnosis));
+           diagnosis_text(loaded.layer, diagnosis, look) +
+           fitted_commands(next_step(id, diagnosis), look));
   }
   {
     const Stopwatch watch(common.write_s);

@@ -242,8 +242,8 @@ void DiffRun::require_some(const std::string& id, const Diff& found) const {
 void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const Diff& found) {
   const auto table = [&] {
     return headline(model_, loaded, look_) + "\n" +
-           render::diff_table(loaded.layer, found, reference, command_.next_steps(loaded, found),
-                              look_);
+           render::diff_table(loaded.layer, found, reference,
+                              fitted_commands(command_.next_steps(loaded, found), look_), look_);
   };
   if (line_a_layer_) lines_.push_back(render::line_of(loaded.id, found));
   if (as_json_)

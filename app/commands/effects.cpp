@@ -119,7 +119,7 @@ void EffectsCommand::check() const {
                      "change nothing of a sweep");
   const std::string picture = grid_form(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
-    throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png or .svg");
+    throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png, .svg or .pdf");
   if (!picture.empty() && (per_position || top))
     throw UsageError("a picture has every head: --top and --per-position are for tables");
   if (spread && (per_position || !picture.empty() || top))
@@ -281,8 +281,9 @@ Run declare_effects(Cli& cli) {
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
   add_grid(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
-  add_output(cli, effects->output, {"table", "csv", "tsv", "json", "npy", "text", "png", "svg"},
-             "write to a file; .png and .svg are pictures, text is one in the terminal");
+  add_output(cli, effects->output,
+             {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
+             "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_layer(cli, effects->request);
   add_common(cli, effects->common);
   cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "

@@ -362,7 +362,7 @@ Run declare_stats(Cli& cli) {
   cli.group("Output");
   add_grid(cli, stats->grid, names_of(mha::measures()));
   std::vector<std::string> forms = names_of(render::forms());
-  forms.insert(forms.end(), {"text", "png", "svg"});
+  forms.insert(forms.end(), {"text", "png", "svg", "pdf"});
   add_output(cli, stats->output, forms,
              "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
              all_placeholders);

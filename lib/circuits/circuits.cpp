@@ -84,7 +84,7 @@ const CircuitMeasure& circuit_measure_named(std::string_view name) {
     if (measure.name == name) return measure;
     names.push_back(measure.name);
   }
-  fail("'{}' is no measure of circuits{}", name, did_you_mean(name, names));
+  fail("'{}' is no measure of circuits{}", name, choices_for(name, names));
 }
 
 std::optional<double> effective_rank(const std::vector<double>& singular_values) {

@@ -154,11 +154,7 @@ const Row& named(std::span<const Row> rows, std::string_view name, std::string_v
     if (row.name == name) return row;
     names.push_back(row.name);
   }
-  std::string choices;
-  for (std::string_view choice : names)
-    choices += fmt::format("{}{}", choices.empty() ? "" : ", ", choice);
-  const std::string meant = did_you_mean(name, names);
-  fail("'{}' is no {}{}", name, what, meant.empty() ? "; there are " + choices : meant);
+  fail("'{}' is no {}{}", name, what, choices_for(name, names));
 }
 
 } // namespace

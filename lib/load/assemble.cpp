@@ -12,6 +12,8 @@
 #include <mha/load/sizes.hpp>
 #include <mha/load/take_positions.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -36,13 +38,18 @@ public:
       : parts_(std::move(parts)), notes_(notes) {
     layer_.settings = std::move(settings);
     layer_.dtype = compute_dtype(parts_, dtype);
-    for (const auto& [name, part] : parts_) numbers_ += part.tensor.count();
+    for (const auto& [name, part] : parts_) {
+      if (part.tensor.shape() == Shape{0})
+        fail("{} is an empty list: numbers expected", part.source);
+      numbers_ += part.tensor.count();
+    }
   }
 
   Layer assemble(Labels labels) {
     require_settings_within(layer_.settings, layer_.dtype);
     turn_columns();
     choose_given();
+    add_head_axis();
     const HeadCounts heads = find_heads(parts_, given_, layer_.settings, notes_);
     unfuse(heads);
     split_latent(parts_, layer_.settings, heads.H);
@@ -154,6 +161,31 @@ private:
           "{} in the files: results, computed again from the layer; to start from one, bind "
           "it: NAME=FILE",
           passed_over));
+  }
+
+  /// Given stages without an axis of heads are one head, where nothing says that there are more.
+  void add_head_axis() {
+    const bool projected = std::ranges::any_of(parts_, [](const auto& part) {
+      return part.first.starts_with("X") || (part.first.starts_with("W_") && part.first != "W_o") ||
+             part.first == "x";
+    });
+    if (projected || layer_.settings.num_heads > 1) return;
+    std::vector<std::string> names;
+    for (const auto& [stage, name] : given_) {
+      const std::vector<Dim>& letters = info_of(stage).letters;
+      if (is_packed(name) || (letters[0] != Dim::H && letters[0] != Dim::H_kv)) continue;
+      if (parts_.at(name).tensor.rank() + 1 != letters.size()) return;
+      names.push_back(name);
+    }
+    if (names.empty()) return;
+    for (const std::string& name : names) {
+      Tensor& tensor = parts_.at(name).tensor;
+      Shape shape = tensor.shape();
+      shape.insert(shape.begin(), 1);
+      tensor = tensor.reshaped(std::move(shape));
+    }
+    notes_.emplace_back(fmt::format("{} {} taken as one head: no axis of heads",
+                                    fmt::join(names, ", "), names.size() == 1 ? "is" : "are"));
   }
 
   /// W_qkv and b_qkv become W_q … b_v.

@@ -314,21 +314,21 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
       to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
   note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
+  const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
+  if (nothing_found && bindings.empty()) // before one of its names is taken for a misspelt one
+    for (const io::Contents& file : contents)
+      if (file.format == "checkpoint" && file.config.contains("model_type"))
+        fail("{}", why_no_model());
   judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
   if (!results) require_no_other_projection(unknown_tensors, parts);
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "--tokens", labels);
   add_tokens(request.key_tokens, "--key-tokens", labels);
-  const bool nothing_read =
-      std::ranges::all_of(parts, [](const auto& part) { return part.first.starts_with("X"); });
-  if (found.empty() && std::ranges::none_of(parts, is_projection))
-    for (const io::Contents& file : contents) {
-      if (bindings.empty() && file.format == "checkpoint" && file.config.contains("model_type"))
-        fail("{}", why_no_model());
-      // A graph without a layer says what to do instead.
-      if (nothing_read && file.format == "onnx" && !file.notes.empty())
+  const auto is_input = [](const auto& part) { return part.first.starts_with("X"); };
+  if (nothing_found && std::ranges::all_of(parts, is_input)) // a graph that says what to do instead
+    for (const io::Contents& file : contents)
+      if (file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
-    }
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   read_layer.list_origins();

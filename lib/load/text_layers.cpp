@@ -60,7 +60,8 @@ std::string Sources::State::why_no_model() const {
     if (const auto type = file.config.find("model_type"); type != file.config.end())
       return fmt::format(
           "{}: model_type '{}' is not covered: its layers have no names that are known here; bind "
-          "one layer's tensors instead: X=FILE W_q=FILE:TENSOR@OI …",
+          "one layer's tensors instead: X=FILE W_q=FILE:TENSOR@OI …, or describe the model by "
+          "--naming FILE.json, of which info --as-naming writes a draft",
           file.name, type->second);
   constexpr std::size_t few = 8; // a layer's own tensors
   for (const io::Contents& file : contents)

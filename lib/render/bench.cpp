@@ -15,14 +15,16 @@ std::string fraction_text(double rate, double peak_rate) {
 }
 
 /// What the numbers above it mean.
-std::string speed_legend(const Speed& speed, std::string_view runs) {
+std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& look) {
   std::string kept;
   for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
-  return fmt::format("{} · {} thread{} · kept: {}\n"
-                     "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs\n",
-                     runs, speed.threads, speed.threads == 1 ? "" : "s", kept,
-                     mha::name_of(speed.dtype), speed.roofline.machine.unit,
-                     rate_text(speed.roofline.machine.products));
+  const std::string how = fmt::format("{} · {} thread{} · kept: {}", runs, speed.threads,
+                                      speed.threads == 1 ? "" : "s", kept),
+                    peak = fmt::format(
+                        "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs",
+                        mha::name_of(speed.dtype), speed.roofline.machine.unit,
+                        rate_text(speed.roofline.machine.products));
+  return in_lines(how, look.width) + "\n" + in_lines(peak, look.width) + "\n";
 }
 
 std::string runs_text(std::size_t runs) {
@@ -69,7 +71,7 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
   if (speed.around.operations > 0) add("around", speed.around);
   add("all", speed.all);
   return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
-         speed_legend(speed, runs_text(speed.runs)) + machine_text(speed.roofline.machine);
+         speed_legend(speed, runs_text(speed.runs), look) + machine_text(speed.roofline.machine);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {

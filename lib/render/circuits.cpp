@@ -54,7 +54,8 @@ std::string list_json(const std::vector<double>& numbers) {
 } // namespace
 
 std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& look) {
-  std::vector<Grid::Column> titles{{"layer", true}, {"head", true}};
+  std::vector<Grid::Column> titles{{.title = "layer", .right = true, .names = true},
+                                   {.title = "head", .right = true, .names = true}};
   std::vector<const CircuitMeasure*> shown;
   for (const CircuitMeasure& measure : circuit_measures())
     if (std::ranges::any_of(heads, [&](const auto& one) { return (one.*measure.of).has_value(); }))

@@ -91,7 +91,7 @@ const ColorMap& color_map_named(std::string_view name) {
     if (map.name == name) return map;
     names.push_back(map.name);
   }
-  fail("no colour map is called '{}'{}", name, did_you_mean(name, names));
+  fail("no colour map is called '{}'{}", name, choices_for(name, names));
 }
 
 Rgb terminal_rgb(std::uint8_t code) {

@@ -74,12 +74,13 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   std::vector<Grid::Column> titles;
   if (view.per_position) titles = {{"text", true}, {"position", true}};
   titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
+  for (Grid::Column& title : titles) title.names = true;
   const bool spreads = !view.deviations.empty();
   for (const EffectColumn& column : shown) {
     titles.push_back({std::string(column.name), true});
-    if (spreads) titles.push_back({"±", true});
+    if (spreads) titles.push_back({.title = "±", .right = true, .follows = true});
   }
-  if (!shown.empty()) titles.push_back({""});
+  if (!shown.empty()) titles.push_back({.title = "", .spare = true});
   double largest = 0;
   const auto first = [&](const Effect& one) {
     return shown.empty() ? 0 : std::abs((one.*shown[0].number).value_or(0));

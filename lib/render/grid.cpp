@@ -1,63 +1,143 @@
 #include <mha/render/grid.hpp>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 namespace mha::render {
 
 namespace {
+
 constexpr std::size_t column_gap = 2, narrowest = 8;
+
+/// The columns of a part of a table, with a width for each column of the whole.
+struct GridPart {
+  std::vector<std::size_t> columns, widths;
+};
+
+std::size_t part_width(const GridPart& part) {
+  std::size_t width = part.columns.empty() ? 0 : column_gap * (part.columns.size() - 1);
+  for (const std::size_t c : part.columns) width += part.widths[c];
+  return width;
 }
 
-std::string Grid::text(const TextStyle& look, std::size_t indent) const {
+/// What does not fit is taken from the widest of the columns that may shrink.
+void shrink_to(GridPart& part, const std::vector<Grid::Column>& columns, std::size_t room) {
+  while (part_width(part) > room) {
+    std::size_t widest = columns.size();
+    for (const std::size_t c : part.columns)
+      if (columns[c].shrinks && part.widths[c] > narrowest &&
+          (widest == columns.size() || part.widths[c] > part.widths[widest]))
+        widest = c;
+    if (widest == columns.size()) return;
+    --part.widths[widest];
+  }
+}
+
+/// The whole table, less the last spare columns where shrinking is not enough.
+GridPart fitted_part(const GridPart& natural, const std::vector<Grid::Column>& columns,
+                     std::size_t room) {
+  GridPart part = natural;
+  for (;;) {
+    GridPart fitted = part;
+    shrink_to(fitted, columns, room);
+    const auto spare = std::find_if(part.columns.rbegin(), part.columns.rend(),
+                                    [&](std::size_t c) { return columns[c].spare; });
+    if (part_width(fitted) <= room || spare == part.columns.rend()) return fitted;
+    part.columns.erase(std::next(spare).base());
+  }
+}
+
+/// Parts that each fit the room, as far as their columns that name a row leave some.
+std::vector<GridPart> grid_parts(const GridPart& natural, const std::vector<Grid::Column>& columns,
+                                 std::size_t room) {
+  const GridPart whole = fitted_part(natural, columns, room);
+  if (part_width(whole) <= room) return {whole};
+  const bool some_name = std::ranges::any_of(columns, &Grid::Column::names);
+  GridPart names{{}, whole.widths};
+  std::vector<std::vector<std::size_t>> others; // a column, and those that say something of it
+  for (const std::size_t c : whole.columns)
+    if (some_name ? columns[c].names : c == whole.columns.front())
+      names.columns.push_back(c);
+    else if (columns[c].follows && !others.empty())
+      others.back().push_back(c);
+    else
+      others.push_back({c});
+  std::vector<GridPart> parts;
+  for (const std::vector<std::size_t>& together : others) {
+    GridPart longer = parts.empty() ? names : parts.back();
+    longer.columns.insert(longer.columns.end(), together.begin(), together.end());
+    if (!parts.empty() && part_width(longer) <= room) {
+      parts.back() = std::move(longer);
+      continue;
+    }
+    parts.push_back(names);
+    parts.back().columns.insert(parts.back().columns.end(), together.begin(), together.end());
+  }
+  if (parts.empty()) return {whole};
+  for (GridPart& part : parts) { // what was cut for the whole has more room now
+    part.widths = natural.widths;
+    shrink_to(part, columns, room);
+  }
+  return parts;
+}
+
+} // namespace
+
+std::vector<std::size_t> Grid::natural_widths() const {
   std::vector<std::size_t> widths;
-  bool titled = false;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::size_t width = display_width(columns_[c].title);
-    titled |= width > 0;
     for (const std::vector<std::string>& row : rows_)
       width = std::max(width, display_width(row[c]));
     widths.push_back(width);
   }
-  std::size_t total = indent + column_gap * (columns_.size() - 1);
-  for (std::size_t width : widths) total += width;
-  // What does not fit is taken from the widest of the columns that may shrink.
-  while (total > look.width) {
-    std::size_t widest = columns_.size();
-    for (std::size_t c = 0; c < columns_.size(); ++c)
-      if (columns_[c].shrinks && widths[c] > narrowest &&
-          (widest == columns_.size() || widths[c] > widths[widest]))
-        widest = c;
-    if (widest == columns_.size()) break;
-    --widths[widest], --total;
-  }
+  return widths;
+}
+
+std::size_t Grid::width() const {
+  GridPart natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+  std::iota(natural.columns.begin(), natural.columns.end(), 0);
+  return part_width(natural);
+}
+
+std::string Grid::text(const TextStyle& look, std::size_t indent) const {
+  const std::size_t room = look.width > indent ? look.width - indent : 0;
+  GridPart natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+  std::iota(natural.columns.begin(), natural.columns.end(), 0);
+  const bool titled =
+      std::ranges::any_of(columns_, [](const Column& column) { return !column.title.empty(); });
 
   std::string out;
-  const auto line = [&](const auto& cell) {
-    std::string text(indent, ' ');
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) text.append(column_gap, ' ');
-      text += cell(c);
+  for (const GridPart& part : grid_parts(natural, columns_, room)) {
+    if (!out.empty()) out += '\n';
+    const auto line = [&](const auto& cell) {
+      std::string text(indent, ' ');
+      for (std::size_t i = 0; i < part.columns.size(); ++i) {
+        if (i > 0) text.append(column_gap, ' ');
+        text += cell(part.columns[i]);
+      }
+      text.erase(text.find_last_not_of(' ') + 1);
+      out += text + '\n';
+    };
+    const auto aligned = [&](std::size_t c, std::string_view cell) {
+      const std::string cut = shortened(cell, part.widths[c]);
+      return columns_[c].right ? pad_left(cut, part.widths[c]) : pad_right(cut, part.widths[c]);
+    };
+    if (titled) line([&](std::size_t c) { return look.bold(aligned(c, columns_[c].title)); });
+    for (const std::vector<std::string>& row : rows_) {
+      std::vector<std::vector<std::string>> cells(columns_.size());
+      std::size_t height = 1;
+      for (const std::size_t c : part.columns) {
+        cells[c] = columns_[c].wraps ? broken(row[c], part.widths[c]) : std::vector{row[c]};
+        height = std::max(height, cells[c].size());
+      }
+      for (std::size_t i = 0; i < height; ++i)
+        line([&](std::size_t c) {
+          const std::string cell = aligned(c, i < cells[c].size() ? cells[c][i] : std::string());
+          return columns_[c].dim ? look.dim(cell) : cell;
+        });
     }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out += text + '\n';
-  };
-  const auto aligned = [&](std::size_t c, std::string_view cell) {
-    const std::string cut = shortened(cell, widths[c]);
-    return columns_[c].right ? pad_left(cut, widths[c]) : pad_right(cut, widths[c]);
-  };
-  if (titled) line([&](std::size_t c) { return look.bold(aligned(c, columns_[c].title)); });
-  for (const std::vector<std::string>& row : rows_) {
-    std::vector<std::vector<std::string>> cells;
-    std::size_t height = 1;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      cells.push_back(columns_[c].wraps ? wrapped(row[c], widths[c]) : std::vector{row[c]});
-      height = std::max(height, cells[c].size());
-    }
-    for (std::size_t i = 0; i < height; ++i)
-      line([&](std::size_t c) {
-        const std::string cell = aligned(c, i < cells[c].size() ? cells[c][i] : std::string());
-        return columns_[c].dim ? look.dim(cell) : cell;
-      });
   }
   return out;
 }

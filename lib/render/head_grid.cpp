@@ -87,6 +87,16 @@ MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& 
   return picture;
 }
 
+constexpr std::size_t every_cell = std::numeric_limits<std::size_t>::max() / 2;
+
+/// Every cell, with labels that our own font has.
+MapPicture drawn_picture(const std::string& title, const std::vector<GridPanel>& panels,
+                         const GridLook& how) {
+  MapPicture picture = grid_picture(title, panels, how, every_cell, every_cell);
+  number_undrawn(picture);
+  return picture;
+}
+
 } // namespace
 
 GridPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
@@ -129,16 +139,17 @@ std::string grid_text(const std::string& title, const std::vector<GridPanel>& pa
 
 std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
                      const GridLook& how) {
-  constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
-  MapPicture picture = grid_picture(title, panels, how, all, all);
-  number_undrawn(picture);
-  return map_png(picture);
+  return map_png(drawn_picture(title, panels, how));
 }
 
 std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
                      const GridLook& how) {
-  constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
-  return map_svg(grid_picture(title, panels, how, all, all));
+  return map_svg(grid_picture(title, panels, how, every_cell, every_cell));
+}
+
+std::string grid_pdf(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how) {
+  return map_pdf(drawn_picture(title, panels, how));
 }
 
 } // namespace mha::render

@@ -46,5 +46,7 @@ std::string grid_png(const std::string& title, const std::vector<GridPanel>& pan
                      const GridLook& how);
 std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
                      const GridLook& how);
+std::string grid_pdf(const std::string& title, const std::vector<GridPanel>& panels,
+                     const GridLook& how);
 
 } // namespace mha::render

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 namespace mha::render {
 
@@ -124,11 +125,20 @@ MapText Fit::smaller(const MapText& text) const {
     for (const bool positions : {true, false}) {
       const std::size_t around = positions ? 2 : 1;
       if (lines < least_lines + around) continue;
-      MapText fitting = narrow(columns, lines - around);
-      fitting.positions = positions;
-      if (lines_of_all(fitting) <= look_.height &&
-          (!best || fitting.rows * fitting.cols > best->rows * best->cols))
-        best = fitting;
+      std::vector<MapText> ways{narrow(columns, lines - around)};
+      // Characters have no halves: a line a query is higher than wide, but shows every number.
+      if (!colors_ && cols_ <= columns && rows_ <= lines - around)
+        for (const bool stacked : {true, false}) {
+          MapText exact{.wide = false, .rows = rows_, .cols = cols_};
+          exact.across = across(room(1), cols_);
+          ways.push_back(stacked ? with_stack(exact, rows_) : exact);
+        }
+      for (MapText& way : ways) {
+        way.positions = positions;
+        if (lines_of_all(way) <= look_.height &&
+            (!best || way.rows * way.cols > best->rows * best->cols))
+          best = way;
+      }
     }
   }
   return best.value_or(scrolled);

@@ -9,12 +9,29 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <span>
 
 namespace mha::render {
 
 namespace {
 
 constexpr std::array<std::string_view, 5> shades{" ", "░", "▒", "▓", "█"};
+// Of maps whose middle stands for zero, which is blank: strokes below it, shades above it.
+constexpr std::array<std::string_view, 7> signed_shades{"≡", "=", "-", " ", "░", "▒", "█"};
+
+std::span<const std::string_view> shades_of(const MapStyle& style) {
+  if (style.colors->diverging) return signed_shades;
+  return shades;
+}
+
+/// What stands for a number where no colour can.
+std::string_view sign_of(const MapStyle& style, double value) {
+  const double place = style.place(value);
+  if (std::isnan(place)) return "?";
+  const std::span<const std::string_view> signs = shades_of(style);
+  const auto at = static_cast<std::size_t>(place * static_cast<double>(signs.size()));
+  return signs[std::min(at, signs.size() - 1)];
+}
 
 bool has_colors(const TextStyle& look) {
   return look.depth != Depth::none;
@@ -153,13 +170,8 @@ void TextMaps::cells(const MapPanel& panel, const MapStyle& style, std::size_t l
   }
   out_ += "│";
   for (std::size_t col = 0; col < panel.map.cols; ++col) {
-    const double place = style.place(panel.map.value(line, col));
     const bool masked = panel.map.is_masked(line, col);
-    std::string_view sign = "?";
-    if (masked)
-      sign = "·";
-    else if (!std::isnan(place))
-      sign = shades[std::min(static_cast<std::size_t>(place * shades.size()), shades.size() - 1)];
+    const std::string_view sign = masked ? "·" : sign_of(style, panel.map.value(line, col));
     out_ += sign;
     if (text_.wide) out_ += masked ? std::string_view(" ") : sign;
   }
@@ -281,10 +293,12 @@ std::string TextMaps::bar() const {
       cells += ' ';
     }
   } else {
-    const std::size_t times = look_.width >= words + 17 ? 3 : 1;
+    const std::size_t signs = shades_of(style).size(),
+                      width = look_.width >= words + 2 + 3 * signs ? 3 * signs : signs;
     cells = "[";
-    for (std::string_view shade : shades)
-      for (std::size_t i = 0; i < times; ++i) cells += shade;
+    for (std::size_t i = 0; i < width; ++i)
+      cells += sign_of(style,
+                       style.value_at((static_cast<double>(i) + 0.5) / static_cast<double>(width)));
     cells += "]";
   }
   return fmt::format("{} {} {}", low, cells, high);

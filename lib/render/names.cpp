@@ -53,9 +53,12 @@ std::string json_words(std::string_view words) {
 } // namespace
 
 std::string names_table(const TextStyle& look) {
-  Grid tensors({{"tensor"}, {"shape"}, {"meaning", false, true, false, true}});
-  Grid settings({{"setting"}, {"values"}, {"meaning", false, true, false, true}});
-  Grid aliases({{""}, {"", false, true, false, true}});
+  const auto wraps = [](std::string title) {
+    return Grid::Column{.title = std::move(title), .shrinks = true, .wraps = true};
+  };
+  Grid tensors({{"tensor"}, wraps("shape"), wraps("meaning")});
+  Grid settings({{"setting"}, wraps("values"), wraps("meaning")});
+  Grid aliases({{""}, wraps("")});
   const auto alias = [&](std::string_view name, std::string_view others) {
     if (!others.empty()) aliases.add({std::string(name), std::string(others)});
   };

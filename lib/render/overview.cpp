@@ -34,8 +34,9 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
   const bool nan = some(&Summary::nan), infinite = some(&Summary::infinite);
-  std::vector<Grid::Column> columns{{"stage"},     {"shape"},     {"value", false, true, true},
-                                    {"min", true}, {"max", true}, {"mean", true}};
+  std::vector<Grid::Column> columns{
+      {"stage"},     {"shape"},     {.title = "value", .shrinks = true, .dim = true, .spare = true},
+      {"min", true}, {"max", true}, {"mean", true}};
   if (nan) columns.push_back({"NaN", true});
   if (infinite) columns.push_back({"±inf", true});
   Grid grid(std::move(columns));

@@ -118,10 +118,10 @@ std::string result_rows() {
 
 std::string stages_table(const Layer* layer, const TextStyle& look) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  std::vector<Grid::Column> columns{{"stage"}, {"shape"}};
-  if (layer) columns.push_back({"here"});
-  columns.push_back({"value"});
-  columns.push_back({"when", false, true, true, true});
+  std::vector<Grid::Column> columns{{"stage"}, {.title = "shape", .shrinks = true, .wraps = true}};
+  if (layer) columns.push_back({.title = "here", .shrinks = true, .wraps = true});
+  columns.push_back({.title = "value", .shrinks = true, .wraps = true});
+  columns.push_back({.title = "when", .shrinks = true, .dim = true, .wraps = true});
   Grid grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;

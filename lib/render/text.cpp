@@ -108,6 +108,30 @@ std::string visible(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> broken(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string& line : wrapped(text, width)) {
+    std::string_view rest = line;
+    while (width > 0 && display_width(rest) > width) {
+      std::size_t at = 0, columns = 0, mark = 0, underscore = 0;
+      while (at < rest.size()) {
+        const std::size_t escape = escape_length(rest.substr(at));
+        const Character character = escape > 0 ? Character{escape, 0} : first_of(rest.substr(at));
+        if (columns + character.columns > width && at > 0) break;
+        columns += character.columns;
+        at += character.bytes;
+        if (std::string_view("/.:,|").find(rest[at - 1]) != std::string_view::npos) mark = at;
+        if (rest[at - 1] == '_') underscore = at;
+      }
+      const std::size_t cut = mark >= at / 2 && mark > 0 ? mark : underscore > 0 ? underscore : at;
+      lines.emplace_back(rest.substr(0, cut));
+      rest.remove_prefix(cut);
+    }
+    lines.emplace_back(rest);
+  }
+  return lines;
+}
+
 std::string in_lines(std::string_view text, std::size_t width) {
   if (display_width(text) <= width) return std::string(text);
   std::string lines;

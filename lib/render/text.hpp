@@ -22,6 +22,7 @@ struct TextStyle {
   bool terminal = false;
   std::size_t height = 0;    ///< lines of the window; 0: no limit
   Depth depth = Depth::none; ///< of pictures
+  bool window = false;       ///< the width is a terminal's, or was set: messages fit it, too
 
   /// The text in bold, or dim; as it is without colour.
   std::string bold(std::string_view text) const;
@@ -40,6 +41,9 @@ std::string shortened(std::string_view text, std::size_t width);
 std::string visible(std::string_view text);
 /// Words wrapped into lines of at most `width` columns.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+/// The same, but words that are wider than a line are broken, too: after a "/", ".", ":", "," or
+/// "|" of their second half, else after a "_", else anywhere.
+std::vector<std::string> broken(std::string_view text, std::size_t width);
 /// The text as it is where it fits the width, else its words in lines.
 std::string in_lines(std::string_view text, std::size_t width);
 /// "a, b and c", or with another `last` before the last word.

@@ -45,15 +45,15 @@ std::string written(const std::optional<double>& value, Dialect dialect,
 }
 
 /// The table with the first `columns` measures, for people to read.
-std::string first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                          std::size_t columns, const TextStyle& look) {
+Grid first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
+                   std::size_t columns) {
   std::vector<Grid::Column> titles;
   const TextStatsRow none;
   for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
-    titles.push_back({std::string(cell.title), cell.is_number});
+    titles.push_back({.title = std::string(cell.title), .right = cell.is_number, .names = true});
   for (const Measure* measure : std::span(view.columns).first(columns)) {
     titles.push_back({std::string(measure->name), true});
-    if (view.spread) titles.push_back({"±", true});
+    if (view.spread) titles.push_back({.title = "±", .right = true, .follows = true});
   }
   Grid grid(std::move(titles));
   const auto for_eyes = [](const std::optional<double>& value) {
@@ -70,22 +70,17 @@ std::string first_columns(const std::vector<TextStatsRow>& rows, const TextStats
     }
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid;
 }
 
 } // namespace
 
 std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
                              const TextStyle& look) {
-  TextStyle plain = look;
-  plain.color = false;
   const std::size_t known = view.columns.size();
   std::size_t shown = known;
-  for (; view.usual && shown > 1; --shown) {
-    const std::string text = first_columns(rows, view, shown, plain);
-    if (display_width(text.substr(0, text.find('\n'))) <= look.width) break;
-  }
-  std::string text = first_columns(rows, view, shown, look);
+  while (view.usual && shown > 1 && first_columns(rows, view, shown).width() > look.width) --shown;
+  std::string text = first_columns(rows, view, shown).text(look);
   if (shown < known)
     text += look.dim(fmt::format("{} more measures: --measures names them", known - shown)) + "\n";
   return text;

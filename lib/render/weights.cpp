@@ -81,7 +81,10 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
   if (diff.by_role) out += look.dim("paired as families read them: their names differ") + "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
-  std::vector<Grid::Column> columns{{"tensor"}, {"types"}, {"is"}};
+  std::vector<Grid::Column> columns{
+      {.title = "tensor", .shrinks = true, .wraps = true, .names = true},
+      {.title = "types", .shrinks = true, .wraps = true},
+      {"is"}};
   if (steps)
     columns.insert(columns.end(), {{"median", true}, {"99 %", true}, {"> ½", true}, {"> 1", true}});
   columns.push_back({"", false, true, true, true});
@@ -100,9 +103,11 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
   }
   out += "\n" + grid.text(look);
   if (steps)
-    out += look.dim("in steps, the distance of a block's neighbouring levels; close: median up to "
-                    "0.3, 99 % up to 1") +
-           "\n";
+    for (const std::string& line :
+         wrapped("in steps, the distance of a block's neighbouring levels; close: median up to "
+                 "0.3, 99 % up to 1",
+                 look.width))
+      out += look.dim(line) + "\n";
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include <mha/system/error.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -85,6 +87,11 @@ std::string closest(std::string_view word, std::span<const std::string_view> can
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
   const std::string best = closest(word, candidates);
   return best.empty() ? "" : fmt::format("; did you mean '{}'?", best);
+}
+
+std::string choices_for(std::string_view word, std::span<const std::string_view> candidates) {
+  const std::string meant = did_you_mean(word, candidates);
+  return meant.empty() ? fmt::format("; there are {}", fmt::join(candidates, ", ")) : meant;
 }
 
 } // namespace mha

@@ -40,5 +40,8 @@ MHA_API std::string closest(std::string_view word, std::span<const std::string_v
 /// "; did you mean 'weights'?" for the closest candidate, or "".
 MHA_API std::string did_you_mean(std::string_view word,
                                  std::span<const std::string_view> candidates);
+/// The same, and where none is close all candidates: "; there are q, k, v".
+MHA_API std::string choices_for(std::string_view word,
+                                std::span<const std::string_view> candidates);
 
 } // namespace mha

@@ -13,6 +13,8 @@
 
 using namespace mha::test;
 using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
 using nlohmann::json;
 
 namespace {
@@ -132,8 +134,20 @@ TEST_CASE("circuits: a lone layer has no copying; normalised queries have no QK"
   CHECK_THAT(result.err, Contains("queries and keys are normalised") && Contains("no copying"));
 }
 
-TEST_CASE("circuits: pictures, in the terminal, as PNG and SVG") {
+TEST_CASE("circuits: pictures, in the terminal, as PNG, SVG and PDF") {
   const Folder folder;
+  for (const std::string command :
+       {"circuits data/bard-gpt2 --grid copying", "circuits data/bard-gpt2 --composition q",
+        "map data/bard-gpt2 -s qk --vocab ' king, love' --layer 0",
+        "stats data/bard-gpt2 --text 'my love' --layer all --grid first",
+        "effects data/bard-gpt2 --text 'my love' --grid kl"}) {
+    INFO(command);
+    CHECK(shell("\"$MHA\" " + command + " -o " + folder.path("a.pdf")).code == 0);
+    CHECK_THAT(folder.read("a.pdf"), StartsWith("%PDF-") && EndsWith("%%EOF\n"));
+  }
+  const Result misspelt = shell("\"$MHA\" circuits data/bard-gpt2 --grid banana");
+  CHECK(misspelt.code == 2);
+  CHECK_THAT(misspelt.err, Contains("; there are ") && Contains("copying"));
   const Result text = shell("\"$MHA\" circuits data/bard-gpt2 --grid copying");
   CHECK(text.code == 0);
   CHECK_THAT(text.out, Contains("copying") && Contains("down: layer, across: head"));

@@ -3,6 +3,7 @@
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 using namespace mha::test;
@@ -32,6 +33,33 @@ TEST_CASE("first files: queries, keys and values alone are one head, and a note 
                  run({"show", path, "-s", "weights", "-f", "json", "--num-heads", "1"}).out);
   CHECK(one == said);
   CHECK(run({"show", path, "--num-heads", "2"}).code == 0);
+}
+
+TEST_CASE("first files: a lone map, or q, k and v without an axis of heads, is one head") {
+  Folder folder;
+  const std::string map = folder.write("map.json", R"({"weights": [[1, 0], [0.25, 0.75]]})"),
+                    lone = folder.write("weights.json", "[[1, 0], [0.25, 0.75]]"),
+                    qkv = folder.write("qkv.json", "{\"q\": " + rows + ", \"k\": " + rows +
+                                                       ", \"v\": " + rows + "}"),
+                    packed = folder.write("packed.json", "{\"Q\": " + rows + ", \"K\": " + rows +
+                                                             ", \"V\": " + rows + "}");
+  for (const std::string& path : {map, lone, qkv})
+    for (const char* command : {"show", "stats", "map", "explain"}) {
+      const Result result = run({command, path});
+      INFO(command << ": " << result.err);
+      CHECK(result.code == 0);
+      CHECK_THAT(result.err, Contains("taken as one head"));
+    }
+  CHECK(run({"show", map, "-s", "weights", "-f", "csv"}).out ==
+        run({"show", lone, "-s", "weights", "-f", "csv"}).out);
+  CHECK(run({"show", qkv, "-s", "output", "-f", "csv"}).out ==
+        run({"show", packed, "-s", "output", "-f", "csv"}).out);
+  // What says that there are more heads, or is no number, stays an error.
+  CHECK_THAT(run({"show", map, "--num-heads", "2"}).err, Contains("expected (B,) H, T, S"));
+  for (const char* name : {"weights", "X"}) {
+    const std::string empty = folder.write("empty.json", fmt::format("{{\"{}\": []}}", name));
+    CHECK_THAT(run({"show", empty}).err, Contains("is an empty list: numbers expected"));
+  }
 }
 
 TEST_CASE("first files: with weights the error shows what to type") {

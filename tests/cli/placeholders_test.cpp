@@ -68,6 +68,17 @@ TEST_CASE("placeholders: what stands in braces and is none is an error of every 
     }
 }
 
+TEST_CASE("placeholders: one whose brace is not closed is an error, too") {
+  Folder folder;
+  for (const auto& [word, meant] : {std::pair("{head", "{head}"), {"{layer", "{layer}"}}) {
+    const Result result = run({"map", "data/quickstart.json", "-o", folder.path(word) + ".png"});
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(std::string("did you mean '") + meant + "'"));
+  }
+  CHECK(run({"map", "data/quickstart.json", "-o", folder.path("a{b.png")}).code == 0); // a name
+  CHECK(folder.names() == std::vector<std::string>{"a{b.png"});
+}
+
 TEST_CASE("placeholders: known ones write a file each, or say that there is nothing to fill in") {
   for (const Command& command : commands())
     for (const auto& [word, filled, count] : {std::tuple(std::string("{layer}"), command.layer, 2),

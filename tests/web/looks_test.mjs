@@ -183,6 +183,7 @@ test('on a phone α and its bars are in view, and squares are met by a finger', 
       return [width, height, left, top];
     }));
     assert.equal(squares.length, 12);
+    assert.deepEqual(await texts(page.locator('.square')), Array.from({ length: 12 }, (_, h) => `${h}`));
     for (const [width, height, left] of squares) assert.ok(width >= 40 && height >= 40 && left + width <= 390);
     await page.locator('.square').nth(7).tap();
     await page.locator('.square[aria-label="Lines of head 7"][aria-pressed="true"]').waitFor();
@@ -190,6 +191,19 @@ test('on a phone α and its bars are in view, and squares are met by a finger', 
       assert.ok((await page.locator(selector).boundingBox()).height >= 40, selector);
     assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= 390);
     await page.screenshot({ path: path.join(out, `looks-phone-${theme}.png`), fullPage: true });
+    await page.done();
+  }
+});
+
+test('what goes on to the right is faded there, until it is seen', async () => {
+  const { url } = report('broad', ...saved('broad', 2, 32, 4, () => 0.7));
+  for (const [width, cut] of [[1440, false], [390, true]]) {
+    const page = await open(url, { width, touch: width === 390 });
+    const faded = () => page.locator('#grid').evaluate((grid) => getComputedStyle(grid).maskImage !== 'none');
+    assert.equal(await faded(), cut, `${width}`);
+    await page.locator('#grid').evaluate((grid) => grid.scrollTo({ left: 10000 }));
+    await page.waitForTimeout(200);
+    assert.equal(await faded(), false);
     await page.done();
   }
 });

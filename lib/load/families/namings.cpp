@@ -18,14 +18,11 @@ std::span<const Family* const> families() {
 
 const Family& family_named(std::string_view name) {
   std::vector<std::string_view> names;
-  std::string choices;
   for (const Family* family : families()) {
     if (family->name == name) return *family;
     names.push_back(family->name);
-    choices += fmt::format("{}{}", choices.empty() ? "" : ", ", family->name);
   }
-  const std::string meant = did_you_mean(name, names);
-  fail("no naming is called '{}'{}", name, meant.empty() ? "; there are " + choices : meant);
+  fail("no naming is called '{}'{}", name, choices_for(name, names));
 }
 
 } // namespace mha::naming

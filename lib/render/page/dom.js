@@ -27,6 +27,15 @@ function sized(canvas, width, height) {
   return context;
 }
 
+/// A box that scrolls sideways is faded at its right edge while something lies beyond it. Returns
+/// what looks again, for a box whose content has changed.
+function fadeWhereCut(box) {
+  const look = () => box.classList.toggle('more', box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  box.addEventListener('scroll', look, { passive: true });
+  new ResizeObserver(look).observe(box);
+  return look;
+}
+
 /// Shows the floating label beside the pointer: lines of text, the first one strong.
 function showTip(event, lines) {
   const tip = $('tip');

@@ -48,6 +48,7 @@ function setupGrid() {
     });
   });
   box.replaceChildren(...children);
+  fadeWhereCut(box);
 }
 
 /// A measure of a head as text, with the rows behind it where they are few.

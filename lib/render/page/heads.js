@@ -124,6 +124,7 @@ function cardOf(l, h) {
   return cards.get(key);
 }
 
+const fadeHeads = fadeWhereCut($('heads'));
 function drawHeads() {
   const list = sortedHeads();
   const measure = page.measures.find((one) => one.name === state.sort);
@@ -155,6 +156,7 @@ function drawHeads() {
     grid.replaceChildren(...children);
     if (grid.contains(focused)) focused.focus({ preventScroll: true });
   }
+  fadeHeads();
   const chosen = cards.get(`${state.layer} ${state.head}`);
   if (grid.contains(document.activeElement) && chosen) chosen.focus({ preventScroll: true });
   if (chosen && chosen !== revealed) revealCard(chosen);

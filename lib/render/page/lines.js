@@ -57,7 +57,7 @@ function drawSwatches() {
       onclick: () => (number === chosen ? update({ also: '' })
         : update({ also: (lit ? also.filter((one) => one !== number) : [...also, number]).join(',') })),
       ondblclick: () => update({ head: h, also: '' }),
-    });
+    }, String(number)); // seen where a finger meets it
     square.style.setProperty('--color', headColor(number));
     return square;
   }));

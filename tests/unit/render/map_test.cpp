@@ -36,7 +36,7 @@ MapPicture picture_of(std::size_t panels, std::size_t rows, std::size_t cols) {
       map.values.push_back(masked ? std::nan("")
                                   : static_cast<double>((i * 37 + p * 11) % 1009) / 1009);
     }
-    map.values[cols] = std::nan("");
+    if (rows > 1) map.values[cols] = std::nan("");
     picture.panels.push_back({"", std::move(map), axis("query", rows), axis("key", cols)});
   }
   CellRange range;
@@ -312,4 +312,25 @@ TEST_CASE("shades show small and large, masked keys are dots") {
   const TextStyle look{false, 60};
   const std::string out = map_text(picture, {true, false, 1, 2, 3, false}, look);
   CHECK_THAT(out, Contains("│  ▒▒██│\n") && Contains("│░░▓▓· │\n"));
+}
+
+TEST_CASE("without colours a map with signs tells them apart, and zero from both") {
+  MapPicture picture = picture_of(1, 1, 7);
+  picture.panels[0].map.values = {-1, -0.5, -0.2, 0, 0.2, 0.5, 1};
+  picture.panels[0].map.masked.assign(7, false);
+  picture.styles = {style_for(Stage::scaled, {}, {.low = -1, .high = 1, .any = true})};
+  const std::string out =
+      map_text(picture, {.wide = false, .rows = 1, .cols = 7}, {.color = false, .width = 60});
+  INFO(out);
+  CHECK(out.find("│≡=- ░▒█│") != std::string::npos);
+  CHECK(out.find("-1.00 [≡≡≡===---   ░░░▒▒▒███] 1.00") != std::string::npos);
+}
+
+TEST_CASE("without colours every number is shown where the window has room for it") {
+  // Three heads of 14 tokens do not stand beside each other with cells of two columns.
+  const TextStyle look{false, 100, true, 40, Depth::none};
+  const MapText text = fit_text({3, 3, axis("query", 14), axis("key", 14), 6}, look);
+  CHECK(text.rows == 14);
+  CHECK(text.cols == 14);
+  CHECK(text.across == 3);
 }

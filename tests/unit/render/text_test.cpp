@@ -59,3 +59,46 @@ TEST_CASE("a grid aligns by width, and shrinks the columns that may") {
                            "√        7  short\n"
                            "alpha  123  a text that is lo…\n");
 }
+
+TEST_CASE("words wider than a line are broken behind what joins their parts") {
+  using Lines = std::vector<std::string>;
+  CHECK(broken("model.layers.0.self_attn.q_proj", 16) ==
+        Lines{"model.layers.0.", "self_attn.q_proj"});
+  CHECK(broken("post_attention_norm", 10) == Lines{"post_", "attention_", "norm"});
+  CHECK(broken("unbreakable", 4) == Lines{"unbr", "eaka", "ble"});
+  CHECK(broken("日本語", 4) == Lines{"日本", "語"});
+  CHECK(broken("日", 1) == Lines{"日"});
+  CHECK(broken("one two", 20) == Lines{"one two"});
+}
+
+TEST_CASE("a grid wraps, leaves out what is said twice, then is split") {
+  using Column = Grid::Column;
+  TextStyle look;
+  look.width = 20;
+  Grid wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
+  wrapping.add({"1", "a text that is longer than that"});
+  CHECK(wrapping.text(look) == "n  text\n"
+                               "1  a text that is\n"
+                               "   longer than that\n");
+
+  const auto measures = [](std::size_t of_spread) {
+    Grid grid({Column{.title = "head", .right = true, .names = true},
+               {"first", true},
+               Column{.title = "±", .right = true, .follows = true},
+               {"second", true},
+               Column{.title = "±", .right = true, .follows = true},
+               Column{.title = "", .spare = true}});
+    grid.add({"0", "1.5", std::string(of_spread, '7'), "2.5", "8", "████"});
+    return grid;
+  };
+  CHECK(measures(1).width() == 31);
+  look.width = 25;
+  CHECK(measures(1).text(look) == "head  first  ±  second  ±\n"
+                                  "   0    1.5  7     2.5  8\n");
+  look.width = 24; // a spread stays with what it is of
+  CHECK(measures(1).text(look) == "head  first  ±\n"
+                                  "   0    1.5  7\n"
+                                  "\n"
+                                  "head  second  ±\n"
+                                  "   0     2.5  8\n");
+}
