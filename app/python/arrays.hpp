@@ -62,6 +62,20 @@ inline std::string in_python(std::string text) {
   return text;
 }
 
+/// A class whose objects only our functions make: one that Python would allocate itself, by
+/// T.__new__(T) or in a copy, has no contents that a function could use.
+template <class T> py::class_<T> class_of(py::module_& module, const char* name) {
+  py::class_<T> made(module, name);
+  auto* const type = reinterpret_cast<PyTypeObject*>(made.ptr());
+  type->tp_new = [](PyTypeObject* asked, PyObject*, PyObject*) -> PyObject* {
+    PyErr_Format(PyExc_TypeError, "%s has no constructor: functions of mha make its objects",
+                 asked->tp_name);
+    return nullptr;
+  };
+  PyType_Modified(type);
+  return made;
+}
+
 /// mha::Model and what belongs to it.
 void add_model(py::module_& module);
 

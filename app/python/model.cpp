@@ -103,8 +103,8 @@ template <class Compute> auto without_lock(Compute&& compute) {
 }
 
 void add_patch(py::module_& module) {
-  py::class_<Patch>(module, "Patch")
-      .def(py::init<std::string>())
+  class_of<Patch>(module, "Patch")
+      .def_static("written", [](std::string text) { return Patch(std::move(text)); })
       .def_static("of", [](const std::string& place,
                            const Array& value) { return Patch(place, tensor_of(value)); })
       .def_static("from_run",
@@ -113,7 +113,7 @@ void add_patch(py::module_& module) {
 }
 
 void add_tokens(py::module_& module) {
-  py::class_<Tokens>(module, "Tokens")
+  class_of<Tokens>(module, "Tokens")
       .def("count", &Tokens::count)
       .def("batched", &Tokens::batched)
       .def("ids", [](const Tokens& tokens, std::size_t text) { return tokens.ids(text); })
@@ -122,7 +122,7 @@ void add_tokens(py::module_& module) {
 }
 
 void add_run(py::module_& module) {
-  py::class_<Run>(module, "Run")
+  class_of<Run>(module, "Run")
       .def("tokens", &Run::tokens)
       .def("kept", &Run::kept)
       .def("has", [](const Run& run, const std::string& name) { return run.has(name); })
@@ -171,8 +171,8 @@ void add_model(py::module_& module) {
   add_patch(module);
   add_tokens(module);
   add_run(module);
-  py::class_<Model>(module, "Model")
-      .def(py::init(&open))
+  class_of<Model>(module, "Model")
+      .def_static("open", &open)
       .def("folder", &Model::folder)
       .def("layers", &Model::layers)
       .def("dims",

@@ -49,6 +49,29 @@ class Calls(unittest.TestCase):
         self.refused("its value is None", lambda: self.clean.with_({"layers.0.mlp_out": None}))
         self.refused("is no patch", lambda: self.clean.with_(np.zeros(3)))
 
+    def test_patches_from_another_run_are_of_the_same_model_and_length(self):
+        def given(other):
+            return self.clean.with_(mha.Patch.from_run("layers.1.mlp_out", other))
+        ids = self.clean.ids
+        self.refused("another model", lambda: given(mha.Model(DATA / "bard-llama").run(ids)))
+        self.refused("another model", lambda: given(mha.Model(FOLDER).run(ids)))
+        self.refused("text 0 has 1 token, this one's", lambda: given(self.model.run(ids[:1])))
+        self.refused("the other run has 2 texts, this one 1", lambda: given(self.model.run([ids, ids])))
+        changed = self.model.with_("layers.0.W_o", self.model.weight("layers.1.W_o"))
+        self.assertNotEqual(given(changed.run(ids)).loss(), self.clean.loss())
+        self.assertEqual(given(self.clean).loss(), self.clean.loss())
+
+    def test_the_native_classes_make_no_empty_objects(self):
+        core = mha._core
+        for kind in (core.Run, core.Model, core.Tokens, core.Patch, core.Memory, core.Request):
+            for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind), lambda: type("Own", (kind,), {})()):
+                with self.assertRaises(TypeError):
+                    make()
+        for one in (self.clean._run, self.model._opened, self.clean.tokens._tokens):
+            for again in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaises(TypeError):
+                    again(one)
+
     def test_weights_are_named_as_stages_are(self):
         bias = self.model.weight(("b_o", 0))
         np.testing.assert_array_equal(bias, self.model.weight("layers.0.b_o"))

@@ -165,7 +165,7 @@ def _config(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, Any]]) -> _core.Memory:
-    memory = _core.Memory()
+    memory = _core.Memory.empty()
     memory.name = name
     tensors, scalars, labels = [], [], []
     for key, value in _flat(values).items():
@@ -233,7 +233,7 @@ def run(
 
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
-    request = _core.Request()
+    request = _core.Request.empty()
     bound, settings = [], []
     said = config if isinstance(config, Mapping) else None
     files, memory = _sources(source, said)
@@ -285,7 +285,7 @@ def run(
 
 def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
     """The layers that files or dictionaries hold: their numbers or names; [""] for a lone one."""
-    request = _core.Request()
+    request = _core.Request.empty()
     request.sources, request.memory = _sources(source, None)
     return _core.layers(request)
 
