@@ -109,20 +109,19 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
-PredictionRows Ablations::without_heads(std::size_t n,
-                                        const std::vector<std::size_t>& heads) const {
+Layer Ablations::ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads) const {
   Layer changed = layer(n).with(Stage::head_out, clean_[n].head_out);
   changed.patches.add(patch_of(n, changed, Stage::head_out, clean_[n].head_out, heads));
-  return rows_from(n, changed);
+  return ends_from(n, changed);
 }
 
-PredictionRows Ablations::without_mlp(std::size_t n) const {
+Layer Ablations::ends_without_mlp(std::size_t n) const {
   Layer changed = layer(n).with(Stage::output, clean_[n].output);
   changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
-  return rows_from(n, changed);
+  return ends_from(n, changed);
 }
 
-PredictionRows Ablations::without_set() const {
+Layer Ablations::ends_without_set() const {
   std::size_t first = layers_.count();
   for (const PatchText& place : set_)
     first = std::min(first, place.every_layer ? 0 : place.layers->first);
@@ -142,7 +141,7 @@ PredictionRows Ablations::without_set() const {
     if (!is_any_read(is_read[i]))
       fail("--set {}: nothing that follows reads it; choose a stage that another is computed from",
            set_[i].place);
-  return {layers_.ends(last.x), request_.places, request_.threads};
+  return layers_.ends(last.x);
 }
 
 /// What a stage that is taken out takes its values from, batch axis first: a tensor of which the
@@ -218,14 +217,14 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
 }
 
 /// From a changed layer to the model's end.
-PredictionRows Ablations::rows_from(std::size_t n, const Layer& changed) const {
+Layer Ablations::ends_from(std::size_t n, const Layer& changed) const {
   const Tensor stream = trace(changed, {Stage::resid_post}, {}, request_.threads)
                             .value(Stage::resid_post)
                             .reshaped(streams_[n].shape());
   Advance way;
   way.threads = request_.threads;
   const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
-  return {layers_.ends(last.x), request_.places, request_.threads};
+  return layers_.ends(last.x);
 }
 
 } // namespace mha

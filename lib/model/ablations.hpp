@@ -31,11 +31,12 @@ public:
   Layer ends() const { return layers_.ends(streams_.back()); }
   const PredictionRows& clean_rows() const { return rows_; }
 
-  /// logits (or final) at the places, with heads of layer n replaced; empty: all heads.
-  PredictionRows without_heads(std::size_t n, const std::vector<std::size_t>& heads) const;
-  PredictionRows without_mlp(std::size_t n) const;
-  /// With all places of the set.
-  PredictionRows without_set() const;
+  /// What stands behind the last layer, which reads the stream of a run with heads of layer n
+  /// replaced; empty: all heads.
+  Layer ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads) const;
+  Layer ends_without_mlp(std::size_t n) const;
+  /// The same with all places of the set replaced.
+  Layer ends_without_set() const;
 
 private:
   struct Clean {
@@ -48,7 +49,7 @@ private:
   StagePatch patch_of(std::size_t n, const Layer& layer, const PatchText& place) const;
   StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
                       const std::vector<std::size_t>& heads) const;
-  PredictionRows rows_from(std::size_t n, const Layer& changed) const;
+  Layer ends_from(std::size_t n, const Layer& changed) const;
 
   const TextLayers& layers_;
   const EffectsRequest& request_;

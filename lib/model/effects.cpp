@@ -17,27 +17,27 @@ namespace {
 /// What is compared at one place.
 class Comparison {
 public:
-  Comparison(const ModelPass& run, const EffectsRequest& request, const PredictionRows& clean,
+  Comparison(const ModelPass& run, const EffectsRequest& request, const PredictionRow& clean,
              std::size_t place, bool has_head)
-      : request_(request), place_(place) {
+      : request_(request) {
     if (!has_head) {
-      final_ = clean.row(place);
+      final_ = clean.in_double();
       return;
     }
-    predicted_.emplace(clean, place);
-    answer_ = request.answer ? static_cast<std::size_t>(*request.answer) : clean.top(place);
+    predicted_.emplace(clean);
+    answer_ = request.answer ? static_cast<std::size_t>(*request.answer) : clean.top();
     logit_ = logit_of(clean);
     const auto& [batch, position] = request.places[place];
     if (run.model().causal() && position + 1 < run.lengths()[batch])
       next_ = static_cast<std::size_t>(run.ids()[batch][position + 1]);
-    if (next_) next_logit_ = clean.at(place, *next_);
+    if (next_) next_logit_ = clean.at(*next_);
   }
 
   std::size_t answer() const { return answer_; }
 
-  void compare(const PredictionRows& patched, Effect& effect) const {
+  void compare(const PredictionRow& patched, Effect& effect) const {
     if (!predicted_) {
-      const std::vector<double> row = patched.row(place_);
+      const std::vector<double> row = patched.in_double();
       double change = 0, norm = 0;
       for (std::size_t i = 0; i < final_.size(); ++i) {
         change += (row[i] - final_[i]) * (row[i] - final_[i]);
@@ -46,26 +46,25 @@ public:
       effect.change = std::sqrt(change / norm);
       return;
     }
-    const Distribution::Difference difference = predicted_->to(patched, place_);
+    const Distribution::Difference difference = predicted_->to(patched);
     effect.kl = difference.divergence;
     if (next_)
       effect.loss_change =
-          predicted_->log_p(next_logit_) - (patched.at(place_, *next_) - difference.log_sum);
+          predicted_->log_p(next_logit_) - (patched.at(*next_) - difference.log_sum);
     effect.logit_change = logit_of(patched) - logit_;
   }
 
 private:
-  double logit_of(const PredictionRows& rows) const {
-    double logit = rows.at(place_, answer_);
-    if (request_.versus) logit -= rows.at(place_, static_cast<std::size_t>(*request_.versus));
+  double logit_of(const PredictionRow& row) const {
+    double logit = row.at(answer_);
+    if (request_.versus) logit -= row.at(static_cast<std::size_t>(*request_.versus));
     if (!request_.centre) return logit;
     double sum = 0;
-    for (const double z : rows.row(place_)) sum += z;
-    return logit - sum / static_cast<double>(rows.width());
+    for (const double z : row.in_double()) sum += z;
+    return logit - sum / static_cast<double>(row.width());
   }
 
   const EffectsRequest& request_;
-  std::size_t place_;
   std::vector<double> final_;             ///< of a model without a head
   std::optional<Distribution> predicted_; ///< of the clean run
   std::size_t answer_ = 0;
@@ -104,23 +103,29 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   require_numbers(run.model(), ablations.clean_rows(), request.places, request.first_text);
   std::vector<Comparison> at;
   for (std::size_t i = 0; i < request.places.size(); ++i)
-    at.emplace_back(run, request, ablations.clean_rows(), i, has_head);
+    at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
   // First, since a place may not be one.
-  const PredictionRows set = request.set.empty() ? PredictionRows() : ablations.without_set();
+  std::optional<Layer> without_set;
+  if (!request.set.empty()) without_set = ablations.ends_without_set();
   std::vector<Effect> list;
   const auto add = [&](Contributor part, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head, const PredictionRows& patched) {
+                       std::optional<std::size_t> head, const std::optional<Layer>& patched_ends) {
     const std::size_t first = list.size();
     list.resize(first + at.size());
     parallel_for(at.size(), request.threads, [&](std::size_t i) {
       Effect& effect = list[first + i];
       effect.part = part, effect.layer = layer, effect.head = head;
       std::tie(effect.batch, effect.position) = request.places[i];
-      if (patched.count() > 0) at[i].compare(patched, effect);
       effect.direct = direct.of(part, head, i);
     });
+    // Each row is compared where it is computed: all of them are T × vocabulary numbers.
+    if (patched_ends)
+      visit_predictions(*patched_ends, request.places, request.threads,
+                        [&](std::size_t i, const PredictionRow& patched) {
+                          at[i].compare(patched, list[first + i]);
+                        });
   };
   // Each head takes about as long as its layer's attention, or its feed-forward.
   const auto reached = [&](std::size_t n, std::size_t head, std::size_t heads) {
@@ -132,20 +137,21 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
     direct.enter(layer);
-    if (n == 0 && direct.known()) add(Contributor::embed, std::nullopt, std::nullopt, {});
+    if (n == 0 && direct.known()) add(Contributor::embed, std::nullopt, std::nullopt, std::nullopt);
     for (std::size_t h = 0; h < layer.dims.H; ++h) {
       reached(n, h, layer.dims.H);
-      add(Contributor::head, n, h, ablations.without_heads(n, {h}));
+      add(Contributor::head, n, h, ablations.ends_without_heads(n, {h}));
     }
     reached(n, layer.dims.H, layer.dims.H);
-    add(Contributor::attention, n, std::nullopt, ablations.without_heads(n, {}));
-    if (direct.known() && !layer.b_o.empty()) add(Contributor::attention_bias, n, std::nullopt, {});
+    add(Contributor::attention, n, std::nullopt, ablations.ends_without_heads(n, {}));
+    if (direct.known() && !layer.b_o.empty())
+      add(Contributor::attention_bias, n, std::nullopt, std::nullopt);
     if (layer.block->mlp.present())
-      add(Contributor::mlp, n, std::nullopt, ablations.without_mlp(n));
+      add(Contributor::mlp, n, std::nullopt, ablations.ends_without_mlp(n));
   }
   for (Contributor part : {Contributor::final_bias, Contributor::head_bias})
-    if (direct.known()) add(part, std::nullopt, std::nullopt, {});
-  if (!request.set.empty()) add(Contributor::set, std::nullopt, std::nullopt, set);
+    if (direct.known()) add(part, std::nullopt, std::nullopt, std::nullopt);
+  if (!request.set.empty()) add(Contributor::set, std::nullopt, std::nullopt, without_set);
   if (request.progress) request.progress(1);
   return list;
 }

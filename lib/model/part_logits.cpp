@@ -78,7 +78,7 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
     if (!ends.ends->head.present()) (void)linear_head(ends);
     const PredictionRows rows(ends, positions, threads);
     for (std::size_t i = 0; i < positions.size(); ++i)
-      found.push_back({positions[i], std::nullopt, rows.row(i)});
+      found.push_back({positions[i], std::nullopt, rows[i].in_double()});
     return found;
   }
   const TransformerBlock& block = *layer.block;

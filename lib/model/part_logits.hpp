@@ -2,8 +2,8 @@
 // Logits of one part of a model: a stage, or a vector, read by the unembedding alone.
 
 #include <mha/load/patch_text.hpp>
-#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
+#include <mha/observe/prediction_rows.hpp>
 
 #include <optional>
 #include <vector>

@@ -142,7 +142,7 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
 void require_numbers(const WholeModel& model, const PredictionRows& rows,
                      const std::vector<TextPosition>& places, std::size_t first_text) {
   for (std::size_t i = 0; i < rows.count(); ++i) {
-    const std::vector<double> row = rows.row(i);
+    const std::vector<double> row = rows[i].in_double();
     // A head's bias may rule a token out.
     const bool numbers =
         std::ranges::none_of(row, [](double z) { return std::isnan(z) || z > largest_double; }) &&

@@ -63,8 +63,13 @@ public:
     require_numbers(pair.there->texts().model(), other, request.places(pair.there->texts()));
     take_tokens(other);
     for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
-      predicted_.emplace_back(clean_, i);
-    here = metric_of(clean_), there = metric_of(other);
+      predicted_.emplace_back(clean_[i]);
+    const auto of_rows = [&](const PredictionRows& rows) {
+      return mean_metric([&](const VisitPrediction& visit) {
+        for (std::size_t i = 0; i < rows.count(); ++i) visit(i, rows[i]);
+      });
+    };
+    here = of_rows(clean_), there = of_rows(other);
   }
 
   double here = 0, there = 0; ///< M of both runs
@@ -77,7 +82,7 @@ public:
                            : double{std::numeric_limits<float>::epsilon()};
     double size = 1;
     for (std::size_t i = 0; i < clean_.count(); ++i)
-      for (const double z : clean_.row(i)) size = std::max(size, std::abs(z));
+      for (const double z : clean_[i].in_double()) size = std::max(size, std::abs(z));
     return std::abs(there - here) > 64 * eps * size;
   }
 
@@ -97,7 +102,9 @@ public:
     const TextLayers& layers = here_.layers();
     const Residual end = advance(layers, here_.before(first), layers.count(), way);
     read |= is_any_read(is_read);
-    return metric_of(PredictionRows(layers.ends(end.x), places_, request_.threads));
+    return mean_metric([&](const VisitPrediction& visit) {
+      visit_predictions(layers.ends(end.x), places_, request_.threads, visit);
+    });
   }
 
 private:
@@ -124,7 +131,7 @@ private:
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const auto& [batch, position] = places_[i];
       const auto given = [&](const std::optional<int>& id, const PredictionRows& otherwise) {
-        return id ? static_cast<std::size_t>(*id) : otherwise.top(i);
+        return id ? static_cast<std::size_t>(*id) : otherwise[i].top();
       };
       answer_.push_back(given(request_.answer, other));
       versus_.push_back(given(request_.versus, clean_));
@@ -148,18 +155,27 @@ private:
       fail("--metric loss: no chosen position has a next token; choose others with --query");
   }
 
-  /// The mean over the places that have it.
-  double metric_of(const PredictionRows& rows) const {
+  /// M at one place, if it has one there.
+  std::optional<double> metric_of(std::size_t i, const PredictionRow& row) const {
+    switch (request_.metric) {
+    case SweepMetric::logit:
+      return row.at(answer_[i]) - row.at(versus_[i]);
+    case SweepMetric::kl:
+      return predicted_[i].to(row).divergence;
+    case SweepMetric::loss:
+      if (next_[i]) return -log_probability(row, *next_[i]);
+    }
+    return std::nullopt;
+  }
+
+  /// The mean over the places that have it, of rows that `visit_all` hands out.
+  double mean_metric(const std::function<void(const VisitPrediction&)>& visit_all) const {
+    std::vector<std::optional<double>> at(places_.size());
+    visit_all([&](std::size_t i, const PredictionRow& row) { at[i] = metric_of(i, row); });
     double sum = 0;
     std::size_t count = 0;
-    for (std::size_t i = 0; i < rows.count(); ++i) {
-      if (request_.metric == SweepMetric::logit)
-        sum += rows.at(i, answer_[i]) - rows.at(i, versus_[i]), ++count;
-      else if (request_.metric == SweepMetric::kl)
-        sum += predicted_[i].to(rows, i).divergence, ++count;
-      else if (next_[i])
-        sum -= log_probability(rows, i, *next_[i]), ++count;
-    }
+    for (const std::optional<double>& one : at)
+      if (one) sum += *one, ++count;
     return sum / static_cast<double>(count);
   }
 

@@ -3,8 +3,8 @@
 // and what follows is computed again (Meng et al. 2022, causal tracing).
 
 #include <mha/load/patch_text.hpp>
-#include <mha/observe/prediction_rows.hpp>
 #include <mha/model/run.hpp>
+#include <mha/observe/prediction_rows.hpp>
 
 #include <functional>
 #include <optional>

@@ -61,7 +61,7 @@ const io::Entry& ids_of(const io::Contents& file) {
       if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
-  if (!only) fail("--ids {}: holds no numbers", file.name);
+  if (!only) fail("--ids {}: holds no list of token numbers: (T) or (B, T) expected", file.name);
   return *only;
 }
 

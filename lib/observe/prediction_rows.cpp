@@ -1,19 +1,25 @@
 #include <mha/observe/prediction_rows.hpp>
 
+#include <mha/forward/attention.hpp>
 #include <mha/kernels/rows.hpp>
-#include <mha/observe/trace.hpp>
+#include <mha/schedule/observer.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <mutex>
+#include <set>
+
+#include <fmt/ranges.h>
 
 namespace mha {
 
 namespace {
 
 /// A row is read once: what is converted of it stays in the first cache.
-template <class T> PredictionRows::Sums sums_of(const T* z, std::size_t n, const double* p) {
+template <class T> PredictionRow::Sums sums_of(const T* z, std::size_t n, const double* p) {
   constexpr std::size_t together = 2048, chains = 8; // one sum would wait for itself
   const double max = static_cast<double>(row_max(z, n));
   std::array<double, together> part;
@@ -43,79 +49,103 @@ double cross_of_possible(const std::vector<double>& p, const std::vector<double>
   return sum;
 }
 
+/// Hands on the rows of places as they are computed.
+class RowVisitor : public Observer {
+public:
+  RowVisitor(Stage stage, const std::vector<TextPosition>& places, const VisitPrediction& visit)
+      : stage_(stage), visit_(visit) {
+    for (std::size_t i = 0; i < places.size(); ++i) of_position_.emplace(places[i], i);
+  }
+  StageSet wants() const override { return {stage_}; }
+  void observe(const Slice& block) override {
+    const ArrayView& values = block.values; // queries, columns
+    const std::size_t row = static_cast<std::size_t>(values.strides[0]) * size_of(values.dtype);
+    for (std::size_t i = 0; i < values.shape[0]; ++i) {
+      const auto [first, end] = of_position_.equal_range({block.batch, block.token + i});
+      for (auto place = first; place != end; ++place)
+        visit_(place->second, {values.data + i * row, values.dtype, values.shape[1]});
+    }
+  }
+
+private:
+  Stage stage_;
+  std::multimap<TextPosition, std::size_t> of_position_; ///< the place's index
+  const VisitPrediction& visit_;
+};
+
 } // namespace
 
-PredictionRows::PredictionRows(Tensor rows)
-    : values_(std::move(rows)), width_(values_.shape().back()) {
-  for (std::size_t i = 0; i < values_.count(); i += width_) first_.push_back(i);
+void visit_predictions(const Layer& ends, const std::vector<TextPosition>& places,
+                       std::size_t threads, const VisitPrediction& visit) {
+  const ModelEnds& of = *ends.ends;
+  if (!of.head.present() && !of.final.present()) {
+    const std::size_t T = of.stream.shape()[1], d_model = of.stream.shape()[2],
+                      row = d_model * size_of(of.stream.dtype());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      visit(i, {of.stream.raw() + (places[i].first * T + places[i].second) * row, of.stream.dtype(),
+                d_model});
+    return;
+  }
+  std::set<std::size_t> positions;
+  for (const TextPosition& place : places) positions.insert(place.second);
+  Selection selection;
+  selection.query = IndexList(fmt::format("{}", fmt::join(positions, ",")), "--query");
+  RowVisitor visitor(of.head.present() ? Stage::logits : Stage::final, places, visit);
+  compute(ends, make_plan(ends, visitor.wants(), selection), visitor, threads);
 }
 
 PredictionRows::PredictionRows(const Layer& ends, const std::vector<TextPosition>& places,
                                std::size_t threads) {
-  const ModelEnds& of = *ends.ends;
-  std::map<std::size_t, std::size_t> row_of; // by position
-  if (of.head.present() || of.final.present()) {
-    const Stage stage = of.head.present() ? Stage::logits : Stage::final;
-    for (const TextPosition& place : places) row_of.emplace(place.second, 0);
-    std::string list;
-    std::size_t count = 0;
-    for (auto& [position, row] : row_of) {
-      list += fmt::format("{}{}", count > 0 ? "," : "", position);
-      row = count++;
+  std::mutex making;
+  visit_predictions(ends, places, threads, [&](std::size_t place, const PredictionRow& row) {
+    {
+      const std::lock_guard hold(making);
+      if (values_.empty())
+        values_ = Tensor::uninitialised(row.dtype(), {places.size(), row.width()});
     }
-    Selection selection;
-    selection.query = IndexList(list + (count == 1 ? "," + list : ""), "--query");
-    values_ = trace(ends, {stage}, selection, threads).value(stage);
-  } else {
-    values_ = of.stream;
-    for (std::size_t t = 0; t < ends.dims.T; ++t) row_of.emplace(t, t);
-  }
-  width_ = values_.shape().back();
-  for (const auto& [batch, position] : places)
-    first_.push_back((batch * row_of.size() + row_of.at(position)) * width_);
+    std::memcpy(values_.raw_mutable() + place * row.bytes().size(), row.bytes().data(),
+                row.bytes().size());
+  });
 }
 
-double PredictionRows::at(std::size_t row, std::size_t column) const {
-  return value_at(values_, first_[row] + column);
+double PredictionRow::at(std::size_t column) const {
+  return dtype_ == DType::f64 ? reinterpret_cast<const double*>(first_)[column]
+                              : static_cast<double>(reinterpret_cast<const float*>(first_)[column]);
 }
 
-std::vector<double> PredictionRows::row(std::size_t row) const {
+std::vector<double> PredictionRow::in_double() const {
   std::vector<double> numbers(width_);
-  const auto copy = [&](const auto& all) {
-    for (std::size_t i = 0; i < width_; ++i) numbers[i] = static_cast<double>(all[first_[row] + i]);
-  };
-  values_.dtype() == DType::f64 ? copy(values_.as<double>()) : copy(values_.as<float>());
+  for (std::size_t i = 0; i < width_; ++i) numbers[i] = at(i);
   return numbers;
 }
 
-std::size_t PredictionRows::top(std::size_t row) const {
-  const std::vector<double> numbers = this->row(row);
+std::size_t PredictionRow::top() const {
+  const std::vector<double> numbers = in_double();
   return static_cast<std::size_t>(std::ranges::max_element(numbers) - numbers.begin());
 }
 
-PredictionRows::Sums PredictionRows::sums(std::size_t row, const double* p) const {
-  return values_.dtype() == DType::f64
-             ? sums_of(values_.as<double>().data() + first_[row], width_, p)
-             : sums_of(values_.as<float>().data() + first_[row], width_, p);
+PredictionRow::Sums PredictionRow::sums(const double* p) const {
+  return dtype_ == DType::f64 ? sums_of(reinterpret_cast<const double*>(first_), width_, p)
+                              : sums_of(reinterpret_cast<const float*>(first_), width_, p);
 }
 
-double log_probability(const PredictionRows& rows, std::size_t row, std::size_t token) {
-  return rows.at(row, token) - rows.sums(row).log_exp;
+double log_probability(const PredictionRow& row, std::size_t token) {
+  return row.at(token) - row.sums().log_exp;
 }
 
-Distribution::Distribution(const PredictionRows& rows, std::size_t row) : p_(rows.row(row)) {
+Distribution::Distribution(const PredictionRow& row) : p_(row.in_double()) {
   const double max = row_max(p_.data(), p_.size());
   const double sum = row_exp_sum(p_.data(), p_.size(), max);
   row_divide(p_.data(), p_.size(), sum);
-  const PredictionRows::Sums own = rows.sums(row, p_.data());
+  const PredictionRow::Sums own = row.sums(p_.data());
   cross_ = own.cross, log_sum_ = own.log_exp;
-  if (!std::isfinite(cross_)) cross_ = cross_of_possible(p_, rows.row(row));
+  if (!std::isfinite(cross_)) cross_ = cross_of_possible(p_, row.in_double());
 }
 
-Distribution::Difference Distribution::to(const PredictionRows& rows, std::size_t row) const {
-  PredictionRows::Sums other = rows.sums(row, p_.data());
-  if (!std::isfinite(other.cross)) other.cross = cross_of_possible(p_, rows.row(row));
-  return {(cross_ - other.cross) + (other.log_exp - log_sum_), other.log_exp};
+Distribution::Difference Distribution::to(const PredictionRow& other) const {
+  PredictionRow::Sums of = other.sums(p_.data());
+  if (!std::isfinite(of.cross)) of.cross = cross_of_possible(p_, other.in_double());
+  return {(cross_ - of.cross) + (of.log_exp - log_sum_), of.log_exp};
 }
 
 } // namespace mha

@@ -4,6 +4,8 @@
 #include <mha/layer/layer.hpp>
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,53 +14,77 @@ namespace mha {
 /// A position of a text.
 using TextPosition = std::pair<std::size_t, std::size_t>; // text, position
 
-/// The logits at some positions, in the precision of the model; of a model without a head what its
-/// last norm makes, or its last stream.
-class PredictionRows {
+/// The logits of one place, in the precision of the model. Does not own them.
+class PredictionRow {
 public:
-  PredictionRows() = default;
-  /// `ends` is what stands behind the last layer, with the stream that it reads.
-  PredictionRows(const Layer& ends, const std::vector<TextPosition>& places, std::size_t threads);
-  /// The rows of a matrix.
-  explicit PredictionRows(Tensor rows);
+  PredictionRow(const std::byte* first, DType dtype, std::size_t width)
+      : first_(first), dtype_(dtype), width_(width) {}
 
-  /// The number of rows, one a place, in their order.
-  std::size_t count() const { return first_.size(); }
-  /// The numbers of a row.
   std::size_t width() const { return width_; }
-  double at(std::size_t row, std::size_t column) const;
-  /// A row in double.
-  std::vector<double> row(std::size_t row) const;
+  DType dtype() const { return dtype_; }
+  std::span<const std::byte> bytes() const { return {first_, width_ * size_of(dtype_)}; }
+  double at(std::size_t column) const;
+  std::vector<double> in_double() const;
   /// Where the row is the largest; the first of several.
-  std::size_t top(std::size_t row) const;
+  std::size_t top() const;
 
-  /// Sums over a row z, in double: log Σ exp z, so that log p of a token is its logit less this;
+  /// Sums over the row z, in double: log Σ exp z, so that log p of a token is its logit less this;
   /// and Σ p z of a distribution p, 0 where none is given.
   struct Sums {
     double log_exp = 0, cross = 0;
   };
-  Sums sums(std::size_t row, const double* p = nullptr) const;
+  Sums sums(const double* p = nullptr) const;
 
 private:
-  Tensor values_; ///< of all positions that are asked of some text
-  std::size_t width_ = 0;
-  std::vector<std::size_t> first_; ///< of each row, its first number
+  const std::byte* first_;
+  DType dtype_;
+  std::size_t width_;
+};
+
+/// Gets the index of a place and its row, which is valid during the call only.
+using VisitPrediction = std::function<void(std::size_t place, const PredictionRow& row)>;
+
+/// Calls `visit` with each place's row, as the rows are computed: from several
+/// threads, in any order. The rows are the logits; of a model without a head what its last norm
+/// makes, or its last stream. `ends` is what stands behind the last layer, with the stream that it
+/// reads.
+void visit_predictions(const Layer& ends, const std::vector<TextPosition>& places,
+                       std::size_t threads, const VisitPrediction& visit);
+
+/// The rows of some places, kept.
+class PredictionRows {
+public:
+  PredictionRows() = default;
+  /// As visit_predictions visits them.
+  PredictionRows(const Layer& ends, const std::vector<TextPosition>& places, std::size_t threads);
+  /// The rows of a matrix.
+  explicit PredictionRows(Tensor rows) : values_(std::move(rows)) {}
+
+  /// The number of rows, one a place, in their order.
+  std::size_t count() const { return values_.empty() ? 0 : values_.shape()[0]; }
+  PredictionRow operator[](std::size_t row) const {
+    const std::size_t width = values_.shape()[1];
+    return {values_.raw() + row * width * size_of(values_.dtype()), values_.dtype(), width};
+  }
+
+private:
+  Tensor values_; ///< places, columns
 };
 
 /// log p of a token of a row.
-double log_probability(const PredictionRows& rows, std::size_t row, std::size_t token);
+double log_probability(const PredictionRow& row, std::size_t token);
 
 /// The next-token distribution p of a row of logits, from which others diverge.
 class Distribution {
 public:
-  Distribution(const PredictionRows& rows, std::size_t row);
+  explicit Distribution(const PredictionRow& row);
 
   /// How another row of logits differs.
   struct Difference {
     double divergence = 0; ///< D(p ‖ q) = Σ p (log p − log q), in nats
     double log_sum = 0;    ///< of q: log q of a token is its logit less this
   };
-  Difference to(const PredictionRows& rows, std::size_t row) const;
+  Difference to(const PredictionRow& other) const;
   /// log p of a token, by its logit.
   double log_p(double logit) const { return logit - log_sum_; }
 

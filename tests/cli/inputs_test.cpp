@@ -223,7 +223,7 @@ TEST_CASE("inputs: a layer's name from a file is one part of a path") {
 TEST_CASE("inputs: of what lies in a folder, only regular files are read") {
   const auto refused = [](const Folder& folder, const std::string& place) {
     const Result result =
-        shell(fmt::format("timeout 20 \"$MHA\" show {}", place), {.folder = folder.path()});
+        shell(fmt::format("timeout 120 \"$MHA\" show {}", place), {.folder = folder.path()});
     INFO(result.err);
     CHECK(result.code == 2);
     CHECK(one_line(result.err));

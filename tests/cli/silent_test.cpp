@@ -114,6 +114,9 @@ TEST_CASE("silent: what a file of ids says beside the ids") {
   for (const std::string name : {"mask", "padding_mask", "key_padding_mask", "attn_mask"})
     CHECK_THAT(ids("\"" + name + R"(": [1, 1, 1, 0, 0])").err,
                Contains("'" + name + "' is not read beside ids"));
+  CHECK_THAT(
+      run({"predict", "data/bard-llama", "--ids", folder.write("one.json", R"({"ids": 5})")}).err,
+      Contains("holds no list of token numbers: (T) or (B, T) expected"));
 }
 
 TEST_CASE("silent: a pad_token_id that is no token is none") {

@@ -3,6 +3,7 @@
 #include <mha/load/families/size_keys.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 namespace mha::naming {
@@ -205,6 +206,59 @@ bool in_section(std::string_view key, std::string_view section) {
   return key.starts_with(section);
 }
 
+/// "XLM-RoBERTa" as "xlmroberta": a model_type and a class spell a model's name differently.
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return letters;
+}
+
+/// The family whose name a model's begins with, by the longest name; nullptr: of none.
+const Family* family_of_model(std::string_view name) {
+  const std::string letters = letters_of(name);
+  const Family* found = nullptr;
+  std::size_t length = 0;
+  for (const Family* family : families()) {
+    const std::string own = letters_of(family->name);
+    if (own.size() > length && letters.starts_with(own)) found = family, length = own.size();
+  }
+  return found;
+}
+
+/// The class that computed the model and the model_type that is read here are of two families.
+void note_other_architecture(const Config& config, std::vector<Note>& notes) {
+  const auto type = config.find("model_type"), made = config.find("architectures");
+  if (type == config.end() || made == config.end()) return;
+  const std::string_view first_class =
+      std::string_view(made->second).substr(made->second.starts_with('[') ? 1 : 0);
+  const Family *const of_type = family_of_model(type->second), *const of_class =
+                                                                   family_of_model(first_class);
+  if (of_type && of_class && of_type != of_class)
+    notes.push_back(warning(fmt::format(
+        "config.json says model_type '{}' and architectures {}: the first is read. If the second "
+        "is right, the numbers are another model's",
+        type->second, beginning_of(made->second))));
+}
+
+/// Of a setting that is asked for, two values: the text model's section has one, and what stands
+/// around it another.
+void note_two_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
+  if (section.empty() || !group.reads) return;
+  const Config& config = *group.config;
+  for (const auto& [key, value] : config) {
+    const auto inner = config.find(std::string(section) + key);
+    if (inner == config.end() || inner->second == value || value == "null" ||
+        inner->second == "null" || is_ignored_setting(key, value) ||
+        !group.reads->asked_setting(key))
+      continue;
+    notes.push_back(warning(fmt::format(
+        "config.json: {} is {} in {} and {} beside it: the first is read", key,
+        beginning_of(inner->second), section.substr(0, section.size() - 1), beginning_of(value))));
+  }
+}
+
 } // namespace
 
 bool is_ignored_setting(std::string_view key, std::string_view value) {
@@ -245,6 +299,8 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, beginning_of(value));
   }
   std::vector<Note> notes;
+  note_other_architecture(config, notes);
+  note_two_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);
   if (count > 0)
     notes.push_back(warning(fmt::format(

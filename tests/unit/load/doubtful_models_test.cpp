@@ -163,6 +163,9 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
     std::string words;
   };
   const Case cases[]{
+      {llama, says("architectures", "GPT2LMHeadModel"),
+       "model_type 'llama' and architectures GPT2LMHeadModel: the first is read"},
+      {gpt2, says("architectures", "OlmoForCausalLM"), "model_type 'gpt2' and architectures Olmo"},
       {llama, with("model.layers.0.input_layernorm.bias", d), "input_layernorm.bias"},
       {llama, with("model.norm.bias", d), "norm.bias"},
       {llama, with("model.layers.2.mlp.norm.weight", d), "mlp.norm.weight"},
@@ -228,6 +231,13 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
     CHECK(outcome.says(one.words));
     CHECK(outcome.bits == plain[one.model].bits);
   }
+}
+
+TEST_CASE("a setting that stands in and beside text_config with two values is told", "[model]") {
+  const Outcome two = outcome_of(llama, says("text_config.rms_norm_eps", "0.5"));
+  CHECK(two.refusal.empty());
+  CHECK(two.says("rms_norm_eps is 0.5 in text_config and 1e-05 beside it: the first is read"));
+  CHECK(outcome_of(llama, says("text_config.rms_norm_eps", "1e-05")).notes.empty());
 }
 
 TEST_CASE("what every file of a kind has, and what no version reads, is not told", "[model]") {

@@ -90,7 +90,7 @@ TEST_CASE("effects of heads are PyTorch's") {
   const PredictionRows rows = opened.rows(request.places);
   for (std::size_t i = 0; i < rows.count(); ++i)
     loss -= log_probability(
-        rows, i, static_cast<std::size_t>(opened.pass->ids()[0][request.places[i].second + 1]));
+        rows[i], static_cast<std::size_t>(opened.pass->ids()[0][request.places[i].second + 1]));
   CHECK(loss / static_cast<double>(rows.count()) ==
         Approx(expected["loss_second_half"].get<double>()).margin(1e-6));
   Opened again("induction-model", text);
@@ -114,7 +114,7 @@ TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
       EffectsRequest request;
       request.places = {{0, 2}, {0, 6}};
       const PredictionRows clean = Opened(model, text, {}, dtype).rows(request.places);
-      const std::vector<Distribution> p{{clean, 0}, {clean, 1}};
+      const std::vector<Distribution> p{Distribution(clean[0]), Distribution(clean[1])};
       Opened opened(model, text, {}, dtype);
       for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request)) {
         std::string place;
@@ -125,12 +125,12 @@ TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
         const std::string patch = fmt::format("layers.{}.{} = zero", *one.layer, place);
         INFO(model << " " << patch << " " << one.position);
         const PredictionRows patched = Opened(model, text, {patch}, dtype).rows(request.places);
-        const std::size_t i = one.position == 2 ? 0 : 1, top = clean.top(i);
-        CHECK(one.kl.value() == p[i].to(patched, i).divergence);
-        CHECK(one.logit_change.value() == patched.at(i, top) - clean.at(i, top));
+        const std::size_t i = one.position == 2 ? 0 : 1, top = clean[i].top();
+        CHECK(one.kl.value() == p[i].to(patched[i]).divergence);
+        CHECK(one.logit_change.value() == patched[i].at(top) - clean[i].at(top));
         if (i == 0)
           CHECK(one.loss_change.value() ==
-                Approx(log_probability(clean, 0, 31) - log_probability(patched, 0, 31))
+                Approx(log_probability(clean[0], 31) - log_probability(patched[0], 31))
                     .margin(1e-14));
       }
     }
@@ -143,17 +143,17 @@ TEST_CASE("prediction rows: divergence and losses by their definitions", "[effec
   const Tensor P = opened.logits(), Q = other.logits();
   for (const std::size_t i : {0u, 1u}) {
     const std::size_t position = places[i].second;
-    CHECK(Distribution(p, i).to(q, i).divergence ==
+    CHECK(Distribution(p[i]).to(q[i]).divergence ==
           Approx(divergence(P, Q, position)).margin(1e-13));
-    CHECK(Distribution(p, i).to(p, i).divergence == 0);
+    CHECK(Distribution(p[i]).to(p[i]).divergence == 0);
     double sum = 0;
-    for (std::size_t k = 0; k < p.width(); ++k)
-      sum += std::exp(value_at(P, position * p.width() + k));
-    CHECK(log_probability(p, i, 7) ==
-          Approx(value_at(P, position * p.width() + 7) - std::log(sum)).margin(1e-13));
-    CHECK(Distribution(p, i).log_p(p.at(i, 7)) == Approx(log_probability(p, i, 7)).margin(1e-14));
-    const std::vector<double> logits = p.row(i);
-    CHECK(logits[p.top(i)] == *std::ranges::max_element(logits));
+    for (std::size_t k = 0; k < p[0].width(); ++k)
+      sum += std::exp(value_at(P, position * p[0].width() + k));
+    CHECK(log_probability(p[i], 7) ==
+          Approx(value_at(P, position * p[0].width() + 7) - std::log(sum)).margin(1e-13));
+    CHECK(Distribution(p[i]).log_p(p[i].at(7)) == Approx(log_probability(p[i], 7)).margin(1e-14));
+    const std::vector<double> logits = p[i].in_double();
+    CHECK(logits[p[i].top()] == *std::ranges::max_element(logits));
   }
   // A token that both rule out counts nothing; one that q alone rules out makes it infinite.
   const double none = -std::numeric_limits<double>::infinity();
@@ -167,8 +167,8 @@ TEST_CASE("prediction rows: divergence and losses by their definitions", "[effec
                      std::exp(1) * std::log(3 * std::exp(1) / sum) +
                      std::exp(0.5) * (std::log(3 * std::exp(1) / sum) - 0.5)) /
                     sum;
-  CHECK(Distribution(some, 0).to(same, 0).divergence == Approx(kl).margin(1e-14));
-  CHECK(Distribution(some, 0).to(fewer, 0).divergence == std::numeric_limits<double>::infinity());
+  CHECK(Distribution(some[0]).to(same[0]).divergence == Approx(kl).margin(1e-14));
+  CHECK(Distribution(some[0]).to(fewer[0]).divergence == std::numeric_limits<double>::infinity());
 }
 
 TEST_CASE("effects: means and next texts from outside are those of all texts at once",
@@ -232,7 +232,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   const Residual last = advance(layers, layers.embedded(), layers.count(), way);
   const PredictionRows patched(layers.ends(last.x), {{0, 5}}, 0);
   const PredictionRows clean = long_text.rows({{0, 5}});
-  const double kl = Distribution(clean, 0).to(patched, 0).divergence;
+  const double kl = Distribution(clean[0]).to(patched[0]).divergence;
   CHECK(effect_of(found, Contributor::head, 2, 1).kl.value() == kl);
   CHECK(effect_of(found, Contributor::set).kl.value() == kl);
   request.align_end = false;
