@@ -57,9 +57,11 @@ run_shares() { # lines PROGRAM SHARE
     echo $status >"$0/$1-$2.status"' "$build"
 }
 
-# Catch2's report of a failure: a line of dashes, the test's name, its sections, a line of dashes, the failures.
+# Catch2's report: a line of dashes, the test's name, its sections, a line of dashes, the failures or warnings.
 failed_tests() { # LOG
-  awk '/^-+$/ && length == 79 { inside = !inside; named = 0; next } inside && !named { print "failed: " $0; named = 1 }' "$1" | sort -u
+  awk '/^-+$/ && length == 79 { inside = !inside; if (inside) name = ""; next }
+       inside && name == "" { name = $0 }
+       / FAILED:$/ { print "failed: " name }' "$1" | sort -u
 }
 
 # The reports of its processes, one after the other, added to passed and failed.

@@ -85,6 +85,7 @@ public:
     add(notes, others, "passed over, as nothing of the model that is computed here reads it",
         "If the model does, its numbers are others");
     add_unlike(notes);
+    add_other_numbers(notes);
     add_adapter_beside(notes);
     for (Note& note : naming::unread_settings(group_, record_, true))
       notes.push_back(std::move(note));
@@ -160,6 +161,30 @@ private:
             fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
                         group_.contents->name, names.size(), layers_.size(),
                         names.size() == 1 ? "has" : "have", name, names[0])));
+  }
+
+  /// Buffers that a model computes with, and that stand for what is computed here: positions from 0
+  /// on, and the head's bias under a second name.
+  void add_other_numbers(std::vector<Note>& notes) const {
+    const io::Contents& file = *group_.contents;
+    const io::Entry* const own = record_.head_bias.empty() ? nullptr : file.find(record_.head_bias);
+    const Tensor bias = own ? own->read() : Tensor();
+    for (const io::Entry& entry : file.tensors) {
+      const std::string_view name = entry.name;
+      const bool positions = name.ends_with("position_ids"),
+                 copy = !bias.empty() && name.ends_with("decoder.bias") && &entry != own;
+      if ((!positions && !copy) || !is_known(name)) continue;
+      const Tensor there = entry.read();
+      std::size_t i = 0;
+      const auto expected = [&] { return positions ? static_cast<double>(i) : value_at(bias, i); };
+      while (i < there.count() && (positions || i < bias.count()) &&
+             value_at(there, i) == expected())
+        ++i;
+      if (i == there.count()) continue;
+      notes.push_back(warning(fmt::format("{}: {} has {} at {}, and {} is computed with",
+                                          group_.contents->name, name, value_at(there, i), i,
+                                          positions ? fmt::format("position {}", i) : own->name)));
+    }
   }
 
   void add_adapter_beside(std::vector<Note>& notes) const {

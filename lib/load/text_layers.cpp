@@ -51,6 +51,12 @@ void Sources::State::require_layers_of_bindings() const {
 
 std::string Sources::State::why_no_model() const {
   for (const io::Contents& file : contents)
+    for (const io::Entry& entry : file.tensors)
+      if (entry.name.find(".base_layer.") != std::string::npos)
+        return fmt::format("{}: {} is a weight below an adapter: merge the adapter into the model "
+                           "first (PEFT: merge_and_unload)",
+                           file.name, entry.name);
+  for (const io::Contents& file : contents)
     if (const auto type = file.config.find("model_type"); type != file.config.end())
       return fmt::format(
           "{}: model_type '{}' is not covered: its layers have no names that are known here; bind "

@@ -31,11 +31,15 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);
   for (std::size_t n = 0; n < stack.size(); ++n) {
     const Found& layer = stack[n];
-    const std::string& file = layer.group.contents->name;
+    const Group& group = layer.group;
+    const std::string& file = group.contents->name;
     if (layer.family != stack[0].family || !layer.family->model)
       fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title,
            or_describe_it);
-    if (layer.group.number().value_or(0) != n)
+    if (n > 0 && group.number() == stack[n - 1].group.number())
+      fail("{}: layer {} is there twice, as {} and {}: a text is computed by one model; {}", file,
+           group.number().value_or(0), stack[n - 1].group.prefix, group.prefix, give_X_instead);
+    if (group.number().value_or(0) != n)
       fail(
           "{}: layer {} is missing, or a projection of it: the layers of a whole model are needed; "
           "{}",

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -285,30 +286,35 @@ TEST_CASE("many texts: one line says what is wrong") {
 }
 
 TEST_CASE("--resume: a run that was killed goes on, to the same bytes") {
-  std::vector<std::string> many;
-  for (int i = 0; i < (sanitized ? 30 : 120); ++i)
-    many.insert(many.end(), lines.begin(), lines.end());
-  const TextFileOf texts(many);
-  const std::string all = "data/bard-gpt2 --quiet --each-line --text-file " + texts.file;
   for (const std::string& asked :
-       {std::string("effects ") + all, "effects " + all + " --per-position -f json",
-        "effects " + all + " --ablate mean --spread", "stats " + all + " --layer all --by token",
-        "stats " + all + " --layer all --by text",
-        "stats " + all + " --layer 1 --head 2 --top-texts 3"}) {
+       {std::string("effects"), std::string("effects --per-position -f json"),
+        std::string("effects --ablate mean --spread"), std::string("stats --layer all --by token"),
+        std::string("stats --layer all --by text"),
+        std::string("stats --layer 1 --head 2 --top-texts 3")}) {
     INFO(asked);
     const Folder folder;
-    const std::string out = folder.path("t.csv"), kept = out + ".resume";
-    REQUIRE(shell("$MHA " + asked + " -o " + folder.path("whole.csv")).code == 0);
-    REQUIRE(shell("$MHA " + asked + " -o " + out +
-                  " --resume & p=$!; while kill -0 $p 2> /dev/null" + " && [ ! -e " + kept +
-                  " ]; do sleep 0.005; done; kill -9 $p; wait $p; true")
-                .code == 0);
-    REQUIRE(folder.has("t.csv.resume"));
+    const std::string out = folder.path("t.csv"), kept = out + ".resume", texts = folder.path("t"),
+                      command = "$MHA " + asked +
+                                " data/bard-gpt2 --quiet --each-line --text-file " + texts;
+    // A run that ended before it was killed is repeated with more texts.
+    for (std::size_t times = sanitized ? 30 : 120; !folder.has("t.csv.resume"); times *= 4) {
+      REQUIRE(times < 40000);
+      std::string many;
+      for (std::size_t i = 0; i < times; ++i)
+        for (const std::string& line : lines) many += line + "\n";
+      folder.write("t", many);
+      std::filesystem::remove(out);
+      REQUIRE(shell(command + " -o " + out +
+                    " --resume & p=$!; while kill -0 $p 2> /dev/null && [ ! -e " + kept +
+                    " ]; do sleep 0.005; done; kill -9 $p; wait $p; true")
+                  .code == 0);
+    }
     CHECK(!folder.has("t.csv"));
-    const Result other = shell("$MHA " + asked + " -o " + out + " --resume --query 1");
+    REQUIRE(shell(command + " -o " + folder.path("whole.csv")).code == 0);
+    const Result other = shell(command + " -o " + out + " --resume --query 1");
     CHECK(other.code == 2);
     CHECK_THAT(other.err, Contains("another text, model, patch or setting"));
-    const Result again = shell("$MHA " + asked + " -o " + out + " --resume");
+    const Result again = shell(command + " -o " + out + " --resume");
     INFO(again.err);
     CHECK(again.code == 0);
     CHECK(folder.read("t.csv") == folder.read("whole.csv"));

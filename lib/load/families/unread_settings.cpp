@@ -242,6 +242,34 @@ void note_other_architecture(const Config& config, std::vector<Note>& notes) {
         type->second, beginning_of(made->second))));
 }
 
+/// Settings that have a number or a name in every model; null is a value that was lost.
+constexpr std::string_view never_null[]{"rms_norm_eps",
+                                        "layer_norm_eps",
+                                        "layer_norm_epsilon",
+                                        "norm_eps",
+                                        "norm_epsilon",
+                                        "layernorm_epsilon",
+                                        "rope_theta",
+                                        "rotary_emb_base",
+                                        "hidden_act",
+                                        "hidden_activation",
+                                        "activation_function",
+                                        "hidden_size",
+                                        "n_embd",
+                                        "num_attention_heads",
+                                        "n_head"};
+
+/// Of a setting that is asked for and null, the family's usual value is read.
+void note_lost_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
+  if (!group.reads) return;
+  for (const std::string_view key : never_null) {
+    const auto at = group.config->find(std::string(section) + std::string(key));
+    if (at != group.config->end() && at->second == "null" && group.reads->asked_setting(key))
+      notes.push_back(warning(
+          fmt::format("config.json: {} is null: the usual value of such models is taken", key)));
+  }
+}
+
 /// Of a setting that is asked for, two values: the text model's section has one, and what stands
 /// around it another.
 void note_two_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
@@ -301,6 +329,7 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
   std::vector<Note> notes;
   note_other_architecture(config, notes);
   note_two_values(group, section, notes);
+  note_lost_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);
   if (count > 0)
     notes.push_back(warning(fmt::format(

@@ -54,6 +54,17 @@ Edit renamed(const std::string& from, const std::string& to) {
       if (entry.name.starts_with(from)) entry.name = to + entry.name.substr(from.size());
   };
 }
+/// The tensors whose names begin so, once more under other names.
+Edit doubled(const std::string& from, const std::string& to) {
+  return [=](io::Contents& model) {
+    for (std::size_t i = 0, count = model.tensors.size(); i < count; ++i) {
+      io::Entry copy = model.tensors[i];
+      if (!copy.name.starts_with(from)) continue;
+      copy.name = to + copy.name.substr(from.size());
+      model.tensors.push_back(std::move(copy));
+    }
+  };
+}
 Outcome outcome_of(const std::string& model, const Edit& edit) {
   io::Contents contents = copy_of(io::open(in_source("data/" + model)));
   contents.name = model; // no tokenizer beside it
@@ -92,6 +103,8 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {gpt2, typed("transformer.h.1.attn.c_attn.bias", DType::i8),
        "c_attn.bias is int8: quantised weights are not read here"},
       {llama, typed("model.norm.weight", DType::i32), "norm.weight is int32"},
+      {llama, doubled("model.layers.3.", "layers.3."), "layer 3 is there twice, as"},
+      {llama, doubled("model.", "draft."), "layer 0 is there twice, as"},
       {llama, says("num_hidden_layers", "[4]"), "num_hidden_layers is '[4]': a number expected"},
       {llama, both(says("model_type", "mistral"), says("sliding_window", "-1")),
        "sliding_window is -1: a whole number from 1 on expected"},
@@ -163,6 +176,8 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
     std::string words;
   };
   const Case cases[]{
+      {bert, with("bert.embeddings.position_ids", {1, 128}), "position_ids has"},
+      {bert, with("cls.predictions.decoder.bias", {1024}), "predictions.decoder.bias has"},
       {llama, says("architectures", "GPT2LMHeadModel"),
        "model_type 'llama' and architectures GPT2LMHeadModel: the first is read"},
       {gpt2, says("architectures", "OlmoForCausalLM"), "model_type 'gpt2' and architectures Olmo"},
@@ -238,6 +253,16 @@ TEST_CASE("a setting that stands in and beside text_config with two values is to
   CHECK(two.refusal.empty());
   CHECK(two.says("rms_norm_eps is 0.5 in text_config and 1e-05 beside it: the first is read"));
   CHECK(outcome_of(llama, says("text_config.rms_norm_eps", "1e-05")).notes.empty());
+}
+
+TEST_CASE("a setting that every model has and that is null is told", "[model]") {
+  for (const auto& [model, key] :
+       {std::pair(llama, "rms_norm_eps"), std::pair(llama, "hidden_act"),
+        std::pair(bert, "layer_norm_eps"), std::pair(gpt2, "activation_function")}) {
+    const Outcome lost = outcome_of(model, says(key, "null"));
+    INFO(model << " " << key << " " << lost.refusal);
+    CHECK((!lost.refusal.empty() || lost.says(fmt::format("{} is null", key))));
+  }
 }
 
 TEST_CASE("what every file of a kind has, and what no version reads, is not told", "[model]") {
