@@ -18,19 +18,17 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// Lets go of the interpreter's lock while a model is computed; between layers Python's signals are
-/// looked at, so that Ctrl-C ends a run.
+/// The options of a call; the caller holds `progress` for as long as it lasts.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
                       std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.keep = std::move(keep), options.patches = std::move(patches);
   options.streams = streams, options.threads = threads;
-  // The caller holds `progress` for as long as the call lasts.
-  options.progress = [progress = progress.ptr()](double share) {
-    const py::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (progress != Py_None) py::reinterpret_borrow<py::object>(progress)(share);
-  };
+  if (!progress.is_none())
+    options.progress = [progress = progress.ptr()](double share) {
+      const py::gil_scoped_acquire lock;
+      py::reinterpret_borrow<py::object>(progress)(share);
+    };
   return options;
 }
 
@@ -40,7 +38,7 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
   options.settings = std::move(settings), options.memory = memory;
   options.naming = std::move(naming);
   if (!dtype.empty()) options.dtype = dtype_named(dtype);
-  const py::gil_scoped_release unlocked;
+  const Unlocked free;
   return Model(std::move(folder), std::move(options));
 }
 
@@ -62,7 +60,7 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
             const py::function& use, std::vector<Patch> patches, std::size_t threads,
             const py::object& progress) {
   const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
-  const py::gil_scoped_release unlocked;
+  const Unlocked free;
   model.stream(
       tokens, stages,
       [&](const At& at, Place place, Tensor rows) {
@@ -94,11 +92,11 @@ std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& note
   return list;
 }
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<Unlocked>;
 
 /// What a computation gives that other threads of Python may run beside.
 template <class Compute> auto without_lock(Compute&& compute) {
-  const py::gil_scoped_release free;
+  const Unlocked free;
   return compute();
 }
 

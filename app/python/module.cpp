@@ -164,16 +164,13 @@ py::tuple run(const Request& given) {
   std::string title;
   std::vector<Computed> layers;
   {
-    const py::gil_scoped_release unlocked;
+    const mha::python::Unlocked free;
     mha::api::visiting([&] {
       const mha::Sources model(std::move(request));
       title = model.title();
       Room room{.layers = model.chosen().size()};
-      for (const std::string& id : model.chosen()) {
+      for (const std::string& id : model.chosen())
         layers.push_back(compute_layer(model, id, given.stages, given.threads, room));
-        const py::gil_scoped_acquire lock; // Ctrl-C between layers
-        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      }
     });
   }
   py::list results;
@@ -188,7 +185,7 @@ py::tuple run(const Request& given) {
 /// The ids of the layers that the sources hold.
 std::vector<std::string> layers(const Request& given) {
   mha::Request request = request_of(given);
-  const py::gil_scoped_release unlocked;
+  const mha::python::Unlocked free;
   return mha::api::visiting([&] {
     request.inputs = nullptr;
     return mha::api::layer_ids(std::move(request));

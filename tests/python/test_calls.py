@@ -3,6 +3,7 @@
 import copy
 import pickle
 import signal
+import time
 import unittest
 import warnings
 from pathlib import Path
@@ -151,6 +152,22 @@ class Calls(unittest.TestCase):
                 self.clean.effects(progress=interrupt)
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def test_an_interrupt_ends_a_pass_whose_function_other_threads_call(self):
+        seen = []
+
+        def use(name, place, rows):
+            if not seen:
+                signal.raise_signal(signal.SIGINT)  # the main thread alone has it handled
+                time.sleep(0.02)
+            seen.append(name.partition(".weights")[0])
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.model.stream("To be, or not to be", "weights", use)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self.assertLessEqual(set(seen), {"layers.0"})
 
     def test_effects_have_a_place_for_each_head(self):
         unknown = self.clean.effects("loss_change")  # behind the last token nothing follows
