@@ -52,8 +52,27 @@ inline py::array array_of(const Tensor& tensor) {
   return array;
 }
 
-/// A message of the library as Python has it: a tensor with a key is a keyword argument.
+/// The precision to compute in; none where nothing is said.
+inline std::optional<DType> precision_named(const std::string& dtype) {
+  if (dtype.empty()) return std::nullopt;
+  try {
+    return dtype_named(dtype);
+  } catch (const Error&) {
+    fail("dtype is {}: float32 or float64 expected", dtype);
+  }
+}
+
+/// A message of the library as Python has it: a tensor with a key is a keyword argument, one of a
+/// dictionary stands in brackets.
 inline std::string in_python(std::string text) {
+  constexpr std::string_view of_dict = "=dict:";
+  for (std::size_t at = 0; (at = text.find(of_dict, at)) != std::string::npos;) {
+    const std::size_t name = at + of_dict.size();
+    const std::string tensor = text.substr(name, text.find_first_of(" ,;)", name) - name);
+    const std::string item = "=dict[\"" + tensor + "\"]";
+    text.replace(at, of_dict.size() + tensor.size(), item);
+    at += item.size();
+  }
   constexpr std::string_view end = "\", tensor}";
   for (std::size_t at = 0; (at = text.find(end, at)) != std::string::npos;) {
     const std::size_t begin = text.rfind("{\"", at);

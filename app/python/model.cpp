@@ -37,7 +37,7 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
   ModelOptions options;
   options.settings = std::move(settings), options.memory = memory;
   options.naming = std::move(naming);
-  if (!dtype.empty()) options.dtype = dtype_named(dtype);
+  options.dtype = precision_named(dtype);
   const Unlocked free;
   return Model(std::move(folder), std::move(options));
 }
@@ -174,7 +174,9 @@ void add_model(py::module_& module) {
       .def("folder", &Model::folder)
       .def("layers", &Model::layers)
       .def("dims",
-           [](const Model& model, const std::string& layer) { return sizes_of(model.dims(layer)); })
+           [](const Model& model, const std::string& layer) {
+             return sizes_of(without_lock([&] { return model.dims(layer); }));
+           })
       .def("dtype", [](const Model& model) { return std::string(name_of(model.dtype())); })
       .def("notes", [](const Model& model) { return notes_of(model.notes()); })
       .def(
@@ -201,9 +203,12 @@ void add_model(py::module_& module) {
            })
       .def("stream", &stream)
       .def("weight",
-           [](const Model& model, const std::string& name) { return array_of(model.weight(name)); })
+           [](const Model& model, const std::string& name) {
+             return array_of(without_lock([&] { return model.weight(name); }));
+           })
       .def("with_", [](const Model& model, const std::string& name, const Array& weight) {
-        return model.with(name, tensor_of(weight));
+        Tensor tensor = tensor_of(weight);
+        return without_lock([&] { return model.with(name, std::move(tensor)); });
       });
 }
 

@@ -148,7 +148,7 @@ mha::Request request_of(const Request& given) {
   request.layer = given.layer, request.naming = given.naming, request.prefix = given.prefix;
   request.config = given.config, request.same_x = given.same_x;
   request.tokens = given.tokens, request.key_tokens = given.key_tokens;
-  if (!given.dtype.empty()) request.dtype = mha::dtype_named(given.dtype);
+  request.dtype = mha::python::precision_named(given.dtype);
   const auto pass = std::make_shared<mha::ModelPass>();
   pass->text.texts = given.texts, pass->text.ids = given.ids;
   pass->text.special.bos = given.bos, pass->text.special.none = !given.special;

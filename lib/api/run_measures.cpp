@@ -37,6 +37,17 @@ void require_threads_alone(std::string_view function, const RunOptions& options)
          function);
 }
 
+/// Puts the tokens' texts on a layer of texts that were given as numbers.
+void label(Layer& layer, const Tokens& tokens) {
+  if (!layer.tokens_of(0).empty()) return;
+  if (tokens.count() == 1) {
+    layer.tokens = layer.key_tokens = tokens.pieces();
+    return;
+  }
+  for (std::size_t b = 0; b < tokens.count(); ++b) layer.item_tokens.push_back(tokens.pieces(b));
+  layer.item_key_tokens = layer.item_tokens;
+}
+
 std::optional<double> Effect::*column_named(std::string_view name) {
   constexpr std::pair<std::string_view, std::optional<double> Effect::*> columns[]{
       {"kl", &Effect::kl},
@@ -63,6 +74,7 @@ Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
       Layer layer = state_->layers->layer(n, state_->streams[n]);
       std::vector<api::PutPatch> put;
       api::put_patches(*state_, layer, n, put);
+      if (reads_tokens(asked)) label(layer, state_->tokens);
       MeasureRequest request;
       request.threads = options.threads ? options.threads : state_->threads;
       for (const HeadMeasures& head : measure_heads(layer, request).heads)

@@ -73,6 +73,14 @@ class Calls(unittest.TestCase):
                 with self.assertRaises(TypeError):
                     again(one)
 
+    def test_measures_of_numbers_are_those_of_their_text(self):
+        for text in ("O Romeo, Romeo! O Romeo, Romeo!", ["O Romeo, Romeo!", "The king, my lord, the king"]):
+            of_text = self.model.run(text)
+            of_ids = self.model.run(of_text.ids)
+            for measure in ("induction", "duplicate_rows", "separator_above", "entropy"):
+                self.assertTrue(np.isfinite(of_text.heads(measure)).any())
+                np.testing.assert_array_equal(of_ids.heads(measure), of_text.heads(measure))
+
     def test_weights_are_named_as_stages_are(self):
         bias = self.model.weight(("b_o", 0))
         np.testing.assert_array_equal(bias, self.model.weight("layers.0.b_o"))
@@ -89,6 +97,10 @@ class Calls(unittest.TestCase):
         self.assertEqual(kept("layers.*.q"), [f"layers.{n}.q" for n in range(4)])
         self.assertEqual(kept("q", layer=[0, 2]), ["layers.0.q", "layers.2.q"])
         self.refused("there is no layer -9", lambda: kept("layers.-9.q"))
+        cache = mha.run(FOLDER, text="To", stages="q")
+        self.assertIs(cache["q", -1], cache["layers.3.q"])
+        self.assertIs(cache["layers.-4.q"], cache["q", 0])
+        self.refused("there is no layer -5", lambda: cache["q", -5])
         self.refused("layer is 1.0: a whole number", lambda: kept("q", layer=1.0))
         self.refused("logits is of the whole model", lambda: self.model.run("To", keep="layers.1.logits"))
 
@@ -104,6 +116,10 @@ class Calls(unittest.TestCase):
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
             ("is no source", lambda: mha.run(b"data")),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
+            ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
+            ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
+            (r'say W_q=dict\["W_x"\], or leave it out', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
+            (r"X is \(5, 0\): without columns", lambda: mha.run({"X": self.x[:, :0]}, num_heads=2)),
         ):
             with self.subTest(message):
                 self.refused(message, call)
