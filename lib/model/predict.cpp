@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <numeric>
 
 namespace mha {
@@ -77,6 +78,7 @@ public:
               ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, came)
               : prediction_of(reinterpret_cast<const float*>(row), vocabulary, top_, came);
       prediction.batch = block.batch, prediction.position = position;
+      const std::lock_guard hold(adding_);
       found[{block.batch, position}] = std::move(prediction);
     }
   }
@@ -86,6 +88,7 @@ private:
   const ModelPass& run_;
   std::size_t top_;
   std::vector<bool> asked_;
+  std::mutex adding_;
 };
 
 /// The first tensor of the checkpoint with numbers that are none, or what else may be the cause.

@@ -144,18 +144,27 @@ template <class T> Matrix<T> TokenStages<T>::rows_mutable(Stage stage, const Til
   return mutable_rows(rows(stage, tile));
 }
 
-template <class T> void TokenStages<T>::show_open(Stage stage, Observer& observer) const {
+template <class T>
+void TokenStages<T>::show_open(Stage stage, Observer& observer, std::size_t threads) const {
   if (!contains(plan_.wanted, stage)) return;
-  const std::size_t batch = open_.batch, end = open_.first + open_.count;
+  // A row of logits is long enough that what is made of some rows fills a thread.
+  constexpr std::size_t numbers_together = 1 << 20;
+  const std::size_t batch = open_.batch, end = open_.first + open_.count,
+                    width = std::max<std::size_t>(1, rows(stage, open_).cols),
+                    height = std::max<std::size_t>(1, numbers_together / width);
   auto place = std::ranges::partition_point(places_, [&](const Place& before) {
     return std::pair(before.batch, before.token + before.count) <= std::pair(batch, open_.first);
   });
+  std::vector<Tile> runs;
   for (; place != places_.end() && place->batch == batch && place->token < end; ++place) {
-    const std::size_t first = std::max(place->token, open_.first),
-                      count = std::min(place->token + place->count, end) - first;
-    mha::show(observer, layer_, stage, {batch, 0, first, count},
-              rows(stage, Tile{batch, first, count, {}}));
+    const std::size_t first = std::max(place->token, open_.first);
+    runs.push_back({batch, first, std::min(place->token + place->count, end) - first, {}});
   }
+  const std::vector<Tile> pieces = tiles_of_height(runs, height);
+  parallel_for(pieces.size(), threads, [&](std::size_t i) {
+    mha::show(observer, layer_, stage, {batch, 0, pieces[i].first, pieces[i].count},
+              rows(stage, pieces[i]));
+  });
 }
 
 template <class T>

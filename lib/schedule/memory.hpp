@@ -73,7 +73,7 @@ public:
   /// Shows an observer the blocks of a stage that the plan hands out.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
   /// The same, of the rows that are open.
-  void show_open(Stage stage, Observer& observer) const;
+  void show_open(Stage stage, Observer& observer, std::size_t threads) const;
 
 private:
   void place(Stage stage);

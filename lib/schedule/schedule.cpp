@@ -358,7 +358,7 @@ void Schedule<T>::run_block(const QueryBlock& block, const std::vector<HeadKeys<
 template <class T> void Schedule<T>::finish(const std::vector<Stage>& stages) {
   for (Stage stage : stages) {
     if (text_)
-      tokens_.show_open(stage, observer_);
+      tokens_.show_open(stage, observer_, threads_);
     else if (info_of(stage).kind == Kind::token)
       tokens_.show(stage, observer_, threads_);
     if (!text_) to_compute_.remove(stage), to_show_.remove(stage);
