@@ -134,9 +134,9 @@ public:
                                      std::size_t text = 0) const;
 
   /// A measure of each head's weights or result by its name in docs/stats.md ("entropy",
-  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Of the
-  /// options threads, progress and stop count. Throws Error for a name that is none, and where
-  /// streams are not kept.
+  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Measures
+  /// that compare tokens ("induction") read the tokenizer. Of the options threads, progress and
+  /// stop count. Throws Error for a name that is none, and where streams are not kept.
   Tensor heads(std::string_view measure, const RunOptions& options = {}) const;
   /// What the predictions behind some positions of each text (negative: from its end) lose without
   /// each head, zero in its place: "kl", "loss_change", "logit_change" of the most probable token,

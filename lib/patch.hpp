@@ -122,8 +122,8 @@ public:
   /// is without patches.
   static Patch mean(const At& at);
   ///@{
-  /// They become what the same place holds in another run of the same model; the place may be
-  /// written.
+  /// They become what the same place holds in another run of the same model, of one text or of as
+  /// many as the run has, each of as many tokens; weights may be others. The place may be written.
   static Patch from(const At& at, const Run& run);
   static Patch from(const std::string& place, const Run& run);
   ///@}

@@ -108,8 +108,9 @@ template <class T, std::size_t N> Values<T, N> Run::get(std::string_view name) c
   return values<T, N>(tensor(name), name);
 }
 
-template <class T, class Use>
-void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
+/// What the two forms of each() share: a stage by itself, or by its name.
+template <class T, class Named, class Use>
+void each_matrix(const Layer& layer, Named stage, Use& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())
     fail("the layer is computed in {}: mha::each<{}> streams it", name_of(layer.dtype),
          layer.dtype == DType::f64 ? "double" : "float");
@@ -121,8 +122,12 @@ void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
   stream(layer, stage, as_matrix, threads);
 }
 template <class T, class Use>
+void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads) {
+  each_matrix<T>(layer, stage, use, threads);
+}
+template <class T, class Use>
 void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads) {
-  each<T>(layer, stage_named(stage), std::forward<Use>(use), threads);
+  each_matrix<T>(layer, stage, use, threads);
 }
 
 } // namespace mha

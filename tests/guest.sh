@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 sanitizer=${SANITIZE:-thread}
 build=${BUILD:-build/guest-$sanitizer}
 case $sanitizer in
-thread) threads=-D__SANITIZE_THREAD__ flags="-fsanitize=thread -O1 -g1" ;;
-*) threads= flags="-fsanitize=$sanitizer -fno-sanitize-recover=undefined -O1 -g1" ;;
+thread) watched=-D__SANITIZE_THREAD__ flags="-fsanitize=thread -O1 -g1" ;;
+*) watched=-DMHA_SANITIZE flags="-fsanitize=$sanitizer -fno-sanitize-recover=undefined -O1 -g1" ;;
 esac
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=None -DCMAKE_UNITY_BUILD=ON \
   -DCMAKE_CXX_FLAGS="$flags" -DMHA_RENDER=OFF -DMHA_PYTHON=OFF -DMHA_INSTALL=OFF >/dev/null
@@ -28,10 +28,11 @@ for example in weights stages entropy patch; do
   [ "$example" = weights ] || ! "$build/$example" data/induction 9 hidden.npz:layers.1 2>/dev/null
 done
 text='To be, or not to be'
-for example in ablate steer probe serve; do
+for example in model ablate steer probe serve; do
   # shellcheck disable=SC2086  # words
   clang++ $flags $includes "docs/example/$example.cpp" -o "$build/$example" $libraries
 done
+"$build/model" data/bard-gpt2 "$text" >/dev/null
 "$build/ablate" data/bard-gpt2 "$text" >/dev/null
 "$build/steer" data/bard-gpt2 "$text" "The king is dead" >/dev/null
 "$build/probe" data/bard-gpt2 "$text" "The king is dead" >/dev/null
@@ -39,7 +40,7 @@ printf 'To be\nThe king\nMy lord\nExeunt\n' | "$build/serve" data/bard-gpt2 >/de
 echo "examples: nothing found"
 # shellcheck disable=SC2086
 for source in tests/main.cpp tests/support/places.cpp tests/support/run.cpp tests/unit/api/*.cpp; do
-  clang++ $flags $includes $places $threads -c "$source" -o "$build/$(basename "$source").o"
+  clang++ $flags $includes $places $watched -c "$source" -o "$build/$(basename "$source").o"
 done
 # shellcheck disable=SC2086
 clang++ $flags "$build"/*.cpp.o -o "$build/api-tests" $libraries

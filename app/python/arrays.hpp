@@ -1,12 +1,15 @@
 #pragma once
 // NumPy's arrays as tensors and back, without a copy.
 
+#include <mha/system/watch.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,8 +52,27 @@ inline py::array array_of(const Tensor& tensor) {
   return array;
 }
 
-/// A message of the library as Python has it: a tensor with a key is a keyword argument.
+/// The precision to compute in; none where nothing is said.
+inline std::optional<DType> precision_named(const std::string& dtype) {
+  if (dtype.empty()) return std::nullopt;
+  try {
+    return dtype_named(dtype);
+  } catch (const Error&) {
+    fail("dtype is {}: float32 or float64 expected", dtype);
+  }
+}
+
+/// A message of the library as Python has it: a tensor with a key is a keyword argument, one of a
+/// dictionary stands in brackets.
 inline std::string in_python(std::string text) {
+  constexpr std::string_view of_dict = "=dict:";
+  for (std::size_t at = 0; (at = text.find(of_dict, at)) != std::string::npos;) {
+    const std::size_t name = at + of_dict.size();
+    const std::string tensor = text.substr(name, text.find_first_of(" ,;)", name) - name);
+    const std::string item = "=dict[\"" + tensor + "\"]";
+    text.replace(at, of_dict.size() + tensor.size(), item);
+    at += item.size();
+  }
   constexpr std::string_view end = "\", tensor}";
   for (std::size_t at = 0; (at = text.find(end, at)) != std::string::npos;) {
     const std::size_t begin = text.rfind("{\"", at);
@@ -60,6 +82,46 @@ inline std::string in_python(std::string text) {
     at = begin + argument.size();
   }
   return text;
+}
+
+/// Lets go of the interpreter's lock as long as it lives, so that other threads of Python run
+/// beside a computation. The main thread, which alone gets Python's signals, looks at them before
+/// each layer: Ctrl-C ends what it computes.
+class Unlocked {
+  using Clock = std::chrono::steady_clock;
+
+public:
+  Unlocked() {
+    const py::object main = py::module_::import("threading").attr("main_thread")();
+    if (main.attr("ident").cast<unsigned long>() == PyThread_get_thread_ident())
+      signals_.emplace([last = Clock::now()]() mutable {
+        // Another thread may hold the lock for some milliseconds.
+        const Clock::time_point now = Clock::now();
+        if (now - last < std::chrono::milliseconds(10)) return;
+        last = now;
+        const py::gil_scoped_acquire lock;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      });
+    free_.emplace();
+  }
+
+private:
+  std::optional<StopCheck> signals_;
+  std::optional<py::gil_scoped_release> free_;
+};
+
+/// A class whose objects only our functions make: one that Python would allocate itself, by
+/// T.__new__(T) or in a copy, has no contents that a function could use.
+template <class T> py::class_<T> class_of(py::module_& module, const char* name) {
+  py::class_<T> made(module, name);
+  auto* const type = reinterpret_cast<PyTypeObject*>(made.ptr());
+  type->tp_new = [](PyTypeObject* asked, PyObject*, PyObject*) -> PyObject* {
+    PyErr_Format(PyExc_TypeError, "%s has no constructor: functions of mha make its objects",
+                 asked->tp_name);
+    return nullptr;
+  };
+  PyType_Modified(type);
+  return made;
 }
 
 /// mha::Model and what belongs to it.

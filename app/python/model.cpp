@@ -18,19 +18,17 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// Lets go of the interpreter's lock while a model is computed; between layers Python's signals are
-/// looked at, so that Ctrl-C ends a run.
+/// The options of a call; the caller holds `progress` for as long as it lasts.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
                       std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.keep = std::move(keep), options.patches = std::move(patches);
   options.streams = streams, options.threads = threads;
-  // The caller holds `progress` for as long as the call lasts.
-  options.progress = [progress = progress.ptr()](double share) {
-    const py::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (progress != Py_None) py::reinterpret_borrow<py::object>(progress)(share);
-  };
+  if (!progress.is_none())
+    options.progress = [progress = progress.ptr()](double share) {
+      const py::gil_scoped_acquire lock;
+      py::reinterpret_borrow<py::object>(progress)(share);
+    };
   return options;
 }
 
@@ -39,8 +37,8 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
   ModelOptions options;
   options.settings = std::move(settings), options.memory = memory;
   options.naming = std::move(naming);
-  if (!dtype.empty()) options.dtype = dtype_named(dtype);
-  const py::gil_scoped_release unlocked;
+  options.dtype = precision_named(dtype);
+  const Unlocked free;
   return Model(std::move(folder), std::move(options));
 }
 
@@ -62,7 +60,7 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
             const py::function& use, std::vector<Patch> patches, std::size_t threads,
             const py::object& progress) {
   const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
-  const py::gil_scoped_release unlocked;
+  const Unlocked free;
   model.stream(
       tokens, stages,
       [&](const At& at, Place place, Tensor rows) {
@@ -94,17 +92,17 @@ std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& note
   return list;
 }
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<Unlocked>;
 
 /// What a computation gives that other threads of Python may run beside.
 template <class Compute> auto without_lock(Compute&& compute) {
-  const py::gil_scoped_release free;
+  const Unlocked free;
   return compute();
 }
 
 void add_patch(py::module_& module) {
-  py::class_<Patch>(module, "Patch")
-      .def(py::init<std::string>())
+  class_of<Patch>(module, "Patch")
+      .def_static("written", [](std::string text) { return Patch(std::move(text)); })
       .def_static("of", [](const std::string& place,
                            const Array& value) { return Patch(place, tensor_of(value)); })
       .def_static("from_run",
@@ -113,7 +111,7 @@ void add_patch(py::module_& module) {
 }
 
 void add_tokens(py::module_& module) {
-  py::class_<Tokens>(module, "Tokens")
+  class_of<Tokens>(module, "Tokens")
       .def("count", &Tokens::count)
       .def("batched", &Tokens::batched)
       .def("ids", [](const Tokens& tokens, std::size_t text) { return tokens.ids(text); })
@@ -122,7 +120,7 @@ void add_tokens(py::module_& module) {
 }
 
 void add_run(py::module_& module) {
-  py::class_<Run>(module, "Run")
+  class_of<Run>(module, "Run")
       .def("tokens", &Run::tokens)
       .def("kept", &Run::kept)
       .def("has", [](const Run& run, const std::string& name) { return run.has(name); })
@@ -171,12 +169,14 @@ void add_model(py::module_& module) {
   add_patch(module);
   add_tokens(module);
   add_run(module);
-  py::class_<Model>(module, "Model")
-      .def(py::init(&open))
+  class_of<Model>(module, "Model")
+      .def_static("open", &open)
       .def("folder", &Model::folder)
       .def("layers", &Model::layers)
       .def("dims",
-           [](const Model& model, const std::string& layer) { return sizes_of(model.dims(layer)); })
+           [](const Model& model, const std::string& layer) {
+             return sizes_of(without_lock([&] { return model.dims(layer); }));
+           })
       .def("dtype", [](const Model& model) { return std::string(name_of(model.dtype())); })
       .def("notes", [](const Model& model) { return notes_of(model.notes()); })
       .def(
@@ -203,9 +203,12 @@ void add_model(py::module_& module) {
            })
       .def("stream", &stream)
       .def("weight",
-           [](const Model& model, const std::string& name) { return array_of(model.weight(name)); })
+           [](const Model& model, const std::string& name) {
+             return array_of(without_lock([&] { return model.weight(name); }));
+           })
       .def("with_", [](const Model& model, const std::string& name, const Array& weight) {
-        return model.with(name, tensor_of(weight));
+        Tensor tensor = tensor_of(weight);
+        return without_lock([&] { return model.with(name, std::move(tensor)); });
       });
 }
 

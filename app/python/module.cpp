@@ -3,6 +3,7 @@
 
 #include "arrays.hpp"
 
+#include <mha/api/cache.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/settings.hpp>
@@ -13,6 +14,7 @@
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/limits.hpp>
 
 #include <pybind11/stl.h>
 
@@ -28,6 +30,7 @@ namespace {
 
 using mha::python::Array;
 using mha::python::array_of;
+using mha::python::class_of;
 using mha::python::in_python;
 using mha::python::tensor_of;
 using Arrays = std::vector<std::pair<std::string, Array>>;
@@ -81,12 +84,29 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
   return wanted;
 }
 
+/// What a run has kept, and how many layers are still to come.
+struct Room {
+  std::size_t kept = 0, layers = 0;
+
+  /// Refuses a layer's stages where they, or those of as many layers as come, would not fit.
+  void require(const mha::Layer& layer, const std::vector<mha::Stage>& wanted,
+               const std::vector<std::string>& names) {
+    const std::size_t bytes = mha::api::bytes_of(layer, mha::StageSet(wanted));
+    const bool of_each = std::ranges::none_of(
+        names, [](const auto& name) { return mha::naming::layer_number(name).has_value(); });
+    mha::require_memory(kept + bytes * (of_each ? layers : 1), "the stages asked for",
+                        "ask for fewer, stages=[…], or stream them: mha.Model.stream");
+    kept += bytes, --layers;
+  }
+};
+
 Computed compute_layer(const mha::Sources& model, const std::string& id,
-                       const std::vector<std::string>& names, std::size_t threads) {
+                       const std::vector<std::string>& names, std::size_t threads, Room& room) {
   mha::LoadedLayer loaded = model.load(id);
   const mha::Layer& layer = loaded.layer;
   Computed computed{id, loaded.naming, {}, {}};
   const std::vector<mha::Stage> wanted = stages_wanted(layer, id, names);
+  room.require(layer, wanted, names);
   mha::Trace kept(layer, wanted);
   mha::OverflowWatch overflow(layer);
   mha::Several all;
@@ -128,7 +148,7 @@ mha::Request request_of(const Request& given) {
   request.layer = given.layer, request.naming = given.naming, request.prefix = given.prefix;
   request.config = given.config, request.same_x = given.same_x;
   request.tokens = given.tokens, request.key_tokens = given.key_tokens;
-  if (!given.dtype.empty()) request.dtype = mha::dtype_named(given.dtype);
+  request.dtype = mha::python::precision_named(given.dtype);
   const auto pass = std::make_shared<mha::ModelPass>();
   pass->text.texts = given.texts, pass->text.ids = given.ids;
   pass->text.special.bos = given.bos, pass->text.special.none = !given.special;
@@ -144,15 +164,13 @@ py::tuple run(const Request& given) {
   std::string title;
   std::vector<Computed> layers;
   {
-    const py::gil_scoped_release unlocked;
+    const mha::python::Unlocked free;
     mha::api::visiting([&] {
       const mha::Sources model(std::move(request));
       title = model.title();
-      for (const std::string& id : model.chosen()) {
-        layers.push_back(compute_layer(model, id, given.stages, given.threads));
-        const py::gil_scoped_acquire lock; // Ctrl-C between layers
-        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      }
+      Room room{.layers = model.chosen().size()};
+      for (const std::string& id : model.chosen())
+        layers.push_back(compute_layer(model, id, given.stages, given.threads, room));
     });
   }
   py::list results;
@@ -167,7 +185,7 @@ py::tuple run(const Request& given) {
 /// The ids of the layers that the sources hold.
 std::vector<std::string> layers(const Request& given) {
   mha::Request request = request_of(given);
-  const py::gil_scoped_release unlocked;
+  const mha::python::Unlocked free;
   return mha::api::visiting([&] {
     request.inputs = nullptr;
     return mha::api::layer_ids(std::move(request));
@@ -193,18 +211,18 @@ PYBIND11_MODULE(_core, module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const mha::Error& caught) {
-      error(in_python(caught.what()).c_str());
+      error(in_python(mha::api::for_programs(caught.what())).c_str());
     }
   });
-  py::class_<Memory>(module, "Memory")
-      .def(py::init<>())
+  class_of<Memory>(module, "Memory")
+      .def_static("empty", [] { return Memory(); })
       .def_readwrite("name", &Memory::name)
       .def_readwrite("tensors", &Memory::tensors)
       .def_readwrite("scalars", &Memory::scalars)
       .def_readwrite("labels", &Memory::labels)
       .def_readwrite("config", &Memory::config);
-  py::class_<Request>(module, "Request")
-      .def(py::init<>())
+  class_of<Request>(module, "Request")
+      .def_static("empty", [] { return Request(); })
       .def_readwrite("sources", &Request::sources)
       .def_readwrite("memory", &Request::memory)
       .def_readwrite("bound", &Request::bound)

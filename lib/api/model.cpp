@@ -125,11 +125,11 @@ Layer Model::layer(const LayerId& layer) const {
 }
 
 Layer Model::layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options) const {
-  return api::visiting([&] {
+  return api::visiting(options, [&] {
     const std::shared_ptr<TextLayers> layers = state_->layers_for(tokens);
     const std::size_t n = state_->number_of(layer);
     Advance way;
-    way.threads = options.threads, way.stop = options.stop;
+    way.threads = options.threads;
     way.arrived = [&](const Residual& at) {
       if (options.progress)
         options.progress(static_cast<double>(at.layer) / static_cast<double>(n));

@@ -193,6 +193,26 @@ Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& lay
   return result;
 }
 
+/// Another run has the same places: it is of the same model, whatever weights were changed, and of
+/// as many tokens, in one text for all or text by text.
+void require_same_texts(const Run::State& run, const Run::State& other, const std::string& text) {
+  if (other.model->opened != run.model->opened)
+    fail("{}: the other run is of another model; keep the stage there, and give its tensor", text);
+  if (other.streams.empty()) fail("{}: the other run kept no streams", text);
+  const std::size_t texts = run.tokens.count(), theirs = other.tokens.count();
+  if (theirs != 1 && theirs != texts)
+    fail("{}: the other run has {}, this one {}: one, or as many, expected", text,
+         counted(theirs, "texts"), texts);
+  for (std::size_t b = 0; b < texts; ++b) {
+    const std::size_t own = run.tokens.length(b), length = other.tokens.length(theirs == 1 ? 0 : b);
+    if (own != length)
+      fail(
+          "{}: the other run's text {} has {}, this one's {}: the same place needs the same number "
+          "of tokens; their pieces show both",
+          text, theirs == 1 ? 0 : b, counted(length, "tokens"), own);
+  }
+}
+
 Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& layer, std::size_t n,
                 Stage stage, const std::string& value) {
   if (patch.function)
@@ -200,9 +220,7 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   if (value == "mean") return run.clean->stage(n, stage);
   if (patch.other) {
     const Run::State& other = *patch.other;
-    if (other.streams.empty()) fail("{}: the other run kept no streams", patch.text.text);
-    if (other.model->layers() != run.model->layers())
-      fail("{}: the other run is of another model", patch.text.text);
+    require_same_texts(run, other, patch.text.text);
     std::vector<api::PutPatch> put;
     Layer there = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
                                           : other.layers->ends(other.streams.back());

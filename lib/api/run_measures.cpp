@@ -37,6 +37,17 @@ void require_threads_alone(std::string_view function, const RunOptions& options)
          function);
 }
 
+/// Puts the tokens' texts on a layer of texts that were given as numbers.
+void label(Layer& layer, const Tokens& tokens) {
+  if (!layer.tokens_of(0).empty()) return;
+  if (tokens.count() == 1) {
+    layer.tokens = layer.key_tokens = tokens.pieces();
+    return;
+  }
+  for (std::size_t b = 0; b < tokens.count(); ++b) layer.item_tokens.push_back(tokens.pieces(b));
+  layer.item_key_tokens = layer.item_tokens;
+}
+
 std::optional<double> Effect::*column_named(std::string_view name) {
   constexpr std::pair<std::string_view, std::optional<double> Effect::*> columns[]{
       {"kl", &Effect::kl},
@@ -54,16 +65,16 @@ std::optional<double> Effect::*column_named(std::string_view name) {
 } // namespace
 
 Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
-  return api::visiting([&] {
+  return api::visiting(options, [&] {
     require_threads_alone("heads", options);
     const Measure& asked = measure_named(measure);
     HeadTable table(*state_->model);
     for (std::size_t n = 0; n < state_->model->layers(); ++n) {
       if (state_->streams.empty()) fail("the run kept no streams, which heads are measured on");
-      require_no_stop(options.stop);
       Layer layer = state_->layers->layer(n, state_->streams[n]);
       std::vector<api::PutPatch> put;
       api::put_patches(*state_, layer, n, put);
+      if (reads_tokens(asked)) label(layer, state_->tokens);
       MeasureRequest request;
       request.threads = options.threads ? options.threads : state_->threads;
       for (const HeadMeasures& head : measure_heads(layer, request).heads)
@@ -77,14 +88,14 @@ Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
 
 Tensor Run::effects(std::string_view column, const Indexes& positions,
                     const RunOptions& options) const {
-  return api::visiting([&] {
+  return api::visiting(options, [&] {
     require_threads_alone("effects", options);
     const auto number = column_named(column);
     if (!state_->patches.empty())
       fail("effects: the run has patches; heads are taken out of a clean run");
     EffectsRequest request;
     request.threads = options.threads ? options.threads : state_->threads;
-    request.progress = options.progress, request.stop = options.stop;
+    request.progress = options.progress;
     for (std::size_t b = 0; b < state_->tokens.count(); ++b) {
       const auto length = static_cast<std::int64_t>(state_->tokens.length(b));
       std::vector<std::int64_t> list = positions.list();

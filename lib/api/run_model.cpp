@@ -79,16 +79,16 @@ private:
         keep_nothing();
         continue;
       }
-      require_no_stop(options_.stop);
       Layer layer = run_->layers->layer(n, streams_[n]);
       put(layer, n);
       keep(layer, n);
+      report(n + 1);
     }
   }
 
   Advance on_the_way() {
     Advance way;
-    way.threads = options_.threads, way.stop = options_.stop;
+    way.threads = options_.threads;
     way.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
     way.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
       trace_.reset();
@@ -108,11 +108,15 @@ private:
       // Only the last stream is of use where they are not kept.
       if (!options_.streams) streams_.clear();
       streams_.push_back(at.x);
-      if (options_.progress)
-        options_.progress(static_cast<double>(at.layer) /
-                          static_cast<double>(run_->model->layers()));
+      report(at.layer);
     };
     return way;
+  }
+
+  void report(std::size_t layers_done) const {
+    if (options_.progress)
+      options_.progress(static_cast<double>(layers_done) /
+                        static_cast<double>(run_->model->layers()));
   }
 
   void put(Layer& layer, std::size_t n) { api::put_patches(*run_, layer, n, put_); }
@@ -160,7 +164,7 @@ Tensor Run::State::known_logits() const {
 }
 
 Run Model::run(const Tokens& tokens, const RunOptions& options) const {
-  return api::visiting([&] {
+  return api::visiting(options, [&] {
     auto run = std::make_shared<Run::State>();
     run->model = state_.get(), run->tokens = tokens;
     run->layers = state_->layers_for(tokens);
@@ -171,7 +175,7 @@ Run Model::run(const Tokens& tokens, const RunOptions& options) const {
 }
 
 Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
-  return api::visiting([&] {
+  return api::visiting(options, [&] {
     if (!options.patches.empty())
       fail("with: patches are its first argument; leave options.patches empty");
     auto run = std::make_shared<State>();

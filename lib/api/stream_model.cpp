@@ -23,7 +23,7 @@ public:
     const std::size_t layers = run_.model->layers();
     (void)api::first_patched(*run_.model, run_.patches); // throws Error for no such layer
     Advance way;
-    way.threads = options_.threads, way.stop = options_.stop;
+    way.threads = options_.threads;
     way.patch = [this](Layer& layer, std::size_t n) { api::put_patches(run_, layer, n, put_); };
     way.observer = [this](const Layer& layer, std::size_t n) { return begin(layer, n); };
     way.arrived = [&](const Residual& at) {
@@ -83,7 +83,7 @@ private:
 void Model::stream(const Tokens& tokens, const std::vector<std::string>& stages,
                    const std::function<void(const At& at, Place place, Tensor rows)>& use,
                    const RunOptions& options) const {
-  api::visiting([&] {
+  api::visiting(options, [&] {
     if (stages.empty()) fail("stream: no stage is named");
     if (!use) fail("stream: there is no function that gets the rows");
     if (!options.keep.empty())

@@ -34,12 +34,30 @@ constexpr std::pair<std::string_view, std::string_view> references[]{
     {"`mha-inspect names`", "docs/formats.md"},
     {"`mha-inspect stages`", "docs/stages.md"},
     {"`mha-inspect tokens` shows", "their pieces show"},
-    {"mha-inspect convert PART... -o FILE", "the program joins parts (docs/cluster.md)"},
+    {"which only `convert` reads: mha-inspect convert PART... -o FILE",
+     "which the program joins with the other parts first (docs/cluster.md)"},
+    {", of which info as_naming writes a draft", " (docs/describing.md)"},
+    {"show q=FILE k=FILE v=FILE", "give q, k and v"},
     {"mha-inspect diff", "a comparison"}};
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
+}
+
+/// "stored as (out, in)? say W_q=…@OI": a program gives the tensor in the other order.
+std::string without_orders(std::string text) {
+  constexpr std::string_view order = "=…@OI", say = "say ";
+  for (std::size_t at = 0; (at = text.find(order, at)) != std::string::npos;) {
+    std::size_t begin = at;
+    while (begin > 0 && is_word_character(text[begin - 1])) --begin;
+    if (begin >= say.size() && text.compare(begin - say.size(), say.size(), say) == 0)
+      begin -= say.size();
+    constexpr std::string_view cure = "give its transpose";
+    text.replace(begin, at + order.size() - begin, cure);
+    at = begin + cure.size();
+  }
+  return text;
 }
 
 /// "NAME=FILE", "NAME=FILE:TENSOR@IO": what is bound is a tensor with that key.
@@ -97,7 +115,7 @@ std::string for_programs(std::string_view message) {
     text += message[i];
   }
   for (const auto& [typed, meant] : references) replace_all(text, typed, meant);
-  return without_bindings(std::move(text));
+  return without_bindings(without_orders(std::move(text)));
 }
 
 std::vector<Note> for_programs(std::vector<Note> notes) {

@@ -1,8 +1,10 @@
 #pragma once
 // Every call of the public functions: while it lasts, and what is left when it ends.
 
+#include <mha/model.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/note.hpp>
+#include <mha/system/watch.hpp>
 
 #include <cfenv>
 #include <string>
@@ -53,6 +55,18 @@ template <class Work> auto visiting(const Work& work) {
   } catch (const Error& error) {
     throw Error(for_programs(error.what()));
   }
+}
+
+/// The same of what takes long: a stop that is requested by the options' token is an Error before
+/// the next layer.
+template <class Work> auto visiting(const RunOptions& options, const Work& work) {
+  return visiting([&] {
+    const StopCheck stop([&] {
+      if (options.stop.stop_requested())
+        fail("stopped: a stop was requested while the model was computed");
+    });
+    return work();
+  });
 }
 
 } // namespace mha::api

@@ -181,6 +181,11 @@ const Measure& above_uniform(const Measure& measure) {
 const Measure* rows_behind(const Measure& measure) {
   return with_ending(measure, "_rows");
 }
+bool reads_tokens(const Measure& measure) {
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{"induction", "duplicate", "separator"},
+      [&](std::string_view of) { return measure.name.starts_with(of); });
+}
 
 std::string_view kind_of(const HeadMeasures& head) {
   if (!head.rows) return "";

@@ -69,6 +69,8 @@ const Measure& above_uniform(const Measure& measure);
 /// The column of the rows behind a measure that not every row counts for ("induction_rows"), or
 /// null.
 const Measure* rows_behind(const Measure& measure);
+/// Whether a measure compares the tokens' texts: which are the same, which separate.
+bool reads_tokens(const Measure& measure);
 /// All of them, in the order of the columns; layer, head and kind stand before them.
 std::span<const Measure> measures();
 /// Throws Error with "did you mean".

@@ -121,8 +121,8 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
     if (parts.count(name) || parts.count(stage) || parts.count(packed)) continue;
     for (const UnknownTensor& stranger : unknown_tensors)
       if (!stranger.name.empty() && is_sibling(stranger))
-        fail("{}: there is no {}, and {} {} could be it: say {}, or leave it out of the file and "
-             "{} is the identity{}",
+        fail("{}: there is no {}, and {} {} could be it: say {}, or leave it out and {} is the "
+             "identity{}",
              io::shown(stranger.file), name, io::shown(stranger.name), to_string(stranger.shape),
              binding(name, stranger, ""), name, names_hint);
   }

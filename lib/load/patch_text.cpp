@@ -221,6 +221,9 @@ Tensor same_place(const PatchText& patch, const Layer& layer, const PlaceAxes& p
   const std::size_t rows = shape[place.with_heads ? 2 : 1];
   const std::size_t cols = place.with_columns ? shape.back() : 1;
   const std::size_t here = dims.size_of(letters[place.with_heads ? 1 : 0]);
+  if (shape[0] != 1 && shape[0] != dims.B)
+    fail("{}: the other run has {}, this one {}: one, or as many, expected", patch.text,
+         counted(shape[0], "texts"), dims.B);
   if (rows != here ||
       (axis_of(letters.back()) == Axis::key && cols != dims.size_of(letters.back())))
     fail("{}: the other text has {}, this one {}: the same place needs the same number of tokens; "

@@ -90,7 +90,7 @@ std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer
 Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     : layers_(layers), request_(request), set_(counted_set(request.set, layers.count())) {
   Advance way;
-  way.threads = request.threads, way.stop = request.stop;
+  way.threads = request.threads;
   std::optional<Trace> parts;
   way.observer = [&](const Layer& layer, std::size_t) {
     parts.emplace(layer, stages_of_parts(layer));

@@ -129,7 +129,6 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   };
   // Each head takes about as long as its layer's attention, or its feed-forward.
   const auto reached = [&](std::size_t n, std::size_t head, std::size_t heads) {
-    require_no_stop(request.stop);
     const double part = static_cast<double>(head) / static_cast<double>(heads + 2);
     if (request.progress)
       request.progress((static_cast<double>(n) + part) / static_cast<double>(layers.count()));

@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -45,8 +44,6 @@ struct EffectsRequest {
   std::size_t threads = 0;
   /// Gets the share that is done, 0 to 1, after each part.
   std::function<void(double)> progress = {};
-  /// The computation ends with an Error before the next part where a stop is requested.
-  std::stop_token stop = {};
 };
 
 /// Which part of the model a line is about.

@@ -55,13 +55,8 @@ std::vector<Note> TextLayers::notes() const {
   return notes_;
 }
 
-void require_no_stop(const std::stop_token& stop) {
-  if (stop.stop_requested()) fail("stopped: a stop was requested while the model was computed");
-}
-
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {
   for (; from.layer < to; ++from.layer) {
-    require_no_stop(advance.stop);
     Layer layer = layers.layer(from.layer, from.x);
     if (advance.patch) advance.patch(layer, from.layer);
     Trace stream(layer, {Stage::resid_post});

@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -68,15 +67,10 @@ struct Advance {
   /// Gets each stream behind a layer.
   std::function<void(const Residual&)> arrived = {};
   std::size_t threads = 0; ///< 0: as many as pay
-  /// The run ends with an Error before the next layer where a stop is requested.
-  std::stop_token stop = {};
 };
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,
                  const Advance& advance = {});
-
-/// Throws Error where a stop is requested.
-void require_no_stop(const std::stop_token& stop);
 
 } // namespace mha

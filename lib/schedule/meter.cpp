@@ -66,6 +66,7 @@ void report_product(std::size_t rows, const Tensor& W) {
 }
 
 Progress::Progress(const Layer& layer, const Plan& plan) {
+  StopCheck::make_all();
   if (Watcher* const watching = watcher())
     watching->begin(Meter(layer, plan).work_of(plan) + work_around(layer, plan));
 }

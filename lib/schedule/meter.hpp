@@ -28,7 +28,8 @@ private:
 /// Reports that a product of so many rows with a matrix (in, out) is done.
 void report_product(std::size_t rows, const Tensor& W);
 
-/// As long as this is there, a computation runs: of attention, of the feed-forward, of logits.
+/// As long as this is there, a computation runs: of attention, of the feed-forward, of logits. The
+/// thread's checks (StopCheck) are made before it begins.
 class Progress {
 public:
   Progress(const Layer& layer, const Plan& plan);

@@ -1,6 +1,7 @@
 #include <mha/system/watch.hpp>
 
 #include <atomic>
+#include <utility>
 
 namespace mha {
 
@@ -8,7 +9,20 @@ namespace {
 
 std::atomic<Watcher*> watching = nullptr;
 
+thread_local const StopCheck* innermost = nullptr;
+
 } // namespace
+
+StopCheck::StopCheck(std::function<void()> check)
+    : check_(std::move(check)), outer_(std::exchange(innermost, this)) {}
+
+StopCheck::~StopCheck() {
+  innermost = outer_;
+}
+
+void StopCheck::make_all() {
+  for (const StopCheck* one = innermost; one; one = one->outer_) one->check_();
+}
 
 void watch_computations(Watcher* watcher) {
   watching = watcher;

@@ -1,5 +1,7 @@
 #pragma once
-// Watches of computations' progress.
+// Watches of computations' progress, and checks that may end them.
+
+#include <functional>
 
 namespace mha {
 
@@ -22,5 +24,23 @@ void watch_computations(Watcher* watcher);
 
 /// The one that is told, or nullptr.
 Watcher* watcher();
+
+/// A check that this thread makes before each computation, of a layer or of logits, as long as the
+/// object lives: an exception of it ends what the thread computes. Of nested ones each is made, the
+/// innermost first.
+class StopCheck {
+public:
+  explicit StopCheck(std::function<void()> check);
+  ~StopCheck();
+  StopCheck(const StopCheck&) = delete;
+  StopCheck& operator=(const StopCheck&) = delete;
+
+  /// Makes the checks of this thread.
+  static void make_all();
+
+private:
+  std::function<void()> check_;
+  const StopCheck* outer_;
+};
 
 } // namespace mha

@@ -296,6 +296,8 @@ Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
     fail("borrowed: {} strides for the shape {}: one an axis expected", strides.size(),
          to_string(shape));
   if (count_of(shape) == 0) return {dtype, shape};
+  if (!data)
+    fail("borrowed: a null pointer for the shape {}: its numbers expected", to_string(shape));
   const std::shared_ptr<const std::byte> memory(owner, data);
   const auto lies_as = [](const Shape& lengths, const std::vector<std::ptrdiff_t>& steps) {
     const std::vector<std::ptrdiff_t> dense = dense_strides(lengths);

@@ -73,16 +73,29 @@ TEST_CASE("example: a model run many times") {
   CHECK(one_line(empty.err));
 }
 
-TEST_CASE("example: docs/library.md shows the programs of at most fifteen lines as they are") {
+TEST_CASE("example: a whole model, run, patched and streamed") {
+  const Result result = example("model data/bard-gpt2 'To be, or not to be'");
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  // As ablate says of that layer, and as the weights that are kept say of its first head.
+  CHECK_THAT(result.out, Contains("without head 1: +0.0194\nwithout head 2: -0.0738\n"));
+  CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 6 + 2 + 1 + 24);
+  const std::string kept = "layer 3, head 0: ";
+  const std::string largest = result.out.substr(result.out.find(kept) + kept.size(), 5);
+  CHECK_THAT(result.out, Contains("\n3.0 " + largest + "\n"));
+  CHECK(example("model").err == "a checkpoint and a text are expected\n");
+}
+
+TEST_CASE("example: docs/library.md shows the programs of whole models as they are") {
   const auto text_of = [](const std::string& path) {
     std::ifstream file(source_folder() + "/docs/" + path);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string page = text_of("library.md");
-  for (const char* name : {"ablate", "steer", "probe", "serve"}) {
+  for (const std::string name : {"model", "ablate", "steer", "probe", "serve"}) {
     INFO(name);
     const std::string program = text_of(fmt::format("example/{}.cpp", name));
-    CHECK(std::count(program.begin(), program.end(), '\n') <= 15);
+    CHECK(std::count(program.begin(), program.end(), '\n') <= (name == "model" ? 40 : 15));
     CHECK_THAT(page, Contains("```cpp\n" + program + "```\n"));
   }
 }

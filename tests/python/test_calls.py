@@ -3,6 +3,7 @@
 import copy
 import pickle
 import signal
+import time
 import unittest
 import warnings
 from pathlib import Path
@@ -49,6 +50,37 @@ class Calls(unittest.TestCase):
         self.refused("its value is None", lambda: self.clean.with_({"layers.0.mlp_out": None}))
         self.refused("is no patch", lambda: self.clean.with_(np.zeros(3)))
 
+    def test_patches_from_another_run_are_of_the_same_model_and_length(self):
+        def given(other):
+            return self.clean.with_(mha.Patch.from_run("layers.1.mlp_out", other))
+        ids = self.clean.ids
+        self.refused("another model", lambda: given(mha.Model(DATA / "bard-llama").run(ids)))
+        self.refused("another model", lambda: given(mha.Model(FOLDER).run(ids)))
+        self.refused("text 0 has 1 token, this one's", lambda: given(self.model.run(ids[:1])))
+        self.refused("the other run has 2 texts, this one 1", lambda: given(self.model.run([ids, ids])))
+        changed = self.model.with_("layers.0.W_o", self.model.weight("layers.1.W_o"))
+        self.assertNotEqual(given(changed.run(ids)).loss(), self.clean.loss())
+        self.assertEqual(given(self.clean).loss(), self.clean.loss())
+
+    def test_the_native_classes_make_no_empty_objects(self):
+        core = mha._core
+        for kind in (core.Run, core.Model, core.Tokens, core.Patch, core.Memory, core.Request):
+            for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind), lambda: type("Own", (kind,), {})()):
+                with self.assertRaises(TypeError):
+                    make()
+        for one in (self.clean._run, self.model._opened, self.clean.tokens._tokens):
+            for again in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaises(TypeError):
+                    again(one)
+
+    def test_measures_of_numbers_are_those_of_their_text(self):
+        for text in ("O Romeo, Romeo! O Romeo, Romeo!", ["O Romeo, Romeo!", "The king, my lord, the king"]):
+            of_text = self.model.run(text)
+            of_ids = self.model.run(of_text.ids)
+            for measure in ("induction", "duplicate_rows", "separator_above", "entropy"):
+                self.assertTrue(np.isfinite(of_text.heads(measure)).any())
+                np.testing.assert_array_equal(of_ids.heads(measure), of_text.heads(measure))
+
     def test_weights_are_named_as_stages_are(self):
         bias = self.model.weight(("b_o", 0))
         np.testing.assert_array_equal(bias, self.model.weight("layers.0.b_o"))
@@ -65,6 +97,10 @@ class Calls(unittest.TestCase):
         self.assertEqual(kept("layers.*.q"), [f"layers.{n}.q" for n in range(4)])
         self.assertEqual(kept("q", layer=[0, 2]), ["layers.0.q", "layers.2.q"])
         self.refused("there is no layer -9", lambda: kept("layers.-9.q"))
+        cache = mha.run(FOLDER, text="To", stages="q")
+        self.assertIs(cache["q", -1], cache["layers.3.q"])
+        self.assertIs(cache["layers.-4.q"], cache["q", 0])
+        self.refused("there is no layer -5", lambda: cache["q", -5])
         self.refused("layer is 1.0: a whole number", lambda: kept("q", layer=1.0))
         self.refused("logits is of the whole model", lambda: self.model.run("To", keep="layers.1.logits"))
 
@@ -80,6 +116,10 @@ class Calls(unittest.TestCase):
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
             ("is no source", lambda: mha.run(b"data")),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
+            ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
+            ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
+            (r'say W_q=dict\["W_x"\], or leave it out', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
+            (r"X is \(5, 0\): without columns", lambda: mha.run({"X": self.x[:, :0]}, num_heads=2)),
         ):
             with self.subTest(message):
                 self.refused(message, call)
@@ -128,6 +168,22 @@ class Calls(unittest.TestCase):
                 self.clean.effects(progress=interrupt)
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def test_an_interrupt_ends_a_pass_whose_function_other_threads_call(self):
+        seen = []
+
+        def use(name, place, rows):
+            if not seen:
+                signal.raise_signal(signal.SIGINT)  # the main thread alone has it handled
+                time.sleep(0.02)
+            seen.append(name.partition(".weights")[0])
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.model.stream("To be, or not to be", "weights", use)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self.assertLessEqual(set(seen), {"layers.0"})
 
     def test_effects_have_a_place_for_each_head(self):
         unknown = self.clean.effects("loss_change")  # behind the last token nothing follows

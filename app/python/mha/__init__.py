@@ -64,7 +64,7 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
     """The stages that were computed: arrays by name, in the order of the computation.
 
     One layer's are called by their names, ``cache["weights"]``; several layers' by their layer, too,
-    ``cache["layers.3.weights"]``, ``cache["weights", 3]``. Other tools' names are understood: ``cache["pattern"]``,
+    ``cache["layers.3.weights"]``, ``cache["weights", 3]``, ``-1`` the last of them. Other tools' names are understood: ``cache["pattern"]``,
     ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory: they outlive the cache.
     """
 
@@ -91,8 +91,11 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         # Behind "layers.3." or "blocks.3.attn.": the stage's own or another tool's name.
         id = next((id for id in sorted(self.layers, key=len, reverse=True) if name.startswith(f"layers.{id}.")), None)
         number = re.search(r"(?:^|\.)(\d+)\.", name)
-        if id is None and number:
-            id = number[1]
+        from_end = re.match(r"layers\.(-\d+)\.", name)
+        if id is None and from_end and -int(from_end[1]) <= len(self.layers):
+            id = self.layers[int(from_end[1])]
+        elif id is None and (from_end or number):
+            id = (from_end or number)[1]
         stage = stage_named(name)
         if id is not None and id not in self._layers:
             raise StageError(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
@@ -165,7 +168,7 @@ def _config(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, Any]]) -> _core.Memory:
-    memory = _core.Memory()
+    memory = _core.Memory.empty()
     memory.name = name
     tensors, scalars, labels = [], [], []
     for key, value in _flat(values).items():
@@ -233,7 +236,7 @@ def run(
 
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
-    request = _core.Request()
+    request = _core.Request.empty()
     bound, settings = [], []
     said = config if isinstance(config, Mapping) else None
     files, memory = _sources(source, said)
@@ -285,7 +288,7 @@ def run(
 
 def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
     """The layers that files or dictionaries hold: their numbers or names; [""] for a lone one."""
-    request = _core.Request()
+    request = _core.Request.empty()
     request.sources, request.memory = _sources(source, None)
     return _core.layers(request)
 

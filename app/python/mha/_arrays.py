@@ -21,7 +21,7 @@ def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     if value is None:
         raise Error(f"{name} is None: an array expected")
     if _is_masked(value):
-        raise Error(f"{name} is a masked array: fill it, {name}.filled(0), or give a mask of its own")
+        raise Error(f"{name} is a masked array: fill it, .filled(0), or give a mask of its own")
     if isinstance(value, np.ma.MaskedArray):
         value = value.data
     try:

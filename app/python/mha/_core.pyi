@@ -9,6 +9,8 @@ __version__: str
 class Error(ValueError): ...
 
 class Memory:
+    @staticmethod
+    def empty() -> Memory: ...
     name: str
     tensors: list[tuple[str, tuple[Any, str]]]
     scalars: list[tuple[str, str]]
@@ -16,6 +18,8 @@ class Memory:
     config: dict[str, str]
 
 class Request:
+    @staticmethod
+    def empty() -> Request: ...
     sources: list[str]
     memory: list[Memory]
     bound: list[tuple[str, tuple[Any, str]]]
@@ -47,7 +51,8 @@ Notes = list[tuple[bool, str]]
 Array = tuple[Any, str]
 
 class Patch:
-    def __init__(self, text: str) -> None: ...
+    @staticmethod
+    def written(text: str) -> Patch: ...
     @staticmethod
     def of(place: str, value: Array) -> Patch: ...
     @staticmethod
@@ -82,9 +87,10 @@ class Run:
     def notes(self) -> Notes: ...
 
 class Model:
-    def __init__(
-        self, folder: str, dtype: str, memory: Optional[int], naming: str, settings: list[tuple[str, str]]
-    ) -> None: ...
+    @staticmethod
+    def open(
+        folder: str, dtype: str, memory: Optional[int], naming: str, settings: list[tuple[str, str]]
+    ) -> Model: ...
     def folder(self) -> str: ...
     def layers(self) -> int: ...
     def dims(self, layer: str) -> dict[str, int]: ...

@@ -55,7 +55,7 @@ class Patch(_Whole):
         self.place: str = place
         if value is None or isinstance(value, str):  # "zero", "mean", "from 'another text'"
             sign = " " if place.rstrip().endswith("=") else " = "
-            self._patch: _core.Patch = _core.Patch(place if value is None else f"{place}{sign}{value}")
+            self._patch: _core.Patch = _core.Patch.written(place if value is None else f"{place}{sign}{value}")
         else:
             self._patch = _core.Patch.of(place, kept(place, np.atleast_1d(value) if np.isscalar(value) else value))
 
@@ -77,7 +77,7 @@ class Patch(_Whole):
 
     @staticmethod
     def from_run(place: str, run: Run) -> Patch:
-        """They become what the same place holds in another run of the same model."""
+        """They become what the same place holds in another run of the same model, of texts as long as the run's."""
         if not isinstance(run, Run):
             raise Error(f"{place}: {run!r} is no run of a model")
         return Patch._made(place, _core.Patch.from_run(word("a patch's place", place), run._run))
@@ -310,7 +310,7 @@ class Model:
         self.folder: str = path("the folder", folder)
         budget = None if memory is None else whole("memory", memory)
         self._said: Optional[tuple[Any, ...]] = (self.folder, dtype_name(dtype), budget, path("naming", naming), said)
-        self._opened: Optional[_core.Model] = _core.Model(*self._said)
+        self._opened: Optional[_core.Model] = _core.Model.open(*self._said)
         warn_of(self._model.notes(), 2)
 
     @staticmethod
@@ -330,7 +330,7 @@ class Model:
     @staticmethod
     def _again(said: tuple[Any, ...], model: Optional[_core.Model] = None) -> Model:
         """A model that is opened as another one was."""
-        made = Model._made(_core.Model(*said) if model is None else model)
+        made = Model._made(_core.Model.open(*said) if model is None else model)
         made._said = said
         return made
 

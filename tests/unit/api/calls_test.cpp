@@ -177,6 +177,14 @@ TEST_CASE("model: effects and measures of heads have a place for each head, and 
   CHECK_THAT(error_of([&] { (void)clean.effects("kl", -1, stopped); }), Contains("stopped"));
   CHECK_THAT(error_of([&] { (void)clean.heads("entropy", stopped); }), Contains("stopped"));
   CHECK_THAT(error_of([&] { (void)model.layer(2, clean.tokens(), stopped); }), Contains("stopped"));
+  // Stages of layers before the first patched one are computed from the streams that were kept.
+  const std::vector<Patch> last{"layers.3.q *= 1"};
+  shares.clear();
+  (void)clean.with(last, {.keep = {"layers.0-1.q"}, .progress = watched.progress});
+  CHECK(shares == std::vector<double>{0.25, 0.5, 1});
+  CHECK_THAT(
+      error_of([&] { (void)clean.with(last, {.keep = {"layers.0.q"}, .stop = stopped.stop}); }),
+      Contains("stopped"));
   CHECK_THAT(error_of([&] { (void)clean.effects("kl", -1, {.keep = {"q"}}); }),
              Contains("threads, progress and stop"));
 }

@@ -20,7 +20,7 @@ namespace {
 bool is_of_command_line(const std::string& text) {
   // Options (--num-heads, -o FILE), files that are bound (NAME=FILE), commands.
   static const std::regex words(
-      R"((^|[^A-Za-z0-9-])(--[a-z]|-[a-z] [A-Z])|mha-inspect|[A-Za-z_]=[A-Z]{2,}|`[a-z]+[ `])");
+      R"((^|[^A-Za-z0-9-])(--[a-z]|-[a-z] [A-Z])|mha-inspect|[A-Za-z_]=[A-Z]{2,}|=…|`[a-z]+[ `])");
   return std::regex_search(text, words);
 }
 
@@ -72,6 +72,14 @@ TEST_CASE("api: no error speaks of the command line", "[api]") {
       {"key heads", [&] { layer(small_tensors(), {.num_heads = 2, .num_kv_heads = 4}); }},
       {"W_q", [&] { layer_with("W_q", ones); }},
       {"W_o", [&] { layer_with("W_o", ones); }},
+      {"W_q the other way",
+       [&] {
+         layer_with("W_q", numbers({6, 4}, 1));
+       }},
+      {"W_o the other way",
+       [&] {
+         layer_with("W_o", numbers({4, 6}, 1));
+       }},
       {"mask", [&] { layer_with("mask", ones); }},
       {"mask of 0 and 1",
        [&] {
@@ -230,6 +238,10 @@ TEST_CASE("api: options become settings, whatever they are called", "[api]") {
   CHECK(for_programs("(--no-special leaves it out)") == "(special false leaves it out)");
   CHECK(for_programs("'a--b' -- c") == "'a--b' -- c");
   CHECK(for_programs("bind it: W_q=FILE:TENSOR@IO") == "bind it: {\"W_q\", tensor}");
+  CHECK(for_programs("stored as (out, in)? say W_q=…@OI") ==
+        "stored as (out, in)? give its transpose");
+  CHECK(for_programs("describe the model by --naming FILE.json, of which info --as-naming writes "
+                     "a draft") == "describe the model by naming FILE.json (docs/describing.md)");
   CHECK(for_programs("no name; `mha-inspect names` lists them all") ==
         "no name; docs/formats.md lists them all");
 }

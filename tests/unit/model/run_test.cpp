@@ -10,12 +10,14 @@
 #include <mha/model/run.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/weight.hpp>
+#include <mha/system/watch.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <thread>
 
 using namespace mha;
 using Catch::Matchers::Contains;
@@ -185,15 +187,23 @@ TEST_CASE("run: what is kept of the weights, from nothing to all, changes no bit
 TEST_CASE("run: what cannot be run is said", "[model]") {
   const Kept model("bard-gpt2");
   const TextLayers layers = model.of(one);
-  Advance stopped;
-  std::stop_source stop;
   std::size_t computed = 0;
-  stopped.stop = stop.get_token();
-  stopped.arrived = [&](const Residual&) {
-    if (++computed == 2) stop.request_stop();
+  const auto four_layers = [&] {
+    (void)advance(layers, layers.embedded(), 4, {.arrived = [&](const Residual&) { ++computed; }});
   };
-  CHECK_THROWS_WITH(advance(layers, layers.embedded(), 4, stopped), Contains("stopped"));
-  CHECK(computed == 2);
+  {
+    const StopCheck second([&] {
+      if (computed == 2) fail("stopped");
+    });
+    std::size_t asked = 0;
+    const StopCheck first([&] { ++asked; });
+    CHECK_THROWS_WITH(four_layers(), Contains("stopped"));
+    CHECK((computed == 2 && asked == 3));
+    std::thread(four_layers).join(); // another thread has none
+  }
+  CHECK(computed == 6);
+  four_layers();
+  CHECK(computed == 10);
   CHECK_THROWS_WITH(model.of({"99999"}).embedded(), Contains("99999"));
   CHECK_THROWS_WITH(model.of({""}), Contains("--ids"));
   CHECK_THROWS_WITH(model.of(one, {{1, "W_q", Tensor(DType::f32, {2, 2})}}).layer(1, Tensor()),
