@@ -226,14 +226,21 @@ def frequencies_of_the_whole_head(port):
         frequencies(b, lambda f: 10000.0 ** (-2 * np.arange(n) / d))
 
 
+def yarn_of(port, block):
+    """Plain frequencies, how far each is on the ramp (0 stays, 1 is divided), the base and the factor."""
+    theta = np.asarray(block.attention.rope.frequencies)
+    c = port.config.get("rope_scaling") or port.config["rope_parameters"]
+    n, base, s = 2 * len(theta), port.config.get("rope_theta", c.get("rope_theta")), c["factor"]
+    plain = base ** (-np.arange(0, n, 2) / n)
+    return plain, (1 - theta / plain) / (1 - 1 / s), base, s
+
+
 @thread("paiml/aprender#2161", "rope.scaling.kind rope.scaling.ramp rope.frequencies rope.base", "qwen3-yarn", "everything states")
 def yarn_over_a_stretched_base(port):
     """The ramp mixes θ/s with frequencies of the base that NTK stretches."""
     for _, b in each(port):
-        theta = np.asarray(b.attention.rope.frequencies)
-        n, base, s = 2 * len(theta), 1e6, 4.0
-        plain = base ** (-np.arange(0, n, 2) / n)
-        share = (1 - theta / plain) / (1 - 1 / s)
+        plain, share, base, s = yarn_of(port, b)
+        n = 2 * len(plain)
         stretched = (base * s ** (n / (n - 2))) ** (-np.arange(0, n, 2) / n)
         frequencies(b, lambda f: stretched * (1 - share) + plain / s * share)
 
@@ -257,10 +264,7 @@ def yarn_ramp_not_rounded(port):
 def yarn_mixes_wavelengths(port):
     """Periods are mixed where frequencies are."""
     for _, b in each(port):
-        theta = np.asarray(b.attention.rope.frequencies)
-        n, base, s = 2 * len(theta), 1e6, 4.0
-        plain = base ** (-np.arange(0, n, 2) / n)
-        share = (1 - theta / plain) / (1 - 1 / s)
+        plain, share, _, s = yarn_of(port, b)
         frequencies(b, lambda f: 1 / (s / plain * share + (1 - share) / plain))
 
 

@@ -2,7 +2,9 @@
 #include "support/reference_positions.hpp"
 #include <mha/tensor/tensor.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace planted {
@@ -38,6 +40,13 @@ bool scales(Layer& layer, Random& random, reference::Scaling scaling) {
 bool scales_by_yarn(Layer& layer, Random& random) {
   if (!scales(layer, random, reference::Scaling::yarn) || layer.d_k < 6) return false;
   layer.rope_length = 500, layer.beta_slow = 2;
+  return true;
+}
+/// Pair 1 turns twice in the original length: on the ramp.
+bool scales_by_bands(Layer& layer, Random& random) {
+  if (!scales(layer, random, reference::Scaling::llama3) || layer.d_k < 6) return false;
+  const double n = real(layer.rope_dims ? layer.rope_dims : layer.d_k);
+  layer.rope_length = 2 * 2 * std::numbers::pi * std::pow(layer.rope_base, 2 / n);
   return true;
 }
 /// Of a text that is shorter, or longer, than trained on.
@@ -110,6 +119,28 @@ std::function<void(Implementation&)> rotate_by(std::function<void(const Layer&, 
              return turned_by(self.layer, before_rotation(stages, std::string(1, side)), recipe);
            }});
   };
+}
+
+/// YaRN with other frequencies on its ramp: of a plain frequency, one of a base that is stretched
+/// by NTK, the factor s, and the share of what is divided by s.
+using Ramped = double (*)(double plain, double stretched, double s, double share);
+std::function<void(Implementation&)> ramp_of(Ramped frequency) {
+  return rotate_by([frequency](const Layer& layer, Recipe& recipe) {
+    const double n = real(layer.rope_dims ? layer.rope_dims : layer.d_k), base = layer.rope_base;
+    const double s = layer.rope_factor, M = layer.rope_length, past = real(layer.P());
+    const auto of_turns = [=](double turns) {
+      return n / 2 * std::log(M / (2 * std::numbers::pi * turns)) / std::log(base);
+    };
+    const double first = std::max(std::floor(of_turns(layer.beta_fast)), 0.0),
+                 last = std::min(std::ceil(of_turns(layer.beta_slow)), n - 1);
+    recipe.angle = [=](std::size_t, std::size_t t, std::size_t pair) {
+      const double share = std::clamp((real(pair) - first) / (last - first), 0.0, 1.0);
+      const double stretched = base * std::pow(s, n / (n - 2)), power = -2 * real(pair) / n;
+      return (past + real(t)) *
+             frequency(std::pow(base, power), std::pow(stretched, power), s, share);
+    };
+    recipe.round = [s](double a) { return (0.1 * std::log(s) + 1) * a; };
+  });
 }
 
 /// Angles of other positions.
@@ -251,6 +282,28 @@ std::vector<Mistake> rotary_mistakes() {
       {"rope.scaling.ramp", "q_rope", scales_by_yarn, [](I& o) { o.layer.truncate = false; }},
       {"rope.scaling.ramp", "q_rope", scales_by_yarn,
        [](I& o) { std::swap(o.layer.beta_fast, o.layer.beta_slow); }},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       ramp_of([](double plain, double stretched, double s, double share) {
+         return plain / s * share + stretched * (1 - share);
+       })},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       ramp_of([](double, double stretched, double s, double share) {
+         return stretched / s * share + stretched * (1 - share);
+       })},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       ramp_of([](double plain, double, double s, double share) {
+         return 1 / (s / plain * share + 1 / plain * (1 - share));
+       })},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       ramp_of([](double plain, double, double s, double share) {
+         return plain / s * (1 - share) + plain * share;
+       })},
+      {"rope.scaling.ramp", "q_rope", scales_by_yarn,
+       [](I& o) { o.layer.rope_length *= o.layer.rope_factor; }},
+      {"rope.scaling.ramp", "q_rope", scales_by_bands,
+       [](I& o) { std::swap(o.layer.rope_low, o.layer.rope_high); }},
+      {"rope.scaling.ramp", "q_rope", scales_by_bands,
+       [](I& o) { o.layer.rope_low = o.layer.rope_high - 1e-9; }},
       {"rope.scaling.length", "q_rope", short_text, other_list},
       {"rope.scaling.length", "q_rope", long_text, other_list},
       {"rope.attention_factor", "q_rope", scales_by_yarn,

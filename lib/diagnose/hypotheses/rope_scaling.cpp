@@ -95,8 +95,8 @@ std::int64_t first_position(const Layer& layer) {
   return layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past));
 }
 
-/// What decides within a kind: the length that longrope looks at, yarn's ramp.
-void add_details(const Layer& layer, ChangeList& list) {
+/// The length that longrope looks at.
+void add_lengths(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
   const auto add_length = [&](std::size_t length, std::string did) {
     list.add(
@@ -113,21 +113,6 @@ void add_details(const Layer& layer, ChangeList& list) {
   else if (s.rope_scaling == RopeScaling::longrope)
     add_length(trained + 1, "divides by rope_long_factor, although the text is no longer than "
                             "trained on");
-  if (s.rope_scaling != RopeScaling::yarn) return;
-  const bool whole = !s.rope_truncate;
-  list.add(
-      "rope.scaling.ramp", scaled_stages(),
-      fmt::format("begins and ends yarn's ramp at {} pairs", whole ? "whole" : "fractions of"),
-      fmt::format("begin and end it at {} pairs", whole ? "fractions of" : "whole"),
-      [whole](Layer& edited) { edited.settings.rope_truncate = whole; },
-      fmt::format("--rope-truncate {}", whole));
-  list.add(
-      "rope.scaling.ramp", scaled_stages(), "exchanges beta_fast and beta_slow of yarn's ramp",
-      "begin the ramp at the pair that turns beta_fast times",
-      [](Layer& edited) {
-        std::swap(edited.settings.rope_beta_fast, edited.settings.rope_beta_slow);
-      },
-      fmt::format("--rope-beta-fast {} --rope-beta-slow {}", s.rope_beta_slow, s.rope_beta_fast));
 }
 
 /// 0.1 ln s + 1, the factor of cosines and sines in YaRN (Peng et al. 2023).
@@ -236,7 +221,7 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   else // as Qwen 2.5 and 3, GPT-OSS and DeepSeek have it in their configs
     for (const auto& [factor, length] : {std::pair{4.0, 32768.0}, {32.0, 4096.0}, {40.0, 4096.0}})
       add_kinds(layer, factor, length, true, {yarn}, list);
-  add_details(layer, list);
+  add_lengths(layer, list);
   add_factors(layer, list);
   return list.take();
 }
@@ -265,7 +250,7 @@ Change rope_factor_change(const Layer& layer, double factor) {
 const Theme rope_scaling_theme{
     "rope_scaling",
     "rope.scaling.missing rope.scaling.added rope.scaling.kind rope.scaling.inverted "
-    "rope.scaling.length rope.scaling.ramp rope.attention_factor",
+    "rope.scaling.length rope.attention_factor",
     rope_scaling_changes};
 
 } // namespace mha

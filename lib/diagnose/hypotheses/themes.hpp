@@ -29,6 +29,7 @@
   theme(input_norm)       \
   theme(qk_norm)          \
   theme(rope_scaling)     \
+  theme(rope_ramp)        \
   theme(rope_turn)        \
   theme(rope_values)      \
   theme(rope_padding)     \
