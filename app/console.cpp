@@ -44,13 +44,13 @@ std::optional<std::size_t> columns_of(int stream, bool terminal) {
   return std::nullopt;
 }
 
-/// Lines of a terminal; 0 for what has no end.
+/// Rows of the terminal; 0 where the stream is none.
 std::size_t lines_of(int stream, bool terminal) {
   winsize size{};
   return terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-/// What the environment says of colours: COLORTERM as most terminals set it, or the name in TERM.
+/// The colours that COLORTERM or TERM declares.
 render::Depth depth_of(bool color, Color asked) {
   if (!color) return render::Depth::none;
   const auto is = [](const char* variable, std::string_view part) {
@@ -65,7 +65,8 @@ render::Depth depth_of(bool color, Color asked) {
 
 render::TextStyle look_of(int stream, Color color) {
   render::TextStyle look;
-  look.terminal = isatty(stream) == 1 && !started_together(); // mpirun's are passed on to a pipe
+  look.terminal =
+      isatty(stream) == 1 && !launched_by_mpi(); // mpirun sends a rank's output through a pipe
   const std::optional<std::size_t> columns = columns_of(stream, look.terminal);
   look.width = columns.value_or(width_in_a_pipe);
   look.window = columns.has_value();
@@ -103,10 +104,10 @@ render::TextStyle look_of_messages(Color color) {
   return look_of(STDERR_FILENO, color);
 }
 bool output_is_terminal() {
-  return isatty(STDOUT_FILENO) == 1 && !started_together();
+  return isatty(STDOUT_FILENO) == 1 && !launched_by_mpi();
 }
 
-void be_silent() {
+void silence_output() {
   silent = true;
 }
 

@@ -22,7 +22,7 @@ render::TextStyle look_of_messages(Color color);
 bool output_is_terminal();
 
 /// From now on nothing is printed: another process speaks for this one.
-void be_silent();
+void silence_output();
 
 /// Appends to standard output. Throws Error "standard output: cannot write: …", or io::ClosedPipe.
 void print(std::string_view text);

@@ -69,7 +69,7 @@ void EffectRows::load(StateReader& state) {
 TextEffects::TextEffects(TextEffectsRequest asked, const Sources& model,
                          std::shared_ptr<ModelPass> texts, Common& common)
     : asked_(std::move(asked)), model_(model), texts_(std::move(texts)), common_(common) {
-  if (texts_->lengths().size() < 2) asked_.in_groups = false;
+  if (texts_->lengths().size() < 2) asked_.can_split_into_groups = false;
   places_ = predicted_places(*texts_, asked_.query); // all of them, before hours of work
 }
 
@@ -86,7 +86,7 @@ TextLayers TextEffects::layers_of(const TextGroup& group) const {
 void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
   const Stopwatch watch(common_.compute_s);
   const bool is_mean = asked_.effects.ablation == Ablation::mean;
-  if (!asked_.in_groups) {
+  if (!asked_.can_split_into_groups) {
     if (kept.asked())
       throw UsageError("--resume is for many texts: --text-file FILE --each-line; the effects of "
                        "one, or with a patch that takes values of all, come at once");
@@ -97,7 +97,7 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
   const TextGroups groups(*texts_, most_ablated, model_.layers().size(), common_);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model_, texts_, settings); },
                                        [&](StateReader& state) { load(rows, state); });
-  if (is_mean && done < texts_->lengths().size()) take_means(groups);
+  if (is_mean && done < texts_->lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup texts = groups.group(n);
     if (texts.first < done) continue;
@@ -108,7 +108,7 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
 }
 
 /// What mean ablation puts in a part's place is of all texts: these are computed once before.
-void TextEffects::take_means(const TextGroups& groups) {
+void TextEffects::compute_replacement_means(const TextGroups& groups) {
   const auto means = std::make_shared<StageMeans>();
   for (std::size_t n = 0; n < groups.count(); ++n)
     add_to_means(layers_of(groups.group(n)), asked_.effects, *means);
@@ -142,7 +142,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
     ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
   }
   cost_.ablations += ablations;
-  cost_.of_passes += static_cast<double>(ablations) * operations;
+  cost_.full_pass_operations += static_cast<double>(ablations) * operations;
 }
 
 void TextEffects::group(const TextGroup& group, EffectRows* rows) {
@@ -207,8 +207,9 @@ void TextEffects::report() const {
           ", \"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": {:.6g}, "
           "\"share\": {:.4f}, \"effects_s\": {:.6f}, \"cpu_s\": {:.6f}, \"pass_s\": {:.6f}, "
           "\"pass_cpu_s\": {:.6f}",
-          cost_.ablations, cost_.operations, cost_.of_passes, cost_.operations / cost_.of_passes,
-          cost_.effects_s, cost_.cpu, cost_.pass_s, cost_.pass_cpu));
+          cost_.ablations, cost_.operations, cost_.full_pass_operations,
+          cost_.operations / cost_.full_pass_operations, cost_.effects_s, cost_.cpu, cost_.pass_s,
+          cost_.pass_cpu));
 }
 
 } // namespace mha::app

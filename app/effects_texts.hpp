@@ -1,5 +1,5 @@
 #pragma once
-// effects over texts, some computed at a time: rows of each, or their means.
+// Effects over many texts, computed in groups: rows of each text, or means over all.
 
 #include "growing_file.hpp"
 #include "output.hpp"
@@ -30,10 +30,10 @@ private:
 };
 
 struct TextEffectsRequest {
-  EffectsRequest effects; ///< without places
+  EffectsRequest effects; ///< its places are set for each group
   std::optional<IndexList> query;
   bool per_position = false;
-  bool in_groups = true; ///< false: a patch needs all texts at once
+  bool can_split_into_groups = true; ///< false: a patch needs all texts at once
 };
 
 class TextEffects {
@@ -41,24 +41,25 @@ public:
   TextEffects(TextEffectsRequest asked, const Sources& model, std::shared_ptr<ModelPass> texts,
               Common& common);
 
-  /// Computes the texts that `kept` does not know as done; each one's effects go to `rows`, or are
-  /// found here.
+  /// Computes the effects of the texts that `kept` does not list as done. They go to `rows`, or,
+  /// where it is nullptr, into found().
   void compute(EffectRows* rows, ResumeFile& kept, const std::string& settings);
-  /// A row a part and position, or the means over all.
+  /// The effects by part and position (--per-position), or their means over all predictions.
   std::vector<Effect> found() const;
   std::vector<Effect> deviations() const { return means_.deviations(); }
-  /// --timings, with what the ablations took beside whole passes.
+  /// Prints --timings, with the cost of the ablations beside that of whole passes.
   void report() const;
 
 private:
   struct Cost {
     std::size_t ablations = 0;
-    double operations = 0, of_passes = 0; ///< all of them; if each were a whole pass
-    double effects_s = 0, cpu = 0;        ///< of all; processor time of all threads
-    double pass_s = 0, pass_cpu = 0;      ///< of one whole pass
+    double operations = 0,
+           full_pass_operations = 0; ///< of the ablations; if each were a whole pass
+    double effects_s = 0, cpu = 0;   ///< time of all effects; of the processors
+    double pass_s = 0, pass_cpu = 0; ///< the same of one whole pass
   };
   void group(const TextGroup& group, EffectRows* rows);
-  void take_means(const TextGroups& groups);
+  void compute_replacement_means(const TextGroups& groups);
   void measure_pass(const TextLayers& layers);
   TextGroup all_texts() const;
   TextLayers layers_of(const TextGroup& group) const;
@@ -72,7 +73,7 @@ private:
   std::vector<TextPosition> places_; ///< of all texts
   Cost cost_;
   EffectMeans means_;
-  std::vector<Effect> list_; ///< of every position
+  std::vector<Effect> list_; ///< with --per-position: of every position
 };
 
 } // namespace mha::app

@@ -12,7 +12,7 @@ namespace mha::app {
 
 namespace {
 
-/// One map: of a batch item, and where there are several of a head.
+/// The map of a batch item and, where each head has one, of a head.
 struct FlowMatrix {
   std::string layer;
   std::optional<std::size_t> batch, head;
@@ -21,10 +21,10 @@ struct FlowMatrix {
   Tensor values;                                   ///< f64, rows × cols
 };
 
-/// Of one layer: what was selected, as an array and as maps.
+/// The selected values of one layer, as one array and as maps.
 struct FlowOfLayer {
   std::string layer;
-  Tensor value; ///< axes that a bare index chose are gone
+  Tensor value; ///< without the axes of which one index was chosen
   std::vector<FlowMatrix> matrices;
 };
 
@@ -40,7 +40,8 @@ Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
   const bool query = axis == "query";
   Side side = query ? Side{resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)}
                     : Side{resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
-  if (!side.labels.empty()) side.labels.resize(query ? dims.T : dims.S_all); // none in the padding
+  if (!side.labels.empty())
+    side.labels.resize(query ? dims.T : dims.S_all); // padding has no labels
   return side;
 }
 
@@ -66,8 +67,8 @@ void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& 
   if (!layer.dims.batched) refuse(selection.batch, "batch");
 }
 
-FlowOfLayer selected_of(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& all,
-                        const Selection& typed) {
+FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& all,
+                       const Selection& typed) {
   const Layer& layer = loaded.layer;
   const Dims& dims = layer.dims;
   const Selection selection = typed.placed(layer);
@@ -115,22 +116,23 @@ FlowOfLayer selected_of(const FlowInfo& kind, const LoadedLayer& loaded, const T
   return to;
 }
 
-/// The layers that --layer chose, of which a rollout needs every one before.
+/// Computes the map for the layers that --layer chose; a rollout needs all earlier ones, too.
 std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, Common& common,
                                   std::string& title) {
-  const bool rolls = options.kind->kind == FlowKind::rollout;
+  const bool is_rollout = options.kind->kind == FlowKind::rollout;
   const std::string chosen = request.layer;
-  if (rolls && request.has_text()) request.layer.clear();
+  if (is_rollout && request.has_text()) request.layer.clear();
   const Sources model = open_sources(request, common);
   title = fmt::format("{} · {}", options.kind->name, render::visible(model.title()));
   const std::vector<std::string>& ids = model.chosen();
   std::vector<bool> shown(ids.size(), true);
-  if (rolls && request.has_text() && !chosen.empty() && chosen != "all") {
+  if (is_rollout && request.has_text() && !chosen.empty() && chosen != "all") {
     shown.assign(ids.size(), false);
     for (const std::size_t n : IndexList(chosen, "--layer").resolve(ids.size(), "layers").indices)
       shown[n] = true;
   }
-  if (rolls && !ids.empty() && !request.has_text() && ids.front() != "0" && !ids.front().empty())
+  if (is_rollout && !ids.empty() && !request.has_text() && ids.front() != "0" &&
+      !ids.front().empty())
     fail("a rollout begins at layer 0: --layer 0-{}", ids.back());
   Flow flow(options.kind->kind, common.threads);
   std::vector<FlowOfLayer> list;
@@ -140,7 +142,7 @@ std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, C
     const LoadedLayer loaded = load_layer(model, ids[n], common);
     const Stopwatch watch(common.compute_s);
     const Tensor all = flow.next(loaded.layer);
-    if (shown[n]) list.push_back(selected_of(*options.kind, loaded, all, options.selection));
+    if (shown[n]) list.push_back(select_map(*options.kind, loaded, all, options.selection));
   }
   if (list.size() == 1 && !list[0].layer.empty())
     title += " layer " + render::visible(list[0].layer);

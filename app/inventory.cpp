@@ -26,7 +26,7 @@ Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t th
   return file;
 }
 
-/// Several layers and none chosen is nothing that stops a listing.
+/// Opens the sources; where a layer was to be chosen, all of them are listed, with the reason.
 Sources opened(Request request, Inventory& inventory) {
   try {
     return Sources(request);
@@ -39,10 +39,10 @@ Sources opened(Request request, Inventory& inventory) {
   }
 }
 
-/// Its parts with their ranges, and what lint finds. Without `loaded`: of what could be read of a
-/// layer that could not be made.
-LintSubject looked_at(std::vector<Sources::SourceTensor> parts, const LoadedLayer* loaded,
-                      std::size_t threads) {
+/// A layer's tensors with their ranges, for lint; `loaded` is nullptr where no layer could be made
+/// of them.
+LintSubject make_lint_subject(std::vector<Sources::SourceTensor> parts, const LoadedLayer* loaded,
+                              std::size_t threads) {
   LintSubject subject;
   subject.loaded = loaded;
   subject.threads = threads;
@@ -54,11 +54,11 @@ LintSubject looked_at(std::vector<Sources::SourceTensor> parts, const LoadedLaye
   return subject;
 }
 
-/// What can be said of a layer that cannot be made.
-std::vector<Finding> findings_without(const Sources& model, const std::string& id,
-                                      std::size_t threads) {
+/// What lint finds in the tensors of a layer that could not be made.
+std::vector<Finding> lint_incomplete_layer(const Sources& model, const std::string& id,
+                                           std::size_t threads) {
   try {
-    return lint(looked_at(model.parts(id), nullptr, threads));
+    return lint(make_lint_subject(model.parts(id), nullptr, threads));
   } catch (const Error&) {
     return {}; // its tensors cannot be read, which is the reason already
   }
@@ -79,7 +79,7 @@ void list_layers(const Sources& model, bool sizes, std::size_t threads, Inventor
       line.dims = loaded.layer.dims;
       line.dtype = loaded.layer.dtype;
       notes.add(loaded.notes, line.listing.id);
-      for (Finding& finding : lint(looked_at(std::move(parts), &loaded, threads))) {
+      for (Finding& finding : lint(make_lint_subject(std::move(parts), &loaded, threads))) {
         finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
@@ -90,11 +90,11 @@ void list_layers(const Sources& model, bool sizes, std::size_t threads, Inventor
   inventory.notes = notes.take();
 }
 
-/// The tensors of one layer, in the order of the names' table; stages that are given come last.
+/// Lists a layer's tensors in the order of tensor_names(); given stages come last.
 void list_parts(std::vector<Sources::SourceTensor> parts, const LoadedLayer& loaded, bool ranges,
                 std::size_t threads, Inventory& inventory) {
   if (ranges) {
-    const LintSubject subject = looked_at(std::move(parts), &loaded, threads);
+    const LintSubject subject = make_lint_subject(std::move(parts), &loaded, threads);
     inventory.findings = lint(subject);
     for (const LintTensor& part : subject.parts)
       inventory.parts.push_back(
@@ -147,7 +147,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     loaded = model.load(model.chosen()[0], parts);
   } catch (const Error& error) {
     inventory.reason = error.what();
-    if (ranges) inventory.findings = findings_without(model, model.chosen()[0], threads);
+    if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }
   inventory.notes = loaded.notes;

@@ -19,12 +19,12 @@ std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// Q4_K where the file stores numbers in blocks, else their dtype.
+/// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
 std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
 }
 
-/// Which of the optional columns some tensor has something for.
+/// Which optional columns (range, NaN, ±inf) at least one tensor fills.
 struct Columns {
   bool range = false, nan = false, infinite = false;
 

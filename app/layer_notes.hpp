@@ -1,12 +1,12 @@
 #pragma once
-// The notes of several layers: each is told once, with the layers that it is about.
+// The notes of several layers: equal ones are printed once, with a list of their layers.
 
 #include "console.hpp"
 #include <mha/system/note.hpp>
 
 namespace mha::app {
 
-/// Notes that differ in nothing but the layer's number are one.
+/// Merges notes that are equal but for the layer's number.
 class LayerNotes {
 public:
   void add(const std::vector<Note>& notes, const std::string& layer);
@@ -15,16 +15,16 @@ public:
 
 private:
   struct Group {
-    Note first;         ///< as the first layer says it
-    std::string common; ///< with {layer} for the number
+    Note first;         ///< the first layer's
+    std::string common; ///< its text, with {layer} in the number's place
     std::vector<std::string> layers;
   };
   std::vector<Group> groups_;
 };
 
-/// Keeps the notes of one layer of several until print_kept_notes().
+/// Keeps a layer's notes until print_kept_notes().
 void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color color);
-/// Prints what was kept, once; at the end of the program, and before what ends it early.
+/// Prints and forgets the kept notes: at the end of the program, and before an error ends it.
 void print_kept_notes();
 
 /// Throws Error for the first warning: --strict.

@@ -114,7 +114,7 @@ int run_program(int count, char** words) {
   mha::app::handle_signals();
   const mha::io::InputGuard inputs; // of the whole run
   mha::Ranks& ranks = mha::world();
-  if (!ranks.is_first()) mha::app::be_silent();
+  if (!ranks.is_first()) mha::app::silence_output();
   try {
     const int code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
     mha::app::flush();

@@ -38,7 +38,7 @@ private:
   std::string settings(const std::string& form) const;
 };
 
-/// The number of a token that is one, with a leading blank if it is none without.
+/// The id of the one token that `word` is, with a leading blank where it is not one without.
 std::optional<int> token_of(const ModelPass& text, const std::string& word, const char* option,
                             const std::optional<std::size_t>& id) {
   if (id && !word.empty())
@@ -52,8 +52,8 @@ std::optional<int> token_of(const ModelPass& text, const std::string& word, cons
   return text.token_of(word, option, fmt::format(", or give {}-id", option));
 }
 
-/// "layers.1.head_out[0,3] + layers.0.mlp_out": places that are taken out together.
-std::vector<PatchText> set_of_places(const std::string& text, const std::string& ablate) {
+/// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are taken out together.
+std::vector<PatchText> parse_ablation_set(const std::string& text, const std::string& ablate) {
   std::vector<PatchText> places;
   std::size_t from = 0, depth = 0;
   for (std::size_t i = 0; i <= text.size() && !text.empty(); ++i) {
@@ -81,7 +81,7 @@ constexpr EffectMeasure effect_measures[]{{"kl", &Effect::kl},
                                           {"direct", &Effect::direct},
                                           {"change", &Effect::change}};
 
-/// --grid, or the first that some head has.
+/// Draws the measure that --grid names, or the first one that some head has a value of.
 void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& picture,
                           const std::string& title) const {
   for (const EffectMeasure& measure : effect_measures) {
@@ -102,7 +102,7 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
   fail("no head has an effect to draw");
 }
 
-/// Throws Error where --grid names none of them.
+/// Throws Error where --grid is no measure of an effect.
 void require_effect_measure(const std::string& grid) {
   std::vector<std::string_view> names;
   for (const EffectMeasure& measure : effect_measures) names.emplace_back(measure.name);
@@ -132,11 +132,12 @@ void EffectsCommand::check() const {
     throw UsageError("--resume --per-position writes rows as texts come in: -o FILE.csv or .json, "
                      "without --top");
   if (!align.empty() && ablate != "resample")
-    throw UsageError("--align is of --ablate resample: where the next text's positions lie");
+    throw UsageError("--align says which positions of the next text --ablate resample takes; it "
+                     "needs that option");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
-    throw UsageError("effects tells them of every layer: --layer chooses nothing");
+    throw UsageError("effects has rows of every layer: --layer chooses nothing");
 }
 
 EffectsRequest EffectsCommand::asked(const ModelPass& text) const {
@@ -147,7 +148,7 @@ EffectsRequest EffectsCommand::asked(const ModelPass& text) const {
   asked.align_end = align == "end";
   asked.answer = token_of(text, answer, "--answer", answer_id);
   asked.versus = token_of(text, versus, "--versus", versus_id);
-  asked.set = set_of_places(set, ablate);
+  asked.set = parse_ablation_set(set, ablate);
   asked.centre = centre, asked.threads = common.threads;
   return asked;
 }
@@ -203,7 +204,7 @@ int EffectsCommand::run() {
   return 0;
 }
 
-/// The table, or what numbers programs read.
+/// Writes the effects as a table, or as csv, tsv or json.
 void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   std::vector<Effect> found = texts.found();
   if (top) {

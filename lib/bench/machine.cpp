@@ -5,9 +5,12 @@
 #include <mha/system/clock.hpp>
 #include <mha/system/parallel.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <type_traits>
 
@@ -19,14 +22,18 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Shares of each thread, so that all threads end together, and how long one takes.
-constexpr std::size_t shares_a_thread = 8;
-constexpr auto share_duration = std::chrono::milliseconds(2);
-/// The best of so many counts.
+/// Many short tasks a thread, so that all threads end together, and how long one takes.
+constexpr std::size_t tasks_per_thread = 8;
+constexpr auto task_duration = std::chrono::milliseconds(2);
+/// How often each rate is measured; the best counts.
 constexpr std::size_t rounds = 5;
 
-/// Bytes of a level of the cache as the system says; else `usual`.
-double cache_bytes(int name, double usual) {
+/// Bytes of a level of the cache as the kernel says, else as the C library does, which counts the
+/// third one of a virtual machine several times; else `usual`.
+double cache_bytes(int level, int name, double usual) {
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level));
+  double kibibytes = 0;
+  if (char unit = 0; file >> kibibytes >> unit && unit == 'K') return kibibytes * 1024;
   const long bytes = ::sysconf(name);
   return bytes > 0 ? static_cast<double>(bytes) : usual;
 }
@@ -62,10 +69,10 @@ template <class T> Machine<T>::Machine(std::size_t threads)
 }
 
 template <class T> template <class Step> double Machine<T>::rate_of(const Step& step) const {
-  std::vector<double> done(threads_ * shares_a_thread);
+  std::vector<double> done(threads_ * tasks_per_thread);
   const double seconds = seconds_of([&] {
     parallel_for(done.size(), threads_, [&](std::size_t i, std::size_t worker) {
-      const auto end = SteadyClock::now() + share_duration;
+      const auto end = SteadyClock::now() + task_duration;
       while (SteadyClock::now() < end) done[i] += step(worker);
     });
   });
@@ -80,9 +87,10 @@ template <class T> void Machine<T>::measure_products() {
 }
 
 template <class T> double Machine<T>::bytes_in(Storage storage) const {
-  const double second = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) * static_cast<double>(threads_);
-  const double third = std::max(second, cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20));
-  // Half of a cache, which the program shares with all else; of memory more than the caches hold.
+  const double second =
+      cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20) * static_cast<double>(threads_);
+  const double third = std::max(second, cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20));
+  // Half of a cache, since other programs use the rest; of memory more than the caches hold.
   return storage == Storage::cache_2   ? second / 2
          : storage == Storage::cache_3 ? third / 2
                                        : 4 * third;

@@ -1,5 +1,5 @@
 #pragma once
-// Which parts of the items have been written: each element exactly once, by any thread.
+// A record of the written parts of items: each element is written exactly once, by any thread.
 
 #include <mha/files/writer.hpp>
 
@@ -20,9 +20,9 @@ public:
 
   /// Checks that elements [offset, offset + count) lie in the item.
   void check(std::size_t item, std::size_t offset, std::size_t count) const;
-  /// Notes them as written. Thread-safe.
+  /// Records them as written. Thread-safe.
   void add(std::size_t item, std::size_t offset, std::size_t count, std::uint32_t crc = 0);
-  /// The extents of an item in their order; throws Error where elements are missing or came twice.
+  /// The extents of an item by their offsets; throws Error where elements are missing or overlap.
   std::vector<Extent> whole(std::size_t item);
 
   std::size_t element_size(std::size_t item) const { return rows_[item].element; }

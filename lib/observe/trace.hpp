@@ -1,5 +1,5 @@
 #pragma once
-// Keeps stages in memory.
+// An observer that keeps stages in memory.
 
 #include <mha/observe/mergeable.hpp>
 #include <mha/observe/placement.hpp>
@@ -11,7 +11,7 @@ namespace mha {
 class Trace : public Mergeable {
 public:
   /// Room for the selected parts of `wanted`. Throws Error before anything is computed if they
-  /// would not fit into this machine's memory, with the size and the way out.
+  /// would not fit into this machine's memory, with the size and what to choose instead.
   Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {});
 
   StageSet wants() const override;
@@ -20,7 +20,7 @@ public:
   void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// The selected value of a stage, in the layer's dtype; shape as Placement says. Throws Error for
-  /// a stage that was not asked for. Of a Trace that goes away, the tensor stays.
+  /// a stage that was not asked for. An rvalue hands its tensor over.
   const Tensor& value(Stage stage) const&;
   Tensor value(Stage stage) &&;
   const Placement& placement(Stage stage) const;
@@ -37,9 +37,9 @@ private:
 Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {},
             std::size_t threads = 0);
 
-/// A whole stage with the batch axis in front, whatever the layer's input has.
+/// Computes a stage, with a batch axis in front where the layer's input has none.
 Tensor whole_stage(const Layer& layer, Stage stage, std::size_t threads = 0);
-/// A stage's value as the layer hands it out, with the batch axis in front.
+/// A stage's value, with a batch axis in front where the layer's input has none.
 Tensor with_batch_axis(const Layer& layer, const Tensor& value);
 
 } // namespace mha

@@ -85,7 +85,7 @@ std::string Ranks::receive(std::size_t, std::size_t) {
   return "";
 }
 
-bool started_together() {
+bool launched_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(name)) return true;
   return false;
@@ -101,7 +101,7 @@ bool started_in_vain() {
 
 Ranks& world() {
   static const std::unique_ptr<Ranks> ranks = [] {
-    std::unique_ptr<Ranks> joined = started_together() ? join_mpi() : nullptr;
+    std::unique_ptr<Ranks> joined = launched_by_mpi() ? join_mpi() : nullptr;
     return joined ? std::move(joined) : std::make_unique<Ranks>();
   }();
   return *ranks;

@@ -77,7 +77,7 @@ protected:
 Ranks& world();
 
 /// Whether mpirun (or srun with PMI) started this process beside others.
-bool started_together();
+bool launched_by_mpi();
 /// Whether it did so in vain: there are several processes, and this program knows nothing of MPI.
 bool started_in_vain();
 

@@ -55,7 +55,7 @@ private:
               text_ += field(label(value.col, b, c));
             }
             text_ += '\n';
-            if (text_.size() > enough_text) flush();
+            if (text_.size() > flush_threshold) flush();
           }
         }
     flush();
@@ -77,7 +77,7 @@ private:
           numbers_.append(text_, *number++);
         }
         text_ += '\n';
-        if (text_.size() > enough_text) flush();
+        if (text_.size() > flush_threshold) flush();
       }
     }
     flush();

@@ -10,16 +10,17 @@ namespace mha::render {
 
 namespace {
 
-/// The elements of axis `axis` and what is inside them, rows on lines of their own; what was
-/// written is handed on when it is enough.
-template <class T> void nest(JsonText& json, const Sink& sink, std::span<const T> numbers,
-                             const Shape& shape, std::size_t axis, std::size_t& next) {
+/// Writes axis `axis` and those within it as nested lists, each row on its own line; the text goes
+/// to `sink` whenever it is longer than flush_threshold.
+template <class T> void write_nested(JsonText& json, const Sink& sink, std::span<const T> numbers,
+                                     const Shape& shape, std::size_t axis, std::size_t& next) {
   if (axis == shape.size()) return json.value(numbers[next++]);
   const bool row = axis + 1 == shape.size();
   json.open_list(row ? Spread() : Spread{"", "\n  ", ""});
-  for (std::size_t i = 0; i < shape[axis]; ++i) nest(json, sink, numbers, shape, axis + 1, next);
+  for (std::size_t i = 0; i < shape[axis]; ++i)
+    write_nested(json, sink, numbers, shape, axis + 1, next);
   json.close();
-  if (json.size() > enough_text) sink(json.take());
+  if (json.size() > flush_threshold) sink(json.take());
 }
 
 class Json : public Renderer {
@@ -37,8 +38,9 @@ public:
       tokens("row_tokens", value.row), tokens("col_tokens", value.col);
       json_.key("data");
       std::size_t next = 0;
-      by_precision(value.numbers.dtype(),
-                   [&]<class T>(T) { nest(json_, sink_, value.numbers.as<T>(), shape, 0, next); });
+      by_precision(value.numbers.dtype(), [&]<class T>(T) {
+        write_nested(json_, sink_, value.numbers.as<T>(), shape, 0, next);
+      });
     });
     sink_(json_.take());
   }
@@ -49,7 +51,7 @@ public:
   }
 
 private:
-  /// The tokens of a side, of each batch item where they differ.
+  /// Writes the tokens of an axis; a list for each batch item where they differ.
   void tokens(std::string_view name, const Side& side) {
     const auto put = [&](const std::vector<std::string>& list) { json_.list(list); };
     const bool none = std::ranges::all_of(side.of_items, &std::vector<std::string>::empty);
@@ -74,7 +76,7 @@ public:
 
 private:
   template <class T> void add_as(const Value& value) {
-    // What runs inside a line: the columns, or the queries of a row value such as row_max.
+    // The axis within a line: keys, or the queries of a row value such as row_max.
     const bool with_columns = value.col.exists();
     const Side& inside = with_columns ? value.col : value.row;
     const std::size_t lines = with_columns ? value.row.count() : 1;
@@ -97,7 +99,7 @@ private:
             json_.key("values").list(std::span(number, inside.count_of(b)));
           });
           json_.end_line();
-          if (json_.size() > enough_text) sink_(json_.take());
+          if (json_.size() > flush_threshold) sink_(json_.take());
         }
     sink_(json_.take());
   }

@@ -123,7 +123,7 @@ private:
         by_precision(numbers.dtype(), [&]<class T>(T) {
           write_row(numbers.as<T>(), format, at, matrix.col_stride, first, last, width);
         });
-        if (text_.size() > enough_text) flush();
+        if (text_.size() > flush_threshold) flush();
       }
     }
   }

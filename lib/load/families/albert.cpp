@@ -122,7 +122,7 @@ void translate_albert(const Group& group, Translation& to) {
   }
   to.take_projections("query", "key", "value", "dense");
   to.set_from_config("num_heads", {"num_attention_heads"});
-  to.normalises_after();
+  to.set_post_norm();
 }
 
 constexpr std::string_view albert_beside_relative =

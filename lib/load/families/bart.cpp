@@ -1,5 +1,5 @@
 // BART, M2M100, MBart, Marian, Pegasus, OPT: {self_attn,encoder_attn}.{q,k,v,out}_proj, (out, in),
-// all with biases. Which of them normalise before attention only config.json knows.
+// all with biases. config.json decides between pre-norm and post-norm.
 
 #include <mha/load/families/bart.hpp>
 
@@ -16,9 +16,9 @@ void translate_bart(const Group& group, Translation& to) {
   const bool opt = group.is_model({"opt"});
   if (group.is_model({"bart", "marian", "blenderbot-small"}) ||
       (opt && !to.is_true({"do_layer_norm_before"}, true)))
-    to.normalises_after();
+    to.set_post_norm();
   else if (opt || group.is_model({"mbart", "m2m_100", "pegasus", "blenderbot"}))
-    normalises_before(to);
+    set_bart_pre_norm(to);
 }
 
 } // namespace
@@ -27,7 +27,7 @@ void take_bart(Translation& to) {
   const Group& group = to.group();
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
   const bool decoder = group.within({"decoder."}), cross = group.within({"encoder_attn"});
-  // num_attention_heads is another name of the encoder's alone, or of a decoder without one.
+  // Without a number of heads of its own, the stack has that of num_attention_heads.
   if (!to.set_from_config("num_heads",
                           {decoder ? "decoder_attention_heads" : "encoder_attention_heads"}))
     to.set_from_config("num_heads", {"num_attention_heads"});
@@ -35,7 +35,7 @@ void take_bart(Translation& to) {
   if (cross) to.note("cross-attention: X_kv is the encoder's output");
 }
 
-void normalises_before(Translation& to) {
+void set_bart_pre_norm(Translation& to) {
   const Group& group = to.group();
   const char* norm =
       group.within({"encoder_attn"}) ? "encoder_attn_layer_norm" : "self_attn_layer_norm";

@@ -39,7 +39,7 @@ void translate_bert(const Group& group, Translation& to) {
   const bool cross = group.within({"crossattention"});
   if (to.is_true({"is_decoder"}) && !cross) to.set("causal", "true", "config.json");
   if (cross) to.note("cross-attention: X_kv is the encoder's output");
-  to.normalises_after();
+  to.set_post_norm();
 }
 
 constexpr std::string_view

@@ -42,7 +42,7 @@ bool normalises_before_attention(BlockShape shape) {
 void translate_norm(const Group& group, const Description& said, Translation& to) {
   const auto at = said.norms.find("norm");
   if (at == said.norms.end() || !normalises_before_attention(said.record.shape)) {
-    to.normalises_after();
+    to.set_post_norm();
     return;
   }
   const DescribedNorm& norm = at->second;

@@ -10,7 +10,7 @@ void translate_distilbert(const Group&, Translation& to) {
   to.expect_models({"distilbert"});
   to.take_projections("q_lin", "k_lin", "v_lin", "out_lin");
   to.set_from_config("num_heads", {"n_heads", "num_attention_heads"});
-  to.normalises_after();
+  to.set_post_norm();
 }
 
 constexpr ModelRecord distilbert_record{

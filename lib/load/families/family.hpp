@@ -162,7 +162,7 @@ public:
   /// The epsilon is config.json's, under one of the keys, or `eps`.
   void normalises(NormKind kind, std::initializer_list<std::string> modules,
                   std::initializer_list<std::string_view> eps_keys, double eps);
-  void normalises_after() { norm.kind = NormKind::none; }
+  void set_post_norm() { norm.kind = NormKind::none; }
 
   void note(std::string text) { notes.emplace_back(std::move(text)); }
   /// A doubt that the user must settle.

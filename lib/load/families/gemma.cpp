@@ -25,7 +25,7 @@ bool recognises2(const Group& group) {
 }
 bool recognises3(const Group& group) {
   if (group.configured("model_type")) return group.is_model({"gemma3", "gemma3_text"});
-  return has_four_norms(group) && norms_heads(group);
+  return has_four_norms(group) && qk_norm_is_per_head(group);
 }
 
 /// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.

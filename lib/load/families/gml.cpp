@@ -44,7 +44,7 @@ void translate_gml(const Group& group, Translation& to) {
   to.set("scale", "d_model");
   to.set("residual", "true");
   to.set("columns", "true");
-  to.normalises_after();
+  to.set_post_norm();
   to.note("GeometricMachineLearning's code computes softmax(QᵀK) over columns, though its text "
           "says KᵀQ: "
           "W_q is PK and W_k is PQ, as the code has it");

@@ -11,17 +11,18 @@ void set_heads(Translation& to) {
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
   std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
-  if (norms_heads(group)) width = norm[0];
+  if (qk_norm_is_per_head(group)) width = norm[0];
   if (to.set_from_config("num_heads", {"num_attention_heads"})) {
     const std::size_t heads = to.count("num_heads").value_or(0);
-    if (!norms_heads(group) && width > 0 && heads * width != q[0] && !to.option("num_heads"))
+    if (!qk_norm_is_per_head(group) && width > 0 && heads * width != q[0] &&
+        !to.option("num_heads"))
       to.warn(
           fmt::format("config.json says head_dim {}, but {} is {}: the tensor wins, {} heads share "
                       "its {} rows",
                       width, to.source_of("q_proj.weight"), to_string(q), heads, q[0]));
   } else if (width > 0 && q[0] % width == 0) {
     to.set("num_heads", std::to_string(q[0] / width),
-           norms_heads(group) ? "q_norm.weight" : "config.json");
+           qk_norm_is_per_head(group) ? "q_norm.weight" : "config.json");
   }
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
 }
@@ -129,7 +130,7 @@ void require_qk_norm(const Group& group, bool of_heads) {
            group.prefix, name, to_string(norm), *group.configured("head_dim"));
 }
 
-void take_qk_norm(Translation& to, bool layer) {
+void take_qk_norm(Translation& to, bool is_layer_norm) {
   const Group& group = to.group();
   // Transformers makes none of these, and leaves such tensors of a file aside.
   if (group.is_model({"llama",      "mistral",  "mixtral",      "ministral", "granite",
@@ -149,7 +150,8 @@ void take_qk_norm(Translation& to, bool layer) {
       const std::string canonical = letter + "_norm.weight";
       const bool one_a_head = group.has(module + ".norms.0.weight");
       if (!group.has(weight) && !one_a_head) continue;
-      there = true, layer = layer || kind == "layernorm" || group.has(module + ".bias");
+      there = true,
+      is_layer_norm = is_layer_norm || kind == "layernorm" || group.has(module + ".bias");
       if (one_a_head)
         take_stacked_norms(to, canonical, module);
       else
@@ -157,15 +159,15 @@ void take_qk_norm(Translation& to, bool layer) {
       to.take(letter + "_norm.bias", module + ".bias");
     }
   if (!there) return;
-  if (!layer) {
+  if (!is_layer_norm) {
     to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
     return;
   }
-  to.set("qk_norm", "layer");
+  to.set("qk_norm", "is_layer_norm");
   if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
 }
 
-bool norms_heads(const Group& group) {
+bool qk_norm_is_per_head(const Group& group) {
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
   return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
 }

@@ -35,19 +35,19 @@ constexpr ModelRecord llama_model(std::string_view models) {
   };
 }
 
-/// The four projections, QK normalisation where there is one, the heads, causal, and the RMS or
-/// layer normalisation `input_layernorm` before them.
+/// Reads the four projections, the QK norm where there is one, the numbers of heads, and
+/// input_layernorm, an RMS or layer norm; sets causal.
 void take_llama(Translation& to);
 
-/// The normalisation of queries and keys, where there is one: q_norm, RMS unless it has a bias or
-/// `layer` says so; q_layernorm, a layer normalisation, in StableLM one module a head (norms.N).
-void take_qk_norm(Translation& to, bool layer = false);
+/// Reads the norm of queries and keys, where there is one. q_norm is an RMS norm unless it has a
+/// bias or `is_layer_norm`; q_layernorm is a layer norm, in StableLM one module a head (norms.N).
+void take_qk_norm(Translation& to, bool is_layer_norm = false);
 
-/// Throws Error where q_norm or k_norm is missing, in families that always have both, or where it
-/// is of a head and not as wide as one.
+/// Throws Error where q_norm or k_norm is missing, in families that always have both, or, with
+/// `of_heads`, where it is not as wide as a head.
 void require_qk_norm(const Group& group, bool of_heads = true);
 
-/// Whether q_norm works on one head, and not on the whole projection.
-bool norms_heads(const Group& group);
+/// Whether q_norm normalises each head by itself, and not the whole projection.
+bool qk_norm_is_per_head(const Group& group);
 
 } // namespace mha::naming

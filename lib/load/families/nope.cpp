@@ -45,7 +45,7 @@ bool recognises_exaone4(const Group& group) {
 void translate_exaone4(const Group& group, Translation& to) {
   take_llama(to);
   require_qk_norm(group);
-  to.normalises_after();
+  to.set_post_norm();
   const bool hybrid = group.configured("sliding_window").has_value();
   set_alternating_rotary(to, hybrid ? is_sliding(group, all_but_every_fourth) : std::optional(true),
                          1e6);

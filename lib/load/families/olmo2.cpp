@@ -10,7 +10,7 @@ namespace {
 
 bool is_olmo2(const Group& group) {
   if (group.configured("model_type")) return group.is_model({"olmo2", "olmo3", "olmoe"});
-  return group.has("q_norm.weight") && !norms_heads(group);
+  return group.has("q_norm.weight") && !qk_norm_is_per_head(group);
 }
 
 void translate_olmo2(const Group& group, Translation& to) {
@@ -21,7 +21,7 @@ void translate_olmo2(const Group& group, Translation& to) {
       group.configured("sliding_window") && is_sliding(group, all_but_every_fourth).value_or(false);
   set_rotary(to, {.style = "half", .scaled = !sliding});
   set_window(to, all_but_every_fourth);
-  if (!group.beside("input_layernorm.weight")) to.normalises_after();
+  if (!group.beside("input_layernorm.weight")) to.set_post_norm();
 }
 
 } // namespace

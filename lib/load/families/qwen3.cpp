@@ -12,7 +12,7 @@ bool is_qwen3(const Group& group) {
   // Of one head, q_norm is as wide as the whole projection.
   if (group.configured("model_type"))
     return group.is_model({"qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"});
-  return norms_heads(group);
+  return qk_norm_is_per_head(group);
 }
 
 void translate_qwen3(const Group& group, Translation& to) {

@@ -14,7 +14,7 @@ bool is_whisper(const Group& group) {
 
 void translate_whisper(const Group&, Translation& to) {
   take_bart(to);
-  normalises_before(to);
+  set_bart_pre_norm(to);
 }
 
 } // namespace
