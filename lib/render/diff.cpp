@@ -297,8 +297,7 @@ DiffColumns columns_of(const Diff& diff) {
 std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns& has,
                         const TextStyle& look) {
   const auto [heads, numbers, told] = has;
-  std::vector<Grid::Column> columns{
-      {.title = "", .names = true}, {.title = "stage", .names = true}, {""}};
+  std::vector<Grid::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
   if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
   if (numbers) columns.push_back({"max abs", true});
   if (numbers && !told)

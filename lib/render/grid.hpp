@@ -9,7 +9,7 @@ namespace mha::render {
 class Grid {
 public:
   struct Column {
-    std::string title;
+    std::string title = {};
     bool right = false;   ///< right-aligned: numbers
     bool shrinks = false; ///< cut short where the lines would not fit
     bool dim = false;

@@ -127,7 +127,7 @@ std::vector<std::string> broken(std::string_view text, std::size_t width) {
       lines.emplace_back(rest.substr(0, cut));
       rest.remove_prefix(cut);
     }
-    lines.emplace_back(rest);
+    if (!rest.empty() || line.empty()) lines.emplace_back(rest);
   }
   return lines;
 }

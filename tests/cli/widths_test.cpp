@@ -45,7 +45,6 @@ std::vector<Line> lines() {
       {"stages", "data/bard-llama --layer 0 --text 'to be or not'"},
       {"names", ""},
       {"show", "data/quickstart.json"},
-      {"show", "data/quickstart.json --timings"},
       {"show", "data/bard-llama --layer all --text 'My kingdom for a horse'"},
       {"show", play + " -s weights,row_max,output --query 3"},
       {"show", "data/quickstart.json -s weights --precision 17"},
