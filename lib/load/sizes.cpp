@@ -84,9 +84,6 @@ private:
 
   void learn_inputs() {
     if (const NamedTensor* p = part("X")) {
-      if (p->tensor.rank() > 0 && p->tensor.shape().back() == 0)
-        fail("{} is {}: without columns it has no numbers to compute with", p->source,
-             to_string(p->tensor.shape()));
       if (p->tensor.rank() == 1)
         T.learn(1, p->source), d_model.learn(p->tensor.shape()[0], p->source);
       else

@@ -171,7 +171,7 @@ TEST_CASE("explain: a file, one per head, a list of layers") {
 
 TEST_CASE("explain: refuses what it cannot tell") {
   const auto refused = [](const std::vector<std::string>& words) {
-    const Result result = explain(words);
+    const Result result = explain(words, "200");
     CHECK(result.code == 2);
     CHECK(result.out == "");
     CHECK(one_line(result.err));
