@@ -365,7 +365,7 @@ TEST_CASE("effects: a line at a time as all at once, whatever replaces a part") 
   CHECK(unequal.code == 2);
   CHECK_THAT(unequal.err, Contains("--align end"));
   CHECK_THAT(run({"effects", "data/bard-gpt2", "--text", "a", "--align", "end"}).err,
-             Contains("--align is of --ablate resample"));
+             Contains("--align says which positions of the next text --ablate resample takes"));
 }
 
 TEST_CASE("many texts: one that has none of the chosen tokens is passed over") {

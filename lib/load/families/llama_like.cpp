@@ -163,7 +163,7 @@ void take_qk_norm(Translation& to, bool is_layer_norm) {
     to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
     return;
   }
-  to.set("qk_norm", "is_layer_norm");
+  to.set("qk_norm", "layer");
   if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
 }
 
