@@ -70,8 +70,9 @@ struct Score {
   std::string wrong;
   /// Whether that share is named; of a draw of few, all but one.
   bool is_at_least(double share) const {
+    const double rounding = 1e-9; // 18 of 20 are 0.9
     return static_cast<double>(all - right) <=
-           std::max(1.0, (1 - share) * static_cast<double>(all));
+           std::max(1.0, (1 - share) * static_cast<double>(all)) + rounding;
   }
 };
 
