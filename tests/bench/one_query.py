@@ -60,8 +60,12 @@ def main():
             sys.exit(f"the output is {error:.1e} of its largest number off")
         text = subprocess.run([asked.program, "bench", file, "-s", "output", "--repeat", "20", "--quiet", "-f", "json"], check=True, capture_output=True,
                               text=True).stdout
-    print(json.dumps(json.loads(text), indent=1))
-    print(f"{sum(value.nbytes for value in layer.values()) / 1e6:.0f} MB of weights, keys and values; error {error:.1e}")
+    result = json.loads(text)
+    for name, stage in result["by_stage"].items():
+        print(f"{name:9} {1e3 * stage['seconds']:6.2f} ms, {stage['reached']:4.0%} of the bound by {stage['bound_by']}")
+    read = sum(value.nbytes for value in layer.values())
+    print(f"all       {1e3 * result['median_s']:6.2f} ms; {read / 1e6:.0f} MB of weights, keys and values, read in "
+          f"{1e-6 * read / result['machine']['read_gb_s']['memory']:.2f} ms at {result['machine']['read_gb_s']['memory']:.1f} GB/s; error {error:.1e}")
 
 
 if __name__ == "__main__":
