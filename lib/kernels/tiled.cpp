@@ -62,7 +62,12 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
     return;
   }
 
-  // Packing pays where many tiles share a strip; a transposed b cannot be read as it is.
+  if (transposed && m <= few_rows)
+    return kernels.few_rows_transposed(m, n, k, a.data, a.stride, b.data, b.stride, c.data,
+                                       c.stride, accumulate);
+
+  // Packing pays where many tiles share a strip; other rows of a transposed b cannot be read as
+  // they are.
   const bool pack = transposed || m > 128;
   const std::size_t depth = std::min(k, most_depth);
   const std::size_t strips =

@@ -2,6 +2,8 @@
 // One tile of a product, and packing, for any width of register: included once by each unit of an
 // instruction set, after its vectors (V below). Everything has internal linkage.
 
+#include <mha/kernels/simd/table.hpp>
+
 #include <immintrin.h>
 
 #include <cstddef>
@@ -109,44 +111,118 @@ void strip(std::size_t rows, std::size_t cols, std::size_t depth, const typename
                                        c_stride, accumulate);
 }
 
-/// The 4 × 4 elements at source, transposed to panel.
-inline void transpose_4x4(const float* source, std::size_t stride, float* panel,
-                          std::size_t width) {
-  const __m128 a = _mm_loadu_ps(source), b = _mm_loadu_ps(source + stride);
-  const __m128 c = _mm_loadu_ps(source + 2 * stride), d = _mm_loadu_ps(source + 3 * stride);
-  const __m128 ab_low = _mm_unpacklo_ps(a, b), ab_high = _mm_unpackhi_ps(a, b);
-  const __m128 cd_low = _mm_unpacklo_ps(c, d), cd_high = _mm_unpackhi_ps(c, d);
-  _mm_storeu_ps(panel, _mm_movelh_ps(ab_low, cd_low));
-  _mm_storeu_ps(panel + width, _mm_movehl_ps(cd_low, ab_low));
-  _mm_storeu_ps(panel + 2 * width, _mm_movelh_ps(ab_high, cd_high));
-  _mm_storeu_ps(panel + 3 * width, _mm_movehl_ps(cd_high, ab_high));
+/// The square of `rows` × `cols` elements at source, at most V::width of each, transposed; zeros
+/// outside.
+template <class V> inline void load_transposed(const typename V::T* source, std::size_t stride,
+                                               std::size_t rows, std::size_t cols,
+                                               typename V::Reg (&square)[V::width]) {
+  if (rows == V::width && cols == V::width) {
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < V::width; ++i) square[i] = V::load(source + i * stride);
+  } else {
+    const typename V::Mask there = V::first(cols);
+    for (std::size_t i = 0; i < V::width; ++i)
+      square[i] = i < rows ? V::load(source + i * stride, there) : V::fill(0);
+  }
+  transpose(square);
 }
 
-inline void transpose_4x4(const double* source, std::size_t stride, double* panel,
-                          std::size_t width) {
-  const __m256d a = _mm256_loadu_pd(source), b = _mm256_loadu_pd(source + stride);
-  const __m256d c = _mm256_loadu_pd(source + 2 * stride), d = _mm256_loadu_pd(source + 3 * stride);
-  const __m256d ab_low = _mm256_unpacklo_pd(a, b), ab_high = _mm256_unpackhi_pd(a, b);
-  const __m256d cd_low = _mm256_unpacklo_pd(c, d), cd_high = _mm256_unpackhi_pd(c, d);
-  _mm256_storeu_pd(panel, _mm256_permute2f128_pd(ab_low, cd_low, 0x20));
-  _mm256_storeu_pd(panel + width, _mm256_permute2f128_pd(ab_high, cd_high, 0x20));
-  _mm256_storeu_pd(panel + 2 * width, _mm256_permute2f128_pd(ab_low, cd_low, 0x31));
-  _mm256_storeu_pd(panel + 3 * width, _mm256_permute2f128_pd(ab_high, cd_high, 0x31));
+/// Fetches rows of b into the first cache in the order in which they lie, some lines a call:
+/// squares are read across the rows, in which order memory gives half as much.
+template <class T> struct RowsAhead {
+  const T* row;
+  std::size_t stride, depth;
+  std::size_t at = 0; ///< in the row
+
+  void fetch(std::size_t elements) {
+    constexpr std::size_t line = 64 / sizeof(T);
+    for (std::size_t i = 0; i < elements; i += line) {
+      __builtin_prefetch(row + at, 0, 3);
+      at += line;
+      if (at < depth) continue;
+      at = 0;
+      row += stride;
+    }
+  }
+};
+
+/// rows × V::width of C for a transposed b, of which `cols` are there: each square of b is
+/// transposed in registers and used at once. The sums add in the order of tile_of.
+template <class V, std::size_t rows>
+inline void transposed_tile(std::size_t cols, std::size_t depth, const typename V::T* a,
+                            std::size_t a_stride, const typename V::T* b, std::size_t b_stride,
+                            typename V::T* c, std::size_t c_stride, bool accumulate) {
+  using Reg = typename V::Reg;
+  constexpr std::size_t width = V::width;
+  const typename V::Mask there = V::first(cols);
+  Reg sum[rows], square[width];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < rows; ++i)
+    sum[i] = accumulate ? V::load(c + i * c_stride, there) : V::fill(0);
+  RowsAhead<typename V::T> next{b + width * b_stride, b_stride, depth};
+  std::size_t p = 0;
+  for (; p + width <= depth; p += width) {
+    next.fetch(width * width);
+    load_transposed<V>(b + p, b_stride, cols, width, square);
+#pragma GCC unroll 16
+    for (std::size_t j = 0; j < width; ++j)
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < rows; ++i)
+        sum[i] = V::fma(V::fill(a[i * a_stride + p + j]), square[j], sum[i]);
+  }
+  if (p < depth) {
+    load_transposed<V>(b + p, b_stride, cols, depth - p, square);
+    for (std::size_t j = 0; p + j < depth; ++j)
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < rows; ++i)
+        sum[i] = V::fma(V::fill(a[i * a_stride + p + j]), square[j], sum[i]);
+  }
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < rows; ++i)
+    if (cols == width)
+      V::store(c + i * c_stride, sum[i]);
+    else
+      V::store(c + i * c_stride, sum[i], there);
+}
+
+/// Kernels<T>::few_rows_transposed, for at most `most_rows`.
+template <class V, std::size_t most_rows = few_rows>
+void few_rows_transposed(std::size_t rows, std::size_t cols, std::size_t depth,
+                         const typename V::T* a, std::size_t a_stride, const typename V::T* b,
+                         std::size_t b_stride, typename V::T* c, std::size_t c_stride,
+                         bool accumulate) {
+  if constexpr (most_rows > 1)
+    if (rows < most_rows)
+      return few_rows_transposed<V, most_rows - 1>(rows, cols, depth, a, a_stride, b, b_stride, c,
+                                                   c_stride, accumulate);
+  for (std::size_t j = 0; j < cols; j += V::width)
+    transposed_tile<V, most_rows>(cols - j < V::width ? cols - j : V::width, depth, a, a_stride,
+                                  b + j * b_stride, b_stride, c + j, c_stride, accumulate);
 }
 
 /// Kernels<T>::pack_transposed
-template <class T> void pack_transposed(const T* source, std::size_t stride, std::size_t rows,
-                                        std::size_t depth, T* panel, std::size_t width) {
-  const std::size_t even_rows = rows - rows % 4, even_depth = depth - depth % 4;
-  for (std::size_t i = 0; i < even_rows; i += 4) {
-    const T* four = source + i * stride;
-    for (std::size_t p = 0; p < even_depth; p += 4)
-      transpose_4x4(four + p, stride, panel + p * width + i, width);
-    for (std::size_t p = even_depth; p < depth; ++p)
-      for (std::size_t k = 0; k < 4; ++k) panel[p * width + i + k] = four[k * stride + p];
+template <class V> void pack_transposed(const typename V::T* source, std::size_t stride,
+                                        std::size_t rows, std::size_t depth, typename V::T* panel,
+                                        std::size_t width) {
+  typename V::Reg square[V::width];
+  for (std::size_t i = 0; i < rows; i += V::width) {
+    const std::size_t n = rows - i < V::width ? rows - i : V::width;
+    const typename V::Mask there = V::first(n);
+    std::size_t p = 0;
+    for (; p + V::width <= depth; p += V::width) {
+      load_transposed<V>(source + i * stride + p, stride, n, V::width, square);
+#pragma GCC unroll 16
+      for (std::size_t j = 0; j < V::width; ++j)
+        if (n == V::width)
+          V::store(panel + (p + j) * width + i, square[j]);
+        else
+          V::store(panel + (p + j) * width + i, square[j], there);
+    }
+    if (p == depth) continue;
+    load_transposed<V>(source + i * stride + p, stride, n, depth - p, square);
+    for (std::size_t j = 0; p + j < depth; ++j)
+      V::store(panel + (p + j) * width + i, square[j], there);
   }
-  for (std::size_t i = even_rows; i < rows; ++i)
-    for (std::size_t p = 0; p < depth; ++p) panel[p * width + i] = source[i * stride + p];
 }
 
 /// Kernels<T>::pack

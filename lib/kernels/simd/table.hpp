@@ -21,6 +21,10 @@ struct RowSums {
   double first = 0, second = 0; ///< Σ α i, Σ α i²
 };
 
+/// Up to how many rows a product reads a transposed b without packing it: no other row of tiles
+/// would share what is packed.
+inline constexpr std::size_t few_rows = 8;
+
 /// The kernels of one instruction set for one element type.
 template <class T> struct Kernels {
   const char* name;
@@ -33,6 +37,11 @@ template <class T> struct Kernels {
   void (*strip)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                 std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
                 bool accumulate);
+  /// The same for 1 to `few_rows` rows and a b that lies transposed, element (p, j) at
+  /// b[j · b_stride + p], with any number of columns: nothing is packed, b is read once.
+  void (*few_rows_transposed)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
+                              std::size_t a_stride, const T* b, std::size_t b_stride, T* c,
+                              std::size_t c_stride, bool accumulate);
   /// panel[p · width + i] = source[i · stride + p] for i < rows, p < depth.
   void (*pack_transposed)(const T* source, std::size_t stride, std::size_t rows, std::size_t depth,
                           T* panel, std::size_t width);

@@ -64,6 +64,18 @@ template <class T> void strip(std::size_t rows, std::size_t cols, std::size_t de
   }
 }
 
+template <class T> void few_rows_transposed(std::size_t rows, std::size_t cols, std::size_t depth,
+                                            const T* a, std::size_t a_stride, const T* b,
+                                            std::size_t b_stride, T* c, std::size_t c_stride,
+                                            bool accumulate) {
+  for (std::size_t j = 0; j < cols; ++j)
+    for (std::size_t i = 0; i < rows; ++i) {
+      T sum = accumulate ? c[i * c_stride + j] : 0;
+      for (std::size_t p = 0; p < depth; ++p) sum += a[i * a_stride + p] * b[j * b_stride + p];
+      c[i * c_stride + j] = sum;
+    }
+}
+
 template <class T> void pack_transposed(const T* source, std::size_t stride, std::size_t rows,
                                         std::size_t depth, T* panel, std::size_t width) {
   for (std::size_t i = 0; i < rows; ++i)
@@ -146,9 +158,10 @@ template <class T> std::size_t multiply_adds(std::size_t rounds, T* sums) {
 }
 
 template <class T> constexpr Kernels<T> table() {
-  return {"portable", tile_cols<T>,  strip<T>,    pack_transposed<T>, pack<T>,
-          row_max<T>, row_scale<T>,  row_add<T>,  row_subtract<T>,    row_exp_sum<T>,
-          row_sum<T>, row_divide<T>, row_sums<T>, multiply_adds<T>};
+  return {"portable",         tile_cols<T>,    strip<T>,        few_rows_transposed<T>,
+          pack_transposed<T>, pack<T>,         row_max<T>,      row_scale<T>,
+          row_add<T>,         row_subtract<T>, row_exp_sum<T>,  row_sum<T>,
+          row_divide<T>,      row_sums<T>,     multiply_adds<T>};
 }
 
 } // namespace

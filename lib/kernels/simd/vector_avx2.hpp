@@ -167,5 +167,36 @@ inline VectorF64::Reg high_half(VectorF32::Reg x) {
   return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
 }
 
+/// Rows to columns: pairs and fours within the halves of registers, then the halves.
+inline void transpose(VectorF32::Reg (&r)[VectorF32::width]) {
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < 8; i += 4) {
+    const __m256d low = _mm256_castps_pd(_mm256_unpacklo_ps(r[i], r[i + 1]));
+    const __m256d high = _mm256_castps_pd(_mm256_unpackhi_ps(r[i], r[i + 1]));
+    const __m256d next_low = _mm256_castps_pd(_mm256_unpacklo_ps(r[i + 2], r[i + 3]));
+    const __m256d next_high = _mm256_castps_pd(_mm256_unpackhi_ps(r[i + 2], r[i + 3]));
+    r[i] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, next_low));
+    r[i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, next_low));
+    r[i + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high, next_high));
+    r[i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high, next_high));
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    const __m256 upper = r[i], lower = r[i + 4];
+    r[i] = _mm256_permute2f128_ps(upper, lower, 0x20);
+    r[i + 4] = _mm256_permute2f128_ps(upper, lower, 0x31);
+  }
+}
+
+inline void transpose(VectorF64::Reg (&r)[VectorF64::width]) {
+  const __m256d low = _mm256_unpacklo_pd(r[0], r[1]), high = _mm256_unpackhi_pd(r[0], r[1]);
+  const __m256d next_low = _mm256_unpacklo_pd(r[2], r[3]);
+  const __m256d next_high = _mm256_unpackhi_pd(r[2], r[3]);
+  r[0] = _mm256_permute2f128_pd(low, next_low, 0x20);
+  r[1] = _mm256_permute2f128_pd(high, next_high, 0x20);
+  r[2] = _mm256_permute2f128_pd(low, next_low, 0x31);
+  r[3] = _mm256_permute2f128_pd(high, next_high, 0x31);
+}
+
 } // namespace
 } // namespace mha

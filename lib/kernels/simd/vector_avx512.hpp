@@ -104,5 +104,52 @@ inline VectorF64::Reg high_half(VectorF32::Reg x) {
   return _mm512_maskz_cvtps_pd(VectorF64::all, _mm512_maskz_extractf32x8_ps(VectorF64::all, x, 1));
 }
 
+/// The quarters of four registers, rows to columns.
+inline void transpose_quarters(__m512& a, __m512& b, __m512& c, __m512& d) {
+  constexpr __mmask16 all = VectorF32::all;
+  const __m512 ab_even = _mm512_maskz_shuffle_f32x4(all, a, b, 0x88);
+  const __m512 ab_odd = _mm512_maskz_shuffle_f32x4(all, a, b, 0xdd);
+  const __m512 cd_even = _mm512_maskz_shuffle_f32x4(all, c, d, 0x88);
+  const __m512 cd_odd = _mm512_maskz_shuffle_f32x4(all, c, d, 0xdd);
+  a = _mm512_maskz_shuffle_f32x4(all, ab_even, cd_even, 0x88);
+  b = _mm512_maskz_shuffle_f32x4(all, ab_odd, cd_odd, 0x88);
+  c = _mm512_maskz_shuffle_f32x4(all, ab_even, cd_even, 0xdd);
+  d = _mm512_maskz_shuffle_f32x4(all, ab_odd, cd_odd, 0xdd);
+}
+
+/// Rows to columns: pairs and fours within the quarters of registers, then the quarters.
+inline void transpose(VectorF32::Reg (&r)[VectorF32::width]) {
+  constexpr __mmask16 all = VectorF32::all;
+  constexpr __mmask8 pairs = VectorF64::all;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 16; i += 4) {
+    const __m512d low = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, r[i], r[i + 1]));
+    const __m512d high = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, r[i], r[i + 1]));
+    const __m512d next_low = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, r[i + 2], r[i + 3]));
+    const __m512d next_high = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, r[i + 2], r[i + 3]));
+    r[i] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(pairs, low, next_low));
+    r[i + 1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(pairs, low, next_low));
+    r[i + 2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(pairs, high, next_high));
+    r[i + 3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(pairs, high, next_high));
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) transpose_quarters(r[i], r[i + 4], r[i + 8], r[i + 12]);
+}
+
+inline void transpose(VectorF64::Reg (&r)[VectorF64::width]) {
+  constexpr __mmask8 all = VectorF64::all;
+  __m512 pairs[VectorF64::width];
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 8; i += 2) {
+    pairs[i] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(all, r[i], r[i + 1]));
+    pairs[i + 1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(all, r[i], r[i + 1]));
+  }
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < 2; ++i)
+    transpose_quarters(pairs[i], pairs[i + 2], pairs[i + 4], pairs[i + 6]);
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) r[i] = _mm512_castps_pd(pairs[i]);
+}
+
 } // namespace
 } // namespace mha

@@ -90,6 +90,9 @@ std::vector<Sizes> sizes_to_try(std::mt19937& rng) {
                               {4, 4, 4},       {1, 48, 7},    {8, 48, 3},    {9, 49, 65},
                               {17, 97, 33},    {33, 1, 20},   {1, 130, 700}, {270, 50, 20},
                               {20, 1500, 200}, {21, 30, 1300}};
+  for (std::size_t m = 1; m < 10; ++m)
+    sizes.push_back({m, 60 + m, 120 + m}); // few rows, and one more
+  sizes.push_back({5, 33, 1100});
   std::uniform_int_distribution<std::size_t> size(1, 100);
   for (int i = 0; i < 40; ++i) sizes.push_back({size(rng), size(rng), size(rng)});
   return sizes;
