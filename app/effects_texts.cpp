@@ -155,8 +155,8 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   if (asked.places.empty()) return; // texts of a masked model that hide no token
   asked.first_text = group.first;
   if (asked.ablation == Ablation::resample && group.texts != texts_) {
-    const auto next =
-        some_texts(*texts_, group.first + 1, group.texts->lengths().size(), "--text", true);
+    const auto next = std::make_shared<ModelPass>(*texts_, group.first + 1,
+                                                  group.texts->lengths().size(), "--text", true);
     next->threads = common_.threads;
     asked.next = std::make_shared<const TextLayers>(model_.for_text(next), next);
   }

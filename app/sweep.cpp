@@ -21,7 +21,7 @@ std::vector<std::shared_ptr<const TextLayers>>
 one_by_one(const Sources& model, const ModelPass& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
-    const auto pass = some_texts(texts, b, 1, source, false);
+    const auto pass = std::make_shared<ModelPass>(texts, b, 1, source, false);
     list.push_back(std::make_shared<const TextLayers>(model.for_text(pass), pass));
   }
   return list;

@@ -78,6 +78,24 @@ ModelPass::ModelPass(std::shared_ptr<const Weights> weights, TokenIds tokens, st
   take_tokens();
 }
 
+ModelPass::ModelPass(const ModelPass& texts, std::size_t first, std::size_t count,
+                     std::string source, bool batched)
+    : weights_(texts.weights_),
+      tokenizer_(texts.tokenizer_),
+      batched_(batched),
+      source_(std::move(source)),
+      of_rows_(texts.of_rows_) {
+  threads = texts.threads;
+  std::vector<std::vector<int>> own;
+  for (std::size_t b = first; b < first + count; ++b) {
+    const std::size_t one = b % texts.ids_.size();
+    const auto begin = texts.ids_[one].begin();
+    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[one]));
+  }
+  TokenIds some = padded(std::move(own), batched, model().pad().value_or(0));
+  ids_ = std::move(some.ids), lengths_ = std::move(some.lengths);
+}
+
 void ModelPass::take_text() {
   notes_ = model().notes();
   read_texts();
@@ -103,12 +121,6 @@ void ModelPass::take_tokens() {
            lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
-  // What is kept of a token at least, whatever is asked for: its vector, the stream, a layer's x
-  // and its output.
-  const std::size_t numbers = 4 * model().width() * size_of(weights_->dtype());
-  require_memory(T > SIZE_MAX / numbers / B ? SIZE_MAX : B * T * numbers,
-                 fmt::format("{}: the streams of {}", source_, counted(B * T, "tokens")),
-                 "give less of the text");
   if (const auto trained = model().trained_positions(); trained && T > *trained)
     add_note(fmt::format(
         "{} has {}, but config.json says positions for {}: what the model does "
@@ -122,6 +134,16 @@ void ModelPass::take_tokens() {
         fmt::format("the tokenizer has {}, the model {}: is it another model's? Texts may be cut "
                     "into tokens that the model does not know",
                     counted(static_cast<std::size_t>(tokenizer_->size()), "tokens"), rows)));
+}
+
+/// Before the first vector of all tokens together is made. What is kept of a token at least,
+/// whatever is asked for: its vector, the stream, a layer's x and its output.
+void ModelPass::require_streams() const {
+  const std::size_t B = ids_.size(), T = ids_[0].size(),
+                    numbers = 4 * model().width() * size_of(weights_->dtype());
+  require_memory(T > SIZE_MAX / numbers / B ? SIZE_MAX : B * T * numbers,
+                 fmt::format("{}: the streams of {}", source_, counted(B * T, "tokens")),
+                 "give less of the text");
 }
 
 /// Vectors are a table with a row for each token of each text.
@@ -258,6 +280,7 @@ LayerInput ModelPass::input(const Sources& sources, const std::string& id, bool 
   LayerInput input = like_stream();
   input.block = model().block(number);
   const Shape shape{ids_.size(), ids_[0].size(), model().width()};
+  if (outline) require_streams();
   if (!outline) advance(sources, number);
   input.X = outline ? Tensor(weights_->dtype(), shape) : stream_;
   if (!batched_) input.X = input.X.at(0);
@@ -269,6 +292,7 @@ const Tensor& ModelPass::embedded() {
   if (embedding().tokens.shape()[0] == 0)
     fail("{}: the model has no table of tokens; give what enters its embedding by --inputs-embeds",
          source_);
+  require_streams();
   return embed_ = embed(embedding(), ids_, weights_->dtype(), lengths_);
 }
 
@@ -338,6 +362,7 @@ void ModelPass::rewind() {
 LayerInput ModelPass::ends(const Sources& sources, bool stream, bool outline,
                            std::shared_ptr<const ModelEnds>& ends) {
   if (outline) {
+    require_streams();
     const Tensor zeros(weights_->dtype(), {ids_.size(), ids_[0].size(), model().width()});
     return input_of_ends(zeros, zeros, ends);
   }

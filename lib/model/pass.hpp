@@ -36,6 +36,10 @@ public:
   /// layers get the tokens' texts, for which the tokenizer is read where there is one.
   ModelPass(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
             bool labelled);
+  /// Some texts of another pass: `count` from `first` on, without the padding that the others need;
+  /// behind the last one comes the first. Its notes are those of all, and are not repeated.
+  ModelPass(const ModelPass& texts, std::size_t first, std::size_t count, std::string source,
+            bool batched);
 
   Text text;
   /// Whether a model is opened without a text: the texts come later, each with a pass of its own.
@@ -116,6 +120,7 @@ private:
   void read_vectors();
   void read_tokenizer(bool needed);
   void take_tokens();
+  void require_streams() const;
   std::size_t place_of(const std::string& id) const;
   void advance(const Sources& sources, std::size_t to);
   void finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times);
