@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace mha::app {
 
@@ -165,6 +166,7 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   const double before = processor_seconds();
   std::vector<Effect> list;
   cost_.effects_s += seconds_of([&] { list = effects(layers, asked); });
+  report_warnings(layers.layer_warnings(), common_of_group(common_, !std::exchange(begun_, true)));
   cost_.cpu += processor_seconds() - before;
   cost_.operations += work.operations();
   for (Effect& one : list) one.batch += group.first;

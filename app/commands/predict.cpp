@@ -150,6 +150,7 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       std::vector<TextPosition> places = predicted_places(*text, selection.query);
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
+      report_warnings(layers.layer_warnings(), common);
     }
   }
   const render::TokenNames names = names_of(*text);

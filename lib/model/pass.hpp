@@ -74,6 +74,8 @@ public:
   void check(const Layer& layer) const override { model().check_layer(layer); }
   void add_note(Note note) override { notes_.push_back(std::move(note)); }
   std::vector<OfLayer> take_warnings() override { return std::exchange(warnings_, {}); }
+  /// A layer's warnings, without what is said of the text.
+  std::vector<Note> warnings_of(const std::vector<Note>& of_layer) const;
   /// What the user should know about the text and the model.
   const std::vector<Note>& notes() const { return notes_; }
   bool batched() const { return batched_; }
@@ -124,7 +126,6 @@ private:
   std::size_t place_of(const std::string& id) const;
   void advance(const Sources& sources, std::size_t to);
   void finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times);
-  void keep_warnings(const std::vector<Note>& of_layer);
   LayerInput like_stream() const;
   LayerInput input_of_ends(const Tensor& embed, const Tensor& stream,
                            std::shared_ptr<const ModelEnds>& ends) const;
