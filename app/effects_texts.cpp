@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace mha::app {
 
@@ -155,8 +156,8 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   if (asked.places.empty()) return; // texts of a masked model that hide no token
   asked.first_text = group.first;
   if (asked.ablation == Ablation::resample && group.texts != texts_) {
-    const auto next =
-        some_texts(*texts_, group.first + 1, group.texts->lengths().size(), "--text", true);
+    const auto next = std::make_shared<ModelPass>(*texts_, group.first + 1,
+                                                  group.texts->lengths().size(), "--text", true);
     next->threads = common_.threads;
     asked.next = std::make_shared<const TextLayers>(model_.for_text(next), next);
   }
@@ -165,6 +166,7 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   const double before = processor_seconds();
   std::vector<Effect> list;
   cost_.effects_s += seconds_of([&] { list = effects(layers, asked); });
+  report_warnings(layers.layer_warnings(), common_of_group(common_, !std::exchange(begun_, true)));
   cost_.cpu += processor_seconds() - before;
   cost_.operations += work.operations();
   for (Effect& one : list) one.batch += group.first;

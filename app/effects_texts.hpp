@@ -71,6 +71,7 @@ private:
   std::shared_ptr<ModelPass> texts_;
   Common& common_;
   std::vector<TextPosition> places_; ///< of all texts
+  bool begun_ = false;               ///< whether a group was computed
   Cost cost_;
   EffectMeans means_;
   std::vector<Effect> list_; ///< with --per-position: of every position

@@ -47,7 +47,7 @@ Request MinusOptions::request_of(const Request& first) const {
       if (patch != "none") request.patches.push_back(patch);
     request.patch_layer = [own = patcher](Layer& to, const std::string& id, const Sources& from,
                                           const Request& opened) {
-      own->patch(to, id, from, opened);
+      return own->patch(to, id, from, opened);
     };
   }
   if (texts.empty() && ids.empty()) return request;

@@ -272,14 +272,16 @@ void report_notes(const std::vector<Note>& notes, const Common& common) {
   for (const Note& note : notes) print_note(note.text, common.color, note.severity);
 }
 
-bool report_warnings_on_the_way(Inputs& text, const Common& common) {
-  bool any = false;
-  for (const Inputs::OfLayer& layer : text.take_warnings()) {
-    any = true;
+bool report_warnings(const std::vector<Inputs::OfLayer>& layers, const Common& common) {
+  for (const Inputs::OfLayer& layer : layers) {
     if (common.strict) require_no_warning(layer.warnings);
     if (!common.quiet) keep_notes(layer.warnings, layer.id, common.color);
   }
-  return any;
+  return !layers.empty();
+}
+
+bool report_warnings_on_the_way(Inputs& text, const Common& common) {
+  return report_warnings(text.take_warnings(), common);
 }
 
 namespace {

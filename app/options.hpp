@@ -68,8 +68,9 @@ void expect_layers(const Sources& model, const Common& common);
 void count_as_computed(const Sources& model, Common& common);
 /// Says what is to be noted; with --strict a warning is an error.
 void report_notes(const std::vector<Note>& notes, const Common& common);
-/// Keeps the warnings about layers that were computed for others' inputs, until the end; whether
-/// there are any.
+/// Keeps the warnings about layers, until the end; whether there are any.
+bool report_warnings(const std::vector<Inputs::OfLayer>& layers, const Common& common);
+/// Those about layers that were computed for others' inputs.
 bool report_warnings_on_the_way(Inputs& text, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void report_overflow(const std::string& text, const Common& common);

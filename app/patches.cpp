@@ -23,7 +23,9 @@ void add_patches(Cli& cli, Request& request) {
     patcher->add(text);
     request.patches.push_back(text);
     request.patch_layer = [](Layer& layer, const std::string& id, const Sources& sources,
-                             const Request& opened) { patcher->patch(layer, id, sources, opened); };
+                             const Request& opened) {
+      return patcher->patch(layer, id, sources, opened);
+    };
   };
   cli.add(std::move(option));
 }

@@ -81,7 +81,7 @@ std::string mark_of_texts(const Sources& model, const std::shared_ptr<ModelPass>
   mark.add(settings);
   texts->add_to(mark);
   // Layers as the first text has them: patches and weights are those of all.
-  const Sources first = model.for_text(some_texts(*texts, 0, 1, "--text", true));
+  const Sources first = model.for_text(std::make_shared<ModelPass>(*texts, 0, 1, "--text", true));
   for (const LayerListing& layer : first.layers()) mha::add_to(mark, first.outline(layer.id));
   return mark.text();
 }

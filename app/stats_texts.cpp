@@ -245,6 +245,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   const std::string form = text_form(asked.output);
   const Sources model = open_sources(request, common);
   const auto texts = pass_of(request);
+  report_notes(texts->notes(), common);
   if (asked.options.top_texts) return write_top_texts(model, texts, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);

@@ -21,19 +21,22 @@ std::vector<std::shared_ptr<const TextLayers>>
 one_by_one(const Sources& model, const ModelPass& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
-    const auto pass = some_texts(texts, b, 1, source, false);
+    const auto pass = std::make_shared<ModelPass>(texts, b, 1, source, false);
     list.push_back(std::make_shared<const TextLayers>(model.for_text(pass), pass));
   }
   return list;
 }
 
 std::vector<SweepPair> pairs_of(const SweepOptions& options, const Sources& model,
-                                const ModelPass& text) {
+                                const ModelPass& text, const Common& common) {
   Text other = options.other;
   if (!options.path.empty()) other.files = {options.path};
   other.each_line = !options.path.empty() && text.text.each_line;
   other.special = text.text.special;
   const ModelPass from(text, other);
+  for (const Note& note : from.notes())
+    if (std::ranges::find(text.notes(), note) == text.notes().end())
+      report_notes({{"--patch-from: " + note.text, note.severity}}, common);
   const auto here = one_by_one(model, text, "--text"),
              there = one_by_one(model, from, "--patch-from");
   if (here.size() != there.size())
@@ -190,7 +193,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
   const OutputOptions& output = to.output;
   ask(options, request);
   request.threads = common.threads;
-  const std::vector<SweepPair> pairs = pairs_of(options, model, *text);
+  const std::vector<SweepPair> pairs = pairs_of(options, model, *text, common);
   if (!common.quiet) {
     const SweepCost cost = cost_of(pairs[0], request);
     fmt::print(stderr, "mha-inspect: {} runs{}, {:.0f} whole passes\n", cost.runs,
@@ -201,6 +204,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
   {
     const Stopwatch watch(common.compute_s);
     found = sweep(pairs, request);
+    report_warnings(pairs[0].here->layer_warnings(), common);
   }
   const Stopwatch watch(common.write_s);
   const bool npy =

@@ -11,7 +11,7 @@ namespace {
 
 /// Before the first one is computed: a run over many texts may take hours.
 void require_positions(const ModelPass& texts) {
-  const Embedding& embedding = texts.model().embedding();
+  const Embedding& embedding = texts.embedding();
   if (embedding.positions.empty()) return;
   const std::size_t rows = embedding.positions.shape()[0] - embedding.first_position;
   for (std::size_t b = 0; b < texts.lengths().size(); ++b)
@@ -21,19 +21,6 @@ void require_positions(const ModelPass& texts) {
 }
 
 } // namespace
-
-std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
-                                      const std::string& source, bool batched) {
-  std::vector<std::vector<int>> own;
-  for (std::size_t b = first; b < first + count; ++b) {
-    const std::size_t text = b % texts.ids().size();
-    const std::vector<int>& ids = texts.ids()[text];
-    own.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(texts.lengths()[text]));
-  }
-  const int pad = texts.model().pad().value_or(0);
-  return std::make_shared<ModelPass>(texts.weights(), padded(std::move(own), batched, pad), source,
-                                     true);
-}
 
 TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
                        const Common& common)
@@ -52,7 +39,8 @@ TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::siz
 
 TextGroup TextGroups::group(std::size_t n) const {
   TextGroup group{starts_[n], nullptr};
-  group.texts = some_texts(texts_, group.first, starts_[n + 1] - group.first, "--text", true);
+  group.texts = std::make_shared<ModelPass>(texts_, group.first, starts_[n + 1] - group.first,
+                                            "--text", true);
   group.texts->threads = threads_;
   return group;
 }

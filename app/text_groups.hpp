@@ -6,11 +6,6 @@
 
 namespace mha::app {
 
-/// Some texts of a pass by themselves, without the padding that the others would need; behind the
-/// last one comes the first.
-std::shared_ptr<ModelPass> some_texts(const ModelPass& texts, std::size_t first, std::size_t count,
-                                      const std::string& source, bool batched);
-
 /// Texts that are computed together.
 struct TextGroup {
   std::size_t first = 0; ///< the number of the first one

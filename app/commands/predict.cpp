@@ -1,8 +1,10 @@
 // predict: what a whole model predicts for a text.
 
 #include "commands/commands.hpp"
+#include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
+#include "text_groups.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/render/part_logits.hpp>
@@ -16,6 +18,9 @@
 namespace mha::app {
 
 namespace {
+
+/// Tokens of texts that are computed together, padding included.
+constexpr std::size_t most_predicted = 4096;
 
 struct Predict {
   Request request;
@@ -32,10 +37,40 @@ private:
   std::vector<std::size_t> positions(const ModelPass& text) const;
   bool asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const;
   void write_part(const Sources& model, const std::shared_ptr<ModelPass>& text);
-  void write(const std::string& path,
-             const std::function<std::string(const std::string& form)>& text);
-  std::vector<std::pair<std::string, std::vector<Prediction>>>
-  files_of(std::vector<Prediction> predictions) const;
+  void check() const;
+  std::string form() const { return output.is_json() ? "json" : text_form(output); }
+  std::vector<Prediction> predictions_of(const Sources& model, const TextGroup& group, bool first);
+  void predict_all(const Sources& model, const std::shared_ptr<ModelPass>& pass);
+};
+
+/// The files of the predictions, which grow while texts are computed.
+class PredictionFiles {
+public:
+  PredictionFiles(std::string path, render::PredictView view, render::TokenNames names,
+                  render::TextStyle look)
+      : path_(std::move(path)),
+        view_(std::move(view)),
+        names_(std::move(names)),
+        look_(std::move(look)) {}
+
+  void add(std::vector<Prediction> predictions);
+  void finish();
+
+private:
+  struct Growing {
+    GrowingFile file;
+    render::PredictionText text;
+  };
+  std::unique_ptr<Growing> opened(const std::string& path) const {
+    return std::unique_ptr<Growing>(
+        new Growing{GrowingFile(path), render::PredictionText(view_, names_, look_)});
+  }
+
+  std::string path_;
+  render::PredictView view_;
+  render::TokenNames names_;
+  render::TextStyle look_;
+  std::map<std::string, std::unique_ptr<Growing>> files_;
 };
 
 /// Of several texts each has its own last position, its own hidden ones, its own --query.
@@ -64,39 +99,32 @@ std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
     for (std::size_t length : text.lengths()) list.push_back(length - 1);
   else
     for (const auto& [batch, position] : text.hidden_positions()) list.push_back(position);
-  if (list.empty())
-    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query or --all");
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }
 
-/// What each file gets: everything, unless the path has placeholders.
-std::vector<std::pair<std::string, std::vector<Prediction>>>
-Predict::files_of(std::vector<Prediction> predictions) const {
-  if (mentions(output.path, "{layer}") && !each_layer)
-    fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
-         output.path);
-  std::vector<std::pair<std::string, std::vector<Prediction>>> files;
-  std::map<std::string, std::size_t> places;
-  if (predictions.empty()) files.push_back({output.path, {}});
+void PredictionFiles::add(std::vector<Prediction> predictions) {
+  std::map<std::string, std::vector<Prediction>> by_path;
   for (Prediction& one : predictions) {
-    const std::string layer = one.layer ? std::to_string(*one.layer) : "",
-                      path = with_batch(with_layer(output.path, layer), one.batch);
-    const auto [place, is_new] = places.try_emplace(path, files.size());
-    if (is_new) files.push_back({path, {}});
-    files[place->second].second.push_back(std::move(one));
+    const std::string layer = one.layer ? std::to_string(*one.layer) : "";
+    by_path[with_batch(with_layer(path_, layer), one.batch)].push_back(std::move(one));
   }
-  return files;
+  for (const auto& [path, some] : by_path) {
+    std::unique_ptr<Growing>& kept = files_[path];
+    if (!kept) kept = opened(path);
+    kept->file.write(kept->text.add(some));
+  }
+  // A file a text is whole with it: so many are not open at once.
+  if (mentions(path_, "{batch}")) finish();
 }
 
-/// The form of the output, and its text in a file.
-void Predict::write(const std::string& path,
-                    const std::function<std::string(const std::string& form)>& text) {
-  TextFile file(path);
-  file.sink()(text(output.is_json() ? "json" : text_form(output)));
-  file.finish();
+void PredictionFiles::finish() {
+  for (const auto& [path, kept] : files_) {
+    kept->file.write(kept->text.finish());
+    kept->file.finish();
+  }
+  files_.clear();
 }
 
 /// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
@@ -122,19 +150,21 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       std::vector<TextPosition> places = predicted_places(*text, selection.query);
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
+      report_warnings(layers.layer_warnings(), common);
     }
   }
   const render::TokenNames names = names_of(*text);
   const Stopwatch watch(common.write_s);
-  write(output.path, [&](const std::string& form) {
-    if (form == "json") return render::part_logits_json(parts, view, names);
-    if (form == "table")
-      return render::part_logits_table(parts, view, names, look_of(output, common.color));
-    return render::part_logits_csv(parts, view, names, form == "tsv" ? '\t' : ',');
-  });
+  const std::string form = this->form();
+  TextFile file(output.path);
+  file.sink()(form == "json" ? render::part_logits_json(parts, view, names)
+              : form == "table"
+                  ? render::part_logits_table(parts, view, names, look_of(output, common.color))
+                  : render::part_logits_csv(parts, view, names, form == "tsv" ? '\t' : ','));
+  file.finish();
 }
 
-int Predict::run() {
+void Predict::check() const {
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -146,6 +176,59 @@ int Predict::run() {
   if (all && top && !output.is_json())
     throw UsageError("--all tells of each position the most probable token and the one that came: "
                      "--top changes nothing there; --format json has more");
+  if (of.empty() && mentions(output.path, "{layer}") && !each_layer)
+    fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
+         output.path);
+}
+
+/// Of texts that are computed together, numbered as all are.
+std::vector<Prediction> Predict::predictions_of(const Sources& model, const TextGroup& group,
+                                                bool first) {
+  ModelPass& text = *group.texts;
+  PredictRequest asked;
+  asked.positions = positions(text);
+  asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
+  asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
+  std::vector<Prediction> predictions;
+  if (asked.positions.empty()) return predictions; // texts of a masked model that hide no token
+  {
+    const Stopwatch watch(common.compute_s);
+    predictions = predict(model.for_text(group.texts), text, asked);
+  }
+  for (const ModelPass::LayerTimes& layer : text.times())
+    common.read_s += layer.read, common.compute_s -= layer.read;
+  report_warnings_on_the_way(text, common_of_group(common, first));
+  std::erase_if(predictions,
+                [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });
+  for (Prediction& one : predictions) one.batch += group.first;
+  return predictions;
+}
+
+/// Some texts at a time. With a patch, whose place and value may be of all texts, and of a single
+/// text, all that was given.
+void Predict::predict_all(const Sources& model, const std::shared_ptr<ModelPass>& pass) {
+  const ModelPass& text = *pass;
+  PredictionFiles files(
+      output.path, {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids()},
+      names_of(text), look_of(output, common.color));
+  const auto predict_group = [&](const TextGroup& group, bool first) {
+    std::vector<Prediction> predictions = predictions_of(model, group, first);
+    const Stopwatch watch(common.write_s);
+    files.add(std::move(predictions));
+  };
+  if (text.lengths().size() < 2 || !request.patches.empty()) {
+    expect_layers(model, common);
+    predict_group({0, pass}, true);
+  } else {
+    const TextGroups groups(text, most_predicted, text.layers().size() + 1, common);
+    for (std::size_t n = 0; n < groups.count(); ++n) predict_group(groups.group(n), n == 0);
+  }
+  const Stopwatch watch(common.write_s);
+  files.finish();
+}
+
+int Predict::run() {
+  check();
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
   const auto pass = pass_of(request);
@@ -158,31 +241,10 @@ int Predict::run() {
     report_timings(common);
     return 0;
   }
-  PredictRequest asked;
-  asked.positions = positions(text);
-  asked.each_layer = each_layer, asked.threads = common.threads;
-  asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
-  expect_layers(model, common);
-  std::vector<Prediction> predictions;
-  {
-    const Stopwatch watch(common.compute_s);
-    predictions = predict(model, text, asked);
-  }
-  for (const ModelPass::LayerTimes& layer : text.times())
-    common.read_s += layer.read, common.compute_s -= layer.read;
-  report_warnings_on_the_way(text, common);
-  std::erase_if(predictions,
-                [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });
-  const render::PredictView view{all, text.batched(), text.model().causal(), &text.ids()};
-  const render::TokenNames names = names_of(text);
-  const Stopwatch watch(common.write_s);
-  for (const auto& [path, some] : files_of(std::move(predictions)))
-    write(path, [&, &some = some](const std::string& form) {
-      const render::TextStyle look = look_of(output, common.color);
-      if (form == "json") return render::predict_json(some, view, names);
-      if (form == "table") return render::predict_table(some, view, names, look);
-      return render::predict_csv(some, view, names, form == "tsv" ? '\t' : ',');
-    });
+  if (positions(text).empty()) // before hours of work
+    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
+         "or choose positions with --query or --all");
+  predict_all(model, pass);
   report_timings(common);
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -120,6 +121,11 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
            origin("rope_scaling"), name,
            factor->empty() ? "is missing" : "is " + to_string(factor->shape()),
            counted(pairs, "factors"), name);
+    else
+      for (const double number : factor->template as<double>())
+        if (!(number > 0) || !std::isfinite(number))
+          fail("{}: {} holds {}: positive numbers expected, which frequencies are divided by",
+               origin("rope_scaling"), name, number);
 }
 
 /// Whether a setting was written into a layer's file, and not as it is by itself. A model's

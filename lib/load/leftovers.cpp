@@ -1,5 +1,7 @@
 #include <mha/load/leftovers.hpp>
 
+#include <mha/files/text.hpp>
+#include <mha/formats/folder.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/model_reader.hpp>
 
@@ -87,6 +89,7 @@ public:
     add_unlike(notes);
     add_other_numbers(notes);
     add_adapter_beside(notes);
+    add_shards_beside(notes);
     for (Note& note : naming::unread_settings(group_, record_, true))
       notes.push_back(std::move(note));
     return notes;
@@ -196,6 +199,32 @@ private:
       notes.push_back(warning(fmt::format(
           "{}: {} lies beside the model, which is computed without the adapter: merge it first",
           group_.contents->name, name)));
+      return;
+    }
+  }
+
+  /// One file is read, as in Transformers, where there are shards of another save, too.
+  void add_shards_beside(std::vector<Note>& notes) const {
+    if (group_.contents->format != "checkpoint") return;
+    const std::filesystem::path folder(group_.contents->name);
+    std::error_code ignored;
+    const auto there = [&](const std::string& name) {
+      return std::filesystem::exists(folder / name, ignored);
+    };
+    for (const std::string single : {"model.safetensors", "pytorch_model.bin"}) {
+      const std::string index = single + ".index.json";
+      if (!there(single)) continue;
+      if (!there(index)) return;
+      const auto listed = io::read_config((folder / index).string());
+      const auto shard = std::ranges::find_if(listed, [&](const auto& member) {
+        return member.first.starts_with("weight_map.") && member.second != single &&
+               there(member.second);
+      });
+      if (shard != listed.end())
+        notes.push_back(
+            warning(fmt::format("{}: {} is read, and not {} and the other shards of {}, which lie "
+                                "beside it: one of the two is to go",
+                                group_.contents->name, single, io::shown(shard->second), index)));
       return;
     }
   }

@@ -42,16 +42,17 @@ struct Request {
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
   bool shows_ends = false;
-  /// Without a text, X of a whole model's layer is the stream that enters it, unless input_norm says
-  /// otherwise: the layer has what stands around its attention, too.
+  /// Without a text, X of a whole model's layer is the stream that enters it, unless input_norm
+  /// says otherwise: the layer has what stands around its attention, too.
   bool X_is_stream = false;
   /// Several texts are computed: what was read of a layer is kept for the next one.
   bool keeps_layers = false;
 
-  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp).
+  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp): it says
+  /// what is to be known of their values.
   std::vector<std::string> patches;
-  std::function<void(Layer& layer, const std::string& id, const Sources& sources,
-                     const Request& request)>
+  std::function<std::vector<Note>(Layer& layer, const std::string& id, const Sources& sources,
+                                  const Request& request)>
       patch_layer;
 
   bool has_text() const { return inputs && inputs->given(); }
@@ -107,8 +108,9 @@ public:
   LoadedLayer load(const std::string& id) const { return load(id, false); }
   /// The same; of a whole model's layer with no numbers in X, whose shape counts.
   LoadedLayer outline(const std::string& id) const { return load(id, true); }
-  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty.
-  void put_patches(Layer& layer, const std::string& id) const;
+  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty. What is
+  /// to be known of their values, such as the text that they are from, is told once.
+  std::vector<Note> put_patches(Layer& layer, const std::string& id) const;
   /// The text that there is, or null.
   Inputs* text() const { return inputs_ && inputs_->given() ? inputs_.get() : nullptr; }
   /// The same files for another text: what was read of them for one serves the other. May be called

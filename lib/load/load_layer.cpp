@@ -131,7 +131,7 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
   if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   hold.unlock();
-  put_patches(layer, id);
+  std::ranges::move(put_patches(layer, id), std::back_inserter(loaded.notes));
   if (outline) return loaded;
   layer.pass =
       std::make_shared<LayerPass>(layer, state_->counts, inputs && inputs->goes_on(*this, id));
@@ -139,8 +139,9 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
   return loaded;
 }
 
-void Sources::put_patches(Layer& layer, const std::string& id) const {
-  if (state_->request.patch_layer) state_->request.patch_layer(layer, id, *this, state_->request);
+std::vector<Note> Sources::put_patches(Layer& layer, const std::string& id) const {
+  if (!state_->request.patch_layer) return {};
+  return state_->request.patch_layer(layer, id, *this, state_->request);
 }
 
 std::vector<Sources::SourceTensor> Sources::parts(const std::string& id) const {

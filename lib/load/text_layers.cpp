@@ -255,7 +255,7 @@ LoadedLayer Sources::load_ends(bool outline) const {
            counted(layer.tokens.size(), "labels"), counted(dims.T, "tokens"));
   }
   layer.key_tokens = layer.tokens;
-  put_patches(layer, "");
+  std::ranges::move(put_patches(layer, ""), std::back_inserter(loaded.notes));
   return loaded;
 }
 

@@ -36,6 +36,10 @@ public:
   /// layers get the tokens' texts, for which the tokenizer is read where there is one.
   ModelPass(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
             bool labelled);
+  /// Some texts of another pass: `count` from `first` on, without the padding that the others need;
+  /// behind the last one comes the first. Its notes are those of all, and are not repeated.
+  ModelPass(const ModelPass& texts, std::size_t first, std::size_t count, std::string source,
+            bool batched);
 
   Text text;
   /// Whether a model is opened without a text: the texts come later, each with a pass of its own.
@@ -70,6 +74,8 @@ public:
   void check(const Layer& layer) const override { model().check_layer(layer); }
   void add_note(Note note) override { notes_.push_back(std::move(note)); }
   std::vector<OfLayer> take_warnings() override { return std::exchange(warnings_, {}); }
+  /// A layer's warnings, without what is said of the text.
+  std::vector<Note> warnings_of(const std::vector<Note>& of_layer) const;
   /// What the user should know about the text and the model.
   const std::vector<Note>& notes() const { return notes_; }
   bool batched() const { return batched_; }
@@ -116,10 +122,10 @@ private:
   void read_vectors();
   void read_tokenizer(bool needed);
   void take_tokens();
+  void require_streams() const;
   std::size_t place_of(const std::string& id) const;
   void advance(const Sources& sources, std::size_t to);
   void finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times);
-  void keep_warnings(const std::vector<Note>& of_layer);
   LayerInput like_stream() const;
   LayerInput input_of_ends(const Tensor& embed, const Tensor& stream,
                            std::shared_ptr<const ModelEnds>& ends) const;

@@ -6,6 +6,7 @@
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace mha {
 
@@ -56,6 +57,17 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
   return number && place.is_of(*number);
 }
 
+/// What the run's own text has not said.
+void Patcher::note_other_text(const std::string& value, const std::vector<Note>& notes,
+                              const std::vector<Note>& own) {
+  for (Note note : notes) {
+    if (std::ranges::find(own, note) != own.end()) continue;
+    note.text = fmt::format("{}: {}", value, note.text);
+    if (std::ranges::find(told_, note) != told_.end()) continue;
+    told_.push_back(note), untold_.push_back(std::move(note));
+  }
+}
+
 Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
                           const std::string& value) {
   Tensor& whole = values_[id + "." + std::string(name_of(stage)) + "." + value];
@@ -75,12 +87,13 @@ Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage s
     pass->text = texts_named(named, pass->text);
   }
   const Sources sources(clean);
+  if (value != "mean") note_other_text(value, pass_of(clean)->notes(), pass_of(request)->notes());
   const LoadedLayer loaded = sources.load(is_of_model(stage) ? "" : id);
   return whole = whole_stage(loaded.layer, stage);
 }
 
-void Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
-                    const Request& request) {
+std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
+                                 const Request& request) {
   for (Written& written : patches_) {
     if (!is_of(written, layer, id, sources)) continue;
     PatchText text = written.text;
@@ -99,6 +112,7 @@ void Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
       fail("{}: {}", text.text, error.what());
     }
   }
+  return std::exchange(untold_, {});
 }
 
 void Patcher::require_read() const {

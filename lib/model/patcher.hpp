@@ -25,8 +25,10 @@ public:
   bool empty() const { return patches_.empty(); }
 
   /// Adds a layer's patches to it; `id` is empty for what stands behind the last layer. `request`
-  /// is what `sources` were opened with. Throws Error where a patch does not fit.
-  void patch(Layer& layer, const std::string& id, const Sources& sources, const Request& request);
+  /// is what `sources` were opened with. What is to be known of another text that values are from
+  /// is handed back, once. Throws Error where a patch does not fit.
+  std::vector<Note> patch(Layer& layer, const std::string& id, const Sources& sources,
+                          const Request& request);
   /// Throws Error for the first patch that no computation has read.
   void require_read() const;
 
@@ -38,11 +40,14 @@ private:
 
   bool is_of(const Written& patch, const Layer& layer, const std::string& id,
              const Sources& sources) const;
+  void note_other_text(const std::string& value, const std::vector<Note>& notes,
+                       const std::vector<Note>& own);
   Tensor unpatched(const Request& request, const std::string& id, Stage stage,
                    const std::string& value);
 
   std::vector<Written> patches_;
   std::map<std::string, Tensor> values_; ///< whole stages, by layer, stage and VALUE
+  std::vector<Note> told_, untold_;      ///< of other texts
 };
 
 } // namespace mha

@@ -131,7 +131,8 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
       if (!prediction.finite)
-        fail_without_numbers(run.model(), {prediction.batch, prediction.position});
+        fail_without_numbers(run.model(),
+                             {prediction.batch + request.first_text, prediction.position});
       if (request.each_layer) prediction.layer = n - 1;
       all.push_back(std::move(prediction));
     }

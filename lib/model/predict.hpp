@@ -40,6 +40,7 @@ struct PredictRequest {
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
+  std::size_t first_text = 0; ///< what messages count texts from
 };
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a

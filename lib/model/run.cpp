@@ -24,6 +24,8 @@ Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
   std::optional<Layer>& made = made_[n];
   if (!made) {
     LoadedLayer loaded = sources_.outline(texts_->layers()[n]);
+    if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
+      layer_warnings_.push_back({texts_->layers()[n], std::move(warnings)});
     for (Note& note : loaded.notes)
       if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
     made = std::move(loaded.layer);
@@ -41,7 +43,8 @@ Layer TextLayers::ends(const Tensor& x) const {
   std::optional<Layer>& made = made_.back();
   if (!made) {
     made = texts_->ends_of(texts_->embedded());
-    sources_.put_patches(*made, "");
+    if (auto own = texts_->warnings_of(sources_.put_patches(*made, "")); !own.empty())
+      layer_warnings_.push_back({"", std::move(own)});
   }
   Layer layer = *made;
   ModelEnds ends = *layer.ends;
@@ -53,6 +56,11 @@ Layer TextLayers::ends(const Tensor& x) const {
 std::vector<Note> TextLayers::notes() const {
   const std::lock_guard hold(making_);
   return notes_;
+}
+
+std::vector<Inputs::OfLayer> TextLayers::layer_warnings() const {
+  const std::lock_guard hold(making_);
+  return layer_warnings_;
 }
 
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {

@@ -48,6 +48,8 @@ public:
   LayerCounts& counts() const { return *sources_.counts(); }
   /// What is to be known about the texts and the layers that were made.
   std::vector<Note> notes() const;
+  /// The warnings about each layer that was made, beside those about the texts.
+  std::vector<Inputs::OfLayer> layer_warnings() const;
 
 private:
   Sources sources_;
@@ -56,6 +58,7 @@ private:
   mutable std::mutex making_;
   mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends
   mutable std::vector<Note> notes_;
+  mutable std::vector<Inputs::OfLayer> layer_warnings_;
 };
 
 /// What happens while a stream moves on.

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace mha {
 
@@ -47,14 +48,38 @@ constexpr std::string_view other_masks[]{
     "mask",       "padding_mask", "key_padding_mask",    "attn_mask",
     "block_mask", "pad_mask",     "src_key_padding_mask"};
 
+/// What else a model's call may take, so that its numbers would be others.
+constexpr std::string_view other_inputs[]{"inputs_embeds",
+                                          "past_key_values",
+                                          "encoder_hidden_states",
+                                          "encoder_outputs",
+                                          "encoder_attention_mask",
+                                          "decoder_input_ids",
+                                          "decoder_attention_mask",
+                                          "decoder_inputs_embeds",
+                                          "head_mask",
+                                          "cross_attn_head_mask",
+                                          "global_attention_mask",
+                                          "pixel_values",
+                                          "input_features",
+                                          "input_values",
+                                          "bbox",
+                                          "langs"};
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 bool is_beside_ids(std::string_view name) {
   return std::ranges::find(beside_ids, name) != std::end(beside_ids);
 }
 
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
-  for (std::string_view name : {"ids", "input_ids"})
-    if (const io::Entry* entry = file.find(name)) return *entry;
+  const io::Entry *const ids = file.find("ids"), *const input_ids = file.find("input_ids");
+  if (ids && input_ids)
+    fail("--ids {}: holds ids and input_ids: one of the two is to go", file.name);
+  if (ids || input_ids) return ids ? *ids : *input_ids;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
     if (!is_beside_ids(entry.name)) {
@@ -70,11 +95,15 @@ const io::Entry& ids_of(const io::Contents& file) {
 void require_plain(const io::Contents& file, const std::string& path,
                    const std::vector<std::size_t>& before, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
-    if (std::ranges::find(other_masks, entry.name) != std::end(other_masks))
+    if (is_one_of(entry.name, other_masks))
       fail(
           "--ids {}: '{}' is not read beside ids: padding is said by attention_mask, 1 for a token "
           "and 0 for padding",
           path, entry.name);
+    if (is_one_of(entry.name, other_inputs))
+      fail("--ids {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
+           "leave it out to compute without",
+           path, entry.name);
     if (!is_beside_ids(entry.name)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
@@ -128,6 +157,8 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
                                           std::vector<std::size_t>& before) {
   const io::Contents file = io::open(path);
   const io::Entry& entry = ids_of(file);
+  if (entry.dtype == DType::boolean)
+    fail("--ids {}: {} holds true and false: token numbers expected", path, entry.name);
   const Tensor ids = entry.read();
   if (ids.rank() != 1 && ids.rank() != 2)
     fail("--ids {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
@@ -161,6 +192,29 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   return texts;
 }
 
+/// Vectors of a batch are all computed, each at its place: what says otherwise beside them is
+/// refused.
+void require_plain_rows(const io::Contents& file, const std::string& path, std::size_t T) {
+  for (const io::Entry& entry : file.tensors) {
+    if (is_one_of(entry.name, other_masks) ||
+        (entry.name != "inputs_embeds" && is_one_of(entry.name, other_inputs)))
+      fail("--inputs-embeds {}: '{}' is not read beside vectors; leave it out to compute without",
+           path, entry.name);
+    if (!is_beside_ids(entry.name)) continue;
+    const Tensor tensor = entry.read();
+    for (std::size_t i = 0; i < tensor.count(); ++i) {
+      const double expected = entry.name == mask_name        ? 1
+                              : entry.name == types_name     ? 0
+                              : entry.name == positions_name ? static_cast<double>(i % T)
+                                                             : static_cast<double>(T);
+      if (value_at(tensor, i) != expected)
+        fail("--inputs-embeds {}: {} has {}, and every vector is a token of segment 0 here, at 0, "
+             "1, 2 … of its text; give each text its own vectors alone, without {}",
+             path, entry.name, value_at(tensor, i), entry.name);
+    }
+  }
+}
+
 } // namespace
 
 Tensor read_embedding_rows(const std::string& path, std::size_t width) {
@@ -183,6 +237,7 @@ Tensor read_embedding_rows(const std::string& path, std::size_t width) {
   const std::size_t tokens = count_of(shape) / width;
   if (tokens > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     fail("--inputs-embeds {}: {} tokens: too many", path, tokens);
+  require_plain_rows(file, path, shape[shape.size() - 2]);
   return entry->read();
 }
 

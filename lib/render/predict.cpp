@@ -1,32 +1,14 @@
 #include <mha/render/predict.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace mha::render {
 
 namespace {
-
-/// The mean of −log probability of the tokens that came, and how many they are.
-struct Loss {
-  double mean = 0;
-  std::size_t tokens = 0;
-  double perplexity() const { return std::exp(mean); }
-};
-
-/// Of the model's end, or of the stream of the last layer.
-Loss loss_of(const std::vector<Prediction>& predictions) {
-  Loss loss;
-  std::optional<std::size_t> last;
-  for (const Prediction& one : predictions) last = std::max(last, one.layer);
-  for (const Prediction& one : predictions)
-    if (one.came && one.layer == last) loss.mean += one.came->surprise, ++loss.tokens;
-  if (loss.tokens > 0) loss.mean /= static_cast<double>(loss.tokens);
-  return loss;
-}
 
 std::string share_bar(double share) {
   return std::string("██████████████████████████████")
@@ -36,6 +18,12 @@ std::string share_bar(double share) {
 /// A probability for eyes: 0.091, or 1.35e-04.
 std::string chance(double p) {
   return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
+}
+
+std::string number(double value, Dialect dialect) {
+  std::string text;
+  NumberWriter(dialect, std::nullopt).append(text, value);
+  return text;
 }
 
 std::string place_text(const Prediction& one, const PredictView& view, const TokenNames& names) {
@@ -48,159 +36,188 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 }
 
 /// A line a position.
-std::string table_of_all(const std::vector<Prediction>& predictions, const PredictView& view,
-                         const TokenNames& names, const TextStyle& look) {
+Grid grid_of_all(const PredictView& view, const TextStyle& look) {
   std::vector<Grid::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
   const bool narrow = look.width < 64;
   columns.push_back({narrow ? "at" : "position", true}), columns.push_back({"token", false, true});
-  const bool lens = !predictions.empty() && predictions[0].layer;
-  if (lens) columns.push_back({"layer", true});
+  if (view.lens) columns.push_back({"layer", true});
   columns.insert(columns.end(),
                  {{"predicted", false, true}, {narrow ? "p" : "p(predicted)", true}});
   if (view.causal)
     columns.insert(columns.end(),
                    {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
-  Grid grid(std::move(columns));
-  for (const Prediction& one : predictions) {
-    std::vector<std::string> cells;
-    if (view.batched) cells.push_back(fmt::format("{}", one.batch));
-    cells.push_back(fmt::format("{}", one.position));
-    cells.push_back(visible(names.label((*view.ids)[one.batch][one.position])));
-    if (lens) cells.push_back(fmt::format("{}", *one.layer));
-    const bool some = !one.candidates.empty();
-    cells.push_back(some ? visible(names.label(one.candidates[0].id)) : "");
-    cells.push_back(some ? chance(one.candidates[0].probability) : "");
-    if (view.causal) {
-      cells.push_back(one.came ? visible(names.label(one.came->id)) : "–");
-      cells.push_back(one.came ? chance(one.came->probability) : "–");
-      cells.push_back(one.came ? fmt::format("{}", one.came->rank) : "–");
-    }
-    grid.add(std::move(cells));
+  return Grid(std::move(columns));
+}
+
+std::string separated(const std::vector<std::string>& cells, char separator) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) line += separator;
+    line += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
   }
-  std::string out = grid.text(look);
-  if (const Loss loss = loss_of(predictions); loss.tokens > 0)
-    out += fmt::format("\nmean loss {} nats over {} · perplexity {}\n", rounded(loss.mean, 5),
-                       counted(loss.tokens, "tokens"), rounded(loss.perplexity(), 5));
-  return out;
+  return line + '\n';
+}
+
+/// The titles of CSV and TSV.
+std::vector<std::string> titles_of(const PredictView& view) {
+  if (view.all)
+    return {"batch",        "position",  "layer",
+            "id",           "token",     "piece",
+            "predicted_id", "predicted", "predicted_probability",
+            "came_id",      "came",      "came_probability",
+            "came_rank",    "loss"};
+  return {"batch", "position", "layer", "rank", "id", "token", "piece", "probability", "logit"};
+}
+
+/// What CSV says of a position in a line of --all, behind batch, position and layer.
+void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
+                      std::vector<std::string>& cells) {
+  cells.insert(cells.end(), {fmt::format("{}", id), names.text(id), names.piece(id)});
+  if (!one.candidates.empty()) {
+    const Candidate& predicted = one.candidates[0];
+    cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
+                               number(predicted.probability, Dialect::csv)});
+  } else {
+    cells.insert(cells.end(), 3, "");
+  }
+  if (one.came)
+    cells.insert(cells.end(),
+                 {fmt::format("{}", one.came->id), names.text(one.came->id),
+                  number(one.came->probability, Dialect::csv), fmt::format("{}", one.came->rank),
+                  number(one.came->surprise, Dialect::csv)});
+  else
+    cells.insert(cells.end(), 5, "");
 }
 
 } // namespace
 
-std::string predict_table(const std::vector<Prediction>& predictions, const PredictView& view,
-                          const TokenNames& names, const TextStyle& look) {
-  if (view.all) return table_of_all(predictions, view, names, look);
-  std::string out;
+void PredictionLoss::add(const Prediction& one) {
+  if (one.layer > last_) sum_ = 0, tokens_ = 0, last_ = one.layer;
+  if (one.came && one.layer == last_) sum_ += one.came->surprise, ++tokens_;
+}
+
+PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle look)
+    : view_(std::move(view)),
+      names_(std::move(names)),
+      look_(std::move(look)),
+      grid_(grid_of_all(view_, look_)) {}
+
+void PredictionText::add_to_grid(const Prediction& one) {
+  std::vector<std::string> cells;
+  if (view_.batched) cells.push_back(fmt::format("{}", one.batch));
+  cells.push_back(fmt::format("{}", one.position));
+  cells.push_back(visible(names_.label((*view_.ids)[one.batch][one.position])));
+  if (view_.lens) cells.push_back(fmt::format("{}", *one.layer));
+  const bool some = !one.candidates.empty();
+  cells.push_back(some ? visible(names_.label(one.candidates[0].id)) : "");
+  cells.push_back(some ? chance(one.candidates[0].probability) : "");
+  if (view_.causal) {
+    cells.push_back(one.came ? visible(names_.label(one.came->id)) : "–");
+    cells.push_back(one.came ? chance(one.came->probability) : "–");
+    cells.push_back(one.came ? fmt::format("{}", one.came->rank) : "–");
+  }
+  grid_.add(std::move(cells));
+}
+
+void PredictionText::add_block(const Prediction& one, std::string& out) {
+  Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
+  for (const Candidate& next : one.candidates)
+    grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
+              rounded(next.logit, 4), share_bar(next.probability)});
+  out += (is_first_ ? "" : "\n") + look_.bold(place_text(one, view_, names_)) + "\n\n" +
+         grid.text(look_);
+  is_first_ = false;
+}
+
+void PredictionText::add_line(const Prediction& one, std::string& out) const {
+  const char separator = view_.form == "tsv" ? '\t' : ',';
+  const std::vector<std::string> at{fmt::format("{}", one.batch), fmt::format("{}", one.position),
+                                    one.layer ? fmt::format("{}", *one.layer) : ""};
+  if (view_.all) {
+    std::vector<std::string> cells = at;
+    add_cells_of_all(one, (*view_.ids)[one.batch][one.position], names_, cells);
+    out += separated(cells, separator);
+    return;
+  }
+  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
+    const Candidate& next = one.candidates[i];
+    std::vector<std::string> cells = at;
+    cells.insert(cells.end(),
+                 {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
+                  names_.piece(next.id), number(next.probability, Dialect::csv),
+                  number(next.logit, Dialect::csv)});
+    out += separated(cells, separator);
+  }
+}
+
+std::string PredictionText::json_token(int id) const {
+  const std::string piece = names_.piece(id);
+  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_quoted(names_.text(id)),
+                     piece.empty() ? "null" : json_quoted(piece));
+}
+
+void PredictionText::add_object(const Prediction& one, std::string& out) {
+  const auto json = [](double value) { return number(value, Dialect::json); };
+  out += is_first_ ? "\n    {" : ",\n    {";
+  is_first_ = false;
+  if (view_.batched) out += fmt::format("\"batch\": {}, ", one.batch);
+  out += fmt::format("\"position\": {}, ", one.position);
+  if (one.layer) out += fmt::format("\"layer\": {}, ", *one.layer);
+  out += json_token((*view_.ids)[one.batch][one.position]) + ", ";
+  if (one.came)
+    out += fmt::format("\"came\": {{{}, \"probability\": {}, \"rank\": {}, \"loss\": {}}}, ",
+                       json_token(one.came->id), json(one.came->probability), one.came->rank,
+                       json(one.came->surprise));
+  out += "\"next\": [";
+  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
+    const Candidate& next = one.candidates[i];
+    out += fmt::format("{}{{{}, \"probability\": {}, \"logit\": {}}}", i == 0 ? "" : ", ",
+                       json_token(next.id), json(next.probability), json(next.logit));
+  }
+  out += "]}";
+}
+
+std::string PredictionText::begin() {
+  if (std::exchange(is_begun_, true) || view_.form == "table") return "";
+  if (view_.form == "json") return "{\n  \"predictions\": [";
+  return separated(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
+}
+
+std::string PredictionText::add(const std::vector<Prediction>& predictions) {
+  std::string out = begin();
   for (const Prediction& one : predictions) {
-    Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
-    for (const Candidate& next : one.candidates)
-      grid.add({visible(names.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
-                rounded(next.logit, 4), share_bar(next.probability)});
-    out += (out.empty() ? "" : "\n") + look.bold(place_text(one, view, names)) + "\n\n" +
-           grid.text(look);
+    loss_.add(one);
+    if (view_.form == "json")
+      add_object(one, out);
+    else if (view_.form != "table")
+      add_line(one, out);
+    else if (view_.all)
+      add_to_grid(one);
+    else
+      add_block(one, out);
   }
   return out;
 }
 
-std::string predict_csv(const std::vector<Prediction>& predictions, const PredictView& view,
-                        const TokenNames& names, char separator) {
-  const auto field = [&](const std::string& text) {
-    return separator == '\t' ? tsv_field(text) : csv_field(text);
-  };
-  const NumberWriter numbers(Dialect::csv, std::nullopt);
-  const auto number = [&](double value) {
-    std::string text;
-    numbers.append(text, value);
-    return text;
-  };
-  std::vector<std::string> titles{"batch", "position", "layer",       "rank", "id",
-                                  "token", "piece",    "probability", "logit"};
-  if (view.all)
-    titles = {"batch",        "position",  "layer",
-              "id",           "token",     "piece",
-              "predicted_id", "predicted", "predicted_probability",
-              "came_id",      "came",      "came_probability",
-              "came_rank",    "loss"};
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      out += (i == 0 ? std::string() : std::string(1, separator)) + field(cells[i]);
-    out += '\n';
-  };
-  line(titles);
-  for (const Prediction& one : predictions) {
-    const std::vector<std::string> at{fmt::format("{}", one.batch), fmt::format("{}", one.position),
-                                      one.layer ? fmt::format("{}", *one.layer) : ""};
-    if (view.all) {
-      std::vector<std::string> cells = at;
-      const int id = (*view.ids)[one.batch][one.position];
-      cells.insert(cells.end(), {fmt::format("{}", id), names.text(id), names.piece(id)});
-      if (!one.candidates.empty()) {
-        const Candidate& predicted = one.candidates[0];
-        cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
-                                   number(predicted.probability)});
-      } else {
-        cells.insert(cells.end(), 3, "");
-      }
-      if (one.came)
-        cells.insert(cells.end(), {fmt::format("{}", one.came->id), names.text(one.came->id),
-                                   number(one.came->probability), fmt::format("{}", one.came->rank),
-                                   number(one.came->surprise)});
-      else
-        cells.insert(cells.end(), 5, "");
-      line(cells);
-      continue;
-    }
-    for (std::size_t i = 0; i < one.candidates.size(); ++i) {
-      const Candidate& next = one.candidates[i];
-      std::vector<std::string> cells = at;
-      cells.insert(cells.end(),
-                   {fmt::format("{}", i + 1), fmt::format("{}", next.id), names.text(next.id),
-                    names.piece(next.id), number(next.probability), number(next.logit)});
-      line(cells);
-    }
+std::string PredictionText::finish() {
+  std::string out = begin();
+  const bool known = loss_.tokens() > 0;
+  const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
+  if (view_.form == "json") {
+    const auto json = [&](double value) {
+      return known ? number(value, Dialect::json) : std::string("null");
+    };
+    return out + fmt::format("\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", json(mean),
+                             json(perplexity));
   }
+  if (view_.form != "table" || !view_.all) return out;
+  out += grid_.text(look_);
+  if (known)
+    out += fmt::format("\nmean loss {} nats over {} · perplexity {}\n", rounded(mean, 5),
+                       counted(loss_.tokens(), "tokens"), rounded(perplexity, 5));
   return out;
-}
-
-std::string predict_json(const std::vector<Prediction>& predictions, const PredictView& view,
-                         const TokenNames& names) {
-  const NumberWriter numbers(Dialect::json, std::nullopt);
-  const auto number = [&](double value) {
-    std::string text;
-    numbers.append(text, value);
-    return text;
-  };
-  const auto token = [&](int id) {
-    const std::string piece = names.piece(id);
-    return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_quoted(names.text(id)),
-                       piece.empty() ? "null" : json_quoted(piece));
-  };
-  std::string list;
-  for (const Prediction& one : predictions) {
-    list += list.empty() ? "\n    {" : ",\n    {";
-    if (view.batched) list += fmt::format("\"batch\": {}, ", one.batch);
-    list += fmt::format("\"position\": {}, ", one.position);
-    if (one.layer) list += fmt::format("\"layer\": {}, ", *one.layer);
-    list += token((*view.ids)[one.batch][one.position]) + ", ";
-    if (one.came)
-      list += fmt::format("\"came\": {{{}, \"probability\": {}, \"rank\": {}, \"loss\": {}}}, ",
-                          token(one.came->id), number(one.came->probability), one.came->rank,
-                          number(one.came->surprise));
-    list += "\"next\": [";
-    for (std::size_t i = 0; i < one.candidates.size(); ++i) {
-      const Candidate& next = one.candidates[i];
-      list += fmt::format("{}{{{}, \"probability\": {}, \"logit\": {}}}", i == 0 ? "" : ", ",
-                          token(next.id), number(next.probability), number(next.logit));
-    }
-    list += "]}";
-  }
-  const Loss loss = loss_of(predictions);
-  const bool known = loss.tokens > 0;
-  return fmt::format(
-      "{{\n  \"predictions\": [{}\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", list,
-      known ? number(loss.mean) : "null", known ? number(loss.perplexity()) : "null");
 }
 
 } // namespace mha::render

@@ -2,24 +2,64 @@
 // Predictions of a whole model as a table, CSV or JSON.
 
 #include <mha/model/predict.hpp>
+#include <mha/render/grid.hpp>
 #include <mha/render/text.hpp>
 #include <mha/render/tokens.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace mha::render {
 
 struct PredictView {
+  std::string form;     ///< table, csv, tsv or json
   bool all = false;     ///< a line a position, and the mean loss
+  bool lens = false;    ///< of the stream of each layer
   bool batched = false; ///< several texts
   bool causal = true;
   /// The tokens of each text, by number.
   const std::vector<std::vector<int>>* ids = nullptr;
 };
 
-std::string predict_table(const std::vector<Prediction>& predictions, const PredictView& view,
-                          const TokenNames& names, const TextStyle& look);
-std::string predict_csv(const std::vector<Prediction>& predictions, const PredictView& view,
-                        const TokenNames& names, char separator);
-std::string predict_json(const std::vector<Prediction>& predictions, const PredictView& view,
-                         const TokenNames& names);
+/// The mean of −log probability of the tokens that came, and how many they are: of the model's
+/// end, or of the stream of the last layer.
+class PredictionLoss {
+public:
+  void add(const Prediction& one);
+  std::size_t tokens() const { return tokens_; }
+  double mean() const { return sum_ / static_cast<double>(tokens_); }
+
+private:
+  double sum_ = 0;
+  std::size_t tokens_ = 0;
+  std::optional<std::size_t> last_;
+};
+
+/// Predictions as text, written while they come in, in the order of texts, positions and layers.
+/// The table of --all alone keeps its rows to the end: each decides how wide its columns are.
+class PredictionText {
+public:
+  PredictionText(PredictView view, TokenNames names, TextStyle look);
+  /// What these add to the text.
+  std::string add(const std::vector<Prediction>& predictions);
+  /// What ends it.
+  std::string finish();
+
+private:
+  void add_to_grid(const Prediction& one);
+  void add_block(const Prediction& one, std::string& out);
+  void add_line(const Prediction& one, std::string& out) const;
+  void add_object(const Prediction& one, std::string& out);
+  std::string begin();
+  std::string json_token(int id) const;
+
+  PredictView view_;
+  TokenNames names_;
+  TextStyle look_;
+  Grid grid_;
+  PredictionLoss loss_;
+  bool is_begun_ = false, is_first_ = true;
+};
 
 } // namespace mha::render

@@ -7,6 +7,7 @@
 
 #include <mha/files/text.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace mha::tokenizers {
@@ -46,6 +47,25 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node, const Vocabulary
     tokens.push_back(std::move(token));
   }
   return tokens;
+}
+
+/// Transformers numbers tokens that the vocabulary lacks one after the other, behind as many as the
+/// vocabulary has, whatever the file says.
+void note_numbers(const std::vector<AddedToken>& tokens, Pipeline& parts) {
+  const Vocabulary& vocabulary = parts.model->vocabulary();
+  int next = static_cast<int>(vocabulary.count());
+  for (const AddedToken& token : tokens) {
+    if (token.content.empty()) continue;
+    const std::optional<int> known = vocabulary.id_of(token.content);
+    if (!known && token.id != next) {
+      parts.notes.push_back(warning(
+          fmt::format("tokenizer.json gives the added token '{}' the number {}, which counts here; "
+                      "Transformers gives it the next one, {}",
+                      io::shown(token.content), token.id, next)));
+      return;
+    }
+    next = std::max(next, token.id + 1);
+  }
 }
 
 /// Whether a part, or one inside it, is of a type: how humans read the pieces depends on it.
@@ -119,6 +139,7 @@ std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::stri
   std::vector<AddedToken> added;
   if (const auto node = fields.find("added_tokens"))
     added = read_added_tokens(*node, parts->model->vocabulary());
+  note_numbers(added, *parts);
   parts->added.emplace(std::move(added), parts->normalizer);
   if (const auto node = fields.find("post_processor")) {
     parts->frame = read_post_processor(*node);

@@ -49,6 +49,11 @@ public:
     if (layer_type_.empty()) return std::nullopt;
     return to_.group().configured(fmt::format("rope_parameters.{}.rope_type", layer_type_));
   }
+  /// What is said beside rope_parameters, too, is read with it.
+  void know_same(std::string_view key, const std::string& value) const {
+    for (const auto& [name, there] : *to_.group().config)
+      if (own_name(name) == key && there == value) to_.group().says(key);
+  }
   /// Another layer of the model has what this one does not: known all the same.
   void know_all() const {
     for (const auto& [key, value] : *to_.group().config)
@@ -233,8 +238,9 @@ void set_rotary(Translation& to, const Rotary& rotary) {
   const bool of_all_layers =
       std::ranges::find(rotary.base_keys, "rope_theta") != rotary.base_keys.end();
   if (!to.set_from_config("rope", {"rope"})) to.set("rope", rotary.style);
-  if (const std::optional<std::string> base = config.text("rope_theta"))
-    to.set("rope_base", *base, "config.json");
+  const std::optional<std::string> base = config.text("rope_theta");
+  if (base)
+    to.set("rope_base", *base, "config.json"), config.know_same("rope_theta", *base);
   else if (!to.set_from_config("rope_base",
                                any && of_all_layers ? all_base_keys : rotary.base_keys) &&
            rotary.base != 10000)
@@ -383,7 +389,6 @@ bool every_layer(const Group&, std::size_t) {
 bool even_layers(const Group&, std::size_t layer) {
   return layer % 2 == 0;
 }
-
 bool all_but_every_fourth(const Group& group, std::size_t layer) {
   return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(4) != 0;
 }

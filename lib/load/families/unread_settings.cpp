@@ -227,15 +227,38 @@ const Family* family_of_model(std::string_view name) {
   return found;
 }
 
-/// The class that computed the model and the model_type that is read here are of two families.
-void note_other_architecture(const Config& config, std::vector<Note>& notes) {
+/// "xlmroberta" of XLMRobertaForMaskedLM and of xlm-roberta, "gemma3" of gemma3_text.
+std::string model_of_name(std::string_view name) {
+  if (name.ends_with("_text")) name.remove_suffix(5);
+  for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
+    name = name.substr(0, std::max<std::size_t>(name.find(end), 1));
+  return letters_of(name);
+}
+
+/// The class that computed the model and the model_type that is read here are two models'. Without
+/// a model_type the family's first one is read, whatever the class is.
+void note_other_architecture(const Config& config, const ModelRecord& record, bool whole,
+                             std::vector<Note>& notes) {
   const auto type = config.find("model_type"), made = config.find("architectures");
-  if (type == config.end() || made == config.end()) return;
+  if (made == config.end() || made->second == "null") return;
   const std::string_view first_class =
       std::string_view(made->second).substr(made->second.starts_with('[') ? 1 : 0);
+  const std::string_view first = first_class.substr(0, first_class.find_first_of(",]"));
+  const std::string_view usual = record.models.substr(0, record.models.find(' '));
+  if (first.empty()) return;
+  if (type == config.end() || type->second == "null") {
+    if (whole && !usual.empty() && model_of_name(first) != model_of_name(usual))
+      notes.push_back(warning(fmt::format(
+          "config.json has no model_type, and architectures {}: read as '{}'. If it is another "
+          "model, its numbers are others: add its model_type",
+          beginning_of(made->second), usual)));
+    return;
+  }
   const Family *const of_type = family_of_model(type->second), *const of_class =
                                                                    family_of_model(first_class);
-  if (of_type && of_class && of_type != of_class)
+  const bool differs = whole && !usual.empty() ? model_of_name(first) != model_of_name(type->second)
+                                               : of_type && of_class && of_type != of_class;
+  if (differs)
     notes.push_back(warning(fmt::format(
         "config.json says model_type '{}' and architectures {}: the first is read. If the second "
         "is right, the numbers are another model's",
@@ -327,7 +350,7 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, beginning_of(value));
   }
   std::vector<Note> notes;
-  note_other_architecture(config, notes);
+  note_other_architecture(config, record, whole, notes);
   note_two_values(group, section, notes);
   note_lost_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);
