@@ -49,7 +49,8 @@ std::vector<Change> scale_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme scale_theme{"scale", "scale.missing scale.twice scale.d_k scale.d_model scale.constant",
+const Theme scale_theme{"scale",
+                        "scale.missing scale.twice scale.d_k scale.d_model scale.constant multiplied",
                         scale_changes};
 
 std::string name_of_scale(const Layer& layer, double scale) {
