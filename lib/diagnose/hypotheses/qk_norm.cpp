@@ -21,6 +21,7 @@ struct HeadNormForm {
 
 Tensor normalised_heads(const Layer& layer, const Tensor& x, const Tensor& weight,
                         const HeadNormForm& form) {
+  if (weight.empty()) fail("another change took the norm away");
   const std::size_t d = weight.count(), count = x.count() / d;
   const double eps = layer.settings.qk_norm_eps, more = layer.settings.qk_norm_one_plus ? 1 : 0;
   Tensor result = Tensor::uninitialised(x.dtype(), x.shape());

@@ -74,8 +74,15 @@ Tensor side_by_side(const Tensor (&parts)[3]) {
   return all;
 }
 
+bool has_all(const Layer& layer) {
+  for (const Projection& one : projections)
+    if ((layer.*one.W).empty()) return false;
+  return layer.X_k.empty() && layer.X_v.empty();
+}
+
 /// Fused column i of q, k and v, side by side, is column from(i).
 template <class F> void take_fused(Layer& layer, F from) {
+  if (!has_all(layer)) fail("another change took a projection away");
   const auto take = [&](Tensor& q, Tensor& k, Tensor& v) {
     const Tensor all = columns_from(side_by_side({q, k, v}), from);
     std::size_t first = 0;
@@ -93,12 +100,6 @@ template <class F> void take_fused(Layer& layer, F from) {
   take(layer.b_q, layer.b_k, layer.b_v);
 }
 
-bool has_all(const Layer& layer) {
-  for (const Projection& one : projections)
-    if ((layer.*one.W).empty()) return false;
-  return layer.X_k.empty() && layer.X_v.empty();
-}
-
 void add_projections(const Layer& layer, ChangeList& list) {
   const Dims& dims = layer.dims;
   for (const std::size_t ranks : rank_counts) {
@@ -109,6 +110,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
                              one.letter, ranks),
                  "join them from the first rank to the last", [one, ranks](Layer& edited) {
                    Tensor &W = edited.*one.W, &bias = edited.*one.bias;
+                   if (W.empty()) return;
                    const auto from = reversed_parts(W.shape()[1], ranks);
                    W = columns_from(W, from), bias = columns_from(bias, from);
                  });
@@ -120,6 +122,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
                "load each rank's own part", [ranks](Layer& edited) {
                  for (const Projection& one : projections) {
                    Tensor &W = edited.*one.W, &bias = edited.*one.bias;
+                   if (W.empty()) continue;
                    const auto from = first_part(W.shape()[1], ranks);
                    W = columns_from(W, from), bias = columns_from(bias, from);
                  }
@@ -145,8 +148,10 @@ void add_projections(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// The rows of a product's weight that lie in one rank, the others zero.
+/// The rows of a product's weight that lie in one rank, the others zero. Of one that another change
+/// took away, nothing.
 Tensor rows_of_rank(const Tensor& W, std::size_t rank, std::size_t ranks) {
+  if (W.empty()) return W;
   Tensor part = Tensor(W.dtype(), W.shape());
   const std::size_t bytes = W.count() / ranks * size_of(W.dtype());
   std::memcpy(part.raw_mutable() + rank * bytes, W.raw() + rank * bytes, bytes);
@@ -188,7 +193,7 @@ void add_row_parallel(const Layer& layer, ChangeList& list) {
                              one.name, ranks),
                  "let each rank's part multiply what that rank made", [one, ranks](Layer& edited) {
                    one.edit(edited, [ranks](const Tensor& W) {
-                     return rows_from(W, reversed_parts(W.shape()[0], ranks));
+                     return W.empty() ? W : rows_from(W, reversed_parts(W.shape()[0], ranks));
                    });
                  });
       for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
