@@ -50,9 +50,9 @@ void scale_sums(Layer& edited, const Factors& by) {
     return;
   }
   if (by.stream != 1 || by.attention != 1)
-    give(edited, Stage::residual,
-         sum_of(times(edited.X, by.stream),
-                times(value_of(edited, Stage::attn_add), by.attention)));
+    give(
+        edited, Stage::residual,
+        sum_of(times(edited.X, by.stream), times(value_of(edited, Stage::attn_add), by.attention)));
   if (by.stream == 1 && by.feed_forward == 1) return;
   const bool post = edited.block->shape == BlockShape::post;
   const Tensor stream = value_of(edited, post ? Stage::mlp_x : Stage::residual),
@@ -88,10 +88,10 @@ Change scaled_change(const Layer& layer, Scaled which, double factor) {
       which == Scaled::attention && first.any() ? first : first | StageSet{Stage::resid_post};
   change.did = fmt::format("multiplies {} by {:.4g}{}", name_of(which), factor,
                            which == Scaled::sums ? "" : " before the sum");
-  change.cure = which == Scaled::stream  ? "add to the stream as it is"
-                : which == Scaled::sums  ? "hand on the sums as they are"
-                : which == Scaled::both  ? "add them as they are"
-                                         : "add it as it is";
+  change.cure = which == Scaled::stream ? "add to the stream as it is"
+                : which == Scaled::sums ? "hand on the sums as they are"
+                : which == Scaled::both ? "add them as they are"
+                                        : "add it as it is";
   change.edit = [](Layer&) {};
   change.edit_rows = [by = factors_of(which, factor)](Layer& edited) { scale_sums(edited, by); };
   change.fitted = change.rare = true;

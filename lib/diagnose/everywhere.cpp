@@ -183,8 +183,7 @@ private:
         const WholeChange tried = number.change(value);
         try {
           const Tensor embed = embed_of(tried);
-          return first_ ? first_->shown(tried, embed)
-                        : end_.shown(whole_.behind_all(tried, embed));
+          return first_ ? first_->shown(tried, embed) : end_.shown(whole_.behind_all(tried, embed));
         } catch (const Error&) { // a number that some layer does not allow
           return std::nullopt;
         }

@@ -43,26 +43,24 @@ Tensor uncapped(const Tensor& logits, double cap) {
 }
 
 Change head_scale_change(double factor) {
-  return fitted_change("head.scale", Stage::logits,
-                       fmt::format("multiplies the logits by {:.4g}", factor),
-                       "take them as they are",
-                       [factor](Layer& edited) { own_ends(edited).head.scale *= factor; });
+  return fitted_change(
+      "head.scale", Stage::logits, fmt::format("multiplies the logits by {:.4g}", factor),
+      "take them as they are", [factor](Layer& edited) { own_ends(edited).head.scale *= factor; });
 }
 
 /// Steps that architectures with multipliers (μP, Falcon-H1, Granite) scale by themselves.
-constexpr Stage multiplied_stages[]{Stage::x,        Stage::v,       Stage::output,
-                                    Stage::mlp_x,    Stage::mlp_pre, Stage::mlp_up,
-                                    Stage::mlp_act,  Stage::mlp_out, Stage::attn_add,
-                                    Stage::mlp_add};
+constexpr Stage multiplied_stages[]{Stage::x,        Stage::v,      Stage::output,  Stage::mlp_x,
+                                    Stage::mlp_pre,  Stage::mlp_up, Stage::mlp_act, Stage::mlp_out,
+                                    Stage::attn_add, Stage::mlp_add};
 
 Change multiplied_change(Stage stage, double factor) {
   const std::string name(name_of(stage));
-  return fitted_change("multiplied", stage, fmt::format("multiplies {} by {:.4g}", name, factor),
-                       fmt::format("take {} as it is", name), [stage, factor](Layer& edited) {
-                         give(edited, stage,
-                              each_number(value_of(edited, stage),
-                                          [factor](double a) { return factor * a; }));
-                       });
+  return fitted_change(
+      "multiplied", stage, fmt::format("multiplies {} by {:.4g}", name, factor),
+      fmt::format("take {} as it is", name), [stage, factor](Layer& edited) {
+        give(edited, stage,
+             each_number(value_of(edited, stage), [factor](double a) { return factor * a; }));
+      });
 }
 
 } // namespace

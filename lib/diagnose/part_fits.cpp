@@ -73,9 +73,9 @@ Change parts_change(const std::vector<const Outputs*>& outputs,
   Change change;
   change.id = outputs.front()->id;
   for (const Outputs* one : outputs) change.touches.add(one->stage);
-  change.did = fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
-                           outputs.size() > 1 ? "the feed-forward's first weights"
-                                              : outputs.front()->name);
+  change.did =
+      fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
+                  outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name);
   change.cure = fmt::format("join the {} ranks' parts from the first to the last", order.size());
   change.edit = [outputs, order, part = n / order.size()](Layer& edited) {
     for (const Outputs* one : outputs)

@@ -47,8 +47,8 @@ PassesOfModel::PassesOfModel(std::vector<Layer> layers, Tensor embed, bool fused
   }
 }
 
-std::optional<PassesOfModel> PassesOfModel::of_first(const PassesOfModel& whole,
-                                                     std::size_t tokens, bool fused) {
+std::optional<PassesOfModel> PassesOfModel::of_first(const PassesOfModel& whole, std::size_t tokens,
+                                                     bool fused) {
   std::vector<Layer> layers;
   for (const Layer& layer : whole.layers_) {
     std::optional<Layer> some = of_first_tokens(layer, tokens);
@@ -106,8 +106,7 @@ Tensor PassesOfModel::behind_all(const WholeChange& tried, const Tensor& embed) 
     stream = embed.shape()[1] == tokens() ? embed : token_rows(embed, up_to(tokens()));
   const bool other_order = tried.kind == WholeChange::Kind::of_order;
   const std::size_t places = other_order ? tried.order.size() : layers();
-  for (std::size_t place = 0; place < places; ++place)
-    stream = behind_place(place, stream, tried);
+  for (std::size_t place = 0; place < places; ++place) stream = behind_place(place, stream, tried);
   return stream;
 }
 

@@ -72,8 +72,9 @@ private:
   std::size_t threads_;
 };
 
-/// Each change in every layer that it is of (windows and norms may be those of some alone), in every
-/// second or fourth layer, of the embedding, of the layers' order and of whose settings they have.
+/// Each change in every layer that it is of (windows and norms may be those of some alone), in
+/// every second or fourth layer, of the embedding, of the layers' order and of whose settings they
+/// have.
 std::vector<WholeChange> whole_changes(const PassesOfModel& model, const EndOfModel& end,
                                        const ModelAround* around);
 

@@ -85,8 +85,8 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   if (context.likely && !context.likely->empty()) { // the layer before has causes: the same ones
     std::vector<Change> likely;
     for (const Change& cause : *context.likely) {
-      const auto own = std::ranges::find_if(
-          all, [&](const Change& change) { return is_same(cause, change); });
+      const auto own =
+          std::ranges::find_if(all, [&](const Change& change) { return is_same(cause, change); });
       if (own != all.end())
         likely.push_back(*own);
       else if (cause.fitted)

@@ -128,9 +128,8 @@ void add_inputs(const Layer& layer, ChangeList& list) {
         [](const Layer& own) { return value_of(own, Stage::x); });
   add("attention's result as it is", attention_adds);
   if (layer.block->pre_mlp_norm.present())
-    add("attention's result, normed, without the stream", [](const Layer& own) {
-      return normed(own.block->pre_mlp_norm, attention_adds(own));
-    });
+    add("attention's result, normed, without the stream",
+        [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
 void add_shapes(const Layer& layer, ChangeList& list) {

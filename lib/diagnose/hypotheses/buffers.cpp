@@ -49,7 +49,8 @@ void add_turned_again(const Layer& layer, ChangeList& list) {
   for (const bool q : {true, false}) {
     const Stage to = q ? Stage::q_rope : Stage::k_rope;
     list.add("rope.twice", StageSet{to}, fmt::format("rotates {} twice", q ? "q" : "k"),
-             "rotate it once, and let the cache hold it as it is", [to](Layer& edited) {
+             "rotate it once, and let the cache hold it as it is",
+             [to](Layer& edited) {
                give(edited, to, turned(edited, value_of(edited, to), turn_of(edited)));
              })
         .once = true;
@@ -61,16 +62,14 @@ void add_late_cache(const Layer& layer, ChangeList& list) {
   if (layer.dims.T < 2 || layer.dims.T != layer.dims.S_all) return;
   const Stage keys = step_for(layer, Stage::k_rope);
   const auto late = [](Layer& edited, Stage stage) {
-    give(edited, stage, tokens_from(value_of(edited, stage), [](std::size_t t) {
-           return t == 0 ? t : t - 1;
-         }));
+    give(edited, stage,
+         tokens_from(value_of(edited, stage), [](std::size_t t) { return t == 0 ? t : t - 1; }));
   };
   list.add("buffer.late", StageSet{keys, Stage::v},
            "reads each token's key and value one token late, as a cache does that is written one "
            "place too far",
-           "write each token's key and value at its own place", [keys, late](Layer& edited) {
-             late(edited, keys), late(edited, Stage::v);
-           })
+           "write each token's key and value at its own place",
+           [keys, late](Layer& edited) { late(edited, keys), late(edited, Stage::v); })
       .once = true;
 }
 
@@ -82,7 +81,8 @@ void add_same(const Layer& layer, ChangeList& list) {
     give(edited, stage, tokens_from(value_of(edited, stage), [last](std::size_t) { return last; }));
   };
   const auto add = [&](Stage stage, const char* what) {
-    list.add("buffer.row", StageSet{stage}, fmt::format("gives every token the last one's {}", what),
+    list.add("buffer.row", StageSet{stage},
+             fmt::format("gives every token the last one's {}", what),
              "write each token's row where it belongs",
              [stage, last_for_all](Layer& edited) { last_for_all(edited, stage); });
   };

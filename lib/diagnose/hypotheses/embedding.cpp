@@ -156,14 +156,15 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
       "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
       [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
   if (!own.positions.empty() && !own.projection.present())
-    to.add("embed.norm.place", "norms the tokens' rows before positions are added",
-           "norm the sum of tokens, positions and types",
-           [](Embedding& e) { e.positions = {}, e.types = {}; },
-           [&model = to.model()](const Tensor& rows) {
-             Embedding others = *model.embedding;
-             others.scale = 0, others.norm = {};
-             return sum_of(rows, embed(others, model.ids, rows.dtype()));
-           });
+    to.add(
+        "embed.norm.place", "norms the tokens' rows before positions are added",
+        "norm the sum of tokens, positions and types",
+        [](Embedding& e) { e.positions = {}, e.types = {}; },
+        [&model = to.model()](const Tensor& rows) {
+          Embedding others = *model.embedding;
+          others.scale = 0, others.norm = {};
+          return sum_of(rows, embed(others, model.ids, rows.dtype()));
+        });
   for (OtherNorm& other : other_norms(own.norm, true)) {
     std::string did = with_name(other.did, "the embedding's norm"),
                 cure = with_name(other.cure, "the embedding's norm");

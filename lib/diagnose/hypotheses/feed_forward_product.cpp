@@ -85,8 +85,7 @@ void add_products(ChangeList& list) {
       [](const Layer& layer) { return activated_gate(layer, Stage::mlp_up); });
   add("mlp.gate.added", "adds the other factor to the gate's activation, where it multiplies",
       [](const Layer& layer) {
-        return sum_of(activated_gate(layer, Stage::mlp_pre),
-                      value_of(layer, Stage::mlp_up));
+        return sum_of(activated_gate(layer, Stage::mlp_pre), value_of(layer, Stage::mlp_up));
       });
   add("mlp.gate.plus_one", "multiplies by the other factor plus 1", [](const Layer& layer) {
     const Tensor gate = activated_gate(layer, Stage::mlp_pre);
@@ -137,6 +136,7 @@ std::vector<Change> product_changes(const Subject& subject) {
 } // namespace
 
 const Theme feed_forward_product_theme{
-    "feed_forward_product", "mlp.gate.missing mlp.gate.added mlp.gate.plus_one mlp.gate.same", product_changes};
+    "feed_forward_product", "mlp.gate.missing mlp.gate.added mlp.gate.plus_one mlp.gate.same",
+    product_changes};
 
 } // namespace mha

@@ -43,16 +43,17 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
   const auto add = [&](std::size_t n, const char* name, Norm (*of)(const Layer&)) {
-    list.add("last_norm.other", StageSet{Stage::final},
-             n + 1 == model->layers
-                 ? fmt::format("norms the last layer's stream with that layer's norm before {}", name)
-                 : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n, name),
-             "take the last norm's own weights", [model, n, of](Layer& edited) {
-               const std::shared_ptr<const Layer> from = model->layer(n);
-               const Norm norm = from && from->block ? of(*from) : Norm{};
-               if (norm.weight.empty()) fail("layer {} has no such norm", n);
-               give(edited, Stage::final, normed(norm, edited.ends->stream));
-             });
+    list.add(
+        "last_norm.other", StageSet{Stage::final},
+        n + 1 == model->layers
+            ? fmt::format("norms the last layer's stream with that layer's norm before {}", name)
+            : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n, name),
+        "take the last norm's own weights", [model, n, of](Layer& edited) {
+          const std::shared_ptr<const Layer> from = model->layer(n);
+          const Norm norm = from && from->block ? of(*from) : Norm{};
+          if (norm.weight.empty()) fail("layer {} has no such norm", n);
+          give(edited, Stage::final, normed(norm, edited.ends->stream));
+        });
   };
   std::vector<std::size_t> layers{model->layers - 1};
   if (model->layers > 1) layers.push_back(0);
@@ -96,7 +97,8 @@ void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
            "write each token's logits to its own row", [](Layer& edited) {
              const Tensor own = value_of(edited, Stage::logits);
              const std::size_t rows = own.shape()[1];
-             give(edited, Stage::logits, tokens_from(own, [rows](std::size_t) { return rows - 1; }));
+             give(edited, Stage::logits,
+                  tokens_from(own, [rows](std::size_t) { return rows - 1; }));
            });
 }
 
@@ -177,8 +179,7 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
     for (OtherNorm& other : other_norms(head.norm, false)) {
       if (!other.form) continue;
       list.add("head.norm", touched, with_name(other.did, "the norm in the head"),
-               with_name(other.cure, "the norm in the head"),
-               [form = other.form](Layer& edited) {
+               with_name(other.cure, "the norm in the head"), [form = other.form](Layer& edited) {
                  Norm& own = own_ends(edited).head.norm;
                  own = form(own);
                });
@@ -213,11 +214,10 @@ void add_head(const Subject& subject, ChangeList& list) {
   if (!head.decoder.b.empty()) {
     list.add("head.bias", touched, "leaves out the head's bias", "add the head's bias",
              [](Layer& edited) { own_ends(edited).head.decoder.b = {}; });
-    list.add("head.bias", touched, "adds the head's bias twice", "add it once",
-             [](Layer& edited) {
-               Tensor& bias = own_ends(edited).head.decoder.b;
-               bias = each_number(convert(bias, edited.dtype), [](double b) { return 2 * b; });
-             });
+    list.add("head.bias", touched, "adds the head's bias twice", "add it once", [](Layer& edited) {
+      Tensor& bias = own_ends(edited).head.decoder.b;
+      bias = each_number(convert(bias, edited.dtype), [](double b) { return 2 * b; });
+    });
   }
   add_head_inputs(subject.layer, list);
   add_logit_places(head, subject.layer.dims.T, list);

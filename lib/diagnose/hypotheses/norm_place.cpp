@@ -1,4 +1,5 @@
-// Where the norms of a block stand: before attention and feed-forward, behind them, behind the sums.
+// Where the norms of a block stand: before attention and feed-forward, behind them, behind the
+// sums.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
@@ -81,9 +82,7 @@ struct Words {
   const char *both, *attention, *feed_forward;
 
   const char* of(Moved moved) const {
-    return moved == Moved::both        ? both
-           : moved == Moved::attention ? attention
-                                       : feed_forward;
+    return moved == Moved::both ? both : moved == Moved::attention ? attention : feed_forward;
   }
 };
 

@@ -119,11 +119,13 @@ void add_one_side(const Layer& layer, ChangeList& list) {
   for (const bool weighted : {true, false})
     list.add("norm.added.v", StageSet{Stage::v},
              fmt::format("normalises v, too{}", weighted ? ", with the weight of k's norm" : ""),
-             "leave v as it is", [weighted](Layer& edited) {
+             "leave v as it is",
+             [weighted](Layer& edited) {
                HeadNormForm form;
                form.weighted = weighted;
                give(edited, Stage::v,
-                    normalised_heads(edited, value_of(edited, Stage::v), edited.k_norm_weight, form));
+                    normalised_heads(edited, value_of(edited, Stage::v), edited.k_norm_weight,
+                                     form));
              })
         .once = true;
 }
@@ -183,9 +185,10 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme qk_norm_theme{"qk_norm",
-                          "norm.added norm.added.v norm.layer norm.sum norm.weight norm.eps norm.missing.q "
-                          "norm.missing.k norm.exchanged",
-                          qk_norm_changes};
+const Theme qk_norm_theme{
+    "qk_norm",
+    "norm.added norm.added.v norm.layer norm.sum norm.weight norm.eps norm.missing.q "
+    "norm.missing.k norm.exchanged",
+    qk_norm_changes};
 
 } // namespace mha

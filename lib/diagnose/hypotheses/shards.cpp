@@ -103,7 +103,8 @@ template <class F> void take_fused(Layer& layer, F from) {
 void add_projections(const Layer& layer, ChangeList& list) {
   const Dims& dims = layer.dims;
   for (const std::size_t ranks : rank_counts) {
-    for (const Projection& one : projections) // of more ranks there are many orders: those are fitted
+    for (const Projection& one :
+         projections) // of more ranks there are many orders: those are fitted
       if (ranks < 4 && dims.*one.heads % ranks == 0 && !(layer.*one.W).empty())
         list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
                  fmt::format("joins the parts of W_{} of {} ranks from the last to the first",
@@ -129,22 +130,24 @@ void add_projections(const Layer& layer, ChangeList& list) {
                });
     const FusedColumns columns{{dims.H * dims.d_k, dims.H_kv * dims.d_k, dims.H_kv * dims.d_v},
                                ranks};
-    list.add("weight.shards", all_projections(),
-             fmt::format("joins the fused weight's parts of {} ranks, each [q k v], as if they were "
-                         "one [q k v]",
-                         ranks),
-             "join the queries of all ranks, then their keys, then their values",
-             [columns](Layer& edited) {
-               take_fused(edited, [columns](std::size_t i) { return columns.of_whole(i); });
-             });
-    list.add("weight.shards", all_projections(),
-             fmt::format("cuts the fused weight [q k v] into {} equal parts, each of which its rank "
-                         "reads as its own [q k v]",
-                         ranks),
-             "cut queries, keys and values each by itself, and give each rank its part of the three",
-             [columns](Layer& edited) {
-               take_fused(edited, [columns](std::size_t i) { return columns.of_ranks(i); });
-             });
+    list.add(
+        "weight.shards", all_projections(),
+        fmt::format("joins the fused weight's parts of {} ranks, each [q k v], as if they were "
+                    "one [q k v]",
+                    ranks),
+        "join the queries of all ranks, then their keys, then their values",
+        [columns](Layer& edited) {
+          take_fused(edited, [columns](std::size_t i) { return columns.of_whole(i); });
+        });
+    list.add(
+        "weight.shards", all_projections(),
+        fmt::format("cuts the fused weight [q k v] into {} equal parts, each of which its rank "
+                    "reads as its own [q k v]",
+                    ranks),
+        "cut queries, keys and values each by itself, and give each rank its part of the three",
+        [columns](Layer& edited) {
+          take_fused(edited, [columns](std::size_t i) { return columns.of_ranks(i); });
+        });
   }
 }
 
@@ -214,20 +217,21 @@ void add_row_parallel(const Layer& layer, ChangeList& list) {
 void add_first_products(const Layer& layer, ChangeList& list) {
   if (!layer.block || !layer.block->mlp.present()) return;
   const FeedForward& mlp = layer.block->mlp;
-  const StageSet touched = mlp.gated() ? StageSet{Stage::mlp_pre, Stage::mlp_up}
-                                       : StageSet{Stage::mlp_pre};
+  const StageSet touched =
+      mlp.gated() ? StageSet{Stage::mlp_pre, Stage::mlp_up} : StageSet{Stage::mlp_pre};
   for (const std::size_t ranks : rank_counts)
     if (ranks < 8 && mlp.in.out() % ranks == 0)
-      list.add("mlp.shards", touched,
-               fmt::format("loads the first of {} ranks' parts of the feed-forward's first weight{} "
-                           "in every rank",
-                           ranks, mlp.gated() ? "s" : ""),
-               "load each rank's own part", [ranks](Layer& edited) {
-                 FeedForward& own = own_block(edited).mlp;
-                 const auto from = first_part(own.in.out(), ranks);
-                 for (LinearMap* map : {&own.in, &own.up})
-                   if (map->present()) *map = with_outputs(*map, from);
-               });
+      list.add(
+          "mlp.shards", touched,
+          fmt::format("loads the first of {} ranks' parts of the feed-forward's first weight{} "
+                      "in every rank",
+                      ranks, mlp.gated() ? "s" : ""),
+          "load each rank's own part", [ranks](Layer& edited) {
+            FeedForward& own = own_block(edited).mlp;
+            const auto from = first_part(own.in.out(), ranks);
+            for (LinearMap* map : {&own.in, &own.up})
+              if (map->present()) *map = with_outputs(*map, from);
+          });
 }
 
 std::vector<Change> shards_changes(const Subject& subject) {

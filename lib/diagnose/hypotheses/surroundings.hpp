@@ -62,8 +62,8 @@ struct OtherNorm {
   std::function<Norm(Norm)> form; ///< empty: no Norm is like it, and `rows` computes it
   std::function<Tensor(const Norm&, const Tensor& rows)> rows;
 };
-/// What implementations confuse in a norm that is there: in one of several, which has a formula that
-/// the others have, or in all of them (`of_all`), whose formula may be wrong.
+/// What implementations confuse in a norm that is there: in one of several, which has a formula
+/// that the others have, or in all of them (`of_all`), whose formula may be wrong.
 std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all);
 /// "{}" replaced.
 std::string with_name(std::string text, std::string_view name);
