@@ -3,6 +3,7 @@
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/scaled_sums.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
@@ -14,80 +15,104 @@ namespace mha {
 
 namespace {
 
-enum class Results { both, attention, feed_forward };
+/// Factors of what a block's sums are made of.
+struct Factors {
+  double stream = 1, attention = 1, feed_forward = 1;
+};
+
+Factors factors_of(Scaled which, double factor) {
+  switch (which) {
+  case Scaled::both:
+    return {1, factor, factor};
+  case Scaled::attention:
+    return {1, factor, 1};
+  case Scaled::feed_forward:
+    return {1, 1, factor};
+  case Scaled::stream:
+    return {factor, 1, 1};
+  default:
+    return {factor, factor, factor};
+  }
+}
 
 Tensor times(const Tensor& tensor, double factor) {
+  if (factor == 1) return tensor;
   return each_number(tensor, [factor](double a) { return factor * a; });
 }
 
-/// X + c · attention(x), and behind it + c · feed_forward(x). A parallel block has one sum.
-void scale_results(Layer& edited, Results which, double factor) {
-  const double attention = which == Results::feed_forward ? 1 : factor,
-               feed_forward = which == Results::attention ? 1 : factor;
+/// s · X + a · attention(x), and behind it s · stream + f · feed_forward(x). A parallel block has
+/// one sum, a post-norm block norms each.
+void scale_sums(Layer& edited, const Factors& by) {
   if (!has_step(edited, Stage::residual)) {
-    const Tensor sum = sum_of(times(value_of(edited, Stage::attn_add), attention),
-                              times(value_of(edited, Stage::mlp_add), feed_forward));
-    give(edited, Stage::resid_post, sum_of(edited.X, sum));
+    const Tensor sum = sum_of(times(value_of(edited, Stage::attn_add), by.attention),
+                              times(value_of(edited, Stage::mlp_add), by.feed_forward));
+    give(edited, Stage::resid_post, sum_of(times(edited.X, by.stream), sum));
     return;
   }
-  if (which != Results::feed_forward)
-    give(edited, Stage::residual,
-         sum_of(edited.X, times(value_of(edited, Stage::attn_add), attention)));
-  if (which != Results::attention)
-    give(edited, Stage::resid_post,
-         sum_of(value_of(edited, Stage::residual),
-                times(value_of(edited, Stage::mlp_add), feed_forward)));
+  if (by.stream != 1 || by.attention != 1)
+    give(
+        edited, Stage::residual,
+        sum_of(times(edited.X, by.stream), times(value_of(edited, Stage::attn_add), by.attention)));
+  if (by.stream == 1 && by.feed_forward == 1) return;
+  const bool post = edited.block->shape == BlockShape::post;
+  const Tensor stream = value_of(edited, post ? Stage::mlp_x : Stage::residual),
+               sum = sum_of(times(stream, by.stream),
+                            times(value_of(edited, Stage::mlp_add), by.feed_forward));
+  give(edited, Stage::resid_post, post ? normed(edited.block->post_block_norm, sum) : sum);
 }
 
-Change residual_scale_change(const Layer& layer, Results which, double factor) {
-  Change change;
-  change.id = "block.residual.scaled";
-  const StageSet first = has_step(layer, Stage::residual) && which != Results::feed_forward
-                             ? StageSet{Stage::residual}
-                             : StageSet{};
-  change.touches =
-      which == Results::attention && first.any() ? first : first | StageSet{Stage::resid_post};
-  const char* whose = which == Results::both        ? "the results of attention and feed-forward"
-                      : which == Results::attention ? "attention's result"
-                                                    : "the feed-forward's result";
-  change.did = fmt::format("multiplies {} by {:.4g} before the sum", whose, factor);
-  change.cure = "add it as it is";
-  if (which == Results::both) change.cure = "add them as they are";
-  change.edit = [](Layer&) {};
-  change.edit_rows = [which, factor](Layer& edited) { scale_results(edited, which, factor); };
-  change.fitted = change.rare = true;
-  return change;
-}
-
-/// Σ a b and Σ b b over finite numbers of a = theirs − without, b = with − without.
-double projection(const Tensor& theirs, const Tensor& with, const Tensor& without) {
-  double product = 0, square = 0;
-  for (std::size_t i = 0; i < theirs.count(); ++i) {
-    const double base = value_at(without, i), a = value_at(theirs, i) - base,
-                 b = value_at(with, i) - base;
-    if (std::isfinite(a) && std::isfinite(b)) product += a * b, square += b * b;
+constexpr const char* name_of(Scaled which) {
+  switch (which) {
+  case Scaled::both:
+    return "the results of attention and feed-forward";
+  case Scaled::attention:
+    return "attention's result";
+  case Scaled::feed_forward:
+    return "the feed-forward's result";
+  case Scaled::stream:
+    return "the stream, not the results,";
+  default:
+    return "the sums behind attention and feed-forward";
   }
-  return square > 0 ? product / square : 1;
 }
 
 } // namespace
 
+Change scaled_change(const Layer& layer, Scaled which, double factor) {
+  Change change;
+  change.id = "block.residual.scaled";
+  const StageSet first = has_step(layer, Stage::residual) && which != Scaled::feed_forward
+                             ? StageSet{Stage::residual}
+                             : StageSet{};
+  change.touches =
+      which == Scaled::attention && first.any() ? first : first | StageSet{Stage::resid_post};
+  change.did = fmt::format("multiplies {} by {:.4g}{}", name_of(which), factor,
+                           which == Scaled::sums ? "" : " before the sum");
+  change.cure = which == Scaled::stream ? "add to the stream as it is"
+                : which == Scaled::sums ? "hand on the sums as they are"
+                : which == Scaled::both ? "add them as they are"
+                                        : "add it as it is";
+  change.edit = [](Layer&) {};
+  change.edit_rows = [by = factors_of(which, factor)](Layer& edited) { scale_sums(edited, by); };
+  change.fitted = change.rare = true;
+  return change;
+}
+
 /// Of a sum of one result the factor is a projection; where the sum behind both is all that there
 /// is, it is refined from there: each round projects on the difference that a small step makes.
 void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
-  if (!layer_.block || layer_.block->shape == BlockShape::post) return;
-  constexpr int rounds = 12;
-  constexpr double step = 1e-3, least = 1.0 / 64, most = 64, none = 1e-3;
+  if (!layer_.block) return;
+  constexpr int rounds = 12, first_rounds = 3;
+  constexpr double step = 1e-3, least = 1.0 / 64, most = 64, none = 1e-3, worth_fitting = 0.6;
   const Tensor& theirs = trials.target().theirs;
-  for (const Results which : {Results::both, Results::attention, Results::feed_forward}) {
-    if (which == Results::attention && trials.target().stage == Stage::resid_post &&
-        !has_step(layer_, Stage::residual))
-      continue;
+  const double unchanged = trials.screen(Changes{}).error;
+  for (const Scaled which : all_scaled) {
     double factor = 1;
     for (int i = 0; i < rounds; ++i) {
-      const Change here = residual_scale_change(layer_, which, factor),
-                   there = residual_scale_change(layer_, which, factor * (1 + step));
+      const Change here = scaled_change(layer_, which, factor),
+                   there = scaled_change(layer_, which, factor * (1 + step));
       if (!trials.concerns(here)) break;
+      if (i == first_rounds && trials.screen({&here}).error > worth_fitting * unchanged) break;
       const double by =
           step * factor * projection(theirs, trials.value({&there}), trials.value({&here}));
       if (!std::isfinite(by)) break;
@@ -95,7 +120,7 @@ void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
       if (std::fabs(by) < 1e-7 * factor) break;
     }
     if (std::fabs(factor - 1) < none || factor == least || factor == most) continue;
-    candidates.push_back(keep(residual_scale_change(layer_, which, factor)));
+    candidates.push_back(keep(scaled_change(layer_, which, factor)));
   }
 }
 

@@ -9,7 +9,6 @@
 #include <mha/diagnose/hypotheses/scale.hpp>
 #include <mha/diagnose/hypotheses/softcap.hpp>
 #include <mha/diagnose/hypotheses/softmax.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/window.hpp>
 #include <mha/diagnose/joined_heads.hpp>
 
@@ -64,9 +63,11 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (has(Stage::masked)) fit_window(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
   if (has(Stage::mlp_act)) fit_swish(trials, candidates);
-  if (stage == Stage::residual || stage == Stage::resid_post)
+  if (stage == Stage::residual || stage == Stage::mlp_x || stage == Stage::resid_post)
     fit_residual_scale(trials, candidates);
-  if (stage == Stage::logits) fit_head_scale(trials, candidates);
+  fit_factor(trials, candidates);
+  fit_parts(trials, candidates);
+  if (stage == Stage::embed) fit_embedding(trials, candidates);
   const bool shares = has(Stage::scores) || has(Stage::head_out);
   if (shares && layer_.dims.H_kv > 1 && layer_.dims.H > 1) fit_kv_heads(trials, candidates);
 }
@@ -286,27 +287,6 @@ std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std
 }
 
 } // namespace
-
-/// Logits that are all multiplied by one number.
-void CauseSearch::fit_head_scale(Trials& trials, Changes& candidates) {
-  if (!layer_.ends || layer_.ends->head.softcap != 0) return;
-  const Tensor ours = trials.value();
-  const Tensor& theirs = trials.target().theirs;
-  double product = 0, square = 0;
-  for (std::size_t i = 0; i < ours.count(); ++i) {
-    const double a = value_at(ours, i), b = value_at(theirs, i);
-    if (std::isfinite(a) && std::isfinite(b)) product += a * b, square += a * a;
-  }
-  const double factor = square > 0 ? product / square : 1;
-  if (!(factor > 0) || !std::isfinite(factor)) return;
-  Change change;
-  change.id = "head.scale", change.touches = StageSet{Stage::logits};
-  change.did = fmt::format("multiplies the logits by {:.4g}", factor);
-  change.cure = "take them as they are";
-  change.edit = [factor](Layer& edited) { own_ends(edited).head.scale *= factor; };
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
-}
 
 /// Each head by itself, where the stage shows heads or the output tells them.
 void CauseSearch::fit_kv_heads(Trials& trials, Changes& candidates) {

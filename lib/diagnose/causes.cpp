@@ -83,8 +83,8 @@ std::size_t fitted_in(const Changes& changes) {
 }
 
 CauseSearch::CauseSearch(const Layer& layer, const std::vector<Target>& targets,
-                         std::vector<Change> changes, std::size_t threads)
-    : layer_(layer), targets_(targets), threads_(threads) {
+                         std::vector<Change> changes, std::size_t threads, const ModelAround* model)
+    : layer_(layer), targets_(targets), threads_(threads), model_(model) {
   for (Change& change : changes) changes_.push_back(std::move(change));
 }
 

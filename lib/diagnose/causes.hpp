@@ -27,9 +27,10 @@ Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs);
 
 class CauseSearch {
 public:
-  /// `targets` in the order of the computation. The layer in row form, with a batch axis.
+  /// `targets` in the order of the computation. The layer in row form, with a batch axis. `model`:
+  /// the one around it, or null.
   CauseSearch(const Layer& layer, const std::vector<Target>& targets, std::vector<Change> changes,
-              std::size_t threads);
+              std::size_t threads, const ModelAround* model);
 
   /// The best cause first, then those that give the same numbers. Never empty: where nothing
   /// explains the reference, the one that leaves the fewest stages unexplained.
@@ -75,7 +76,9 @@ private:
   void fit_window(Trials& trials, Changes& candidates);
   void fit_slopes(Trials& trials, Changes& candidates);
   void fit_kv_heads(Trials& trials, Changes& candidates);
-  void fit_head_scale(Trials& trials, Changes& candidates);
+  void fit_embedding(Trials& trials, Changes& candidates);
+  void fit_parts(Trials& trials, Changes& candidates);
+  void fit_factor(Trials& trials, Changes& candidates);
   void fit_residual_scale(Trials& trials, Changes& candidates);
   const Change* keep(Change change);
   void note_runners_up(const State& state, const Trials& trials, const std::vector<Changes>& sets,
@@ -86,6 +89,7 @@ private:
   const std::vector<Target>& targets_;
   std::deque<Change> changes_; ///< a deque: what was found by fitting is added at the end
   std::size_t threads_;
+  const ModelAround* model_;
   std::vector<Cause> complete_, runners_up_;
   std::map<const Change*, double> alone_; ///< what single changes leave where runners-up are noted
 };

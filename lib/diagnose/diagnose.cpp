@@ -278,7 +278,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     std::erase_if(changes, [](const Change& change) { return change.id.ends_with(".rounded"); });
   const std::vector<Change> all = half ? std::vector<Change>{} : changes;
   CauseSearch search(layer, targets, worth_trying(layer, targets, std::move(changes), context),
-                     threads);
+                     threads, context.model);
   std::vector<Cause> found = search.find();
   const std::vector<Agreement> before = agreements_of(layer, targets, threads);
   Diagnosis diagnosis = compared_under(found.front(), layer, targets, before, threads);

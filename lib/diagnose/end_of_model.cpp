@@ -33,8 +33,20 @@ EndOfModel EndOfModel::on_threads(std::size_t threads) && {
   return std::move(*this);
 }
 
+Tensor EndOfModel::shown(const Tensor& stream) const {
+  return value_of(with_stream(ends_, stream), stage_, threads_);
+}
+
+Agreement EndOfModel::of_shown(const Tensor& ours) const {
+  return agreement_of(ours, theirs_, tolerance_);
+}
+
+double EndOfModel::steps_between(const Tensor& here, const Tensor& there) const {
+  return projection(theirs_, there, here);
+}
+
 Agreement EndOfModel::behind(const Tensor& stream) const {
-  return agreement_of(value_of(with_stream(ends_, stream), stage_, threads_), theirs_, tolerance_);
+  return of_shown(shown(stream));
 }
 
 Agreement EndOfModel::behind(const Tensor& stream, const Change& change) const {

@@ -19,6 +19,11 @@ public:
   Agreement behind(const Tensor& stream) const;
   /// The same under a change of the end itself.
   Agreement behind(const Tensor& stream, const Change& change) const;
+  /// What the end makes of a stream, how that agrees, and how many times the difference between two
+  /// of those takes the first to what was saved.
+  Tensor shown(const Tensor& stream) const;
+  Agreement of_shown(const Tensor& ours) const;
+  double steps_between(const Tensor& here, const Tensor& there) const;
   /// Up to `most` tokens of every text whose rows were saved, from the first to the last.
   std::vector<std::size_t> saved_tokens(std::size_t most) const;
 

@@ -82,12 +82,16 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   const LastLayer layer(plain, end, context.threads);
   BestCause best(end, end.behind(layer.as_it_is()));
   const std::vector<Change> all = changes_for({plain, everything(), context.fused, context.model});
-  if (context.likely && context.likely->size() > 1) { // several causes of the layer before
+  if (context.likely && !context.likely->empty()) { // the layer before has causes: the same ones
     std::vector<Change> likely;
-    for (const Change& change : all)
-      if (std::ranges::any_of(*context.likely,
-                              [&](const Change& cause) { return is_same(cause, change); }))
-        likely.push_back(change);
+    for (const Change& cause : *context.likely) {
+      const auto own =
+          std::ranges::find_if(all, [&](const Change& change) { return is_same(cause, change); });
+      if (own != all.end())
+        likely.push_back(*own);
+      else if (cause.fitted)
+        likely.push_back(cause);
+    }
     Changes made;
     for (const Change& change : likely) made.push_back(&change);
     if (!made.empty()) try {

@@ -237,4 +237,9 @@ TEST_CASE("whole diagnose: wrong ports of public threads, under the names of the
          "feed_forward_biases_dropped", "residual_normalised_in_place", "norms_rounded",
          "rest_of_the_head", "swish_of_another", "residual_of_the_layer_input"});
   named("more_threads.py", {"eps_of_the_first_release", "states_one_layer_off"});
+  named("fourth_threads.py",
+        {"first_shard_in_every_rank", "gate_and_up_of_ranks_sorted_by_name", "embedding_of_one_rank",
+         "vocabulary_of_ranks_exchanged", "results_over_root_of_2L", "sandwich_norms_behind_sums",
+         "divided_by_the_length", "cached_keys_rotated_again", "logits_of_the_embedding_as_it_is",
+         "windows_inverted", "no_rotation_in_every_second_layer"});
 }

@@ -151,6 +151,30 @@ std::vector<Mistake> norm_mistakes() {
        heads_by([](const Layer&, double x, double, double, double) { return x; }, "k")},
       {"norm.exchanged", "q_norm", head_norm,
        [](I& o) { std::swap(o.layer.q_norm_weight, o.layer.k_norm_weight); }},
+      {"norm.exchanged", "k_norm", head_norm,
+       [](I& o) { o.layer.k_norm_weight = o.layer.q_norm_weight; }},
+      {"norm.one_plus", "q_norm", head_norm,
+       [](I& o) {
+         for (double& w : o.layer.q_norm_weight.values) w += 1;
+       }},
+      {"norm.added.v", "v",
+       [](Layer& l, Random& random) { return l.d_k == l.d_v && head_norm(l, random); },
+       [](I& o) {
+         o.steps.push_back({"v", [](const I& self, const Stages& stages) {
+                              Array v = stages.at("v");
+                              const std::size_t d = v.shape[3];
+                              for (std::size_t row = 0; row < v.values.size() / d; ++row) {
+                                double square = 0;
+                                for (std::size_t i = 0; i < d; ++i)
+                                  square += std::pow(v.values[row * d + i], 2);
+                                const double size =
+                                    std::sqrt(square / real(d) + self.layer.qk_norm_eps);
+                                for (std::size_t i = 0; i < d; ++i)
+                                  v.values[row * d + i] *= self.layer.k_norm_weight(i) / size;
+                              }
+                              return v;
+                            }});
+       }},
       {"residual.normed", "residual",
        [](Layer& l, Random& r) { return rms(l, r) && (l.residual = true); },
        [](I& o) {

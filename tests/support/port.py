@@ -44,6 +44,67 @@ class Port:
             self.act = mistake[4:]
         self.H, self.H_kv = 6, 2 if self.kind == "llama" else 6
         self.saved = {}
+        self.spread_over_ranks()
+
+    def outputs(self, name, order):
+        """The outputs of a product in another order, or some of them again."""
+        w, turned = self.w, self.kind != "gpt2"
+        w[name + ".weight"] = w[name + ".weight"][order] if turned else w[name + ".weight"][:, order]
+        if name + ".bias" in w:
+            w[name + ".bias"] = w[name + ".bias"][order]
+
+    def inputs(self, name, edit):
+        """edit(rows of inputs) of a product's weight."""
+        turned, w = self.kind != "gpt2", self.w[name + ".weight"]
+        self.w[name + ".weight"] = edit(w.T.copy()).T if turned else edit(w.copy())
+
+    def spread_over_ranks(self):
+        """Weights as tensor parallel code joins, cuts or loads them wrongly."""
+        reverse = lambda n, ranks: np.concatenate(np.split(np.arange(n), ranks)[::-1])
+        def rank_0(w):
+            w[len(w) // 2:] = 0
+            return w
+        d = self.w["transformer.wte.weight" if self.kind == "gpt2" else "bert.embeddings.word_embeddings.weight"
+                   if self.kind == "bert" else "model.embed_tokens.weight"].shape[1]
+        for n in range(4):
+            at = {"gpt2": f"transformer.h.{n}.", "llama": f"model.layers.{n}.", "bert": ""}[self.kind]
+            if not at:
+                return
+            o, down, up = ((at + "attn.c_proj", at + "mlp.c_proj", [at + "mlp.c_fc"]) if self.kind == "gpt2" else
+                           (at + "self_attn.o_proj", at + "mlp.down_proj", [at + "mlp.gate_proj", at + "mlp.up_proj"]))
+            if self.is_("weight.shards.o"):
+                self.inputs(o, lambda w: w[reverse(len(w), 3)])
+            if self.is_("weight.shards.o.rank"):
+                self.inputs(o, rank_0)
+            if self.is_("mlp.shards"):
+                self.inputs(down, lambda w: w[reverse(len(w), 4)])
+            if self.is_("mlp.shards.rank"):
+                self.inputs(o, rank_0), self.inputs(down, rank_0)
+            if self.is_("mlp.shards.first"):
+                for name in up:
+                    m = len(self.w[name + ".weight"]) if self.kind == "llama" else self.w[name + ".weight"].shape[1]
+                    self.outputs(name, np.tile(np.arange(m // 2), 2))
+            for i, letter in enumerate("qkv"):
+                if self.is_("weight.shards." + letter):
+                    if self.kind == "llama":
+                        name = f"{at}self_attn.{letter}_proj"
+                        self.outputs(name, reverse(len(self.w[name + ".weight"]), 2))
+                    else:
+                        order = np.arange(3 * d)
+                        order[i * d:(i + 1) * d] = i * d + reverse(d, 2)
+                        self.outputs(at + "attn.c_attn", order)
+            if self.kind == "gpt2":
+                ranks, part = 3, d // 3
+                if self.is_("weight.shards"):  # [q k v] of each rank, joined as they are
+                    self.outputs(at + "attn.c_attn", np.concatenate(
+                        [i * d + r * part + np.arange(part) for r in range(ranks) for i in range(3)]))
+                if self.is_("weight.shards.cut"):  # cut in equal parts, each read as [q k v]
+                    order = [r * d + i * part + np.arange(part) for i in range(3) for r in range(ranks)]
+                    self.outputs(at + "attn.c_attn", np.concatenate(order))
+            elif self.is_("weight.shards"):  # the first rank's part in both ranks
+                for letter in "qkv":
+                    name = f"{at}self_attn.{letter}_proj"
+                    self.outputs(name, np.tile(np.arange(len(self.w[name + ".weight"]) // 2), 2))
 
     def is_(self, mistake):
         return self.mistake == mistake
@@ -110,9 +171,25 @@ class Port:
                 d = q.shape[1] // self.H
                 q, k = (y.reshape(len(y), -1, 2, d // 2).swapaxes(2, 3).reshape(y.shape) for y in (q, k))
         q, k, v = self.heads(q, self.H), self.heads(k, self.H_kv), self.heads(v, self.H_kv)
+        if self.is_("buffer.q"):
+            q = k
+        if self.is_("buffer.k"):
+            k = v
+        if self.is_("buffer.row"):
+            q = np.repeat(q[:, -1:], q.shape[1], 1)
+        late = lambda y: np.concatenate([y[:, :1], y[:, :-1]], 1)
+        if self.is_("buffer.late") and self.kind == "gpt2":
+            k = late(k)
+        if self.is_("buffer.late"):
+            v = late(v)
+        if self.is_("buffer.v"):
+            v = self.rotate(k) if self.kind == "llama" else k
+        if self.is_("multiplied"):
+            v = 0.5 * v
         save(q=q, k=k, v=v)
         if self.kind == "llama":
             q, k = self.rotate(q), self.rotate(k)
+            k = self.rotate(k) if self.is_("rope.twice.k") else late(k) if self.is_("buffer.late") else k
             save(q_rope=q, k_rope=k)
         k, v = (np.repeat(one, self.H // self.H_kv, 0) for one in (k, v))
         scores = q @ k.transpose(0, 2, 1)
@@ -122,6 +199,8 @@ class Port:
             scores = np.where(np.tril(np.ones(scores.shape[1:])) > 0, scores, -np.inf)
         e = np.exp(scores - scores.max(-1, keepdims=True))
         weights = e / e.sum(-1, keepdims=True)
+        if self.is_("buffer.weights"):
+            weights = np.repeat(weights[-1:], len(weights), 0)
         z = weights @ v
         save(weights=weights, head_out=z)
         name = {"gpt2": f"transformer.h.{n}.attn.c_proj", "llama": f"model.layers.{n}.self_attn.o_proj",
@@ -153,6 +232,10 @@ class Port:
                 y = pre * act(other)
             if self.is_("mlp.gate.missing"):
                 y = act(pre)
+            if self.is_("mlp.gate.same"):
+                y = act(pre) * pre
+            if self.is_("mlp.gate.both"):
+                y = act(pre) * act(other)
             if self.is_("mlp.gate.added"):
                 y = act(pre) + other
             if self.is_("mlp.gate.plus_one"):
@@ -240,6 +323,44 @@ class Port:
             m = self.norm(r, second)
             f = self.feed_forward(m, own, save)
             y = m + f
+        if self.is_("block.residual.sums"):
+            r = (x + a) / math.sqrt(2)
+            m = self.norm(r, second)
+            f = self.feed_forward(m, own, save)
+            y = (r + f) / math.sqrt(2)
+        if self.is_("block.residual.stream"):
+            r = 0.5 * x + a
+            m = self.norm(r, second)
+            f = self.feed_forward(m, own, save)
+            y = 0.5 * r + f
+        if self.is_("block.residual.attention_twice"):
+            y = y + a
+        if self.is_("block_norm.place.results"):
+            a = self.norm(self.attention(x, own, save), first)
+            r = x + a
+            f = self.feed_forward(r, own, save)
+            y = r + self.norm(f, second)
+            save(x=x, mlp_x=r, mlp_out=f, residual=r, resid_post=y)
+            return y
+        if self.is_("block_norm.place.one"):
+            f = self.feed_forward(r, own, save)
+            y = self.norm(r + f, second)
+            save(x=h, output=a, residual=r, mlp_x=r, mlp_out=f, resid_post=y)
+            return y
+        if self.is_("norms.missing"):
+            a = self.attention(x, own, save)
+            r = x + a
+            f = self.feed_forward(r, own, save)
+            save(x=x, output=a, residual=r, mlp_x=r, mlp_out=f, resid_post=r + f)
+            return r + f
+        if self.is_("block.mlp.input"):  # the buffer of attention's input is read again
+            m = h
+            f = self.feed_forward(m, own, save)
+            y = r + f
+        if self.is_("block.mlp.input.result"):
+            m = self.norm(a, second)
+            f = self.feed_forward(m, own, save)
+            y = r + f
         if self.is_("block.residual.apart"):
             y = f
         if self.is_("block.handed.residual"):
@@ -255,10 +376,17 @@ class Port:
         e = self.w[prefix + ".weight"][ids]
         if self.is_("embed.scale"):
             e = e * math.sqrt(e.shape[1])
+        if self.is_("embed.scale.twelve"):
+            e = e * 12
+        if self.is_("embed.shards"):
+            e = e * (np.array(ids) < len(self.w[prefix + ".weight"]) // 4)[:, None]
         if self.kind == "llama":
             return e
         table = self.w[{"gpt2": "transformer.wpe", "bert": "bert.embeddings.position_embeddings"}[self.kind]
                        + ".weight"]
+        if self.is_("embed.norm.place"):
+            return self.norm(e, "bert.embeddings.LayerNorm") + table[:len(ids)] + \
+                self.w["bert.embeddings.token_type_embeddings.weight"][0]
         first = 2 if self.is_("embed.positions.offset") else 0
         rows = table[first:first + len(ids)]
         if self.is_("embed.positions.same"):
@@ -291,11 +419,16 @@ class Port:
                           "cls.predictions.transform.LayerNorm")
             if self.is_("head.dense"):
                 h = x
+            if self.is_("head.norm"):
+                h = form(self.linear(x, "cls.predictions.transform.dense"))
             out["logits"] = h @ self.w["bert.embeddings.word_embeddings.weight"].T
             if not self.is_("head.bias"):
-                out["logits"] = out["logits"] + self.w["cls.predictions.bias"]
+                times = 2 if self.is_("head.bias.twice") else 1
+                out["logits"] = out["logits"] + times * self.w["cls.predictions.bias"]
         else:
             last = {"gpt2": "transformer.ln_f", "llama": "model.norm"}[self.kind]
+            if self.is_("last_norm.first"):
+                last = {"gpt2": "transformer.h.0.ln_1", "llama": "model.layers.0.input_layernorm"}[self.kind]
             if self.is_("last_norm.other"):
                 last = {"gpt2": "transformer.h.3.ln_2", "llama": "model.layers.3.input_layernorm"}[self.kind]
             h = self.norm(x, last, "last_norm")
@@ -303,6 +436,8 @@ class Port:
             if self.is_("head.tied"):
                 head = self.w["model.embed_tokens.weight"]
             out["final"], out["logits"] = h, (x if self.is_("head.norm.missing") else h) @ head.T
+            if self.is_("head.input"):
+                out["logits"] = self.norm(states[0], last) @ head.T
             if self.is_("head.scale"):
                 out["logits"] = out["logits"] / math.sqrt(x.shape[1])
             if self.is_("head.softcap"):
@@ -311,6 +446,10 @@ class Port:
         if self.is_("head.softmax"):
             e = np.exp(out["logits"] - out["logits"].max(-1, keepdims=True))
             out["logits"] = e / e.sum(-1, keepdims=True)
+        if self.is_("head.shards"):
+            out["logits"] = np.concatenate(np.split(out["logits"], 2, -1)[::-1], -1)
+        if self.is_("head.row"):
+            out["logits"] = np.repeat(out["logits"][-1:], len(ids), 0)
         if self.is_("head.centred"):
             out["logits"] = out["logits"] - out["logits"].mean(-1, keepdims=True)
         out["hidden_states"] = np.stack(states)[:, None]

@@ -94,6 +94,13 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
            "add the stream behind attention alone", [](Layer& edited) {
              give(edited, Stage::resid_post, sum_of(edited.X, value_of(edited, Stage::resid_post)));
            });
+  if (has_step(layer, Stage::residual))
+    list.add("block.residual.twice", at_end,
+             "adds attention's result once more behind the feed-forward",
+             "add it to the stream once", [](Layer& edited) {
+               give(edited, Stage::resid_post,
+                    sum_of(attention_adds(edited), value_of(edited, Stage::resid_post)));
+             });
   list.add(
       "block.residual.apart", at_end,
       "hands on the feed-forward's result without the residual, which it does not add or keeps "
@@ -107,6 +114,24 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
         [](Layer& edited) { give(edited, Stage::resid_post, value_of(edited, Stage::residual)); });
 }
 
+/// What the feed-forward reads where its own input was not written to the buffer that it reads.
+void add_inputs(const Layer& layer, ChangeList& list) {
+  if (!has_step(layer, Stage::residual) || !layer.block->mlp.present()) return;
+  const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
+    list.add("block.mlp.input", StageSet{Stage::mlp_x},
+             fmt::format("gives the feed-forward {}", what),
+             "give it the stream behind attention, normed by its own norm",
+             [of](Layer& edited) { give(edited, Stage::mlp_x, of(edited)); });
+  };
+  if (layer.settings.input_norm != InputNorm::none)
+    add("what attention was given, the normed stream before it",
+        [](const Layer& own) { return value_of(own, Stage::x); });
+  add("attention's result as it is", attention_adds);
+  if (layer.block->pre_mlp_norm.present())
+    add("attention's result, normed, without the stream",
+        [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
+}
+
 void add_shapes(const Layer& layer, ChangeList& list) {
   const StageSet touched = StageSet{Stage::mlp_x, Stage::resid_post};
   const BlockShape shape = layer.block->shape;
@@ -117,6 +142,7 @@ void add_shapes(const Layer& layer, ChangeList& list) {
                own_block(edited).shape = BlockShape::parallel;
                take_back(edited, {Stage::residual});
              });
+  add_inputs(layer, list);
   if (shape == BlockShape::parallel)
     list.add("block.sequential", touched,
              "gives the feed-forward the stream behind attention (a sequential block)",
@@ -199,8 +225,7 @@ const Theme block_form_theme{
     "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
     "block.residual.twice block.residual.scaled block.attention.missing block.handed.residual "
     "block.parallel "
-    "block.sequential block.skipped "
-    "block.twice block.weights.other",
+    "block.sequential block.mlp.input block.skipped block.twice block.weights.other",
     block_form_changes};
 
 } // namespace mha

@@ -55,7 +55,7 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
                const Norm& own = (*layer.block).*one.norm;
                give(layer, one.makes, normed(own, normed(own, normed_by(layer, one))));
              });
-    for (OtherNorm& other : other_norms(norm)) {
+    for (OtherNorm& other : other_norms(norm, false)) {
       std::function<void(Layer&)> edit = [change, form = other.form,
                                           member = one.norm](Layer& layer) {
         change(layer, form((*layer.block).*member));
@@ -74,21 +74,30 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
 void add_forms_of_all(const Layer& layer, ChangeList& list) {
   const Norm first = attention_norm(layer);
   StageSet touched;
+  std::vector<Norm> own;
+  if (first.present()) own.push_back(first), touched.add(Stage::x);
   for (const BlockNorm& one : block_norms)
-    if (((*layer.block).*one.norm).present()) touched.add(one.makes);
-  if (!first.present() || touched.none()) return;
-  touched.add(Stage::x);
+    if (const Norm& norm = (*layer.block).*one.norm; norm.present())
+      own.push_back(norm), touched.add(one.makes);
+  if (own.size() < 2) return;
   constexpr const char* name = "every norm of the layer";
-  for (OtherNorm& other : other_norms(first)) {
+  list.add("block_norm.missing", touched, fmt::format("leaves out {}", name),
+           fmt::format("apply {}", name), [](Layer& edited) {
+             edited.settings.input_norm = InputNorm::none;
+             for (const BlockNorm& one : block_norms) own_block(edited).*one.norm = Norm{};
+           });
+  for (OtherNorm& other : other_norms(own.front(), true)) {
     std::function<void(Layer&)> edit = [form = other.form](Layer& edited) {
       TransformerBlock& block = own_block(edited);
       for (const BlockNorm& one : block_norms)
         if ((block.*one.norm).present()) block.*one.norm = form(block.*one.norm);
-      give(edited, Stage::x, normed(form(attention_norm(edited)), edited.X));
+      if (const Norm norm = attention_norm(edited); norm.present())
+        give(edited, Stage::x, normed(form(norm), edited.X));
     };
     if (!other.form)
       edit = [rows = other.rows](Layer& edited) { // each behind the ones before it
-        give(edited, Stage::x, rows(attention_norm(edited), edited.X));
+        if (const Norm norm = attention_norm(edited); norm.present())
+          give(edited, Stage::x, rows(norm, edited.X));
         for (const BlockNorm& one : block_norms)
           if (const Norm& norm = (*edited.block).*one.norm; norm.present())
             give(edited, one.makes, rows(norm, normed_by(edited, one)));
@@ -174,33 +183,6 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
   }
 }
 
-/// Norms before the sums for norms behind them, and the reverse.
-void add_places(const Layer& layer, ChangeList& list) {
-  const BlockShape shape = layer.block->shape;
-  const StageSet touched = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
-  if (shape == BlockShape::pre && layer.settings.input_norm != InputNorm::none &&
-      layer.block->pre_mlp_norm.present())
-    list.add("block_norm.place", touched, "norms behind the sums (post-norm)",
-             "norm before attention and before the feed-forward (pre-norm)", [](Layer& edited) {
-               const Norm first = attention_norm(edited);
-               TransformerBlock& block = own_block(edited);
-               block.shape = BlockShape::post;
-               block.post_block_norm = std::exchange(block.pre_mlp_norm, first);
-               edited.settings.input_norm = InputNorm::none;
-             });
-  if (shape == BlockShape::post && layer.block->pre_mlp_norm.present() &&
-      layer.block->post_block_norm.present())
-    list.add("block_norm.place", touched,
-             "norms before attention and before the feed-forward (pre-norm)",
-             "norm behind the sums (post-norm)", [](Layer& edited) {
-               const Norm first = edited.block->pre_mlp_norm;
-               TransformerBlock& block = own_block(edited);
-               block.shape = BlockShape::pre;
-               block.pre_mlp_norm = std::exchange(block.post_block_norm, Norm{});
-               give(edited, Stage::x, normed(first, edited.X));
-             });
-}
-
 /// What norms give, kept in a short type: of every norm, of each alone.
 void add_rounded(const Layer& layer, ChangeList& list) {
   std::vector<std::pair<Stage, std::string>> made;
@@ -230,7 +212,6 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
   add_block_forms(*subject.layer.block, list);
   add_forms_of_all(subject.layer, list);
   add_exchanged(subject.layer, list);
-  add_places(subject.layer, list);
   add_other_layers_norms(subject, list);
   add_rounded(subject.layer, list);
   list.all_rare();
@@ -242,8 +223,7 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
 const Theme block_norm_theme{
     "block_norm",
     "block_norm.missing block_norm.kind block_norm.eps block_norm.one_plus block_norm.twice "
-    "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.place "
-    "block_norm.rounded",
+    "block_norm.weight block_norm.bias block_norm.form block_norm.other block_norm.rounded",
     block_norm_changes};
 
 } // namespace mha

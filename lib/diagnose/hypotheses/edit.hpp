@@ -3,6 +3,7 @@
 
 #include <mha/layer/layer.hpp>
 
+#include <cstring>
 #include <initializer_list>
 
 namespace mha {
@@ -32,18 +33,43 @@ Tensor packed(const Layer& layer, Stage stage, const Tensor& value);
 
 /// A copy that may be written to.
 Tensor copied(const Tensor& tensor);
-/// Columns [0, n) of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
+/// `count` columns of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
 /// that another change took away, nothing.
-template <class F> Tensor columns_from(const Tensor& tensor, F from) {
+template <class F> Tensor columns_from(const Tensor& tensor, std::size_t count, F from) {
   if (tensor.empty()) return tensor;
-  Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
-  const std::size_t n = tensor.shape().back(), rows = tensor.count() / n;
-  with_number(tensor.dtype(), [&]<class T>(T) {
-    const auto source = tensor.as<T>();
-    const auto target = result.as_mutable<T>();
-    for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t i = 0; i < n; ++i) target[row * n + i] = source[row * n + from(i)];
-  });
+  Shape shape = tensor.shape();
+  const std::size_t n = shape.back(), rows = tensor.count() / n;
+  shape.back() = count;
+  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
+  const std::size_t element = size_of(tensor.dtype());
+  std::byte* to = result.raw_mutable();
+  const std::byte* source = tensor.raw();
+  for (std::size_t row = 0; row < rows; ++row, source += n * element)
+    for (std::size_t i = 0; i < count; ++i, to += element)
+      std::memcpy(to, source + from(i) * element, element);
+  return result;
+}
+/// The same of as many columns as there are.
+template <class F> Tensor columns_from(const Tensor& tensor, F from) {
+  return tensor.empty() ? tensor : columns_from(tensor, tensor.shape().back(), from);
+}
+/// Row i of a matrix's copy is row from(i). Of one that another change took away, nothing.
+template <class F> Tensor rows_from(const Tensor& matrix, F from) {
+  if (matrix.empty()) return matrix;
+  Tensor result = Tensor::uninitialised(matrix.dtype(), matrix.shape());
+  const std::size_t rows = matrix.shape()[0], bytes = result.bytes() / rows;
+  std::byte* to = result.raw_mutable();
+  for (std::size_t row = 0; row < rows; ++row, to += bytes)
+    std::memcpy(to, matrix.raw() + from(row) * bytes, bytes);
+  return result;
+}
+/// Rows (B, T, …) of which token t's is token from(t)'s.
+template <class F> Tensor tokens_from(const Tensor& rows, F from) {
+  Tensor result = Tensor::uninitialised(rows.dtype(), rows.shape());
+  const std::size_t T = rows.shape()[1], all = rows.shape()[0] * T, bytes = result.bytes() / all;
+  std::byte* to = result.raw_mutable();
+  for (std::size_t row = 0; row < all; ++row, to += bytes)
+    std::memcpy(to, rows.raw() + (row - row % T + from(row % T)) * bytes, bytes);
   return result;
 }
 /// Every number x becomes f(x), computed in double; of a tensor that another change took away,

@@ -1,6 +1,8 @@
 // The stream before the first layer: the scale of the tokens' rows, positions, types, norm.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/embedding.hpp>
@@ -74,6 +76,7 @@ public:
             return all;
           });
   }
+  const ModelAround& model() const { return model_; }
   std::vector<Change> take() { return list_.take(); }
 
 private:
@@ -152,7 +155,17 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   to.add(
       "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
       [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
-  for (OtherNorm& other : other_norms(own.norm)) {
+  if (!own.positions.empty() && !own.projection.present())
+    to.add(
+        "embed.norm.place", "norms the tokens' rows before positions are added",
+        "norm the sum of tokens, positions and types",
+        [](Embedding& e) { e.positions = {}, e.types = {}; },
+        [&model = to.model()](const Tensor& rows) {
+          Embedding others = *model.embedding;
+          others.scale = 0, others.norm = {};
+          return sum_of(rows, embed(others, model.ids, rows.dtype()));
+        });
+  for (OtherNorm& other : other_norms(own.norm, true)) {
     std::string did = with_name(other.did, "the embedding's norm"),
                 cure = with_name(other.cure, "the embedding's norm");
     if (other.form)
@@ -166,6 +179,34 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   }
 }
 
+/// Rows of tokens that another rank holds are zero where the ranks' rows are not summed.
+void add_shards(const ModelAround& model, EmbeddingChanges& to) {
+  const std::size_t words = model.embedding->tokens.shape()[0];
+  for (const std::size_t ranks : rank_counts)
+    for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
+      if (rank != 0 && ranks != 2) continue;
+      const std::size_t part = (words + ranks - 1) / ranks;
+      to.add(
+          "embed.shards",
+          fmt::format("has the rows of rank {} of {} alone: other tokens' rows are zero", rank,
+                      ranks),
+          "sum the rows over all ranks (all-reduce)", [](Embedding&) {},
+          [&model, rank, part](const Tensor& own) {
+            Embedding without = *model.embedding;
+            without.scale = 0;
+            const Tensor none = embed(without, model.ids, own.dtype());
+            Tensor rows = copied(own);
+            const std::size_t T = own.shape()[1], bytes = own.bytes() / (own.shape()[0] * T);
+            for (std::size_t b = 0; b < model.ids.size(); ++b)
+              for (std::size_t t = 0; t < model.ids[b].size(); ++t)
+                if (static_cast<std::size_t>(model.ids[b][t]) / part != rank)
+                  std::memcpy(rows.raw_mutable() + (b * T + t) * bytes,
+                              none.raw() + (b * T + t) * bytes, bytes);
+            return rows;
+          });
+    }
+}
+
 std::vector<Change> embedding_changes(const Subject& subject) {
   if (!subject.layer.ends || !subject.model || !subject.model->embedding) return {};
   EmbeddingChanges to(*subject.model);
@@ -174,15 +215,27 @@ std::vector<Change> embedding_changes(const Subject& subject) {
   add_positions(own, to);
   add_types(own, to);
   add_norm(own, to);
+  add_shards(*subject.model, to);
   return to.take();
 }
 
 } // namespace
 
+Change embed_scale_change(const ModelAround& model, double factor) {
+  EmbeddingChanges to(model);
+  to.add("embed.scale", fmt::format("multiplies the tokens' rows by {:.4g}", factor),
+         model.embedding->scale == 1 ? "take them as they are"
+                                     : fmt::format("multiply them by {:g}", model.embedding->scale),
+         [factor](Embedding& own) { own.scale = factor; })
+      .fitted = true;
+  return std::move(to.take().front());
+}
+
 const Theme embedding_theme{
     "embedding",
     "embed.scale embed.positions.missing embed.positions.offset embed.positions.twice "
-    "embed.positions.same embed.types embed.norm.missing embed.norm.twice embed.norm.form",
+    "embed.positions.same embed.types embed.norm.missing embed.norm.twice embed.norm.form "
+    "embed.norm.place embed.shards",
     embedding_changes};
 
 } // namespace mha

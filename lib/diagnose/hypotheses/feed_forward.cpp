@@ -3,6 +3,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/feed_forward.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
+#include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
@@ -115,6 +116,35 @@ struct Fused {
   }
 };
 
+/// The halves of a fused weight that ranks hold, `part` outputs of each half in each rank.
+void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
+  const std::size_t n = ranks * part;
+  const auto add = [&](std::string did, const char* cure, auto at) {
+    list.add("mlp.sharded", StageSet{Stage::mlp_pre, Stage::mlp_up}, std::move(did), cure,
+             [at, n](Layer& layer) {
+               const FeedForward from = layer.block->mlp;
+               FeedForward& edited = own_block(layer).mlp;
+               const Fused fused{from.in, from.up};
+               edited.in = fused.taken(at);
+               edited.up = fused.taken([=](std::size_t o) { return at(n + o); });
+             });
+  };
+  // Rank r holds its part of the gate, then its part of the other factor.
+  add(fmt::format("joins the fused weight of {} shards as if it were whole", ranks),
+      "join the gates of all shards, then their other factors", [=](std::size_t o) {
+        const std::size_t rank = o / (2 * part), within = o % (2 * part);
+        return within < part ? rank * part + within : n + rank * part + within - part;
+      });
+  if (ranks > 2) // two ranks' parts are the same either way
+    add(fmt::format("cuts the fused weight into {} equal parts, each of which its rank reads as a "
+                    "gate and another factor",
+                    ranks),
+        "cut the gate and the other factor each by itself", [=](std::size_t o) {
+          const std::size_t half = o / n, rank = o % n / part;
+          return (2 * rank + half) * part + o % part;
+        });
+}
+
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
   const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
@@ -145,25 +175,8 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
              edited.in = fused.taken([](std::size_t o) { return 2 * o; });
              edited.up = fused.taken([](std::size_t o) { return 2 * o + 1; });
            });
-  for (std::size_t shards : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
-    const std::size_t n = mlp.in.out();
-    if (n % shards != 0) continue;
-    list.add("mlp.sharded", both,
-             fmt::format("joins the fused weight of {} shards as if it were whole", shards),
-             "join the gates of all shards, then their other factors", [shards, n](Layer& layer) {
-               const FeedForward from = layer.block->mlp;
-               FeedForward& edited = own_block(layer).mlp;
-               const Fused fused{from.in, from.up};
-               const std::size_t part = n / shards;
-               // Shard s holds its part of the gate, then its part of the other factor.
-               const auto at = [=](std::size_t o) {
-                 const std::size_t shard = o / (2 * part), within = o % (2 * part);
-                 return within < part ? shard * part + within : n + shard * part + within - part;
-               };
-               edited.in = fused.taken(at);
-               edited.up = fused.taken([=](std::size_t o) { return at(n + o); });
-             });
-  }
+  for (const std::size_t ranks : rank_counts)
+    if (mlp.in.out() % ranks == 0) add_shards(ranks, mlp.in.out() / ranks, list);
 }
 
 void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {

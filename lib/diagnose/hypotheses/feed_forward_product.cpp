@@ -23,6 +23,11 @@ Tensor activated(const Layer& layer, Tensor pre, bool gated) {
   return value_of(other, Stage::mlp_act);
 }
 
+/// The activation of one factor alone.
+Tensor activated_gate(const Layer& layer, Stage factor) {
+  return activated(layer, value_of(layer, factor), false);
+}
+
 Tensor product_of(const Tensor& a, const Tensor& b) {
   Tensor result = copied(a);
   with_number(a.dtype(), [&]<class T>(T) {
@@ -58,6 +63,11 @@ void add_other_activations(ChangeList& list) {
   });
   add("leaky ReLU (0.01)", [](double x) { return x > 0 ? x : 0.01 * x; });
   add("tanh", [](double x) { return std::tanh(x); });
+  list.add("mlp.activation", StageSet{Stage::mlp_act}, "applies the activation twice",
+           "apply it once", [](Layer& layer) {
+             give(layer, Stage::mlp_act,
+                  activated(layer, activated_gate(layer, Stage::mlp_pre), true));
+           });
 }
 
 /// Other products of the gate g and the other factor u than act(g) · u.
@@ -68,18 +78,17 @@ void add_products(ChangeList& list) {
              [of](Layer& layer) { give(layer, Stage::mlp_act, of(layer)); });
   };
   add("mlp.gate.missing", "leaves out the gated product's other factor",
-      [](const Layer& layer) { return activated(layer, value_of(layer, Stage::mlp_pre), false); });
+      [](const Layer& layer) { return activated_gate(layer, Stage::mlp_pre); });
   add("mlp.gate.missing", "leaves out the gate: the other factor is not multiplied",
       [](const Layer& layer) { return value_of(layer, Stage::mlp_up); });
   add("mlp.gate.missing", "leaves out the gate, and applies the activation to the other factor",
-      [](const Layer& layer) { return activated(layer, value_of(layer, Stage::mlp_up), false); });
+      [](const Layer& layer) { return activated_gate(layer, Stage::mlp_up); });
   add("mlp.gate.added", "adds the other factor to the gate's activation, where it multiplies",
       [](const Layer& layer) {
-        return sum_of(activated(layer, value_of(layer, Stage::mlp_pre), false),
-                      value_of(layer, Stage::mlp_up));
+        return sum_of(activated_gate(layer, Stage::mlp_pre), value_of(layer, Stage::mlp_up));
       });
   add("mlp.gate.plus_one", "multiplies by the other factor plus 1", [](const Layer& layer) {
-    const Tensor gate = activated(layer, value_of(layer, Stage::mlp_pre), false);
+    const Tensor gate = activated_gate(layer, Stage::mlp_pre);
     return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
   });
   add("mlp.gate.plus_one", "takes GPT-OSS's product, g σ(1.702 g) · (u + 1)",
@@ -88,6 +97,23 @@ void add_products(ChangeList& list) {
         const Tensor gate = each_number(value_of(layer, Stage::mlp_pre),
                                         [](double g) { return g * sigmoid(beta * g); });
         return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
+      });
+  add("mlp.gate.same", "multiplies the gate's activation by the gate, in the other factor's place",
+      [](const Layer& layer) {
+        return product_of(activated_gate(layer, Stage::mlp_pre), value_of(layer, Stage::mlp_pre));
+      });
+  add("mlp.gate.same", "multiplies the gate's activation by itself, in the other factor's place",
+      [](const Layer& layer) {
+        const Tensor gate = activated_gate(layer, Stage::mlp_pre);
+        return product_of(gate, gate);
+      });
+  add("mlp.gate.same", "takes the other factor for the gate, too", [](const Layer& layer) {
+    return product_of(activated_gate(layer, Stage::mlp_up), value_of(layer, Stage::mlp_up));
+  });
+  add("mlp.activated_other", "applies the activation to the other factor, too",
+      [](const Layer& layer) {
+        return product_of(activated_gate(layer, Stage::mlp_pre),
+                          activated_gate(layer, Stage::mlp_up));
       });
   add("mlp.activated_other", "applies the activation to the product of gate and other factor",
       [](const Layer& layer) {
@@ -110,6 +136,7 @@ std::vector<Change> product_changes(const Subject& subject) {
 } // namespace
 
 const Theme feed_forward_product_theme{
-    "feed_forward_product", "mlp.gate.missing mlp.gate.added mlp.gate.plus_one", product_changes};
+    "feed_forward_product", "mlp.gate.missing mlp.gate.added mlp.gate.plus_one mlp.gate.same",
+    product_changes};
 
 } // namespace mha

@@ -71,23 +71,16 @@ void add_forms(const Layer& layer, ChangeList& list) {
              "multiply the normalised input by norm.weight",
              [](Layer& edited) { edited.norm_weight = {}; });
   }
-  form = {};
-  form.unbiased = true;
-  if (layer.dims.d_model > 1)
-    add("input_norm.form", "divides by the standard deviation over n − 1",
-        "divide by the standard deviation over n", form);
-  form = {};
-  form.eps_outside = true;
-  add("input_norm.form", "adds ε to the root, not to the variance", "add ε under the root", form);
-  if (rms) return;
-  if (!layer.norm_bias.empty())
+  if (!rms && !layer.norm_bias.empty())
     list.add("input_norm.bias", input(), "leaves out the norm's bias",
              "add norm.bias after the norm's weight", [](Layer& edited) { edited.norm_bias = {}; });
-  form = {};
-  form.centres = false;
-  if (!layer.norm_bias.empty())
-    add("input_norm.kind", "does not subtract the mean, but adds the bias",
-        "use LayerNorm before the projections", form);
+  for (RowForm& one : row_forms(attention_norm(layer), !layer.block)) {
+    constexpr const char* name = "the norm before the projections";
+    list.add("input_norm." + one.id, input(), with_name(std::move(one.did), name),
+             with_name(std::move(one.cure), name), [form = one.form](Layer& edited) {
+               give(edited, Stage::x, normed(attention_norm(edited), edited.X, form));
+             });
+  }
 }
 
 std::vector<Change> input_norm_changes(const Subject& subject) {

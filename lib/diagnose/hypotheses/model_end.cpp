@@ -1,6 +1,7 @@
 // The model's end: its last norm, its head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
@@ -26,7 +27,7 @@ void add_last_norm(const ModelEnds& ends, ChangeList& list) {
              const Norm& norm = edited.ends->final;
              give(edited, Stage::final, normed(norm, normed(norm, edited.ends->stream)));
            });
-  for (OtherNorm& other : other_norms(ends.final))
+  for (OtherNorm& other : other_norms(ends.final, true))
     list.add("last_norm.form", touched, with_name(other.did, "the last norm"),
              with_name(other.cure, "the last norm"), [other](Layer& edited) {
                ModelEnds& own = own_ends(edited);
@@ -37,22 +38,68 @@ void add_last_norm(const ModelEnds& ends, ChangeList& list) {
              });
 }
 
-/// A norm of the last layer in the last norm's place.
+/// A norm of a layer in the last norm's place.
 void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
-  const auto add = [&](const char* name, Norm (*of)(const Layer&)) {
-    list.add("last_norm.other", StageSet{Stage::final},
-             fmt::format("norms the last layer's stream with that layer's norm before {}", name),
-             "take the last norm's own weights", [model, of](Layer& edited) {
-               const std::shared_ptr<const Layer> last = model->layer(model->layers - 1);
-               const Norm norm = last && last->block ? of(*last) : Norm{};
-               if (norm.weight.empty()) fail("the last layer has no such norm");
-               give(edited, Stage::final, normed(norm, edited.ends->stream));
+  const auto add = [&](std::size_t n, const char* name, Norm (*of)(const Layer&)) {
+    list.add(
+        "last_norm.other", StageSet{Stage::final},
+        n + 1 == model->layers
+            ? fmt::format("norms the last layer's stream with that layer's norm before {}", name)
+            : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n, name),
+        "take the last norm's own weights", [model, n, of](Layer& edited) {
+          const std::shared_ptr<const Layer> from = model->layer(n);
+          const Norm norm = from && from->block ? of(*from) : Norm{};
+          if (norm.weight.empty()) fail("layer {} has no such norm", n);
+          give(edited, Stage::final, normed(norm, edited.ends->stream));
+        });
+  };
+  std::vector<std::size_t> layers{model->layers - 1};
+  if (model->layers > 1) layers.push_back(0);
+  for (const std::size_t n : layers) {
+    add(n, "attention", attention_norm);
+    add(n, "the feed-forward", [](const Layer& layer) { return layer.block->pre_mlp_norm; });
+  }
+}
+
+/// The head of another stream than the last layer's.
+void add_head_inputs(const Layer& layer, ChangeList& list) {
+  if (layer.ends->embed.empty()) return;
+  const auto add = [&](const char* what, bool norms) {
+    list.add("head.input", StageSet{Stage::logits}, fmt::format("gives the head {}", what),
+             "give it the last layer's stream, normed", [norms](Layer& edited) {
+               Layer other = edited;
+               const Tensor& first = edited.ends->embed;
+               give(other, Stage::final, norms ? normed(edited.ends->final, first) : first);
+               give(edited, Stage::logits, value_of(other, Stage::logits));
              });
   };
-  add("attention", attention_norm);
-  add("the feed-forward", [](const Layer& layer) { return layer.block->pre_mlp_norm; });
+  add("the embedding, which no layer wrote back to", false);
+  if (layer.ends->final.present())
+    add("the embedding, normed by the last norm: no layer wrote back to it", true);
+}
+
+/// The logits' columns and rows in other places.
+void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
+  const StageSet touched = StageSet{Stage::logits};
+  for (const std::size_t ranks : rank_counts)
+    if (head.decoder.out() > ranks * ranks) // else the last part may be empty
+      list.add("head.shards", touched,
+               fmt::format("joins the logits of {} ranks from the last to the first", ranks),
+               "join them from the first rank to the last", [ranks](Layer& edited) {
+                 const Tensor own = value_of(edited, Stage::logits);
+                 give(edited, Stage::logits,
+                      columns_from(own, reversed_parts(own.shape().back(), ranks)));
+               });
+  if (T < 2) return;
+  list.add("buffer.row", touched, "gives every token the last one's logits",
+           "write each token's logits to its own row", [](Layer& edited) {
+             const Tensor own = value_of(edited, Stage::logits);
+             const std::size_t rows = own.shape()[1];
+             give(edited, Stage::logits,
+                  tokens_from(own, [rows](std::size_t) { return rows - 1; }));
+           });
 }
 
 /// The softmax of each row, or its logarithm.
@@ -90,7 +137,7 @@ void add_head_cap(const ModelHead& head, ChangeList& list) {
     list.add("head.softcap", touched, "does not cap the logits",
              fmt::format("cap them at {:g}", own),
              [](Layer& edited) { own_ends(edited).head.softcap = 0; });
-  for (double cap : {30.0, 50.0})
+  for (double cap : {30.0, 50.0, 15.0, 20.0, 10.0})
     if (cap != own)
       list.add("head.softcap", touched, fmt::format("caps the logits at {:g}", cap),
                own == 0 ? "do not cap them" : fmt::format("cap them at {:g}", own),
@@ -126,6 +173,18 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
       list.add("head.activation", touched, fmt::format("takes {} in the head", name),
                "take the model's activation",
                [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
+  if (head.norm.present()) {
+    list.add("head.norm", touched, "leaves out the norm in the head", "norm before the decoder",
+             [](Layer& edited) { own_ends(edited).head.norm = {}; });
+    for (OtherNorm& other : other_norms(head.norm, false)) {
+      if (!other.form) continue;
+      list.add("head.norm", touched, with_name(other.did, "the norm in the head"),
+               with_name(other.cure, "the norm in the head"), [form = other.form](Layer& edited) {
+                 Norm& own = own_ends(edited).head.norm;
+                 own = form(own);
+               });
+    }
+  }
   list.add("head.dense", touched, "leaves out the head's first product, its activation and norm",
            "apply them before the decoder", [](Layer& edited) {
              ModelHead& own = own_ends(edited).head;
@@ -152,9 +211,16 @@ void add_head(const Subject& subject, ChangeList& list) {
                give(plain, Stage::final, edited.ends->stream);
                give(edited, Stage::logits, value_of(plain, Stage::logits));
              });
-  if (!head.decoder.b.empty())
+  if (!head.decoder.b.empty()) {
     list.add("head.bias", touched, "leaves out the head's bias", "add the head's bias",
              [](Layer& edited) { own_ends(edited).head.decoder.b = {}; });
+    list.add("head.bias", touched, "adds the head's bias twice", "add it once", [](Layer& edited) {
+      Tensor& bias = own_ends(edited).head.decoder.b;
+      bias = each_number(convert(bias, edited.dtype), [](double b) { return 2 * b; });
+    });
+  }
+  add_head_inputs(subject.layer, list);
+  add_logit_places(head, subject.layer.dims.T, list);
   add_head_cap(head, list);
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
@@ -196,7 +262,7 @@ std::vector<Change> model_end_changes(const Subject& subject) {
 const Theme model_end_theme{
     "model_end",
     "last_norm.missing last_norm.twice last_norm.form last_norm.other "
-    "head.tied head.norm.missing head.bias "
+    "head.tied head.norm head.norm.missing head.input head.shards head.bias "
     "head.softcap head.scale head.softmax head.centred head.activation head.dense",
     model_end_changes};
 

@@ -5,6 +5,7 @@
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <cmath>
+#include <functional>
 
 namespace mha {
 
@@ -20,6 +21,7 @@ struct HeadNormForm {
 
 Tensor normalised_heads(const Layer& layer, const Tensor& x, const Tensor& weight,
                         const HeadNormForm& form) {
+  if (weight.empty()) fail("another change took the norm away");
   const std::size_t d = weight.count(), count = x.count() / d;
   const double eps = layer.settings.qk_norm_eps, more = layer.settings.qk_norm_one_plus ? 1 : 0;
   Tensor result = Tensor::uninitialised(x.dtype(), x.shape());
@@ -75,6 +77,59 @@ std::vector<Change> added(const Layer& layer) {
   return list.take();
 }
 
+/// One side's norm in another form, or with the other side's weight; values that are normed, too.
+void add_one_side(const Layer& layer, ChangeList& list) {
+  if (layer.q_norm_weight.empty() || layer.k_norm_weight.empty()) return;
+  const bool same_width = layer.q_norm_weight.count() == layer.k_norm_weight.count();
+  const bool one_plus = layer.settings.qk_norm_one_plus;
+  for (const Side& side : sides) {
+    const Side& other = sides[side.to == Stage::q_norm ? 1 : 0];
+    const auto add = [&](const char* id, std::string did, std::string cure,
+                         std::function<Tensor(const Layer&)> of) {
+      list.add(id, StageSet{side.to}, std::move(did), std::move(cure),
+               [to = side.to, of = std::move(of)](Layer& edited) { give(edited, to, of(edited)); });
+    };
+    const auto form_of = [side](HeadNormForm form, double more = 0) {
+      return [=](const Layer& own) {
+        Tensor weight = own.*side.weight;
+        if (more != 0) weight = each_number(weight, [more](double w) { return w + more; });
+        return normalised_heads(own, value_of(own, side.from), weight, form);
+      };
+    };
+    HeadNormForm form;
+    add("norm.one_plus",
+        fmt::format("multiplies the normalised {} by {}", side.name, one_plus ? "w" : "1 + w"),
+        fmt::format("multiply the normalised {} by {}", side.name, one_plus ? "1 + w" : "w"),
+        form_of(form, one_plus ? -1 : 1));
+    form.centres = true;
+    add("norm.layer", fmt::format("subtracts the mean from {}, too (LayerNorm)", side.name),
+        fmt::format("normalise {} by its root mean square", side.name), form_of(form));
+    form = {};
+    form.weighted = false;
+    add("norm.weight", fmt::format("leaves out the weight of the norm of {}", side.name),
+        fmt::format("multiply the normalised {0} by {0}_norm.weight", side.name), form_of(form));
+    if (same_width)
+      add("norm.exchanged", fmt::format("takes {}'s weight for {}", other.name, side.name),
+          fmt::format("normalise {0} with {0}_norm.weight", side.name),
+          [side, other](const Layer& own) {
+            return normalised_heads(own, value_of(own, side.from), own.*other.weight, {});
+          });
+  }
+  if (layer.dims.d_k != layer.dims.d_v) return;
+  for (const bool weighted : {true, false})
+    list.add("norm.added.v", StageSet{Stage::v},
+             fmt::format("normalises v, too{}", weighted ? ", with the weight of k's norm" : ""),
+             "leave v as it is",
+             [weighted](Layer& edited) {
+               HeadNormForm form;
+               form.weighted = weighted;
+               give(edited, Stage::v,
+                    normalised_heads(edited, value_of(edited, Stage::v), edited.k_norm_weight,
+                                     form));
+             })
+        .once = true;
+}
+
 std::vector<Change> qk_norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return added(layer);
@@ -116,6 +171,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
                fmt::format("does not normalise {}", side.name),
                fmt::format("normalise {}, too", side.name),
                [weight = side.weight](Layer& edited) { edited.*weight = {}; });
+  add_one_side(layer, list);
   if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
     list.add("norm.exchanged", normed(), "exchanges the weights of the norms of q and k",
              "normalise q with q_norm.weight and k with k_norm.weight",
@@ -129,9 +185,10 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme qk_norm_theme{"qk_norm",
-                          "norm.added norm.layer norm.sum norm.weight norm.eps norm.missing.q "
-                          "norm.missing.k norm.exchanged",
-                          qk_norm_changes};
+const Theme qk_norm_theme{
+    "qk_norm",
+    "norm.added norm.added.v norm.layer norm.sum norm.weight norm.eps norm.missing.q "
+    "norm.missing.k norm.exchanged",
+    qk_norm_changes};
 
 } // namespace mha

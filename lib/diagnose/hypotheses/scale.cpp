@@ -49,8 +49,9 @@ std::vector<Change> scale_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme scale_theme{"scale", "scale.missing scale.twice scale.d_k scale.d_model scale.constant",
-                        scale_changes};
+const Theme scale_theme{
+    "scale", "scale.missing scale.twice scale.d_k scale.d_model scale.constant multiplied",
+    scale_changes};
 
 std::string name_of_scale(const Layer& layer, double scale) {
   const auto real = [](std::size_t n) { return static_cast<double>(n); };

@@ -37,10 +37,33 @@ std::string with_name(std::string text, std::string_view name) {
   return text;
 }
 
+namespace {
+
+/// What a row of n numbers is divided by: `square` is the sum of their squares, less the mean's.
+double size_of_row(double square, double n, double eps, const NormForm& form) {
+  const double variance = square / (form.unbiased ? n - 1 : n);
+  switch (form.size) {
+  case NormSize::eps_outside:
+    return std::sqrt(variance) + eps;
+  case NormSize::larger:
+    return std::fmax(std::sqrt(variance), eps);
+  case NormSize::length:
+    return std::sqrt(square + eps);
+  case NormSize::variance:
+    return variance + eps;
+  case NormSize::root:
+    break;
+  }
+  return std::sqrt(variance + eps);
+}
+
+} // namespace
+
 Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form) {
   const Norm own = in_precision(norm, rows.dtype());
   const bool centres = form.centres && own.kind == InputNorm::layer;
-  const std::size_t n = rows.shape().back(), count = rows.count() / n;
+  const std::size_t width = rows.shape().back(), texts = rows.shape()[0],
+                    n = form.of_text ? rows.count() / texts : width, count = rows.count() / n;
   Tensor result = Tensor::uninitialised(rows.dtype(), rows.shape());
   with_number(rows.dtype(), [&]<class T>(T) {
     const T* from = rows.as<T>().data();
@@ -53,16 +76,16 @@ Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form) {
       for (std::size_t i = 0; i < n; ++i) mean += static_cast<double>(from[i]);
       mean = centres ? mean / static_cast<double>(n) : 0;
       for (std::size_t i = 0; i < n; ++i) {
-        const double a = static_cast<double>(from[i]) - mean;
+        const double a = static_cast<double>(from[i]) - (form.about_zero ? 0 : mean);
         square += a * a;
       }
-      const double variance = square / static_cast<double>(form.unbiased ? n - 1 : n);
-      const double size =
-          form.eps_outside ? std::sqrt(variance) + own.eps : std::sqrt(variance + own.eps);
+      const double size = size_of_row(square, static_cast<double>(n), own.eps, form);
       for (std::size_t i = 0; i < n; ++i) {
-        const double w = part(own.weight, i, 1) + (own.one_plus ? 1 : 0) + form.weight_offset;
-        const double b = form.adds_bias ? part(own.bias, i, 0) : 0;
-        to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / size * w + b);
+        const std::size_t column = i % width;
+        const double w = part(own.weight, column, 1) + (own.one_plus ? 1 : 0) + form.weight_offset;
+        const double b = form.adds_bias ? part(own.bias, column, 0) : 0,
+                     unit = (static_cast<double>(from[i]) - mean) / size;
+        to[i] = static_cast<T>(form.bias_first ? (unit + b) * w : unit * w + b);
       }
     }
   });
@@ -120,28 +143,68 @@ void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
 }
 
 /// Forms that no Norm has.
-void add_row_forms(const Norm& norm, std::vector<OtherNorm>& list) {
-  const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
-    list.push_back({id, did, cure, {}, [form](const Norm& own, const Tensor& rows) {
+void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) {
+  for (RowForm& one : row_forms(norm, of_all))
+    list.push_back({std::move(one.id),
+                    std::move(one.did),
+                    std::move(one.cure),
+                    {},
+                    [form = one.form](const Norm& own, const Tensor& rows) {
                       return normed(own, rows, form);
                     }});
+}
+
+} // namespace
+
+std::vector<RowForm> row_forms(const Norm& norm, bool of_all) {
+  std::vector<RowForm> list;
+  const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
+    list.push_back({id, did, cure, form});
   };
   NormForm form;
   form.unbiased = true;
   add("form", "divides by the standard deviation over n − 1 in {}",
       "divide by the standard deviation over n in {}", form);
-  form = {};
-  form.eps_outside = true;
-  add("form", "adds ε to the root, not to the variance, in {}", "add ε under the root in {}", form);
+  const auto sized = [&](NormSize size, const char* did, const char* cure) {
+    form = {};
+    form.size = size;
+    add("form", did, cure, form);
+  };
+  sized(NormSize::eps_outside, "adds ε to the root, not to the variance, in {}",
+        "add ε under the root in {}");
+  const bool centres = norm.kind == InputNorm::layer;
+  if (of_all) {
+    sized(NormSize::larger, "divides by the larger of the root and ε in {}",
+          "add ε under the root in {}");
+    sized(NormSize::length, "divides by the length of each row, √Σx², in {}",
+          "divide by the root of the mean in {}");
+    sized(NormSize::variance, "divides by the variance, without its root, in {}",
+          "divide by the variance's root in {}");
+    form = {};
+    form.of_text = true;
+    add("form", "takes one mean and variance of all rows of a text in {}",
+        "norm each row by itself in {}", form);
+  }
+  if (centres && of_all) {
+    form = {};
+    form.about_zero = true;
+    add("form", "divides by the root mean square, though it subtracts the mean, in {}",
+        "divide by the standard deviation in {}", form);
+  }
+  if (!centres || norm.bias.empty()) return list;
+  if (of_all) {
+    form = {};
+    form.bias_first = true;
+    add("form", "adds the bias before it multiplies by the weight in {}",
+        "multiply by the weight first in {}", form);
+  }
   form = {};
   form.centres = false;
-  if (norm.kind == InputNorm::layer && !norm.bias.empty())
-    add("kind", "does not subtract the mean in {}, but adds its bias", "make {} a LayerNorm", form);
+  add("kind", "does not subtract the mean in {}, but adds its bias", "make {} a LayerNorm", form);
+  return list;
 }
 
-} // namespace
-
-std::vector<OtherNorm> other_norms(const Norm& norm) {
+std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
   std::vector<OtherNorm> list;
   const bool rms = norm.kind == InputNorm::rms;
   const char *kind = rms ? "RMSNorm" : "LayerNorm", *other = rms ? "LayerNorm" : "RMSNorm";
@@ -185,7 +248,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm) {
                       return changed;
                     },
                     {}});
-  add_row_forms(norm, list);
+  add_row_forms(norm, of_all, list);
   return list;
 }
 

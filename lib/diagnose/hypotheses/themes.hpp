@@ -38,9 +38,12 @@
   theme(mask_form)        \
   theme(softmax_form)     \
   theme(block_norm)       \
+  theme(norm_place)       \
   theme(feed_forward)     \
   theme(feed_forward_product) \
   theme(block_form)       \
+  theme(shards)           \
+  theme(buffers)          \
   theme(embedding)        \
   theme(model_end)        \
   theme(precision)

@@ -1,0 +1,134 @@
+// Where the norms of a block stand: before attention and feed-forward, behind them, behind the
+// sums.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace mha {
+
+namespace {
+
+/// The norms of a block that has two, one for attention and one for the feed-forward.
+struct TwoNorms {
+  Norm attention, feed_forward;
+};
+
+TwoNorms two_norms(const Layer& layer) {
+  const TransformerBlock& block = *layer.block;
+  switch (block.shape) {
+  case BlockShape::pre:
+    return {attention_norm(layer), block.pre_mlp_norm};
+  case BlockShape::post:
+    return {block.pre_mlp_norm, block.post_block_norm};
+  default:
+    return {block.post_attention_norm, block.post_mlp_norm};
+  }
+}
+
+/// The layer with its two norms in no place: attention and feed-forward take the stream as it is.
+void without_two_norms(Layer& layer) {
+  TransformerBlock& block = own_block(layer);
+  switch (block.shape) {
+  case BlockShape::pre:
+    layer.settings.input_norm = InputNorm::none, block.pre_mlp_norm = {};
+    break;
+  case BlockShape::post:
+    block.pre_mlp_norm = {}, block.post_block_norm = {}, block.shape = BlockShape::pre;
+    break;
+  default:
+    block.post_attention_norm = {}, block.post_mlp_norm = {};
+  }
+}
+
+/// Where a norm stands.
+enum class Place : std::uint8_t {
+  before, ///< of what goes in
+  behind, ///< of the result, before it is added
+  sum,    ///< of the sum
+};
+
+/// The layer with each of the two norms in a place of its own, step by step. Sandwich blocks keep
+/// the norms that they have before attention and feed-forward.
+void place_norms(Layer& layer, Place attention, Place feed_forward) {
+  const auto [first, second] = two_norms(layer);
+  without_two_norms(layer);
+  if (attention == Place::before) give(layer, Stage::x, normed(first, layer.X));
+  const auto added = [&](Stage result, Place place, const Norm& norm) {
+    const Tensor value = value_of(layer, result);
+    return place == Place::behind ? normed(norm, value) : value;
+  };
+  const Tensor middle = sum_of(layer.X, added(Stage::attn_add, attention, first));
+  give(layer, Stage::residual, middle);
+  const Tensor stream = attention == Place::sum ? normed(first, middle) : middle;
+  const Norm& before = layer.block->pre_mlp_norm;
+  if (feed_forward == Place::before)
+    give(layer, Stage::mlp_x, normed(second, stream));
+  else
+    give(layer, Stage::mlp_x, before.present() ? normed(before, stream) : stream);
+  const Tensor last = sum_of(stream, added(Stage::mlp_add, feed_forward, second));
+  give(layer, Stage::resid_post, feed_forward == Place::sum ? normed(second, last) : last);
+}
+
+/// Those whose norms are moved.
+enum class Moved : std::uint8_t { both, attention, feed_forward };
+
+struct Words {
+  const char *both, *attention, *feed_forward;
+
+  const char* of(Moved moved) const {
+    return moved == Moved::both ? both : moved == Moved::attention ? attention : feed_forward;
+  }
+};
+
+constexpr const char* place_of(Place place) {
+  return place == Place::before ? "before attention and before the feed-forward"
+         : place == Place::sum  ? "behind the sums"
+                                : "behind the results, before the sums";
+}
+
+/// The two norms, or one of them, in the place `to`.
+void add_moved(const Layer& layer, Place own, Place to, ChangeList& list) {
+  constexpr Words whose{"both norms", "attention's norm", "the feed-forward's norm"};
+  const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
+  for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
+    // A layer without a feed-forward has one norm.
+    if (moved != Moved::attention && !layer.block->mlp.present()) continue;
+    const Place attention = moved == Moved::feed_forward ? own : to,
+                feed_forward = moved == Moved::attention ? own : to;
+    list.add("block_norm.place",
+             moved == Moved::feed_forward ? StageSet{Stage::mlp_x, Stage::resid_post} : all,
+             fmt::format("has {} {}", whose.of(moved), place_of(to)),
+             fmt::format("norm {}", place_of(own)),
+             [=](Layer& edited) { place_norms(edited, attention, feed_forward); });
+  }
+}
+
+std::vector<Change> norm_place_changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  if (!layer.block || !has_step(layer, Stage::residual)) return {};
+  const auto [first, second] = two_norms(layer);
+  if (!first.present() || !second.present()) return {};
+  const BlockShape shape = layer.block->shape;
+  const Place own = shape == BlockShape::pre    ? Place::before
+                    : shape == BlockShape::post ? Place::sum
+                                                : Place::behind;
+  ChangeList list;
+  for (const Place to : {Place::sum, Place::before, Place::behind}) {
+    if (to == own || (shape == BlockShape::sandwich && to == Place::before)) continue;
+    add_moved(layer, own, to, list);
+  }
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme norm_place_theme{"norm_place", "block_norm.place", norm_place_changes};
+
+} // namespace mha

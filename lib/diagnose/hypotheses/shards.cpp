@@ -1,0 +1,253 @@
+// Weights of several ranks: their parts joined in another order, cut in other places, or one rank's
+// part alone.
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/shards.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+struct Projection {
+  char letter;
+  Stage stage;
+  Tensor Layer::*W, Layer::*bias;
+  std::size_t Dims::*heads;
+};
+constexpr Projection projections[]{{'q', Stage::q, &Layer::W_q, &Layer::b_q, &Dims::H},
+                                   {'k', Stage::k, &Layer::W_k, &Layer::b_k, &Dims::H_kv},
+                                   {'v', Stage::v, &Layer::W_v, &Layer::b_v, &Dims::H_kv}};
+
+StageSet all_projections() {
+  return StageSet{Stage::q, Stage::k, Stage::v};
+}
+
+/// How fused columns [q k v] and columns [q_r k_r v_r] of one rank behind the other are laid out.
+struct FusedColumns {
+  std::size_t widths[3];
+  std::size_t ranks;
+
+  std::size_t all() const { return widths[0] + widths[1] + widths[2]; }
+  /// Where column `at` of [q k v] lies among the ranks' columns.
+  std::size_t of_ranks(std::size_t at) const {
+    std::size_t before = 0; // of the rank's own columns
+    for (const std::size_t width : widths) {
+      const std::size_t own = width / ranks;
+      if (at < width) return at / own * (all() / ranks) + before + at % own;
+      at -= width, before += own;
+    }
+    return before;
+  }
+  /// The column of [q k v] that lies at place `at` of the ranks' columns.
+  std::size_t of_whole(std::size_t at) const {
+    const std::size_t rank = at / (all() / ranks);
+    std::size_t within = at % (all() / ranks), before = 0;
+    for (const std::size_t width : widths) {
+      const std::size_t own = width / ranks;
+      if (within < own) return before + rank * own + within;
+      within -= own, before += width;
+    }
+    return before;
+  }
+};
+
+Tensor side_by_side(const Tensor (&parts)[3]) {
+  std::size_t columns = 0;
+  for (const Tensor& part : parts) columns += part.shape().back();
+  const std::size_t rows = parts[0].count() / parts[0].shape().back(),
+                    element = size_of(parts[0].dtype());
+  Shape shape = parts[0].shape();
+  shape.back() = columns;
+  Tensor all = Tensor::uninitialised(parts[0].dtype(), shape);
+  for (std::size_t row = 0, to = 0; row < rows; ++row)
+    for (const Tensor& part : parts) {
+      const std::size_t n = part.shape().back();
+      std::memcpy(all.raw_mutable() + to * element, part.raw() + row * n * element, n * element);
+      to += n;
+    }
+  return all;
+}
+
+bool has_all(const Layer& layer) {
+  for (const Projection& one : projections)
+    if ((layer.*one.W).empty()) return false;
+  return layer.X_k.empty() && layer.X_v.empty();
+}
+
+/// Fused column i of q, k and v, side by side, is column from(i).
+template <class F> void take_fused(Layer& layer, F from) {
+  if (!has_all(layer)) fail("another change took a projection away");
+  const auto take = [&](Tensor& q, Tensor& k, Tensor& v) {
+    const Tensor all = columns_from(side_by_side({q, k, v}), from);
+    std::size_t first = 0;
+    for (Tensor* part : {&q, &k, &v}) {
+      const std::size_t n = part->shape().back();
+      *part = columns_from(all, n, [first](std::size_t i) { return first + i; });
+      first += n;
+    }
+  };
+  take(layer.W_q, layer.W_k, layer.W_v);
+  if (layer.b_q.empty() && layer.b_k.empty() && layer.b_v.empty()) return;
+  for (const Projection& one : projections)
+    if ((layer.*one.bias).empty())
+      layer.*one.bias = Tensor(layer.dtype, {(layer.*one.W).shape()[1]});
+  take(layer.b_q, layer.b_k, layer.b_v);
+}
+
+void add_projections(const Layer& layer, ChangeList& list) {
+  const Dims& dims = layer.dims;
+  for (const std::size_t ranks : rank_counts) {
+    for (const Projection& one :
+         projections) // of more ranks there are many orders: those are fitted
+      if (ranks < 4 && dims.*one.heads % ranks == 0 && !(layer.*one.W).empty())
+        list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
+                 fmt::format("joins the parts of W_{} of {} ranks from the last to the first",
+                             one.letter, ranks),
+                 "join them from the first rank to the last", [one, ranks](Layer& edited) {
+                   Tensor &W = edited.*one.W, &bias = edited.*one.bias;
+                   if (W.empty()) return;
+                   const auto from = reversed_parts(W.shape()[1], ranks);
+                   W = columns_from(W, from), bias = columns_from(bias, from);
+                 });
+    if (!has_all(layer) || dims.H_kv % ranks != 0) continue;
+    if (ranks < 8)
+      list.add("weight.shards", all_projections(),
+               fmt::format("loads the first of {} ranks' parts of W_q, W_k and W_v in every rank",
+                           ranks),
+               "load each rank's own part", [ranks](Layer& edited) {
+                 for (const Projection& one : projections) {
+                   Tensor &W = edited.*one.W, &bias = edited.*one.bias;
+                   if (W.empty()) continue;
+                   const auto from = first_part(W.shape()[1], ranks);
+                   W = columns_from(W, from), bias = columns_from(bias, from);
+                 }
+               });
+    const FusedColumns columns{{dims.H * dims.d_k, dims.H_kv * dims.d_k, dims.H_kv * dims.d_v},
+                               ranks};
+    list.add(
+        "weight.shards", all_projections(),
+        fmt::format("joins the fused weight's parts of {} ranks, each [q k v], as if they were "
+                    "one [q k v]",
+                    ranks),
+        "join the queries of all ranks, then their keys, then their values",
+        [columns](Layer& edited) {
+          take_fused(edited, [columns](std::size_t i) { return columns.of_whole(i); });
+        });
+    list.add(
+        "weight.shards", all_projections(),
+        fmt::format("cuts the fused weight [q k v] into {} equal parts, each of which its rank "
+                    "reads as its own [q k v]",
+                    ranks),
+        "cut queries, keys and values each by itself, and give each rank its part of the three",
+        [columns](Layer& edited) {
+          take_fused(edited, [columns](std::size_t i) { return columns.of_ranks(i); });
+        });
+  }
+}
+
+/// The rows of a product's weight that lie in one rank, the others zero. Of one that another change
+/// took away, nothing.
+Tensor rows_of_rank(const Tensor& W, std::size_t rank, std::size_t ranks) {
+  if (W.empty()) return W;
+  Tensor part = Tensor(W.dtype(), W.shape());
+  const std::size_t bytes = W.count() / ranks * size_of(W.dtype());
+  std::memcpy(part.raw_mutable() + rank * bytes, W.raw() + rank * bytes, bytes);
+  return part;
+}
+
+/// The second products, whose inputs the ranks have in parts.
+struct RowParallel {
+  std::string id, name;
+  StageSet touched;
+  bool attention, feed_forward;
+
+  /// Every weight W of them becomes f(W).
+  template <class F> void edit(Layer& layer, F f) const {
+    if (attention) layer.W_o = f(layer.W_o);
+    if (!feed_forward) return;
+    Tensor& W = own_block(layer).mlp.out.W;
+    W = f(W);
+  }
+};
+
+void add_row_parallel(const Layer& layer, ChangeList& list) {
+  const bool attends = !layer.W_o.empty(), feeds = layer.block && layer.block->mlp.present();
+  const StageSet at_output = StageSet{Stage::output, Stage::head_result},
+                 at_mlp = StageSet{Stage::mlp_out};
+  const RowParallel products[]{
+      {"weight.shards.o", "W_o", at_output, true, false},
+      {"mlp.shards", "the feed-forward's second weight", at_mlp, false, true},
+      {"mlp.shards", "W_o and the feed-forward's second weight", at_output | at_mlp, true, true}};
+  for (const std::size_t ranks : rank_counts)
+    for (const RowParallel& one : products) {
+      if ((one.attention && (!attends || layer.dims.H % ranks != 0)) ||
+          (one.feed_forward && (!feeds || layer.block->mlp.out.in() % ranks != 0)))
+        continue;
+      const bool both = one.attention && one.feed_forward;
+      if (!both && ranks < 4)
+        list.add(one.id, one.touched,
+                 fmt::format("multiplies by the parts of {} of {} ranks from the last to the first",
+                             one.name, ranks),
+                 "let each rank's part multiply what that rank made", [one, ranks](Layer& edited) {
+                   one.edit(edited, [ranks](const Tensor& W) {
+                     return W.empty() ? W : rows_from(W, reversed_parts(W.shape()[0], ranks));
+                   });
+                 });
+      for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
+        if (rank != 0 && ranks != 2) continue;
+        list.add(one.id, one.touched,
+                 fmt::format("adds what rank {} of {} makes with its part of {} alone", rank, ranks,
+                             one.name),
+                 "sum over all ranks (all-reduce)", [one, rank, ranks](Layer& edited) {
+                   one.edit(edited, [rank, ranks](const Tensor& W) {
+                     return rows_of_rank(W, rank, ranks);
+                   });
+                 });
+      }
+    }
+}
+
+/// The feed-forward's first products, whose outputs the ranks have in parts.
+void add_first_products(const Layer& layer, ChangeList& list) {
+  if (!layer.block || !layer.block->mlp.present()) return;
+  const FeedForward& mlp = layer.block->mlp;
+  const StageSet touched =
+      mlp.gated() ? StageSet{Stage::mlp_pre, Stage::mlp_up} : StageSet{Stage::mlp_pre};
+  for (const std::size_t ranks : rank_counts)
+    if (ranks < 8 && mlp.in.out() % ranks == 0)
+      list.add(
+          "mlp.shards", touched,
+          fmt::format("loads the first of {} ranks' parts of the feed-forward's first weight{} "
+                      "in every rank",
+                      ranks, mlp.gated() ? "s" : ""),
+          "load each rank's own part", [ranks](Layer& edited) {
+            FeedForward& own = own_block(edited).mlp;
+            const auto from = first_part(own.in.out(), ranks);
+            for (LinearMap* map : {&own.in, &own.up})
+              if (map->present()) *map = with_outputs(*map, from);
+          });
+}
+
+std::vector<Change> shards_changes(const Subject& subject) {
+  ChangeList list;
+  add_projections(subject.layer, list);
+  add_row_parallel(subject.layer, list);
+  add_first_products(subject.layer, list);
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme shards_theme{"shards",
+                         "weight.shards weight.shards.q weight.shards.k weight.shards.v "
+                         "weight.shards.o mlp.shards",
+                         shards_changes};
+
+} // namespace mha

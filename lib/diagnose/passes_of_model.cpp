@@ -1,0 +1,125 @@
+// Passes of a whole model, and the changes that it allows.
+
+#include <mha/diagnose/passes_of_model.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/trials.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+/// The layer with the window or the rotation of another one.
+void take_settings(Layer& layer, const Layer& from, WholeChange::Kind kind) {
+  const Settings& other = from.settings;
+  Settings& own = layer.settings;
+  if (kind == WholeChange::Kind::windows) {
+    own.window_left = other.window_left, own.window_right = other.window_right;
+    return;
+  }
+  const Settings before = own;
+  own = other; // all that is named rope_, and then what is not
+  own.window_left = before.window_left, own.window_right = before.window_right;
+  own.softcap = before.softcap, own.scale = before.scale, own.scale_value = before.scale_value;
+  own.causal = before.causal, own.causal_align = before.causal_align;
+  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
+}
+
+} // namespace
+
+std::vector<std::size_t> up_to(std::size_t count) {
+  std::vector<std::size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+PassesOfModel::PassesOfModel(std::vector<Layer> layers, Tensor embed, bool fused,
+                             std::size_t threads)
+    : layers_(std::move(layers)), embed_(std::move(embed)), threads_(threads) {
+  for (Layer& layer : layers_) {
+    layer = on_stream(layer, embed_);
+    changes_.push_back(changes_for({layer, StageSet::all(), fused, nullptr}));
+  }
+}
+
+std::optional<PassesOfModel> PassesOfModel::of_first(const PassesOfModel& whole, std::size_t tokens,
+                                                     bool fused) {
+  std::vector<Layer> layers;
+  for (const Layer& layer : whole.layers_) {
+    std::optional<Layer> some = of_first_tokens(layer, tokens);
+    if (!some) return std::nullopt;
+    layers.push_back(std::move(*some));
+  }
+  return PassesOfModel(std::move(layers), token_rows(whole.embed_, up_to(tokens)), fused, 1);
+}
+
+std::vector<Tensor> PassesOfModel::streams() const {
+  std::vector<Tensor> list{embed_};
+  for (const Layer& layer : layers_)
+    list.push_back(handed_on(on_stream(layer, list.back()), threads_));
+  return list;
+}
+
+Tensor PassesOfModel::behind_layer(std::size_t n, const Tensor& stream,
+                                   const Change* change) const {
+  Layer layer = on_stream(layers_[n], stream);
+  if (change)
+    if (const Change* own = own_change(n, *change)) layer = changed(std::move(layer), {own});
+  return handed_on(layer, threads_);
+}
+
+/// What stands at a place of the model's order makes of the stream.
+Tensor PassesOfModel::behind_place(std::size_t place, const Tensor& stream,
+                                   const WholeChange& tried) const {
+  using Kind = WholeChange::Kind;
+  switch (tried.kind) {
+  case Kind::of_order:
+    return behind_layer(tried.order[place], stream, nullptr);
+  case Kind::windows:
+  case Kind::rotations: {
+    Layer layer = on_stream(layers_[place], stream);
+    take_settings(layer, layers_[tried.order[place]], tried.kind);
+    return handed_on(layer, threads_);
+  }
+  case Kind::of_layers: {
+    const bool has_it = tried.in.empty() || tried.in[place];
+    if (!has_it || !tried.made)
+      return behind_layer(place, stream, has_it ? &tried.change : nullptr);
+    const Layer layer = on_stream(layers_[place], stream);
+    const Change own = tried.made(layer);
+    return handed_on(changed(layer, {&own}), threads_);
+  }
+  case Kind::of_embedding:
+    break;
+  }
+  return behind_layer(place, stream, nullptr);
+}
+
+Tensor PassesOfModel::behind_all(const WholeChange& tried, const Tensor& embed) const {
+  Tensor stream = embed_;
+  if (tried.kind == WholeChange::Kind::of_embedding)
+    stream = embed.shape()[1] == tokens() ? embed : token_rows(embed, up_to(tokens()));
+  const bool other_order = tried.kind == WholeChange::Kind::of_order;
+  const std::size_t places = other_order ? tried.order.size() : layers();
+  for (std::size_t place = 0; place < places; ++place) stream = behind_place(place, stream, tried);
+  return stream;
+}
+
+std::size_t PassesOfModel::first_with(const Change& change) const {
+  std::size_t n = 0;
+  while (n < layers() && !own_change(n, change)) ++n;
+  return n;
+}
+
+const Change* PassesOfModel::own_change(std::size_t n, const Change& change) const {
+  for (const Change& own : changes_[n])
+    if (is_same(own, change)) return &own;
+  return nullptr;
+}
+
+} // namespace mha
