@@ -158,7 +158,7 @@ bool is_own(const Tensor& rows, const Tensor& own) {
 std::vector<std::vector<int>> tokens_of_stream(const ReferenceFile& file,
                                                const ComputedText& text) {
   const Embedding& embedding = *text.embedding;
-  if (embedding.norm.present() || embedding.pad) return {};
+  if (embedding.norm.present() || embedding.pad || embedding.mask_token) return {};
   const Tensor rows = first_stream(file, embedding.tokens.shape()[1]);
   if (rows.empty()) return {};
   const std::size_t T = rows.shape()[rows.rank() - 2],
