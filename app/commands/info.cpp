@@ -22,6 +22,7 @@ struct Info {
 
 private:
   int print_description();
+  Sources opened() const;
   std::string description_of(const Sources& model) const;
 };
 
@@ -48,9 +49,20 @@ std::string Info::description_of(const Sources& model) const {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
     if (!common.quiet)
-      print_note(fmt::format("its names are a family's, which it is not: {}", error.what()),
-                 common.color);
+      print_note(fmt::format("not as its family reads it: {}", error.what()), common.color);
     return *std::move(text);
+  }
+}
+
+/// All layers, where one was to be chosen; or files without any.
+Sources Info::opened() const {
+  try {
+    return Sources(request);
+  } catch (const Error&) {
+    if (!request.layer.empty()) throw;
+    Request all = request;
+    all.layer = "all", all.same_x = true; // nothing is computed
+    return Sources(all);
   }
 }
 
@@ -61,8 +73,7 @@ int Info::print_description() {
   if (schema && !request.sources.empty())
     throw UsageError("--schema is the same for every model: it takes no SOURCE");
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
-  if (as_naming && request.layer.empty()) request.layer = "all", request.same_x = true;
-  const std::string text = schema ? description_schema() : description_of(Sources(request));
+  const std::string text = schema ? description_schema() : description_of(opened());
   TextFile file(output.path);
   file.sink()(text);
   file.finish();

@@ -169,7 +169,7 @@ bool is_own_but_for_zeros(const std::vector<std::vector<int>>& shown,
 std::vector<std::vector<int>> tokens_of_stream(const ReferenceFile& file,
                                                const ComputedText& text) {
   const Embedding& embedding = *text.embedding;
-  if (embedding.norm.present() || embedding.pad) return {};
+  if (embedding.norm.present() || embedding.pad || embedding.mask_token) return {};
   const Tensor rows = first_stream(file, embedding.tokens.shape()[1]);
   if (rows.empty()) return {};
   const std::size_t T = rows.shape()[rows.rank() - 2],

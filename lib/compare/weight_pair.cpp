@@ -113,6 +113,7 @@ public:
     }
     if (!counts) {
       diff_.status = WeightStatus::shape;
+      note_further_rows(tensor_a, tensor_b);
       return diff_;
     }
     x_ = numbers_of(tensor_a), y_ = numbers_of(tensor_b);
@@ -134,6 +135,32 @@ private:
     for (const std::size_t n : shape)
       if (n != 1) kept.push_back(n);
     return kept;
+  }
+
+  /// Of a table that grew, as vocabularies do, whether the rows that both have are the same.
+  void note_further_rows(const Tensor& a, const Tensor& b) {
+    const Shape &shape_a = a.shape(), &shape_b = b.shape();
+    if (shape_a.empty() || shape_a.size() != shape_b.size() || shape_a[0] == shape_b[0] ||
+        !std::equal(shape_a.begin() + 1, shape_a.end(), shape_b.begin() + 1))
+      return;
+    const std::size_t rows = std::min(shape_a[0], shape_b[0]),
+                      further = std::max(shape_a[0], shape_b[0]) - rows;
+    const auto first_of = [&](const Tensor& tensor) {
+      Tensor numbers = convert(tensor, DType::f32);
+      const std::span<const float> all = numbers.as<float>();
+      const auto count = static_cast<std::ptrdiff_t>(rows * (all.size() / numbers.shape()[0]));
+      return Numbers(all.begin(), all.begin() + count);
+    };
+    if (rows == 0) return;
+    const Numbers x = first_of(a), y = first_of(b);
+    std::size_t other = 0;
+    const std::size_t columns = x.size() / rows;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!same_number(x[i], y[i]) && !(std::fabs(x[i] - y[i]) < coarse_ * std::fabs(y[i])))
+        ++other, i = (i / columns + 1) * columns - 1; // on with the next row
+    diff_.detail = fmt::format("{} in {}; of the other {} {}", counted(further, "rows more"),
+                               shape_a[0] > shape_b[0] ? 'A' : 'B', rows,
+                               other == 0 ? "all are equal" : fmt::format("rows {} differ", other));
   }
 
   /// At each number the larger of the two files' steps.

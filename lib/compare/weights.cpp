@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 namespace mha {
@@ -48,6 +49,47 @@ WeightDiff lone_weight(const Weight& weight, const WeightFile& file, bool of_a) 
   return diff;
 }
 
+/// The first numbers of a weight, which tell it from nearly all others.
+std::vector<float> first_numbers(const Weight& weight) {
+  constexpr std::size_t few = 64;
+  const Tensor numbers = convert(weight.read(), DType::f32);
+  const std::span<const float> all = numbers.as<float>();
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(few, all.size()))};
+}
+
+bool are_near(float a, float b) {
+  return std::fabs(a - b) <= std::max(std::fabs(a), std::fabs(b)) * 0x1p-7F;
+}
+
+/// Of tensors that differ as if they knew nothing of each other, which of A's lie in B's place: a
+/// gate and its factor, two layers, keys and values.
+void note_exchanged(const WeightFile& a, const WeightFile& b, WeightsDiff& diff) {
+  constexpr double unrelated = 0.8;
+  std::map<std::string_view, const Weight*> of_a, of_b;
+  for (const Weight& weight : a.weights) of_a.emplace(weight.name, &weight);
+  for (const Weight& weight : b.weights) of_b.emplace(weight.name, &weight);
+  struct Apart {
+    WeightDiff* diff;
+    std::vector<float> first_a, first_b;
+  };
+  std::vector<Apart> apart;
+  for (WeightDiff& one : diff.tensors)
+    if (one.status == WeightStatus::differs && one.relative > unrelated && one.shape_a.size() > 1)
+      apart.push_back(
+          {&one, first_numbers(*of_a.at(one.name)), first_numbers(*of_b.at(one.other))});
+  for (const Apart& one : apart)
+    for (const Apart& other : apart) {
+      if (other.diff == one.diff || other.diff->shape_a != one.diff->shape_b ||
+          !std::ranges::equal(other.first_a, one.first_b, are_near))
+        continue;
+      const WeightStatus status =
+          diff_weight(*of_a.at(other.diff->name), *of_b.at(one.diff->other), {}).status;
+      if (status != WeightStatus::equal && status != WeightStatus::close) continue;
+      one.diff->detail = fmt::format("is A's {}", other.diff->name);
+      break;
+    }
+}
+
 } // namespace
 
 std::string_view name_of(WeightStatus status) {
@@ -83,6 +125,7 @@ WeightsDiff diff_weights(const WeightFile& a, const WeightFile& b) {
   for (const Weight& weight : b.weights)
     if (const auto left = of_b.find(weight.role); left != of_b.end() && left->second == &weight)
       diff.tensors.push_back(lone_weight(weight, b, false));
+  note_exchanged(a, b, diff);
   return diff;
 }
 

@@ -18,7 +18,7 @@ constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "mo
                                            "net",        "params",           "ema"};
 /// Where they keep what the model was made with; and what the whole run was given, which is read
 /// where the model's own arguments are not said.
-constexpr std::string_view model_config_keys[] = {"model_args", "model_config"};
+constexpr std::string_view model_config_keys[] = {"model_args", "model_config", "dims"};
 constexpr std::string_view run_config_keys[] = {
     "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};
 /// What belongs to a training run, by the beginning of its key.
@@ -52,7 +52,7 @@ public:
   StateDictFinder(const Pickle& pickle, const std::string& stem) : pickle_(pickle), stem_(stem) {}
 
   StateDict find() {
-    const PickleRef root = pickle_.root();
+    const PickleRef root = within_list(pickle_.root());
     const std::vector<PickleMember> top =
         PickleWalk(pickle_).is_module(root) ? std::vector<PickleMember>{} : members(pickle_, root);
     add_config(top, model_config_keys);
@@ -82,6 +82,20 @@ public:
   }
 
 private:
+  /// Of a list or tuple in which one object alone holds tensors (a state dictionary and what it was
+  /// trained with), that object; else itself.
+  PickleRef within_list(PickleRef root) {
+    if (!pickle_.is(root, PickleKind::list) && !pickle_.is(root, PickleKind::tuple)) return root;
+    std::vector<PickleRef> with_numbers;
+    PickleWalk walk(pickle_);
+    for (const PickleRef item : pickle_.items(root))
+      if (is_numbers(pickle_, item) ||
+          (walk.count_numbers(item) > 0 && !is_optimizer(pickle_, item)))
+        with_numbers.push_back(item);
+    if (with_numbers.size() != 1 || is_numbers(pickle_, with_numbers[0])) return root;
+    return with_numbers[0];
+  }
+
   /// The members that are state dictionaries; none where the object itself is one.
   std::vector<PickleMember> states_in(const std::vector<PickleMember>& top) {
     std::vector<PickleMember> states;

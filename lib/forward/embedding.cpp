@@ -59,8 +59,15 @@ template <class T> void project_rows(const LinearMap& map, Matrix<const T> x, Ma
 
 /// to = the tokens' rows, scaled.
 template <class T> void read_tokens(const Embedding& e, const std::vector<int>& ids, Matrix<T> to) {
-  const T scale = static_cast<T>(e.scale);
+  const auto masked = e.mask_token ? std::ranges::count(ids, *e.mask_token) : 0;
+  const auto all = static_cast<double>(ids.size());
+  const T scale =
+      static_cast<T>(e.scale / (masked > 0 ? 1 - static_cast<double>(masked) / all : 1));
   for (std::size_t t = 0; t < ids.size(); ++t) {
+    if (ids[t] == e.mask_token) {
+      std::fill_n(to.row(t), to.cols, T(0));
+      continue;
+    }
     read_row(e.tokens, static_cast<std::size_t>(ids[t]), to.row(t));
     for (std::size_t i = 0; i < to.cols; ++i) to.row(t)[i] *= scale;
   }
@@ -134,7 +141,7 @@ Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tens
   Tensor rows(dtype, {e.tokens.shape()[0] + B * first.shape()[0], e.width()});
   dtype == DType::f64 ? read_behind<double>(e, B, first, rows)
                       : read_behind<float>(e, B, first, rows);
-  e.tokens = std::move(rows), e.scale = 1, e.projection = {};
+  e.tokens = std::move(rows), e.scale = 1, e.projection = {}, e.mask_token.reset();
   return e;
 }
 

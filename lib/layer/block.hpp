@@ -95,6 +95,8 @@ struct Embedding {
   /// RoBERTa: padding has this position, other tokens count on from the next one.
   std::optional<int> pad;
   double scale = 1; ///< of the token's row
+  /// ESM: the rows of this token are zero, those of the others divided by their part of the text.
+  std::optional<int> mask_token;
   Norm norm;
   LinearMap projection; ///< to d_model, of narrower tables; absent: the identity
   ProjectionPlace projection_place = ProjectionPlace::normed;

@@ -16,9 +16,9 @@ namespace mha {
 template <class L, class T>
 concept Is = std::same_as<std::remove_const_t<L>, T>;
 
-/// use("W_q", layer.W_q), use("dims", layer.dims) … for everything that decides the layer's numbers:
-/// tensors, by their rows in the table, lists, sizes, settings and what stands around attention; no
-/// labels. `L` is Layer or const Layer.
+/// use("W_q", layer.W_q), use("dims", layer.dims) … for everything that decides the layer's
+/// numbers: tensors, by their rows in the table, lists, sizes, settings and what stands around
+/// attention; no labels. `L` is Layer or const Layer.
 template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   for (const TensorInfo& info : layer_tensors()) use(info.name, info.of(layer));
   using Facts = std::conditional_t<std::is_const_v<L>, const LayerFacts, LayerFacts>;
@@ -89,10 +89,11 @@ template <Is<ModelHead> L, class Use> void each_member(L& head, Use&& use) {
 }
 
 template <Is<Embedding> L, class Use> void each_member(L& embedding, Use&& use) {
-  auto& [tokens, positions, types, first_position, pad, scale, norm, projection, projection_place] =
-      embedding;
-  use(tokens), use(positions), use(types), use(first_position), use(pad), use(scale), use(norm);
-  use(projection), use(projection_place);
+  auto& [tokens, positions, types, first_position, pad, scale, mask_token, norm, projection,
+         projection_place] = embedding;
+  use(tokens), use(positions), use(types), use(first_position), use(pad), use(scale),
+      use(mask_token);
+  use(norm), use(projection), use(projection_place);
 }
 
 template <Is<ModelEnds> L, class Use> void each_member(L& ends, Use&& use) {

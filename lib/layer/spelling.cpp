@@ -89,7 +89,7 @@ struct Projection {
 std::optional<Projection> projection_in(std::string_view name) {
   std::vector<const Word*> words;
   const std::string letters = letters_of(own_part(name));
-  if (letters_of(name) == "tok" && name.size() == 3) return std::nullopt; // a token
+  if (name.size() == 3 && letters_of(name) == "tok") return std::nullopt; // a token
   if (!cut(letters, words)) return std::nullopt;
   Projection found;
   std::size_t weights = 0, biases = 0;
@@ -163,12 +163,17 @@ std::optional<Misspelt> about_role(std::string_view letters) {
 std::string slip_of(std::string_view own) {
   constexpr std::size_t shortest = 4;
   if (own.size() < shortest) return "";
-  std::vector<std::string_view> names{"tokens", "key_tokens"};
-  for (const TensorInfo& info : tensor_names()) {
-    if (info.name.size() >= shortest) names.push_back(info.name);
-    for (std::string_view alias : words_of(info.aliases))
-      if (alias.size() >= shortest && own.size() >= shortest + 1) names.push_back(alias);
-  }
+  static const auto known = [](bool with_aliases) {
+    std::vector<std::string_view> names{"tokens", "key_tokens"};
+    for (const TensorInfo& info : tensor_names()) {
+      if (info.name.size() >= shortest) names.push_back(info.name);
+      for (std::string_view alias : words_of(info.aliases))
+        if (with_aliases && alias.size() >= shortest) names.push_back(alias);
+    }
+    return names;
+  };
+  static const std::vector<std::string_view> alone = known(false), with_aliases = known(true);
+  const std::vector<std::string_view>& names = own.size() > shortest ? with_aliases : alone;
   const std::string meant = closest(own, names);
   if (meant.empty() || edit_distance(own, meant) > (own.size() < 8 ? 1u : 2u)) return "";
   // A stage that is as near may be what was meant; so may a plural, of something else.

@@ -5,6 +5,7 @@
 #include <mha/layer/words.hpp>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace mha {
 
@@ -191,9 +192,16 @@ std::vector<std::string_view> ambiguous_words() {
 }
 
 std::optional<Stage> find_stage(std::string_view name) {
-  const std::string_view word = last_part(name);
-  for (const StageInfo& info : table)
-    if (info.name == word || has_word(info.aliases, word)) return info.stage;
+  static const auto by_word = [] {
+    std::unordered_map<std::string_view, Stage> map;
+    for (const StageInfo& info : table) {
+      map.emplace(info.name, info.stage);
+      for (std::string_view alias : words_of(info.aliases)) map.emplace(alias, info.stage);
+    }
+    return map;
+  }();
+  if (const auto found = by_word.find(last_part(name)); found != by_word.end())
+    return found->second;
   if (const std::vector<Stage> readings = readings_of(name); !readings.empty()) {
     std::string choices;
     for (Stage stage : readings)

@@ -15,8 +15,13 @@ std::vector<std::string_view> words_of(std::string_view list) {
 }
 
 bool has_word(std::string_view list, std::string_view word) {
-  const std::vector<std::string_view> words = words_of(list);
-  return std::find(words.begin(), words.end(), word) != words.end();
+  // Asked for every name of a file: nothing is allocated.
+  while (!list.empty()) {
+    const std::size_t space = std::min(list.find(' '), list.size());
+    if (list.substr(0, space) == word) return true;
+    list.remove_prefix(std::min(space + 1, list.size()));
+  }
+  return false;
 }
 
 } // namespace mha

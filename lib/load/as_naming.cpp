@@ -25,19 +25,11 @@ using naming::Group;
 using naming::ModelRecord;
 using naming::Translation;
 
-/// A value of a setting as JSON: true, 12, "half".
-Json typed(std::string_view setting, const std::string& value) {
-  const SettingInfo* info = find_setting(setting);
-  if (info && info->kind == SettingKind::boolean) return value == "true" || value == "1";
-  const Json number = Json::parse(value, nullptr, false);
-  return number.is_number() ? number : Json(value);
-}
-
 class Writer : NamedLayers {
 public:
   explicit Writer(const Sources& model) {
     if (model.found().empty())
-      fail("{}: no family's layers are in it to be described", model.title());
+      fail("{}: no layer is found in it: write a description", model.title());
     std::vector<Found> layers; // the text model's; of a lone other part, that one's
     for (const Found& layer : model.found())
       if (!layer.group.within({"vision", "visual", "audio"})) layers.push_back(layer);
@@ -51,6 +43,7 @@ public:
       whole_.emplace(model.found());
       record_ = *family_->model;
       if (record_.settle) record_.settle(first.group, record_);
+      require_sayable(first.group, record_);
     }
     for (const Found& layer : layers)
       add_layer(layer, whole_ ? block_prefix(layer.group, record_.layers) : layer.group.prefix);
@@ -335,23 +328,27 @@ private:
   Json embed() {
     const Embedding& e = whole_->embedding();
     Json steps = Json::array();
+    const auto project = [&](ProjectionPlace place) {
+      if (!e.projection.present() || e.projection_place != place) return;
+      Json step = linear(reader().model() + std::string(record_.embedding_linear), true,
+                         naming::Bias::if_there, false);
+      step["linear"] = step["name"], step.erase("name");
+      steps.push_back(step);
+    };
     steps.push_back(table(record_.tokens, nullptr));
     if (e.scale != 1) steps[0]["scale"] = e.scale;
+    project(ProjectionPlace::tokens);
     if (!e.positions.empty()) {
       steps.push_back(table(record_.positions, "position"));
       if (e.pad) steps.back()["first"] = "pad";
       if (e.first_position > 0) steps.back()["first"] = e.first_position;
     }
     if (!e.types.empty()) steps.push_back(table(record_.types, "type"));
+    project(ProjectionPlace::sum);
     if (e.norm.present())
       steps.push_back(
           {{"norm", norm_of(reader().model() + std::string(record_.embedding_norm), "")}});
-    if (e.projection.present()) {
-      Json step = linear(reader().model() + std::string(record_.embedding_linear), true,
-                         naming::Bias::if_there, false);
-      step["linear"] = step["name"], step.erase("name");
-      steps.push_back(step);
-    }
+    project(ProjectionPlace::normed);
     return steps;
   }
 
@@ -379,7 +376,7 @@ private:
       to["dense"] = shortest(
           linear(read.head_name(record_.head_dense), true, record_.head_dense_bias, false));
       if (!record_.head_activation.empty()) to["activation"] = record_.head_activation;
-      to["norm"] = norm_of(read.head_name(record_.head_norm), "");
+      if (head.norm.present()) to["norm"] = norm_of(read.head_name(record_.head_norm), "");
     }
     if (head.softcap != 0) to["softcap"] = head.softcap;
     if (head.scale != 1) to["scale"] = head.scale;

@@ -1,5 +1,7 @@
 #include <mha/load/as_naming_text.hpp>
 
+#include <mha/layer/settings.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
@@ -24,6 +26,13 @@ std::string json_line(const Written& value) {
 }
 
 } // namespace
+
+Written typed(std::string_view setting, const std::string& value) {
+  const SettingInfo* info = find_setting(setting);
+  if (info && info->kind == SettingKind::boolean) return value == "true" || value == "1";
+  const Written number = Written::parse(value, nullptr, false);
+  return number.is_number() ? number : Written(value);
+}
 
 std::string spread_description(const std::string& json) {
   const Written top = Written::parse(json);

@@ -116,6 +116,7 @@ std::string bias_beside(const std::string& weight) {
        {std::pair<std::string_view, std::string_view>("weight", "bias"),
         {"kernel", "bias"},
         {"gamma", "beta"},
+        {".alpha", ".bias"},
         {".w", ".b"},
         {".W", ".b"},
         {".a_2", ".b_2"}})

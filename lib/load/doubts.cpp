@@ -23,9 +23,12 @@ std::string binding(const std::string& name, const UnknownTensor& stranger,
 
 /// An unknown name with what it may have been meant to be; whether there is such a guess.
 std::pair<std::string, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
-  std::vector<std::string_view> names;
-  for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
-  for (const StageInfo& info : stages()) names.push_back(info.name);
+  static const auto names = [] {
+    std::vector<std::string_view> list;
+    for (const TensorInfo& info : tensor_names()) list.push_back(info.name);
+    for (const StageInfo& info : stages()) list.push_back(info.name);
+    return list;
+  }();
   std::string hint;
   for (Stage stage : readings_of(name))
     hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
@@ -67,35 +70,48 @@ bool starts_late(const NamedTensors& parts) {
 
 } // namespace
 
+const std::optional<Misspelt>& Guesses::meant(const std::string& name) {
+  const auto known = meant_.find(name);
+  if (known != meant_.end()) return known->second;
+  return meant_.emplace(name, misspelt(name)).first->second;
+}
+
 const Guesses::Guess& Guesses::of(const std::string& name) {
   const auto known = known_.find(name);
   if (known != known_.end()) return known->second;
-  const std::optional<Misspelt> meant = misspelt(name);
-  auto [text, doubtful] = guess(name, meant);
-  return known_.emplace(name, Guess{meant, std::move(text), doubtful}).first->second;
+  auto [text, doubtful] = guess(name, meant(name));
+  return known_.emplace(name, Guess{std::move(text), doubtful}).first->second;
 }
 
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, bool refuses, Guesses& guesses,
                            std::vector<Note>& notes) {
-  std::map<std::string, std::pair<std::string, bool>> passed_over; // by file
+  std::map<std::string, std::vector<std::string>> passed_over; // by file
   for (const UnknownTensor& stranger : unknown_tensors) {
     if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
       fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
            io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
            to_string(stranger.shape));
-    const Guesses::Guess& guess = guesses.of(stranger.name);
-    if (refuses && guess.meant && !is_there(guess.meant->meant, parts))
+    const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+    if (refuses && meant && !is_there(meant->meant, parts))
       fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
-           guess.meant->why, binding(guess.meant->meant, stranger, guess.meant->axes), names_hint);
-    auto& [text, doubtful] = passed_over[stranger.file];
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", guess.text);
-    doubtful = doubtful || guess.doubtful;
+           meant->why, binding(meant->meant, stranger, meant->axes), names_hint);
+    passed_over[stranger.file].push_back(stranger.name);
   }
-  for (const auto& [file, said] : passed_over)
-    notes.emplace_back(fmt::format("{}: passed over, no tensor of a layer: {}{}", file, said.first,
-                                   said.second ? names_hint : ""),
-                       said.second ? Severity::warning : Severity::note);
+  for (const auto& [file, names] : passed_over) {
+    constexpr std::size_t most = 64; // all of a layer's; a model's would be a page
+    std::string text;
+    bool doubtful = false;
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
+      const Guesses::Guess& guess = guesses.of(names[i]);
+      text += fmt::format("{}{}", i > 0 ? ", " : "", guess.text);
+      doubtful = doubtful || guess.doubtful;
+    }
+    if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+    notes.emplace_back(fmt::format("{}: passed over, no tensor of a layer: {}{}", file, text,
+                                   doubtful ? names_hint : ""),
+                       doubtful ? Severity::warning : Severity::note);
+  }
 }
 
 void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,

@@ -23,13 +23,15 @@ struct UnknownTensor {
 class Guesses {
 public:
   struct Guess {
-    std::optional<Misspelt> meant;
     std::string text; ///< the name with what it may have been meant to be
     bool doubtful;    ///< whether there is such a guess
   };
   const Guess& of(const std::string& name);
+  /// The name that it is a slip of, if that is clear.
+  const std::optional<Misspelt>& meant(const std::string& name);
 
 private:
+  std::map<std::string, std::optional<Misspelt>> meant_;
   std::map<std::string, Guess> known_;
 };
 

@@ -44,6 +44,10 @@ bool is_of_other_part(std::string_view name) {
   return named.within({"vision", "visual", "audio", "multi_modal_projector", "mm_projector"});
 }
 
+bool is_one_of_record(std::string_view name, std::string_view words) {
+  return std::ranges::count(words_of_record(words), name) > 0;
+}
+
 /// Whether `name` is one of the words' modules, or lies below it.
 bool is_below(std::string_view name, std::string_view words) {
   for (std::string_view word : words_of_record(words))
@@ -159,7 +163,7 @@ private:
       if (dot != name.npos) of[name.substr(dot + 1)].push_back(name);
     }
     for (const auto& [name, names] : of)
-      if (names.size() < layers_.size())
+      if (names.size() < layers_.size() && !is_one_of_record(name, record_.not_in_all))
         notes.push_back(warning(
             fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
                         group_.contents->name, names.size(), layers_.size(),

@@ -41,7 +41,7 @@ ModelReader::ModelReader(const Group& group, const ModelRecord& record)
     : group_(group), record_(record), block_(block_prefix(group, record.layers)) {
   if (block_.empty())
     fail("{}: {} does not stand below {}.N, as in a whole model; {}", group.contents->name,
-         group.prefix, record.layers, give_X_instead);
+         group.prefix, record.layers, or_describe_it);
   model_ = block_.substr(0, block_.size() - record.layers.size() - 2 -
                                 std::to_string(group.number().value_or(0)).size());
 }

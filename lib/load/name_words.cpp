@@ -38,7 +38,7 @@ bool speaks_of(std::string_view name, Words parts) {
 
 bool is_norm_weight(std::string_view name) {
   return name.ends_with(".a_2") ||
-         has_word(name.substr(name.rfind('.') + 1), {"weight", "gamma", "g", "w", "scale", "gain"});
+         has_word(name.substr(name.rfind('.') + 1), {"weight", "gamma", "g", "w", "scale", "gain", "alpha"});
 }
 
 bool is_of_stack(std::string_view name) {

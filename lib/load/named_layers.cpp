@@ -13,6 +13,12 @@ void cannot_say(const Group& group, std::string_view what) {
   fail("{}: a description cannot say {}", group.contents->name, what);
 }
 
+void require_sayable(const Group& group, const naming::ModelRecord& record) {
+  if (!record.not_in_all.empty())
+    cannot_say(group, "that some layers lack a norm that others have");
+  if (record.drops_mask) cannot_say(group, "that rows of a token are zero (token_dropout)");
+}
+
 /// The group's prefix in the file's own names.
 std::string NamedLayers::own_prefix(const Group& group) const {
   for (const auto& [name, entry] : group.tensors) {

@@ -14,6 +14,9 @@ namespace mha {
 
 /// Throws Error "FILE: a description cannot say WHAT".
 [[noreturn]] void cannot_say(const naming::Group& group, std::string_view what);
+/// Throws Error where a model has what no key of a description says.
+void require_sayable(const naming::Group& group, const naming::ModelRecord& record);
+
 class NamedLayers {
 protected:
   /// One layer as its family reads it.

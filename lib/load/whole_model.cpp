@@ -20,12 +20,16 @@ using naming::ModelRecord;
 /// The layers of the text model: one family, under one prefix, from 0 on.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
+  const auto is_any = [&](std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(found, [&](const Found& one) { return one.group.within(parts); });
+  };
+  const bool both = is_any({"encoder."}) && is_any({"decoder."});
   for (const Found& layer : found) {
     const Group& group = layer.group;
     if (group.within({"vision", "visual", "audio"})) continue;
-    if (group.within({"decoder.", "crossattention", "encoder_attn", "EncDecAttention"}))
+    if (both || group.within({"crossattention", "encoder_attn", "EncDecAttention"}))
       fail("{}: an encoder and a decoder are not covered as a whole model yet; {}",
-           group.contents->name, give_X_instead);
+           group.contents->name, or_describe_it);
     stack.push_back(layer);
   }
   if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);
@@ -96,6 +100,7 @@ void WholeModel::require_alike() const {
   for (const auto& [name, with] : layers_with) {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
+    if (std::ranges::count(words_of_record(record_.not_in_all), name) > 0) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);
@@ -140,6 +145,7 @@ void WholeModel::read_embedding(const ModelReader& reader) {
            group.contents->name, *said, vocabulary() - 1);
     e.pad = pad().value_or(1);
   }
+  if (record_.drops_mask) e.mask_token = mask_token();
   if (!record_.embedding_norm.empty())
     e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), normed);
 }
@@ -304,7 +310,9 @@ void WholeModel::check_config() const {
     // Beside n_positions nothing reads n_ctx.
     check({"n_positions", "max_position_embeddings", "block_size",
            group.configured("n_positions") ? "n_positions" : "n_ctx"},
-          embedding_.positions.shape()[0], "positions");
+          embedding_.positions.shape()[0] -
+              std::min(embedding_.first_position, embedding_.positions.shape()[0]),
+          "positions");
   if (!embedding_.types.empty())
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
   if (record_.own_vocabulary && head_.present())
@@ -353,6 +361,15 @@ std::optional<int> WholeModel::pad() const {
     fail("config.json: pad_token_id is {}: a token's number expected", *said);
   // Some configs say −1, or a number behind the vocabulary: there is none.
   if (!said || *said < 0 || *said >= static_cast<double>(vocabulary())) return std::nullopt;
+  return static_cast<int>(*said);
+}
+
+std::optional<int> WholeModel::mask_token() const {
+  const Group& group = layers_[0].group;
+  const auto said = group.configured_count({"mask_token_id"});
+  if (!said || *said >= vocabulary())
+    fail("{}: config.json says token_dropout, which needs mask_token_id, a token's number",
+         group.contents->name);
   return static_cast<int>(*said);
 }
 

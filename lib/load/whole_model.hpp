@@ -39,6 +39,8 @@ public:
   const std::vector<Note>& notes() const { return notes_; }
   /// The number of the padding token, where config.json says it.
   std::optional<int> pad() const;
+  /// The number of the token that ESM leaves out. Throws Error without one.
+  std::optional<int> mask_token() const;
   /// Throws Error where config.json contradicts a layer's heads.
   void check_layer(const Layer& layer) const;
   /// As many positions as config.json says that the model was trained for, where no table of them

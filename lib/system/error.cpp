@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -36,6 +38,13 @@ std::string in_one_line(const std::string& message) {
     else
       line += c;
   return line;
+}
+
+/// Which characters a word has, each as one of 32 bits.
+std::uint32_t letters_in(std::string_view word) {
+  std::uint32_t letters = 0;
+  for (const char c : word) letters |= std::uint32_t{1} << (static_cast<unsigned char>(c) % 32);
+  return letters;
 }
 
 } // namespace
@@ -72,16 +81,22 @@ std::string counted(std::size_t n, std::string_view plural) {
 }
 
 std::string closest(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string best;
+  std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  const std::uint32_t letters = letters_in(word);
   for (std::string_view candidate : candidates) {
+    // What lengths and letters alone tell: a step changes the length by at most one, the set of
+    // letters by at most two.
+    const std::size_t longer = std::max(word.size(), candidate.size()),
+                      shorter = std::min(word.size(), candidate.size());
+    if (longer - shorter >= best_distance) continue;
+    const int apart = std::popcount(letters ^ letters_in(candidate));
+    if (static_cast<std::size_t>(apart) > 2 * (best_distance - 1)) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance && distance < candidate.size()) {
-      best_distance = distance;
-      best = candidate;
-    }
+    if (distance < best_distance && distance < candidate.size())
+      best_distance = distance, best = candidate;
   }
-  return best;
+  return std::string(best);
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {

@@ -243,3 +243,26 @@ TEST_CASE("a draft of a description needs few words more") {
   }
   CHECK(run({"info", in_source("data/quickstart.json"), "--as-naming"}).code == 2);
 }
+
+TEST_CASE("a state dictionary in a tuple or a list is the model, beside what trained it") {
+  const Folder folder;
+  const Result made = shell(R"py(/usr/bin/python3 -c "
+import pickle, sys
+import numpy as np
+state = {'blocks.%d.w' % n: np.ones((2, 3), np.float32) for n in range(2)}
+trained = {'state': {0: {'exp_avg': np.ones(3)}}, 'param_groups': [{'lr': 1}]}
+for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [state, state])]:
+    pickle.dump(value, open('%s/%s.pkl' % (sys.argv[1], name), 'wb'), 2)
+" )py" + folder.path());
+  if (made.code != 0) {
+    WARN("no NumPy, so nothing to read: " << made.err);
+    return;
+  }
+  for (const auto& [name, tensor] :
+       {std::pair("tuple", "\nblocks.1.w"), {"list", "\nblocks.1.w"}, {"two", "\n1.blocks.1.w"}}) {
+    const Result listed = run({"info", folder.path(std::string(name) + ".pkl"), "--headers"});
+    INFO(name << " " << listed.out << listed.err);
+    CHECK(listed.code == 0);
+    CHECK(listed.out.find(tensor) != std::string::npos);
+  }
+}

@@ -113,6 +113,22 @@ TEST_CASE("random checkpoints of every family: every stage as the NumPy referenc
   }
 }
 
+TEST_CASE("further families whose texts are run: every stage as the NumPy reference", "[model]") {
+  const Folder folder;
+  const Result made = shell("/usr/bin/python3 tests/models/text_families.py " + folder.path());
+  if (made.code != 0) {
+    WARN("no NumPy, so nothing to compare with: " << made.err);
+    return;
+  }
+  const std::vector<std::string> names = folder.names();
+  CHECK(names.size() >= 11);
+  for (const std::string& name : names) {
+    const std::string checkpoint = folder.path(name);
+    check_stages(checkpoint, checkpoint + "/expected.npz", "f64", 1e-10);
+    check_stages(checkpoint, checkpoint + "/expected.npz", "f32", 1e-4);
+  }
+}
+
 TEST_CASE("a layer of a whole model has the bits of a lone layer with the same X", "[model]") {
   const Folder folder;
   const std::string ids = "65,300,12,7,900,44,3,150,27";

@@ -102,6 +102,8 @@ class Attention:
     scale: float
     causal: bool = True
     window: Optional[int] = None  # keys that a query sees, itself included
+    reach: Optional[int] = None   # how far a query sees, to both sides
+    bias: Optional[Callable] = None  # tokens -> H, T, T, added to the scaled scores
     softcap: Optional[float] = None
     q_norm: Optional[Norm] = None
     k_norm: Optional[Norm] = None
@@ -175,6 +177,8 @@ def visible(a, tokens, attention_mask):
         see &= key <= query
     if a.window is not None:
         see &= key > query - a.window
+    if a.reach is not None:
+        see &= abs(query - key) <= a.reach
     if attention_mask is not None:
         see = see & (np.asarray(attention_mask)[..., None, :] != 0)
     return see[..., None, :, :]
@@ -204,6 +208,8 @@ def attend(a, t, x, attention_mask):
         if a.of_keys:
             bias = bias + np.einsum("...rd,lrd->...lr", k, R)
         s = t("biased", s + a.scale * bias)
+    if a.bias is not None:
+        s = t("biased", s + a.bias(x.shape[-2]))
     s = t("masked", np.where(visible(a, x.shape[-2], attention_mask), s, -np.inf))
     w = t("weights", softmax(s))
     z = t("head_out", w @ v)

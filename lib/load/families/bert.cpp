@@ -48,11 +48,26 @@ constexpr std::string_view
                            "lm_head.decoder.bias cls.predictions.decoder.bias",
     bert_beside = bert_beside_relative.substr(bert_beside_relative.find(' ') + 1);
 
+/// ELECTRA's tables may be narrower than the model; the generator has a head, the discriminator one
+/// that is no language model's.
+void settle_electra(const Group& group, ModelRecord& record) {
+  record.beside = "embeddings.position_ids embeddings.token_type_ids discriminator_predictions "
+                  "classifier qa_outputs sequence_summary generator_lm_head.weight";
+  const std::string model = group.prefix.substr(0, group.prefix.find("encoder.layer."));
+  if (group.elsewhere(model + "embeddings_project.weight"))
+    record.embedding_linear = "embeddings_project", record.embedding_linear_bias = Bias::always;
+  record.head = "generator_lm_head", record.head_bias = "generator_lm_head.bias";
+  record.head_dense = "generator_predictions.dense";
+  record.head_norm = "generator_predictions.LayerNorm", record.head_activation = "gelu";
+}
+
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle_bert(const Group& group, ModelRecord& record) {
   // Relative positions replace the learned ones, whose table stays in the file.
   if (position_embedding_type(group).value_or("absolute") != "absolute")
     record.beside = bert_beside_relative, record.positions = "";
+  if (group.prefix.find("electra.") != std::string::npos || group.is_model({"electra"}))
+    return settle_electra(group, record);
   if (group.prefix.find("roberta.") == std::string::npos &&
       !group.is_model({"roberta", "xlm-roberta", "camembert"}))
     return;
@@ -65,7 +80,7 @@ void settle_bert(const Group& group, ModelRecord& record) {
 }
 
 constexpr ModelRecord bert_record{
-    .models = "bert roberta xlm-roberta camembert",
+    .models = "bert roberta xlm-roberta camembert electra",
     .layers = "encoder.layer",
     .always = "attention.self.query.bias attention.self.key.bias attention.self.value.bias "
               "attention.output.dense.bias attention.output.LayerNorm.bias|"

@@ -25,6 +25,33 @@ void translate_bloom(const Group& group, Translation& to) {
                 1e-5);
 }
 
+void settle_bloom(const Group& group, ModelRecord&) {
+  if (group.is_true({"apply_residual_connection_post_layernorm"}))
+    fail("{}: config.json says apply_residual_connection_post_layernorm, which is not covered as a "
+         "whole model",
+         group.contents->name);
+}
+
+constexpr ModelRecord bloom_record{
+    .models = "bloom",
+    .layers = "h",
+    .always = "self_attention.query_key_value.bias self_attention.dense.bias input_layernorm.bias "
+              "post_attention_layernorm.bias",
+    .tokens = "word_embeddings",
+    .embedding_norm = "word_embeddings_layernorm",
+    .eps_keys = "layer_norm_epsilon",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "post_attention_layernorm",
+    .mlp_in = "mlp.dense_h_to_4h",
+    .mlp_out = "mlp.dense_4h_to_h",
+    .mlp_bias = Bias::always,
+    .activation = "gelu_new",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .tied = true,
+    .settle = settle_bloom,
+};
+
 } // namespace
 
 const Family bloom{"bloom",
@@ -32,6 +59,7 @@ const Family bloom{"bloom",
                    "query_key_value.weight dense.weight",
                    "query_key_value.bias dense.bias",
                    is_bloom,
-                   translate_bloom};
+                   translate_bloom,
+                   &bloom_record};
 
 } // namespace mha::naming

@@ -81,23 +81,65 @@ private:
   std::vector<std::string_view> numbered_;
 };
 
-/// The groups of one family, by prefix; `names` are those of the tensors, dotted.
-std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
-                                       const std::vector<std::string>& names,
-                                       const Config& config) {
+/// All endings that a family knows.
+std::vector<std::string_view> endings_of(const Family& family) {
   std::vector<std::string_view> list = split(family.knows, ' ');
   for (std::string_view needed : split(family.needs, ' '))
     for (std::string_view name : split(needed, '|')) list.push_back(name);
-  const Endings endings(list);
-  const auto reads = std::make_shared<Reads>();
+  return list;
+}
+
+/// Places of names in a file, in its order.
+using Places = std::vector<std::size_t>;
+
+/// The families by the last parts of the endings that they know, so that a name is compared with
+/// those of a few families, however many there are.
+class FamiliesByEnding {
+public:
+  FamiliesByEnding() {
+    for (std::size_t family = 0; family < families().size(); ++family)
+      for (std::string_view ending : endings_of(*families()[family])) {
+        std::vector<std::size_t>& list =
+            ending.ends_with('#') ? numbered_ : by_last_parts_[last_parts(ending)];
+        if (list.empty() || list.back() != family) list.push_back(family);
+      }
+  }
+  /// The names among which each family's tensors are.
+  std::vector<Places> places(const std::vector<std::string>& names) const {
+    std::vector<Places> places(families().size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view name = names[i], two = last_parts(name),
+                             one = name.substr(name.rfind('.') + 1);
+      const auto add = [&](const std::vector<std::size_t>& list) {
+        for (const std::size_t family : list)
+          if (places[family].empty() || places[family].back() != i) places[family].push_back(i);
+      };
+      for (std::string_view parts : {two, one})
+        if (const auto at = by_last_parts_.find(parts); at != by_last_parts_.end()) add(at->second);
+      if (!name.empty() && is_digit(name.back())) add(numbered_);
+    }
+    return places;
+  }
+
+private:
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_last_parts_;
+  std::vector<std::size_t> numbered_;
+};
+
+/// The groups of one family, by prefix; `names` are those of the tensors, dotted, and `places`
+/// those that the family may know.
+std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
+                                       const std::vector<std::string>& names, const Places& places,
+                                       const Config& config) {
+  const Endings endings(endings_of(family));
   std::map<std::string, Group> groups;
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (const std::size_t i : places) {
     const io::Entry& entry = contents.tensors[i];
     const std::string& name = names[i];
     endings.each_in(name, [&](std::size_t length) {
       Group& group = groups[entry.name.substr(0, length)];
       group.prefix = entry.name.substr(0, length);
-      group.contents = &contents, group.config = &config, group.reads = reads;
+      group.contents = &contents, group.config = &config;
       group.tensors.emplace(name.substr(length), &entry);
     });
   }
@@ -180,12 +222,25 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
   std::set<std::string> taken;
   std::vector<std::string> names;
   for (const io::Entry& entry : contents.tensors) names.push_back(dotted(entry.name));
-  for (const Family* family : families()) {
+  static const FamiliesByEnding by_ending;
+  const std::vector<Places> places = by_ending.places(names);
+  std::map<std::pair<std::string_view, std::string_view>, std::map<std::string, Group>> groups;
+  for (std::size_t f = 0; f < families().size(); ++f) {
+    const Family* family = families()[f];
     if (!only.empty() && family->name != only) continue;
     // What a graph computes is said by the graph: names beside it say the same layers again.
     if (only.empty() && contents.format == "onnx" && !layers.empty()) break;
-    for (auto& [prefix, group] : groups_of(*family, contents, names, config)) {
-      if (taken.count(prefix) || !is_complete(*family, group)) continue;
+    // Families of the same names have the same groups, each its own note of what it asked for.
+    const auto [known, is_new] = groups.try_emplace({family->needs, family->knows});
+    if (is_new) {
+      known->second = groups_of(*family, contents, names, places[f], config);
+      std::erase_if(known->second,
+                    [&](const auto& group) { return !is_complete(*family, group.second); });
+    }
+    const auto reads = std::make_shared<Reads>();
+    for (auto& [prefix, group] : known->second) {
+      if (taken.count(prefix)) continue;
+      group.reads = reads;
       if (only.empty() && family->recognises && !family->recognises(group)) continue;
       taken.insert(prefix);
       layers.push_back({"", std::move(group), family});

@@ -25,6 +25,8 @@ struct ModelRecord {
 
   /// What a block always has, by its names below its number; a|b is one of the two.
   std::string_view always = {};
+  /// What some layers lack on purpose, by its names below their numbers.
+  std::string_view not_in_all = {};
   /// Tensors of other heads, below the model or at the top, and buffers: no stage needs them.
   std::string_view beside = {};
 
@@ -34,6 +36,7 @@ struct ModelRecord {
   std::string_view types = {};
   std::string_view embedding_norm = {};
   bool counts_from_pad = false; ///< RoBERTa: positions from pad_token_id + 1, padding has its own
+  bool drops_mask = false;      ///< ESM: Embedding::mask_token
   bool times_root_d = false;    ///< × √d
   bool rounds_root_d = true;    ///< Gemma: rounded to the weights' precision
   double embedding_scale = 1;   ///< × this

@@ -34,6 +34,21 @@ void translate_mpt(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "norm_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
+constexpr ModelRecord mpt_record{
+    .models = "mpt",
+    .layers = "blocks",
+    .tokens = "wte",
+    .eps_keys = "layer_norm_epsilon",
+    .norm_bias = Bias::if_there,
+    .pre_mlp_norm = "norm_2",
+    .mlp_in = "ffn.up_proj",
+    .mlp_out = "ffn.down_proj",
+    .activation = "gelu",
+    .last_norm = "norm_f",
+    .head = "lm_head",
+    .tied = true,
+};
+
 } // namespace
 
 const Family mpt{"mpt",
@@ -41,6 +56,7 @@ const Family mpt{"mpt",
                  "Wqkv.weight out_proj.weight",
                  "Wqkv.bias out_proj.bias q_ln.weight k_ln.weight q_ln.bias k_ln.bias",
                  nullptr,
-                 translate_mpt};
+                 translate_mpt,
+                 &mpt_record};
 
 } // namespace mha::naming

@@ -38,6 +38,7 @@
   family(gpt_neo)                         \
   family(whisper)                         \
   family(clip)                            \
+  family(opt)                             \
   family(gptj)                            \
   family(bart)                            \
   /* fused by head */                     \
@@ -47,7 +48,9 @@
   family(falcon)                          \
   family(mpt)                             \
   /* encoders, and both */                \
+  family(esm)                             \
   family(bert)                            \
+  family(modernbert)                      \
   family(albert)                          \
   family(distilbert)                      \
   family(vit)                             \

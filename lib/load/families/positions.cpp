@@ -201,7 +201,10 @@ void set_scaling(Translation& to, const RopeConfig& config) {
 /// config, so that another one is told.
 void check_frequencies(Translation& to) {
   const Group& group = to.group();
-  const io::Entry* entry = group.find("rotary_emb.inv_freq");
+  const io::Entry* entry = nullptr;
+  std::string_view name; // ESM's is below self
+  for (const std::string_view one : {"rotary_emb.inv_freq", "self.rotary_embeddings.inv_freq"})
+    if (const io::Entry* there = group.find(one)) entry = there, name = one;
   if (!entry) return;
   double base = 10000;
   std::size_t dims = to.head_width().value_or(0);
@@ -223,7 +226,7 @@ void check_frequencies(Translation& to) {
   if (!same)
     to.warn(fmt::format("{} is not what rope_base {} gives for {} dimensions: passed over, as in "
                         "Transformers, which computes the frequencies",
-                        to.source_of("rotary_emb.inv_freq"), base, dims));
+                        to.source_of(name), base, dims));
 }
 
 } // namespace

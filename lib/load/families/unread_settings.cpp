@@ -33,7 +33,11 @@ constexpr std::string_view ignored[]{
     "keys_to_ignore_at_inference", "n_devices", "device", "init_weights", "init_mode", "checkpoint",
     "trust_remote_code", "use_hook_mlp_in", "use_attn_in", "use_attn_result", "use_split_qkv_input",
     "use_hook_tokens", "ungroup_grouped_query_attention", "tie_encoder_decoder",
-    "cross_attention_hidden_size",
+    "cross_attention_hidden_size", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
+    "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "deterministic_flash_attn",
+    "reference_compile", "sparse_prediction", "sparse_pred_ignore_index", "repad_logits_with_grad",
+    // What the tensors tell.
+    "enable_bias", "no_bias", "expansion_ratio",
     // Training.
     "attention_dropout", "attention_probs_dropout_prob", "hidden_dropout", "hidden_dropout_prob",
     "attn_pdrop", "embd_pdrop", "resid_pdrop", "emb_pdrop", "dropout", "activation_dropout",
@@ -60,7 +64,7 @@ constexpr std::string_view ignored[]{
     "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
     "summary_first_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
     "pooler_size_per_head", "pooler_type", "pooler_hidden_act", "pooler_hidden_size",
-    "directionality",
+    "directionality", "classifier_pooling",
     // Lengths that were trained on, and what only another key gives a meaning.
     "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
     "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
@@ -85,6 +89,9 @@ constexpr std::string_view ignored_objects[]{"id2label.",
 /// Keys that change nothing at this value, and that are told at another.
 constexpr std::pair<std::string_view, std::string_view> neutral[]{
     {"is_encoder_decoder", "false"},
+    {"is_folding_model", "false"},
+    {"attn_config.prefix_lm", "false"},
+    {"attn_config.qk_ln", "false"},
     {"is_decoder", "false"},
     {"add_cross_attention", "false"},
     {"attention_bias", "false"},

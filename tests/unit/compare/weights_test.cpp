@@ -137,3 +137,30 @@ TEST_CASE("weights: empty tensors and single numbers") {
   CHECK(diff_weight(weight_of({0, 0, 0}, {3}), weight_of({0, 1, 0}, {3}), {}).status ==
         WeightStatus::differs);
 }
+
+TEST_CASE("weights: another tensor in a tensor's place is named, and rows that a table gained") {
+  const auto matrix = [](const std::string& name, std::size_t rows, double seed) {
+    std::vector<double> numbers(rows * 6);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = std::sin(seed * 37.7 + static_cast<double>(i * i) * 1.3);
+    const Tensor tensor = convert(Tensor::of<double>({rows, 6}, numbers), DType::f32);
+    return Weight{name, name, "float32", tensor.shape(), [tensor] { return tensor; }, {}, {}};
+  };
+  const auto as = [](Weight weight, const std::string& name) {
+    weight.name = weight.role = name;
+    return weight;
+  };
+  const Weight gate = matrix("gate", 5, 1), up = matrix("up", 5, 2), table = matrix("table", 8, 3);
+  WeightFile a{"a", {gate, up, table}, {}}, b{"b", {as(up, "gate"), as(gate, "up")}, {}};
+  b.weights.push_back(as(matrix("table", 11, 3), "table"));
+  const WeightsDiff diff = diff_weights(a, b);
+  CHECK(diff.tensors[0].status == WeightStatus::differs);
+  CHECK(diff.tensors[0].detail == "is A's up");
+  CHECK(diff.tensors[1].detail == "is A's gate");
+  CHECK(diff.tensors[2].status == WeightStatus::shape);
+  CHECK(diff.tensors[2].detail == "3 rows more in B; of the other 8 all are equal");
+  const WeightsDiff back = diff_weights(b, a);
+  CHECK(back.tensors[2].detail == "3 rows more in A; of the other 8 all are equal");
+  a.weights[2] = matrix("table", 8, 4);
+  CHECK(diff_weights(a, b).tensors[2].detail == "3 rows more in B; of the other 8 rows 8 differ");
+}

@@ -95,3 +95,62 @@ TEST_CASE("names that do not tell where the normalisation is") {
                     "family normalises; "
                     "give layer or rms");
 }
+
+TEST_CASE("BART's kin normalise where their model_type says") {
+  for (const auto& [type, before] : {std::pair("mbart", true),
+                                     {"m2m_100", true},
+                                     {"pegasus", true},
+                                     {"blenderbot", true},
+                                     {"bart", false},
+                                     {"marian", false},
+                                     {"blenderbot-small", false}}) {
+    INFO(type);
+    CanonicalLayer layer = CanonicalLayer().set("causal", "true");
+    Checkpoint file(fmt::format(R"({{"model_type": "{}", "encoder_attention_heads": 5, )"
+                                R"("decoder_attention_heads": 3}})",
+                                type));
+    const std::string at = "model.decoder.layers.0.";
+    file.linears(at + "self_attn.", {"q_proj", "k_proj", "v_proj", "out_proj"}, layer);
+    layer.add("norm.weight", {12}).add("norm.bias", {12});
+    file.add(at + "self_attn_layer_norm.weight", layer["norm.weight"])
+        .add(at + "self_attn_layer_norm.bias", layer["norm.bias"]);
+    if (before)
+      layer.set("input_norm", "layer");
+    else
+      layer.tensors.erase("norm.weight"), layer.tensors.erase("norm.bias");
+    CHECK(difference(file.load(layer, with("input_norm", "checkpoint")).layer, layer) == "");
+  }
+}
+
+TEST_CASE("vision transformers normalise before attention, under either name") {
+  for (const auto& [type, name, eps] : {std::tuple("vit", "layernorm_before", ""),
+                                        {"deit", "layernorm_before", ""},
+                                        {"vit_mae", "layernorm_before", ""},
+                                        {"dinov2", "norm1", R"(, "layer_norm_eps": 1e-6)"}}) {
+    INFO(type);
+    CanonicalLayer layer;
+    Checkpoint file(
+        fmt::format(R"({{"model_type": "{}", "num_attention_heads": 3{}}})", type, eps));
+    const std::string at = "encoder.layer.0.";
+    file.linears(at + "attention.",
+                 {"attention.query", "attention.key", "attention.value", "output.dense"}, layer);
+    layer.add("norm.weight", {12}).add("norm.bias", {12}).set("input_norm", "layer");
+    layer.set("input_norm_eps", *eps ? "1e-6" : "1e-12");
+    file.add(at + name + ".weight", layer["norm.weight"])
+        .add(at + name + ".bias", layer["norm.bias"]);
+    CHECK(difference(file.load(layer, with("input_norm", "checkpoint")).layer, layer) == "");
+  }
+}
+
+TEST_CASE("SigLIP's text tower sees all of the text, CLIP's what came before") {
+  for (const auto& [type, causal] : {std::pair("siglip", "false"), {"clip", "true"}}) {
+    INFO(type);
+    const CanonicalLayer layer = CanonicalLayer().set("causal", causal);
+    Checkpoint file(fmt::format(
+        R"({{"model_type": "{}", "text_config": {{"num_attention_heads": 3}}}})", type));
+    const std::string at = "text_model.encoder.layers.0.";
+    file.linears(at + "self_attn.", {"q_proj", "k_proj", "v_proj", "out_proj"}, layer)
+        .add(at + "layer_norm1.weight", layer["b_o"]);
+    CHECK(difference(file.load(layer).layer, layer) == "");
+  }
+}

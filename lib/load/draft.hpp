@@ -1,0 +1,106 @@
+#pragma once
+// A draft of a description, made of names and shapes: the inside of draft_naming.cpp.
+
+#include <mha/load/described_names.hpp>
+#include <mha/load/described_tensors.hpp>
+#include <mha/load/name_words.hpp>
+#include <mha/load/numbered_stack.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+using DraftJson = nlohmann::ordered_json;
+
+/// Whether all axes but one have one element.
+inline bool is_one_row(const io::Entry& entry) {
+  return squeezed(entry.shape, 1).size() == 1;
+}
+
+class Draft {
+public:
+  Draft(const io::Contents& file, NumberedStack stack) : file_(file), stack_(std::move(stack)) {
+    for (const io::Entry* entry : stack_.of_first)
+      if (!is_buffer(*entry))
+        (squeezed(entry->shape, 2).size() >= 2 ? matrices_ : vectors_).push_back(entry);
+    for (const io::Entry& entry : file.tensors)
+      if (!stack_.holds(entry.name)) others_.push_back(&entry);
+  }
+  std::optional<std::string> text();
+
+private:
+  /// Takes the first of `from` that fits; nothing is nullptr.
+  template <class Fits>
+  const io::Entry* taken(std::vector<const io::Entry*>& from, const Fits& fits) {
+    const auto at = std::ranges::find_if(from, fits);
+    if (at == from.end()) return nullptr;
+    const io::Entry* entry = *at;
+    from.erase(at);
+    claim(entry->name);
+    return entry;
+  }
+  static constexpr const char* W_o = "W_o";
+  static constexpr std::string_view query_key_value = "query_key_value";
+  void claim(const std::string& name);
+  /// d_model: of a norm, or of the positions' rows; 0 where neither is there.
+  void find_width();
+  /// A tensor of a layer under a key. Of three axes the first are heads.
+  void set(const char* key, const io::Entry* entry);
+  /// The name of a layer's tensor. Where its like stand beside it under other numbers, each is a
+  /// head's: "heads.{head}.query.weight".
+  std::string name_of_heads(const io::Entry& entry);
+  void take_attention();
+  /// Biases that stand beside a fused weight under names of their own: "attn.q_bias".
+  void take_biases();
+  /// Matrices of one shape that are a list's 0 to 2, or 0 to 3: queries, keys, values, output.
+  void take_listed();
+  /// What multiplies the results of attention and feed-forward (LayerScale).
+  void take_scales();
+  void take_feed_forward();
+  /// Whether a map gives twice what the next one takes: a factor and its gate in one.
+  static bool is_gated(const io::Entry& in, const io::Entry& out);
+  /// The gate is the first half, as in most models; the second in modules that are called
+  /// "ff.0.proj" (x-transformers and its kin).
+  void take_gated();
+  bool is_batch_norm(const io::Entry& weight) const;
+  void take_norms();
+  void set_norm(const char* key, const io::Entry* entry);
+  /// A matrix outside of the layers.
+  const io::Entry* other_matrix(Words words, Words parts);
+  /// A norm's weight outside of them.
+  const io::Entry* other_norm(Words parts);
+  /// A row a position, as wide as the model; none where config.json says that they are relative or
+  /// rotary, whose file may have an old one.
+  const io::Entry* table_of_positions();
+  DraftJson steps_of_embed();
+  DraftJson head_of_model();
+  std::string last_norm();
+  /// "config:KEY" of the first key that config.json has, behind any object's name; else the value.
+  DraftJson configured(Words keys, DraftJson otherwise) const;
+  DraftJson settings(bool causal) const;
+  /// Whether a tensor is a buffer that no number of the model comes from.
+  static bool is_buffer(const io::Entry& entry);
+  /// What no key names, layers' tensors once: buffers, and modules of which nothing is named. Other
+  /// weights are not ignored: a run warns of them.
+  DraftJson leftovers() const;
+  const io::Contents& file_;
+  NumberedStack stack_;
+  std::vector<const io::Entry*> matrices_, vectors_, others_; ///< of a layer; outside of them
+  std::set<std::string> claimed_;                             ///< patterns
+  DraftJson tensors_ = DraftJson::object();
+  std::string norm_kind_ = "layer", final_;
+  std::size_t width_ = 0;                   ///< d_model; 0: not known
+  bool tokens_ = false, positions_ = false; ///< there is a table of them
+  bool shares_keys_ = false;                ///< fewer keys and values than queries
+  bool norm_first_ = false;                 ///< the norm stands before attention in the file
+  std::size_t heads_ = 0;                   ///< as many as tensors, one each; 0: not known
+  const io::Entry* attention_ = nullptr;    ///< the first of its matrices
+};
+
+} // namespace mha

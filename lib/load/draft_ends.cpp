@@ -1,0 +1,169 @@
+// A draft of what stands around the layers: embedding, last norm, head, settings, and what is left.
+
+#include <mha/load/draft.hpp>
+
+#include <utility>
+
+namespace mha {
+
+const io::Entry* Draft::other_matrix(Words words, Words parts) {
+  return taken(others_, [&](const io::Entry* entry) {
+    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) &&
+           !is_of_stack(entry->name) &&
+           (has_word(entry->name, words) || speaks_of(entry->name, parts));
+  });
+}
+
+const io::Entry* Draft::other_norm(Words parts) {
+  return taken(others_, [&](const io::Entry* entry) {
+    return is_one_row(*entry) && is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
+           speaks_of(entry->name, {"norm", "ln"}) && speaks_of(entry->name, parts);
+  });
+}
+
+const io::Entry* Draft::table_of_positions() {
+  const auto type = file_.config.find("position_embedding_type");
+  if (type != file_.config.end() && type->second != "absolute") return nullptr;
+  return taken(others_, [&](const io::Entry* entry) {
+    const Shape shape = squeezed(entry->shape, 2);
+    return shape.size() == 2 && shape[0] > 1 && (width_ == 0 || shape[1] == width_) &&
+           !is_of_stack(entry->name) &&
+           (has_word(entry->name, {"pe", "wpe"}) || speaks_of(entry->name, {"pos"}));
+  });
+}
+
+DraftJson Draft::steps_of_embed() {
+  DraftJson steps = DraftJson::array();
+  const io::Entry* positions = table_of_positions();
+  const io::Entry* types = other_matrix({}, {"type", "segment"});
+  const auto is_map = [](const io::Entry* entry) {
+    return speaks_of(entry->name, {"map", "proj", "init", "patch"});
+  };
+  const auto is_class = [](const io::Entry* entry) {
+    return is_one_row(*entry) && speaks_of(entry->name, {"cls", "class", "dist"});
+  };
+  const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
+    return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
+  });
+  const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
+    return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
+           (has_word(entry->name, {"wte", "lut", "luts"}) ||
+            speaks_of(entry->name, {"emb", "tok", "word"}));
+  });
+  if (!tokens && !map) tokens = other_matrix({"encoder"}, {});
+  tokens_ = tokens != nullptr;
+  if (!tokens && !map) // a convolution of patches
+    map = taken(others_, [](const io::Entry* entry) { return entry->shape.size() == 4; });
+  if (tokens) steps.push_back({{"table", tokens->name}});
+  if (tokens && tokens->shape.back() != width_ && tokens->shape.front() == width_)
+    steps.back()["layout"] = "oi";
+  if (map && steps.empty()) steps.push_back({{"linear", std::exchange(map, nullptr)->name}});
+  while (!tokens) {
+    const io::Entry* first = taken(others_, is_class);
+    if (!first) break;
+    steps.push_back({{"prepend", first->name}});
+  }
+  positions_ = positions != nullptr;
+  if (positions) steps.push_back({{"table", positions->name}, {"by", "position"}});
+  // OPT and BART have more rows than positions: those in front are of no token.
+  const auto most = file_.config.find("max_position_embeddings");
+  if (const std::size_t rows = positions ? squeezed(positions->shape, 2)[0] : 0;
+      rows > 0 && most != file_.config.end())
+    for (const std::size_t first : {1, 2, 3, 4})
+      if (std::to_string(rows - std::min(rows, first)) == most->second)
+        steps.back()["first"] = first;
+  if (types) steps.push_back({{"table", types->name}, {"by", "type"}});
+  if (const io::Entry* norm = other_norm({"emb"});
+      norm && norm->name.find("after") == norm->name.npos)
+    steps.push_back({{"norm", norm->name}});
+  else if (norm)
+    final_ = norm->name;
+  if (map) steps.push_back({{"linear", map->name}});
+  return steps;
+}
+
+DraftJson Draft::head_of_model() {
+  const io::Entry* dense = other_matrix({"dense"}, {"transform"});
+  const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;
+  const io::Entry* weight =
+      other_matrix({"decoder", "generator", "out", "output"}, {"head", "logits", "unembed"});
+  if (!weight) return nullptr;
+  DraftJson head{{"name", weight->name}};
+  if (weight->shape.front() == width_ && weight->shape.back() != width_) head["layout"] = "io";
+  const std::size_t words = head.contains("layout") ? weight->shape.back() : weight->shape.front();
+  if (!file_.find(bias_beside(weight->name)))
+    if (const io::Entry* bias = taken(others_, [&](const io::Entry* entry) {
+          return entry->shape == Shape{words} && entry->name.ends_with("bias");
+        }))
+      head["bias"] = bias->name;
+  if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
+  if (norm) head["norm"] = norm->name;
+  return head;
+}
+
+std::string Draft::last_norm() {
+  if (final_.empty())
+    if (const io::Entry* norm = other_norm({""})) final_ = norm->name;
+  return final_;
+}
+
+DraftJson Draft::configured(Words keys, DraftJson otherwise) const {
+  for (const std::string_view key : keys)
+    for (const auto& [name, value] : file_.config)
+      if (name == key || name.ends_with("." + std::string(key))) return "config:" + name;
+  return otherwise;
+}
+
+DraftJson Draft::settings(bool causal) const {
+  DraftJson to;
+  const bool of_heads = tensors_.contains("W_q") && tensors_["W_q"].is_object();
+  if (heads_ > 0)
+    to["num_heads"] = heads_;
+  else if (!of_heads)
+    to["num_heads"] = configured(
+        {"num_attention_heads", "num_heads", "n_head", "n_heads", "heads", "nhead",
+         "encoder_attention_heads", "attention_heads", "enc_num_heads",
+         stack_.before.find("decoder") == std::string::npos ? "n_audio_head" : "n_text_head"},
+        "HOW MANY?");
+  if (shares_keys_)
+    to["num_kv_heads"] = configured({"num_key_value_heads", "n_kv_heads"}, "HOW MANY?");
+  to["causal"] = causal; // a head behind a dense map is of masked words
+  const auto is_any = [&](Words words, Words parts) {
+    return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
+      return has_word(entry.name, words) || speaks_of(entry.name, parts);
+    });
+  };
+  if (is_any({"rot", "rope", "freq", "freqs"}, {"rotary"}))
+    to["rope"] = "half";
+  else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
+    to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
+  return to;
+}
+
+bool Draft::is_buffer(const io::Entry& entry) {
+  return !is_floating(entry.dtype) ||
+         has_word(entry.name, {"mask", "masked", "tril", "version", "freq", "freqs", "cached"});
+}
+
+DraftJson Draft::leftovers() const {
+  const auto part_of = [](std::string_view name) { return name.substr(0, name.find('.') + 1); };
+  const auto is_used = [&](std::string_view part) {
+    return part.empty() || std::ranges::any_of(claimed_, [&](const std::string& name) {
+             return name.starts_with(part);
+           });
+  };
+  DraftJson list = DraftJson::array();
+  std::set<std::string> once;
+  for (const io::Entry& entry : file_.tensors) {
+    const std::string pattern = stack_.pattern(entry.name);
+    if (claimed_.contains(pattern)) continue;
+    const std::string_view part = part_of(pattern);
+    const bool used = is_used(part);
+    if (used && !is_buffer(entry)) continue;
+    const std::string shown = used ? pattern : std::string(part) + "*";
+    if (once.insert(shown).second) list.push_back(shown);
+  }
+  return list;
+}
+
+} // namespace mha

@@ -1,0 +1,216 @@
+// A draft of a layer's tensors: attention, feed-forward and norms, by the words of their names.
+
+#include <mha/load/draft.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace mha {
+
+void Draft::find_width() {
+  for (const io::Entry* entry : vectors_)
+    if (is_norm_weight(entry->name)) width_ = std::max(width_, entry->shape.back());
+  for (const io::Entry* entry : others_)
+    if (width_ == 0 && speaks_of(entry->name, {"pos"}) && entry->shape.size() > 1)
+      width_ = entry->shape.back();
+}
+
+void Draft::set(const char* key, const io::Entry* entry) {
+  if (!entry) return;
+  if (!attention_) attention_ = entry;
+  const std::string name = stack_.name_in_layer(entry->name);
+  const Shape& shape = entry->shape;
+  if (squeezed(shape, 2).size() == 2)
+    tensors_[key] = name_of_heads(*entry);
+  else
+    tensors_[key] = {
+        {"name", name},
+        {"layout", shape[2] == width_ && shape[1] != width_ && key != W_o ? "hoi" : "hio"}};
+}
+
+std::string Draft::name_of_heads(const io::Entry& entry) {
+  const std::string name = stack_.name_in_layer(entry.name);
+  constexpr std::string_view zero = ".0.";
+  for (std::size_t at = name.find(zero); at != name.npos; at = name.find(zero, at + 1)) {
+    const std::size_t in_file = entry.name.size() - name.size() + at;
+    const auto of_head = [&](std::size_t head) {
+      std::string of = entry.name;
+      return of.replace(in_file + 1, 1, std::to_string(head));
+    };
+    std::size_t heads = 1;
+    while (taken(matrices_, [&](const io::Entry* other) {
+      return other->name == of_head(heads) && other->shape == entry.shape;
+    }))
+      ++heads;
+    if (heads == 1) continue;
+    heads_ = heads;
+    return fmt::format("{}{}{}", name.substr(0, at + 1), head_mark, name.substr(at + 2));
+  }
+  return name;
+}
+
+void Draft::take_attention() {
+  const auto take = [&](const char* key, Words words, Words parts) {
+    set(key, taken(matrices_, [&](const io::Entry* entry) {
+          const std::string name = stack_.name_in_layer(entry->name);
+          return has_word(name, words) || speaks_of(name, parts);
+        }));
+  };
+  const io::Entry* fused = taken(matrices_, [&](const io::Entry* entry) {
+    const std::string name = stack_.name_in_layer(entry->name);
+    return has_word(name, {"wqkv"}) || speaks_of(name, {"qkv"}) ||
+           name.find(query_key_value) != name.npos ||
+           (has_word(name, {"in"}) && !speaks_of(name, {"mlp", "ff", "feed"}));
+  });
+  set("W_qkv", fused);
+  if (fused && fused->shape.size() == 2)
+    shares_keys_ = fused->shape[0] != 3 * fused->shape[1] && fused->shape[1] != 3 * fused->shape[0];
+  // GPT-NeoX, BLOOM, Falcon and Megatron-LM, which have this name, lay each head's together.
+  if (tensors_.contains("W_qkv") &&
+      tensors_["W_qkv"].dump().find(query_key_value) != std::string::npos)
+    tensors_["W_qkv"] = {{"name", tensors_["W_qkv"]}, {"split", "q,k,v"}, {"by", "head"}};
+  if (!tensors_.contains("W_qkv")) {
+    take("W_kv", {"kv"}, {});
+    take("W_q", {"q", "wq"}, {"query", "queries"}), take("W_k", {"k", "wk"}, {"key"});
+    take("W_v", {"v", "wv", "val"}, {"value"});
+  }
+  if (!tensors_.contains("W_q") && !tensors_.contains("W_qkv")) // "attn.c_attn"
+    set("W_qkv", taken(matrices_, [](const io::Entry* entry) {
+          const Shape& shape = entry->shape;
+          return shape.size() == 2 && (shape[0] == 3 * shape[1] || shape[1] == 3 * shape[0]);
+        }));
+  if (!tensors_.contains("W_q") && !tensors_.contains("W_qkv")) take_listed();
+  if (tensors_.contains(W_o)) return;
+  take_biases();
+  set(W_o, taken(matrices_, [&](const io::Entry* entry) {
+        const std::string name = stack_.name_in_layer(entry->name);
+        return speaks_of(name, {"attn", "attention"}) ||
+               has_word(name, {"o", "wo", "out", "proj", "merge"});
+      }));
+  if (!tensors_.contains(W_o)) set(W_o, taken(matrices_, [](const io::Entry*) { return true; }));
+}
+
+void Draft::take_biases() {
+  if (!tensors_.contains("W_qkv")) return;
+  for (const auto& [key, words] :
+       {std::pair("b_q", "q_bias"), {"b_k", "k_bias"}, {"b_v", "v_bias"}})
+    if (const io::Entry* bias = taken(vectors_, [&](const io::Entry* entry) {
+          return entry->name.ends_with(std::string(".") + words);
+        }))
+      tensors_[key] = stack_.name_in_layer(bias->name);
+}
+
+void Draft::take_listed() {
+  constexpr std::string_view end = ".0.weight";
+  for (const io::Entry* first : matrices_) {
+    if (!first->name.ends_with(end)) continue;
+    const std::string before = first->name.substr(0, first->name.size() - end.size());
+    const auto part = [&](std::size_t n) {
+      const std::string name = fmt::format("{}.{}.weight", before, n);
+      const auto at = std::ranges::find(matrices_, name, &io::Entry::name);
+      return at != matrices_.end() && (*at)->shape == first->shape ? *at : nullptr;
+    };
+    if (!part(1) || !part(2)) continue;
+    constexpr std::array keys{"W_q", "W_k", "W_v", W_o};
+    const std::array parts{first, part(1), part(2), part(3)};
+    if (!attention_) attention_ = first;
+    for (std::size_t n = 0; n < keys.size() && parts[n]; ++n) {
+      taken(matrices_, [&](const io::Entry* entry) { return entry == parts[n]; });
+      tensors_[keys[n]] = stack_.name_in_layer(parts[n]->name);
+    }
+    return;
+  }
+}
+
+void Draft::take_scales() {
+  for (const char* key : {W_o, "mlp.out"}) {
+    if (!tensors_.contains(key)) return;
+    const io::Entry* scale = taken(vectors_, [&](const io::Entry* entry) {
+      const std::string name = stack_.name_in_layer(entry->name);
+      return has_word(name, {"ls1", "ls2", "ls", "lambda1", "lambda2"}) ||
+             name.find("layer_scale") != name.npos || name.find("gamma_") != name.npos;
+    });
+    if (!scale) return;
+    DraftJson tensor = tensors_[key];
+    if (!tensor.is_object()) tensor = {{"name", tensor}};
+    tensor["times"] = stack_.name_in_layer(scale->name);
+    tensors_[key] = tensor;
+  }
+}
+
+void Draft::take_feed_forward() {
+  if (matrices_.size() < 2) return;
+  if (matrices_.size() == 2 && is_gated(*matrices_[0], *matrices_[1])) return take_gated();
+  if (matrices_.size() > 2)
+    set("mlp.up", taken(matrices_, [&](const io::Entry* entry) {
+          return has_word(entry->name, {"up", "w3", "v1"});
+        }));
+  set("mlp.in", taken(matrices_, [&](const io::Entry* entry) {
+        return matrices_.size() == 2 || has_word(entry->name, {"gate", "w1", "in", "fc1"});
+      }));
+  set("mlp.out", taken(matrices_, [](const io::Entry*) { return true; }));
+}
+
+bool Draft::is_gated(const io::Entry& in, const io::Entry& out) {
+  const Shape a = squeezed(in.shape, 2), b = squeezed(out.shape, 2);
+  return a.size() == 2 && b.size() == 2 && a[0] == 2 * b[1] && a[1] == b[0];
+}
+
+void Draft::take_gated() {
+  const std::string in = stack_.name_in_layer(matrices_[0]->name);
+  const bool behind = in.ends_with("proj.weight") && !speaks_of(in, {"gate", "up", "in"});
+  const auto any = [](const io::Entry*) { return true; };
+  set("mlp.in_up", taken(matrices_, any)), set("mlp.out", taken(matrices_, any));
+  tensors_["mlp.in_up"] = {{"name", in}, {"split", behind ? "up,in" : "in,up"}};
+}
+
+bool Draft::is_batch_norm(const io::Entry& weight) const {
+  return file_.find(weight.name.substr(0, weight.name.rfind('.') + 1) + "running_mean");
+}
+
+void Draft::take_norms() {
+  std::erase_if(vectors_, [&](const io::Entry* entry) {
+    return !is_norm_weight(entry->name) || claimed_.contains(stack_.pattern(entry->name));
+  });
+  if (vectors_.empty()) return;
+  const io::Entry& first = *vectors_.front();
+  const std::string& called = first.name;
+  const bool lone = !file_.find(bias_beside(called));
+  norm_kind_ = is_batch_norm(first)                                             ? "batch"
+               : called.ends_with(".a_2") || called.ends_with(".alpha")         ? "std"
+               : lone && (called.ends_with("weight") || called.ends_with(".g")) ? "rms"
+                                                                                : "layer";
+  const auto of_queries = [&](Words words, Words parts) {
+    return taken(vectors_, [&](const io::Entry* entry) {
+      const std::string name = stack_.name_in_layer(entry->name);
+      return has_word(name, words) || speaks_of(name, parts);
+    });
+  };
+  set_norm("q_norm", of_queries({"q"}, {"query"})), set_norm("k_norm", of_queries({"k"}, {"key"}));
+  if (vectors_.empty()) return;
+  // The feed-forward's, which may stand first: ffn.layer_norm, norm2, final_layer_norm.
+  const auto is_second = [&](const io::Entry* entry) {
+    const std::string name = stack_.name_in_layer(entry->name);
+    return speaks_of(name, {"mlp", "ff", "feed", "intermediate", "final", "post", "norm2", "ln2",
+                            "full"}) ||
+           name.find("_2") != name.npos;
+  };
+  if (vectors_.size() > 1 && is_second(vectors_[0]) && !is_second(vectors_[1]))
+    std::swap(vectors_[0], vectors_[1]);
+  norm_first_ = vectors_[0] < attention_;
+  set_norm("norm", taken(vectors_, [](const io::Entry*) { return true; }));
+  if (tensors_.contains("mlp.out"))
+    set_norm("mlp.norm", taken(vectors_, [](const io::Entry*) { return true; }));
+}
+
+void Draft::set_norm(const char* key, const io::Entry* entry) {
+  if (!entry) return;
+  tensors_[key] = stack_.name_in_layer(entry->name);
+  const std::string module = entry->name.substr(0, entry->name.rfind('.') + 1);
+  for (const char* statistic : {"running_mean", "running_var", "num_batches_tracked"})
+    claimed_.insert(stack_.pattern(module + statistic));
+}
+
+} // namespace mha
