@@ -237,6 +237,15 @@ void check_text_stats(const Request& request, const TextStatsRequest& asked) {
   require_own_patches(request, "stats over many texts");
 }
 
+/// Whether a text has the chosen tokens: a shorter one may have none of them.
+bool has_positions(const IndexList& query, const ModelPass& text) {
+  try {
+    return !positions_in(query, text, 0).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 } // namespace
 
 int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
@@ -253,11 +262,16 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       kept.resume([&] { return mark_of_texts(model, texts, asked.settings + form); },
                   [&](StateReader& state) { stats.load(state); });
   bool first = true; // of the groups that are computed
-  const TextGroups groups(*texts, stats.each_query() ? most_of_queries : most_of_heads,
+  // Chosen queries are those of each text by itself: counted from its end, found by its words.
+  const std::optional<IndexList>& query = asked.measuring.selection.query;
+  const TextGroups groups(*texts,
+                          query                ? 1
+                          : stats.each_query() ? most_of_queries
+                                               : most_of_heads,
                           model.chosen().size(), common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
-    if (group.first < done) continue;
+    if (group.first < done || (query && !has_positions(*query, *group.texts))) continue;
     const Sources sources = model.for_text(group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {
       Common own = common_of_group(common, first);
@@ -281,6 +295,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
     kept.keep(group.first + group.texts->lengths().size(),
               [&](StateWriter& state) { stats.save(state); });
   }
+  if (first && done == 0) fail("--query {}: no text has such a token", query->text());
   const Stopwatch watch(common.write_s);
   stats.finish(look_of(asked.output, common.color));
   kept.remove();

@@ -8,6 +8,8 @@
 #include <cctype>
 #include <charconv>
 
+#include <fmt/format.h>
+
 namespace mha {
 
 namespace {
@@ -139,6 +141,27 @@ IndexList IndexList::placed(const std::vector<std::string>& labels, std::string_
   return {indices, option_};
 }
 
+namespace {
+
+/// Whether some of a list is "-1", "-3:", "::-1".
+bool counts_from_end(std::string_view list) {
+  for (std::size_t at = 0; (at = list.find('-', at)) != std::string_view::npos; ++at)
+    if (at == 0 || std::string_view(",: ").find(list[at - 1]) != std::string_view::npos)
+      return true;
+  return false;
+}
+
+/// The positions in a text of this many tokens, counted from its beginning.
+IndexList from_beginning(const IndexList& list, std::size_t tokens) {
+  const Pick pick = list.resolve(tokens, "tokens");
+  const std::vector<std::size_t>& places = pick.indices;
+  if (places.size() == 1 && !pick.drops_axis)
+    return {fmt::format("{}:{}", places[0], places[0] + 1), list.option()};
+  return {fmt::format("{}", fmt::join(places, ",")), list.option()};
+}
+
+} // namespace
+
 Selection Selection::placed(const Layer& layer) const {
   Selection to = *this;
   const std::vector<std::size_t> items = resolved(batch, layer.dims.B, "batch items").indices;
@@ -160,6 +183,19 @@ Selection Selection::placed(const Layer& layer) const {
     if (found) list = found;
   };
   place(to.query, false), place(to.key, true);
+  const auto place_from_end = [&](std::optional<IndexList>& list, std::size_t count) {
+    if (!list || !counts_from_end(list->text()) || layer.lengths.empty() || count != layer.dims.T)
+      return;
+    const IndexList first = from_beginning(*list, layer.length_of(items[0]));
+    for (const std::size_t b : items)
+      if (const IndexList here = from_beginning(*list, layer.length_of(b));
+          here.text() != first.text())
+        fail("{} {}: counted from the end it is {} in text {}, {} in text {}; choose one with "
+             "--batch, or count from the beginning",
+             list->option(), list->text(), first.text(), items[0], here.text(), b);
+    list = first;
+  };
+  place_from_end(to.query, layer.dims.T), place_from_end(to.key, layer.dims.S);
   return to;
 }
 

@@ -221,3 +221,63 @@ TEST_CASE("many texts: what is to be known of one of them is told by every comma
     CHECK(shell(line + " --quiet").err.empty());
   }
 }
+
+TEST_CASE("many texts: chosen queries are those of each text by itself") {
+  const Folder folder;
+  const std::vector<std::string> texts{"To be, or not to be that is", "my love", "O Romeo Romeo",
+                                       "to thee"};
+  std::string all;
+  for (const std::string& text : texts) all += text + "\n";
+  const std::string file = folder.write("texts.txt", all);
+  const auto rows = [](std::vector<std::string> line) {
+    line.insert(line.begin(), {"stats", "data/bard-gpt2", "--layer", "1", "--head", "0,4",
+                               "--measures", "entropy,first", "-f", "csv"});
+    const Result result = run(line);
+    return result.code == 0 ? result.out.substr(result.out.find('\n') + 1) : std::string();
+  };
+  for (const std::string query : {"-1", "-2", "-2:", "3", "1:", " to", "0,-1"}) {
+    std::string alone;
+    for (std::size_t text = 0; text < texts.size(); ++text) {
+      std::string own = rows({"--text", texts[text], "--by", "text", "--query", query});
+      for (std::size_t at = 0; (at = own.find(",0,", at)) != std::string::npos; ++at)
+        if (std::isalpha(static_cast<unsigned char>(own[at - 1])) != 0) // behind the head's kind
+          own[at + 1] = static_cast<char>('0' + text);
+      alone += own;
+    }
+    INFO(query);
+    CHECK_FALSE(alone.empty());
+    CHECK(rows({"--text-file", file, "--each-line", "--by", "text", "--query", query}) == alone);
+  }
+  const Result none = run({"stats", "data/bard-gpt2", "--text-file", file, "--each-line",
+                           "--measures", "first", "--spread", "--query", "40"});
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, Contains("--query 40: no text has such a token"));
+}
+
+TEST_CASE("a position counted from the end is one of each text, or has to be chosen") {
+  const std::vector<std::string> texts{"--text", "To be, or not to be", "--text", "my love"};
+  const auto shown = [&](std::vector<std::string> line) {
+    line.insert(line.begin() + 1, "data/bard-gpt2");
+    line.insert(line.end(), texts.begin(), texts.end());
+    return run(line);
+  };
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"show", "-s", "weights", "--layer", "1", "--query", "-1"},
+        {"show", "-s", "q", "--layer", "1", "--query", "-2:"},
+        {"stats", "--layer", "1", "--measures", "first", "--query", "-1"},
+        {"dump", "-s", "weights", "--layer", "1", "--key", "-1", "-o", "/dev/null", "-f", "npy"}}) {
+    const Result result = shown(line);
+    INFO(line[0] << "\n" << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("counted from the end") && Contains("choose one with --batch"));
+  }
+  const Result own =
+      shown({"explain", "--layer", "1", "--head", "0", "--query", "-1", "--batch", "1"});
+  INFO(own.err);
+  CHECK(own.code == 0);
+  CHECK_THAT(own.out, Contains("query 2 '␣love'"));
+  // Of texts that are equally long it is one position.
+  CHECK(run({"show", "data/bard-gpt2", "-s", "weights", "--layer", "1", "--query", "-1", "--ids",
+             "5,7,9", "--ids", "8,3,2"})
+            .code == 0);
+}

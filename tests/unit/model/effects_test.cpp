@@ -33,7 +33,9 @@ struct Opened {
     request.shows_ends = true;
     for (const std::string& patch : patches) patcher.add(patch);
     request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
-                                 const Request& asked) { patcher.patch(layer, id, opened, asked); };
+                                 const Request& asked) {
+      return patcher.patch(layer, id, opened, asked);
+    };
     sources = std::make_unique<Sources>(request);
   }
   Tensor logits() { return trace(sources->load("").layer, {Stage::logits}).value(Stage::logits); }

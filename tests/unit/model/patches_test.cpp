@@ -36,7 +36,7 @@ struct Opened {
     for (const std::string& patch : patches) patcher->add(patch);
     request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
                                  const Request& asked) {
-      patcher->patch(layer, id, opened, asked);
+      return patcher->patch(layer, id, opened, asked);
     };
     sources = std::make_unique<Sources>(request);
   }
