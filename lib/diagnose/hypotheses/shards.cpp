@@ -14,15 +14,16 @@ namespace mha {
 
 namespace {
 
-struct Projection {
+struct ShardedProjection {
   char letter;
   Stage stage;
   Tensor Layer::*W, Layer::*bias;
   std::size_t Dims::*heads;
 };
-constexpr Projection projections[]{{'q', Stage::q, &Layer::W_q, &Layer::b_q, &Dims::H},
-                                   {'k', Stage::k, &Layer::W_k, &Layer::b_k, &Dims::H_kv},
-                                   {'v', Stage::v, &Layer::W_v, &Layer::b_v, &Dims::H_kv}};
+constexpr ShardedProjection sharded_projections[]{
+    {'q', Stage::q, &Layer::W_q, &Layer::b_q, &Dims::H},
+    {'k', Stage::k, &Layer::W_k, &Layer::b_k, &Dims::H_kv},
+    {'v', Stage::v, &Layer::W_v, &Layer::b_v, &Dims::H_kv}};
 
 StageSet all_projections() {
   return StageSet{Stage::q, Stage::k, Stage::v};
@@ -75,7 +76,7 @@ Tensor side_by_side(const Tensor (&parts)[3]) {
 }
 
 bool has_all(const Layer& layer) {
-  for (const Projection& one : projections)
+  for (const ShardedProjection& one : sharded_projections)
     if ((layer.*one.W).empty()) return false;
   return layer.X_k.empty() && layer.X_v.empty();
 }
@@ -94,7 +95,7 @@ template <class F> void take_fused(Layer& layer, F from) {
   };
   take(layer.W_q, layer.W_k, layer.W_v);
   if (layer.b_q.empty() && layer.b_k.empty() && layer.b_v.empty()) return;
-  for (const Projection& one : projections)
+  for (const ShardedProjection& one : sharded_projections)
     if ((layer.*one.bias).empty())
       layer.*one.bias = Tensor(layer.dtype, {(layer.*one.W).shape()[1]});
   take(layer.b_q, layer.b_k, layer.b_v);
@@ -103,8 +104,8 @@ template <class F> void take_fused(Layer& layer, F from) {
 void add_projections(const Layer& layer, ChangeList& list) {
   const Dims& dims = layer.dims;
   for (const std::size_t ranks : rank_counts) {
-    for (const Projection& one :
-         projections) // of more ranks there are many orders: those are fitted
+    for (const ShardedProjection& one :
+         sharded_projections) // of more ranks there are many orders: those are fitted
       if (ranks < 4 && dims.*one.heads % ranks == 0 && !(layer.*one.W).empty())
         list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
                  fmt::format("joins the parts of W_{} of {} ranks from the last to the first",
@@ -121,7 +122,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
                fmt::format("loads the first of {} ranks' parts of W_q, W_k and W_v in every rank",
                            ranks),
                "load each rank's own part", [ranks](Layer& edited) {
-                 for (const Projection& one : projections) {
+                 for (const ShardedProjection& one : sharded_projections) {
                    Tensor &W = edited.*one.W, &bias = edited.*one.bias;
                    if (W.empty()) continue;
                    const auto from = first_part(W.shape()[1], ranks);
