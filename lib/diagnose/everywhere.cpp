@@ -204,6 +204,7 @@ private:
       const Agreement some = tried.behind(*some_, token_rows(stream, tokens_));
       if (!may_explain(some_before_, some, end_.rounding())) return;
       std::vector<Change> changes{tried.change};
+      changes[0].did += tried.which;
       if (tried.at_end) changes.push_back(*tried.at_end);
       best_.take(changes, tried.behind(end_, stream));
     } catch (const Error&) { // a change that some layer does not allow

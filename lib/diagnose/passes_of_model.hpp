@@ -23,6 +23,7 @@ struct WholeChange {
   Kind kind = Kind::of_layers;
   std::vector<std::size_t> order = {}; ///< which layers run, or whose settings each has
   std::vector<bool> in = {};           ///< of_layers: those that have it; empty: all
+  std::string which = {};              ///< how those are told: ", in every second layer"
   std::optional<Change> at_end = {};   ///< the same of the model's end, made with it
   /// The change of each layer, where it is made for it: a fitted number.
   std::function<Change(const Layer&)> made = {};

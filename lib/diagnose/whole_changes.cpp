@@ -117,7 +117,7 @@ void add_patterns(std::size_t L, std::vector<WholeChange>& list) {
       for (std::size_t n = 0; n < L; ++n) some.in.push_back(pattern.has(n, L));
       const auto having = std::ranges::count(some.in, true);
       if (having == 0 || having == static_cast<std::ptrdiff_t>(L)) continue;
-      some.change.did += fmt::format(", in {}", pattern.name);
+      some.which = fmt::format(", in {}", pattern.name);
       list.push_back(std::move(some));
     }
   }

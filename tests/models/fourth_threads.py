@@ -347,6 +347,11 @@ def one_norm_without_the_one(port):
     each_norm(port, lambda n: altered(n, "minus_one"), ("n3",))
 
 
+@thread("llmmanorg/llmman#151", "block_norm.one_plus", "gemma2", "everything states logits")
+def norms_behind_without_the_one(port):
+    each_norm(port, lambda n: altered(n, "minus_one"), ("n2", "n4"))
+
+
 @thread("llmmanorg/llmman#151", "norm.one_plus", "gemma3-layer-types", "everything states")
 def q_norm_without_the_one(port):
     for _, b in each(port):

@@ -77,7 +77,7 @@ class Port:
             if self.is_("weight.shards.o.rank"):
                 self.inputs(o, rank_0)
             if self.is_("mlp.shards"):
-                self.inputs(down, lambda w: w[reverse(len(w), 4)])
+                self.inputs(down, lambda w: w[reverse(len(w), 2)])
             if self.is_("mlp.shards.rank"):
                 self.inputs(o, rank_0), self.inputs(down, rank_0)
             if self.is_("mlp.shards.first"):

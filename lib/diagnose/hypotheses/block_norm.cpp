@@ -70,41 +70,76 @@ void add_block_forms(const TransformerBlock& block, ChangeList& list) {
   }
 }
 
-/// Every norm of a layer in another form: implementations have one class for all of them.
-void add_forms_of_all(const Layer& layer, ChangeList& list) {
-  const Norm first = attention_norm(layer);
-  StageSet touched;
-  std::vector<Norm> own;
-  if (first.present()) own.push_back(first), touched.add(Stage::x);
-  for (const BlockNorm& one : block_norms)
-    if (const Norm& norm = (*layer.block).*one.norm; norm.present())
-      own.push_back(norm), touched.add(one.makes);
-  if (own.size() < 2) return;
-  constexpr const char* name = "every norm of the layer";
-  list.add("block_norm.missing", touched, fmt::format("leaves out {}", name),
-           fmt::format("apply {}", name), [](Layer& edited) {
-             edited.settings.input_norm = InputNorm::none;
-             for (const BlockNorm& one : block_norms) own_block(edited).*one.norm = Norm{};
-           });
-  for (OtherNorm& other : other_norms(own.front(), true)) {
-    std::function<void(Layer&)> edit = [form = other.form](Layer& edited) {
-      TransformerBlock& block = own_block(edited);
-      for (const BlockNorm& one : block_norms)
-        if ((block.*one.norm).present()) block.*one.norm = form(block.*one.norm);
-      if (const Norm norm = attention_norm(edited); norm.present())
-        give(edited, Stage::x, normed(form(norm), edited.X));
-    };
-    if (!other.form)
-      edit = [rows = other.rows](Layer& edited) { // each behind the ones before it
-        if (const Norm norm = attention_norm(edited); norm.present())
-          give(edited, Stage::x, rows(norm, edited.X));
-        for (const BlockNorm& one : block_norms)
-          if (const Norm& norm = (*edited.block).*one.norm; norm.present())
-            give(edited, one.makes, rows(norm, normed_by(edited, one)));
-      };
-    list.add("block_norm." + other.id, touched, with_name(other.did, name),
-             with_name(other.cure, name), std::move(edit));
+/// Norms of a layer that implementations make of one class.
+struct NormGroup {
+  const char* name;
+  StageSet makes;
+  bool whole; ///< every norm of the layer: its formula may be wrong, not what it is told alone
+
+  /// Calls f(norm, stage) for each of them that the layer has, in their order.
+  template <class F> void each(const Layer& layer, F f) const {
+    if (const Norm norm = attention_norm(layer); norm.present() && contains(makes, Stage::x))
+      f(norm, Stage::x);
+    for (const BlockNorm& one : block_norms)
+      if (const Norm norm = (*layer.block).*one.norm; norm.present() && contains(makes, one.makes))
+        f(norm, one.makes);
   }
+  /// What one of them is given.
+  static Tensor input_of(const Layer& layer, Stage makes) {
+    for (const BlockNorm& one : block_norms)
+      if (one.makes == makes) return normed_by(layer, one);
+    return layer.X;
+  }
+};
+
+/// The norms of a group in another form.
+void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) {
+  std::vector<Norm> own;
+  StageSet touched;
+  group.each(layer,
+             [&](const Norm& norm, Stage makes) { own.push_back(norm), touched.add(makes); });
+  if (own.size() < 2) return;
+  const auto by_form = [group](const std::function<Norm(Norm)>& form) {
+    return [group, form](Layer& edited) {
+      group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
+        if (makes == Stage::x) give(edited, Stage::x, normed(form(norm), edited.X));
+        for (const BlockNorm& one : block_norms)
+          if (one.makes == makes) own_block(edited).*one.norm = form(norm);
+      });
+    };
+  };
+  const auto by_rows = [group](const std::function<Tensor(const Norm&, const Tensor&)>& rows) {
+    return [group, rows](Layer& edited) { // each behind the ones before it
+      group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
+        give(edited, makes, rows(norm, NormGroup::input_of(edited, makes)));
+      });
+    };
+  };
+  list.add("block_norm.missing", touched, fmt::format("leaves out {}", group.name),
+           fmt::format("apply {}", group.name), by_form([](const Norm&) { return Norm{}; }));
+  for (const OtherNorm& other : other_norms(own.front(), group.whole)) {
+    const bool of_class = other.id == "one_plus" || other.id == "weight" || other.id == "kind";
+    if (!group.whole && (!of_class || !other.form)) continue;
+    Change& change = list.add("block_norm." + other.id, touched, with_name(other.did, group.name),
+                              with_name(other.cure, group.name), {});
+    if (other.form)
+      change.edit = by_form(other.form);
+    else
+      change.edit = by_rows(other.rows);
+  }
+}
+
+void add_groups(const Layer& layer, ChangeList& list) {
+  add_forms_of(layer, {"every norm of the layer", StageSet::all(), true}, list);
+  if (layer.block->shape != BlockShape::sandwich) return;
+  add_forms_of(layer,
+               {"both norms behind attention and feed-forward",
+                StageSet{Stage::attn_add, Stage::mlp_add}, false},
+               list);
+  add_forms_of(
+      layer,
+      {"both norms before attention and feed-forward", StageSet{Stage::x, Stage::mlp_x}, false},
+      list);
 }
 
 /// A norm of the layer as others are taken for it: attention's, or one of the block's.
@@ -210,7 +245,7 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
   if (!subject.layer.block) return {};
   ChangeList list;
   add_block_forms(*subject.layer.block, list);
-  add_forms_of_all(subject.layer, list);
+  add_groups(subject.layer, list);
   add_exchanged(subject.layer, list);
   add_other_layers_norms(subject, list);
   add_rounded(subject.layer, list);

@@ -58,18 +58,30 @@ void add_turned_again(const Layer& layer, ChangeList& list) {
 }
 
 /// Keys and values of the token before: a cache that is written one place too far.
-void add_late_cache(const Layer& layer, ChangeList& list) {
+void add_late_cache(const Subject& subject, ChangeList& list) {
+  const Layer& layer = subject.layer;
   if (layer.dims.T < 2 || layer.dims.T != layer.dims.S_all) return;
   const Stage keys = step_for(layer, Stage::k_rope);
-  const auto late = [](Layer& edited, Stage stage) {
-    give(edited, stage,
-         tokens_from(value_of(edited, stage), [](std::size_t t) { return t == 0 ? t : t - 1; }));
+  const auto late = [](const Layer& own, Stage stage) {
+    return tokens_from(value_of(own, stage), [](std::size_t t) { return t == 0 ? t : t - 1; });
   };
-  list.add("buffer.late", StageSet{keys, Stage::v},
-           "reads each token's key and value one token late, as a cache does that is written one "
-           "place too far",
-           "write each token's key and value at its own place",
-           [keys, late](Layer& edited) { late(edited, keys), late(edited, Stage::v); })
+  constexpr const char* did = "reads each token's key and value one token late, as a cache does "
+                              "that is written one place too far";
+  constexpr const char* cure = "write each token's key and value at its own place";
+  list.add("buffer.late", StageSet{keys, Stage::v}, did, cure,
+           [keys, late](Layer& edited) {
+             give(edited, keys, late(edited, keys)), give(edited, Stage::v, late(edited, Stage::v));
+           })
+      .once = true;
+  if (!contains(subject.reference, keys)) return;
+  list.add("buffer.late", StageSet{Stage::v, Stage::scores}, did, cure,
+           [keys, late](Layer& edited) { // keys were saved before the cache
+             Layer other = edited;
+             give(other, keys, late(edited, keys));
+             take_back(other, {Stage::k_all, Stage::scores});
+             give(edited, Stage::scores, value_of(other, Stage::scores));
+             give(edited, Stage::v, late(edited, Stage::v));
+           })
       .once = true;
 }
 
@@ -112,7 +124,7 @@ std::vector<Change> buffers_changes(const Subject& subject) {
   ChangeList list;
   add_steps(subject, list);
   add_turned_again(subject.layer, list);
-  add_late_cache(subject.layer, list);
+  add_late_cache(subject, list);
   add_same(subject.layer, list);
   list.all_rare();
   return list.take();

@@ -31,8 +31,22 @@ TwoNorms two_norms(const Layer& layer) {
   }
 }
 
-/// The layer with its two norms in no place: attention and feed-forward take the stream as it is.
-void without_two_norms(Layer& layer) {
+/// Where a norm stands.
+enum class Place : std::uint8_t {
+  before, ///< of what goes in
+  behind, ///< of the result, before it is added
+  sum,    ///< of the sum
+};
+
+Place own_place(BlockShape shape) {
+  return shape == BlockShape::pre    ? Place::before
+         : shape == BlockShape::post ? Place::sum
+                                     : Place::behind;
+}
+
+/// The layer without those of its two norms that are made by hand: all but norms of results, which
+/// have stages of their own.
+void without_norms(Layer& layer, bool attention, bool feed_forward) {
   TransformerBlock& block = own_block(layer);
   switch (block.shape) {
   case BlockShape::pre:
@@ -42,26 +56,21 @@ void without_two_norms(Layer& layer) {
     block.pre_mlp_norm = {}, block.post_block_norm = {}, block.shape = BlockShape::pre;
     break;
   default:
-    block.post_attention_norm = {}, block.post_mlp_norm = {};
+    if (attention) block.post_attention_norm = {};
+    if (feed_forward) block.post_mlp_norm = {};
   }
 }
-
-/// Where a norm stands.
-enum class Place : std::uint8_t {
-  before, ///< of what goes in
-  behind, ///< of the result, before it is added
-  sum,    ///< of the sum
-};
 
 /// The layer with each of the two norms in a place of its own, step by step. Sandwich blocks keep
 /// the norms that they have before attention and feed-forward.
 void place_norms(Layer& layer, Place attention, Place feed_forward) {
   const auto [first, second] = two_norms(layer);
-  without_two_norms(layer);
+  const bool results = own_place(layer.block->shape) == Place::behind;
+  without_norms(layer, attention != Place::behind, feed_forward != Place::behind);
   if (attention == Place::before) give(layer, Stage::x, normed(first, layer.X));
   const auto added = [&](Stage result, Place place, const Norm& norm) {
     const Tensor value = value_of(layer, result);
-    return place == Place::behind ? normed(norm, value) : value;
+    return place == Place::behind && !results ? normed(norm, value) : value;
   };
   const Tensor middle = sum_of(layer.X, added(Stage::attn_add, attention, first));
   give(layer, Stage::residual, middle);
@@ -115,9 +124,7 @@ std::vector<Change> norm_place_changes(const Subject& subject) {
   const auto [first, second] = two_norms(layer);
   if (!first.present() || !second.present()) return {};
   const BlockShape shape = layer.block->shape;
-  const Place own = shape == BlockShape::pre    ? Place::before
-                    : shape == BlockShape::post ? Place::sum
-                                                : Place::behind;
+  const Place own = own_place(shape);
   ChangeList list;
   for (const Place to : {Place::sum, Place::before, Place::behind}) {
     if (to == own || (shape == BlockShape::sandwich && to == Place::before)) continue;
