@@ -251,7 +251,7 @@ import pickle, sys
 import numpy as np
 state = {'blocks.%d.w' % n: np.ones((2, 3), np.float32) for n in range(2)}
 trained = {'state': {0: {'exp_avg': np.ones(3)}}, 'param_groups': [{'lr': 1}]}
-for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [state, state])]:
+for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [state, {k: v + 1 for k, v in state.items()}])]:
     pickle.dump(value, open('%s/%s.pkl' % (sys.argv[1], name), 'wb'), 2)
 " )py" + folder.path());
   if (made.code != 0) {
