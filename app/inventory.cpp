@@ -26,19 +26,6 @@ Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t th
   return file;
 }
 
-/// Opens the sources; where a layer was to be chosen, all of them are listed, with the reason.
-Sources opened(Request request, Inventory& inventory) {
-  try {
-    return Sources(request);
-  } catch (const Error& error) {
-    if (!request.layer.empty()) throw;
-    inventory.reason = error.what();
-    request.layer = "all";
-    request.same_x = true; // nothing is computed
-    return Sources(request);
-  }
-}
-
 /// A layer's tensors with their ranges, for lint; `loaded` is nullptr where no layer could be made
 /// of them.
 LintSubject make_lint_subject(std::vector<Sources::SourceTensor> parts, const LoadedLayer* loaded,
@@ -126,9 +113,25 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
 
 } // namespace
 
+Sources open_any(const Request& request, std::string& reason) {
+  try {
+    return Sources(request);
+  } catch (const Error& error) {
+    if (!request.layer.empty()) throw;
+    reason = error.what();
+  }
+  Request all = request;
+  all.layer = "all", all.same_x = true; // nothing is computed
+  try {
+    return Sources(all);
+  } catch (const Error&) {
+    throw Error(reason); // what the user asked for, not what was tried then
+  }
+}
+
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
   Inventory inventory;
-  const Sources model = opened(request, inventory);
+  const Sources model = open_any(request, inventory.reason);
   for (const io::Contents& contents : model.contents())
     inventory.files.push_back(listed(contents, ranges, threads));
   for (const LayerListing& layer : model.layers())

@@ -49,6 +49,10 @@ struct Inventory {
   std::vector<Finding> findings; ///< of lint; not for --headers
 };
 
+/// Opens the sources; where one of several layers was to be chosen, all of them, with why in
+/// `reason`. Throws Error for what cannot be opened.
+Sources open_any(const Request& request, std::string& reason);
+
 /// Opens the sources and looks. Files that are no layer are no error; files that are broken are.
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
 

@@ -22,7 +22,6 @@ struct Info {
 
 private:
   int print_description();
-  Sources opened() const;
   std::string description_of(const Sources& model) const;
 };
 
@@ -54,18 +53,6 @@ std::string Info::description_of(const Sources& model) const {
   }
 }
 
-/// All layers, where one was to be chosen; or files without any.
-Sources Info::opened() const {
-  try {
-    return Sources(request);
-  } catch (const Error&) {
-    if (!request.layer.empty()) throw;
-    Request all = request;
-    all.layer = "all", all.same_x = true; // nothing is computed
-    return Sources(all);
-  }
-}
-
 /// What --naming FILE.json takes, or how the model's family would be said so.
 int Info::print_description() {
   if (schema && as_naming)
@@ -73,7 +60,9 @@ int Info::print_description() {
   if (schema && !request.sources.empty())
     throw UsageError("--schema is the same for every model: it takes no SOURCE");
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
-  const std::string text = schema ? description_schema() : description_of(opened());
+  std::string reason;
+  const std::string text =
+      schema ? description_schema() : description_of(open_any(request, reason));
   TextFile file(output.path);
   file.sink()(text);
   file.finish();

@@ -302,7 +302,7 @@ private:
         std::string value = find_setting(name)->get(Settings()), key;
         for (const auto& setting : layer.translation->settings)
           if (setting.name == name) value = setting.value, key = setting.key;
-        values.push_back(typed(name, value)), keys.insert(key);
+        values.push_back(Json::parse(typed_value(name, value))), keys.insert(key);
       }
       const bool same = std::ranges::all_of(values, [&](const Json& v) { return v == values[0]; });
       if (same && keys.size() == 1 && !keys.begin()->empty())

@@ -27,11 +27,11 @@ std::string json_line(const Written& value) {
 
 } // namespace
 
-Written typed(std::string_view setting, const std::string& value) {
+std::string typed_value(std::string_view setting, const std::string& value) {
   const SettingInfo* info = find_setting(setting);
-  if (info && info->kind == SettingKind::boolean) return value == "true" || value == "1";
-  const Written number = Written::parse(value, nullptr, false);
-  return number.is_number() ? number : Written(value);
+  if (info && info->kind == SettingKind::boolean)
+    return value == "true" || value == "1" ? "true" : "false";
+  return Written::parse(value, nullptr, false).is_number() ? value : Written(value).dump();
 }
 
 std::string spread_description(const std::string& json) {

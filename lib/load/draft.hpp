@@ -6,8 +6,6 @@
 #include <mha/load/name_words.hpp>
 #include <mha/load/numbered_stack.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -16,7 +14,29 @@
 
 namespace mha {
 
-using DraftJson = nlohmann::ordered_json;
+/// Keys of a description in their order, each with its value as JSON.
+class DraftKeys {
+public:
+  bool contains(std::string_view key) const {
+    return std::ranges::find(keys_, key, &Key::first) != keys_.end();
+  }
+  /// The value of a key; "" of others.
+  std::string_view find(std::string_view key) const {
+    const auto at = std::ranges::find(keys_, key, &Key::first);
+    return at != keys_.end() ? std::string_view(at->second) : std::string_view();
+  }
+  /// The value of a key; a new one is empty.
+  std::string& operator[](std::string_view key) {
+    const auto at = std::ranges::find(keys_, key, &Key::first);
+    return at != keys_.end() ? at->second : keys_.emplace_back(key, "").second;
+  }
+  auto begin() const { return keys_.begin(); }
+  auto end() const { return keys_.end(); }
+
+private:
+  using Key = std::pair<std::string, std::string>;
+  std::vector<Key> keys_;
+};
 
 /// Whether all axes but one have one element.
 inline bool is_one_row(const io::Entry& entry) {
@@ -78,22 +98,23 @@ private:
   /// A row a position, as wide as the model; none where config.json says that they are relative or
   /// rotary, whose file may have an old one.
   const io::Entry* table_of_positions();
-  DraftJson steps_of_embed();
-  DraftJson head_of_model();
+  // Of these each is JSON, as a description has it; null: there is none.
+  std::string steps_of_embed();
+  std::string head_of_model();
   std::string last_norm();
   /// "config:KEY" of the first key that config.json has, behind any object's name; else the value.
-  DraftJson configured(Words keys, DraftJson otherwise) const;
-  DraftJson settings(bool causal) const;
+  std::string configured(Words keys, std::string otherwise) const;
+  std::string settings(bool causal) const;
   /// Whether a tensor is a buffer that no number of the model comes from.
   static bool is_buffer(const io::Entry& entry);
   /// What no key names, layers' tensors once: buffers, and modules of which nothing is named. Other
   /// weights are not ignored: a run warns of them.
-  DraftJson leftovers() const;
+  std::vector<std::string> leftovers() const;
   const io::Contents& file_;
   NumberedStack stack_;
   std::vector<const io::Entry*> matrices_, vectors_, others_; ///< of a layer; outside of them
   std::set<std::string> claimed_;                             ///< patterns
-  DraftJson tensors_ = DraftJson::object();
+  DraftKeys tensors_;
   std::string norm_kind_ = "layer", final_;
   std::size_t width_ = 0;                   ///< d_model; 0: not known
   bool tokens_ = false, positions_ = false; ///< there is a table of them

@@ -2,9 +2,17 @@
 
 #include <mha/load/draft.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <utility>
 
 namespace mha {
+
+namespace {
+
+using EndsJson = nlohmann::ordered_json;
+
+} // namespace
 
 const io::Entry* Draft::other_matrix(Words words, Words parts) {
   return taken(others_, [&](const io::Entry* entry) {
@@ -32,8 +40,8 @@ const io::Entry* Draft::table_of_positions() {
   });
 }
 
-DraftJson Draft::steps_of_embed() {
-  DraftJson steps = DraftJson::array();
+std::string Draft::steps_of_embed() {
+  EndsJson steps = EndsJson::array();
   const io::Entry* positions = table_of_positions();
   const io::Entry* types = other_matrix({}, {"type", "segment"});
   const auto is_map = [](const io::Entry* entry) {
@@ -79,16 +87,16 @@ DraftJson Draft::steps_of_embed() {
   else if (norm)
     final_ = norm->name;
   if (map) steps.push_back({{"linear", map->name}});
-  return steps;
+  return steps.dump();
 }
 
-DraftJson Draft::head_of_model() {
+std::string Draft::head_of_model() {
   const io::Entry* dense = other_matrix({"dense"}, {"transform"});
   const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;
   const io::Entry* weight =
       other_matrix({"decoder", "generator", "out", "output"}, {"head", "logits", "unembed"});
-  if (!weight) return nullptr;
-  DraftJson head{{"name", weight->name}};
+  if (!weight) return "null";
+  EndsJson head{{"name", weight->name}};
   if (weight->shape.front() == width_ && weight->shape.back() != width_) head["layout"] = "io";
   const std::size_t words = head.contains("layout") ? weight->shape.back() : weight->shape.front();
   if (!file_.find(bias_beside(weight->name)))
@@ -98,7 +106,7 @@ DraftJson Draft::head_of_model() {
       head["bias"] = bias->name;
   if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
   if (norm) head["norm"] = norm->name;
-  return head;
+  return head.dump();
 }
 
 std::string Draft::last_norm() {
@@ -107,26 +115,29 @@ std::string Draft::last_norm() {
   return final_;
 }
 
-DraftJson Draft::configured(Words keys, DraftJson otherwise) const {
+std::string Draft::configured(Words keys, std::string otherwise) const {
   for (const std::string_view key : keys)
     for (const auto& [name, value] : file_.config)
-      if (name == key || name.ends_with("." + std::string(key))) return "config:" + name;
+      if (name == key || name.ends_with("." + std::string(key)))
+        return EndsJson("config:" + name).dump();
   return otherwise;
 }
 
-DraftJson Draft::settings(bool causal) const {
-  DraftJson to;
-  const bool of_heads = tensors_.contains("W_q") && tensors_["W_q"].is_object();
+std::string Draft::settings(bool causal) const {
+  constexpr const char* unknown = "\"HOW MANY?\"";
+  EndsJson to;
+  const bool of_heads = tensors_.find("W_q").starts_with('{');
   if (heads_ > 0)
     to["num_heads"] = heads_;
   else if (!of_heads)
-    to["num_heads"] = configured(
+    to["num_heads"] = EndsJson::parse(configured(
         {"num_attention_heads", "num_heads", "n_head", "n_heads", "heads", "nhead",
          "encoder_attention_heads", "attention_heads", "enc_num_heads",
          stack_.before.find("decoder") == std::string::npos ? "n_audio_head" : "n_text_head"},
-        "HOW MANY?");
+        unknown));
   if (shares_keys_)
-    to["num_kv_heads"] = configured({"num_key_value_heads", "n_kv_heads"}, "HOW MANY?");
+    to["num_kv_heads"] =
+        EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown));
   to["causal"] = causal; // a head behind a dense map is of masked words
   const auto is_any = [&](Words words, Words parts) {
     return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
@@ -137,7 +148,7 @@ DraftJson Draft::settings(bool causal) const {
     to["rope"] = "half";
   else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
     to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
-  return to;
+  return to.dump();
 }
 
 bool Draft::is_buffer(const io::Entry& entry) {
@@ -145,14 +156,14 @@ bool Draft::is_buffer(const io::Entry& entry) {
          has_word(entry.name, {"mask", "masked", "tril", "version", "freq", "freqs", "cached"});
 }
 
-DraftJson Draft::leftovers() const {
+std::vector<std::string> Draft::leftovers() const {
   const auto part_of = [](std::string_view name) { return name.substr(0, name.find('.') + 1); };
   const auto is_used = [&](std::string_view part) {
     return part.empty() || std::ranges::any_of(claimed_, [&](const std::string& name) {
              return name.starts_with(part);
            });
   };
-  DraftJson list = DraftJson::array();
+  std::vector<std::string> list;
   std::set<std::string> once;
   for (const io::Entry& entry : file_.tensors) {
     const std::string pattern = stack_.pattern(entry.name);

@@ -3,11 +3,18 @@
 #include <mha/load/draft.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <utility>
 
 namespace mha {
+
+namespace {
+
+using LayerJson = nlohmann::ordered_json;
+
+} // namespace
 
 void Draft::find_width() {
   for (const io::Entry* entry : vectors_)
@@ -23,11 +30,13 @@ void Draft::set(const char* key, const io::Entry* entry) {
   const std::string name = stack_.name_in_layer(entry->name);
   const Shape& shape = entry->shape;
   if (squeezed(shape, 2).size() == 2)
-    tensors_[key] = name_of_heads(*entry);
+    tensors_[key] = LayerJson(name_of_heads(*entry)).dump();
   else
-    tensors_[key] = {
-        {"name", name},
-        {"layout", shape[2] == width_ && shape[1] != width_ && key != W_o ? "hoi" : "hio"}};
+    tensors_[key] =
+        LayerJson(
+            {{"name", name},
+             {"layout", shape[2] == width_ && shape[1] != width_ && key != W_o ? "hoi" : "hio"}})
+            .dump();
 }
 
 std::string Draft::name_of_heads(const io::Entry& entry) {
@@ -68,9 +77,11 @@ void Draft::take_attention() {
   if (fused && fused->shape.size() == 2)
     shares_keys_ = fused->shape[0] != 3 * fused->shape[1] && fused->shape[1] != 3 * fused->shape[0];
   // GPT-NeoX, BLOOM, Falcon and Megatron-LM, which have this name, lay each head's together.
-  if (tensors_.contains("W_qkv") &&
-      tensors_["W_qkv"].dump().find(query_key_value) != std::string::npos)
-    tensors_["W_qkv"] = {{"name", tensors_["W_qkv"]}, {"split", "q,k,v"}, {"by", "head"}};
+  if (tensors_.contains("W_qkv") && tensors_["W_qkv"].find(query_key_value) != std::string::npos)
+    tensors_["W_qkv"] = LayerJson{
+        {"name", LayerJson::parse(tensors_["W_qkv"])},
+        {"split", "q,k,v"},
+        {"by", "head"}}.dump();
   if (!tensors_.contains("W_qkv")) {
     take("W_kv", {"kv"}, {});
     take("W_q", {"q", "wq"}, {"query", "queries"}), take("W_k", {"k", "wk"}, {"key"});
@@ -99,7 +110,7 @@ void Draft::take_biases() {
     if (const io::Entry* bias = taken(vectors_, [&](const io::Entry* entry) {
           return entry->name.ends_with(std::string(".") + words);
         }))
-      tensors_[key] = stack_.name_in_layer(bias->name);
+      tensors_[key] = LayerJson(stack_.name_in_layer(bias->name)).dump();
 }
 
 void Draft::take_listed() {
@@ -118,7 +129,7 @@ void Draft::take_listed() {
     if (!attention_) attention_ = first;
     for (std::size_t n = 0; n < keys.size() && parts[n]; ++n) {
       taken(matrices_, [&](const io::Entry* entry) { return entry == parts[n]; });
-      tensors_[keys[n]] = stack_.name_in_layer(parts[n]->name);
+      tensors_[keys[n]] = LayerJson(stack_.name_in_layer(parts[n]->name)).dump();
     }
     return;
   }
@@ -133,10 +144,10 @@ void Draft::take_scales() {
              name.find("layer_scale") != name.npos || name.find("gamma_") != name.npos;
     });
     if (!scale) return;
-    DraftJson tensor = tensors_[key];
+    LayerJson tensor = LayerJson::parse(tensors_[key]);
     if (!tensor.is_object()) tensor = {{"name", tensor}};
     tensor["times"] = stack_.name_in_layer(scale->name);
-    tensors_[key] = tensor;
+    tensors_[key] = tensor.dump();
   }
 }
 
@@ -163,7 +174,7 @@ void Draft::take_gated() {
   const bool behind = in.ends_with("proj.weight") && !speaks_of(in, {"gate", "up", "in"});
   const auto any = [](const io::Entry*) { return true; };
   set("mlp.in_up", taken(matrices_, any)), set("mlp.out", taken(matrices_, any));
-  tensors_["mlp.in_up"] = {{"name", in}, {"split", behind ? "up,in" : "in,up"}};
+  tensors_["mlp.in_up"] = LayerJson{{"name", in}, {"split", behind ? "up,in" : "in,up"}}.dump();
 }
 
 bool Draft::is_batch_norm(const io::Entry& weight) const {
@@ -207,7 +218,7 @@ void Draft::take_norms() {
 
 void Draft::set_norm(const char* key, const io::Entry* entry) {
   if (!entry) return;
-  tensors_[key] = stack_.name_in_layer(entry->name);
+  tensors_[key] = LayerJson(stack_.name_in_layer(entry->name)).dump();
   const std::string module = entry->name.substr(0, entry->name.rfind('.') + 1);
   for (const char* statistic : {"running_mean", "running_var", "num_batches_tracked"})
     claimed_.insert(stack_.pattern(module + statistic));

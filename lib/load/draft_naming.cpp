@@ -3,6 +3,8 @@
 #include <mha/load/as_naming_text.hpp>
 #include <mha/load/draft.hpp>
 
+#include <nlohmann/json.hpp>
+
 namespace mha {
 
 std::optional<std::string> Draft::text() {
@@ -12,23 +14,27 @@ std::optional<std::string> Draft::text() {
   take_feed_forward();
   take_scales();
   take_norms();
-  const DraftJson embed = steps_of_embed();
-  const DraftJson head = head_of_model();
+  using DraftJson = nlohmann::ordered_json;
+  const DraftJson embed = DraftJson::parse(steps_of_embed()),
+                  head = DraftJson::parse(head_of_model());
   const std::string final_norm = last_norm();
   const bool after = final_norm.empty() && !norm_first_ && tensors_.contains("mlp.norm");
   DraftJson top;
   top["layers"] = stack_.prefix();
   top["block"] = !tensors_.contains("mlp.out") ? "attention_only" : after ? "post" : "pre";
   if (tensors_.contains("mlp.out"))
-    top["activation"] = configured({"hidden_act", "activation", "activation_function"}, "gelu");
-  top["norm"] = {
-      {"kind", norm_kind_},
-      {"eps", configured({"layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"}, 1e-5)}};
-  top["embed"] = embed, top["tensors"] = tensors_;
+    top["activation"] = DraftJson::parse(
+        configured({"hidden_act", "activation", "activation_function"}, "\"gelu\""));
+  top["norm"] = {{"kind", norm_kind_},
+                 {"eps", DraftJson::parse(configured(
+                             {"layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"}, "1e-5"))}};
+  top["embed"] = embed;
+  for (const auto& [key, value] : tensors_) top["tensors"][key] = DraftJson::parse(value);
   if (!final_norm.empty()) top["final_norm"] = final_norm;
   if (!head.is_null()) top["head"] = head;
-  top["settings"] = settings(tokens_ && !head.is_null() && !head.contains("dense") && !after);
-  if (DraftJson rest = leftovers(); !rest.empty()) top["ignore"] = rest;
+  const bool causal = tokens_ && !head.is_null() && !head.contains("dense") && !after;
+  top["settings"] = DraftJson::parse(settings(causal));
+  if (const std::vector<std::string> rest = leftovers(); !rest.empty()) top["ignore"] = rest;
   return spread_description(top.dump());
 }
 

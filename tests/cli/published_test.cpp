@@ -251,7 +251,7 @@ import pickle, sys
 import numpy as np
 state = {'blocks.%d.w' % n: np.ones((2, 3), np.float32) for n in range(2)}
 trained = {'state': {0: {'exp_avg': np.ones(3)}}, 'param_groups': [{'lr': 1}]}
-for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [state, state])]:
+for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [state, {k: v + 1 for k, v in state.items()}])]:
     pickle.dump(value, open('%s/%s.pkl' % (sys.argv[1], name), 'wb'), 2)
 " )py" + folder.path());
   if (made.code != 0) {
@@ -265,4 +265,33 @@ for name, value in [('tuple', (state, trained, 7)), ('list', [state]), ('two', [
     CHECK(listed.code == 0);
     CHECK(listed.out.find(tensor) != std::string::npos);
   }
+}
+
+TEST_CASE("a draft is made where no layer's names are known, and one name is a lone layer's") {
+  const Folder folder;
+  const auto matrix = [](int rows, int columns) {
+    std::string text = "[";
+    for (int i = 0; i < rows; ++i) {
+      text += i > 0 ? ", [" : "[";
+      for (int j = 0; j < columns; ++j) text += (j > 0 ? ", " : "") + std::to_string((i + j) % 5);
+      text += "]";
+    }
+    return text + "]";
+  };
+  std::string json = R"({"norm.weight": [1, 2, 1, 2], "words.weight": )" + matrix(9, 4);
+  for (const char* n : {"0", "1"}) {
+    const std::string at = std::string(", \"stack.") + n + ".";
+    json += at + "mix.wqkv.weight\": " + matrix(12, 4) + at + "mix.wo.weight\": " + matrix(4, 4);
+    json += at + "mix_norm.weight\": [1, 2, 3, 4]";
+  }
+  folder.write("model.json", json + "}");
+  const Result drafted = run({"info", folder.path("model.json"), "--as-naming"});
+  INFO(drafted.err);
+  CHECK(drafted.code == 0);
+  CHECK(drafted.out.find(R"("W_qkv": "mix.wqkv.weight")") != std::string::npos);
+  CHECK(drafted.out.find(R"("final_norm": "norm.weight")") != std::string::npos);
+  // What is asked for is what is said to be missing.
+  const Result missing = run({"info", folder.path("no.json"), "--as-naming"});
+  CHECK(missing.code == 2);
+  CHECK(missing.err.find("no such file") != std::string::npos);
 }
