@@ -178,7 +178,7 @@ class Port:
         if self.is_("buffer.row"):
             q = np.repeat(q[:, -1:], q.shape[1], 1)
         late = lambda y: np.concatenate([y[:, :1], y[:, :-1]], 1)
-        if self.is_("buffer.late") and self.kind == "gpt2":
+        if self.is_("buffer.late") and self.kind != "llama":
             k = late(k)
         if self.is_("buffer.late"):
             v = late(v)
