@@ -32,16 +32,16 @@ TwoNorms two_norms(const Layer& layer) {
 }
 
 /// Where a norm stands.
-enum class Place : std::uint8_t {
+enum class NormPlace : std::uint8_t {
   before, ///< of what goes in
   behind, ///< of the result, before it is added
   sum,    ///< of the sum
 };
 
-Place own_place(BlockShape shape) {
-  return shape == BlockShape::pre    ? Place::before
-         : shape == BlockShape::post ? Place::sum
-                                     : Place::behind;
+NormPlace own_place(BlockShape shape) {
+  return shape == BlockShape::pre    ? NormPlace::before
+         : shape == BlockShape::post ? NormPlace::sum
+                                     : NormPlace::behind;
 }
 
 /// The layer without those of its two norms that are made by hand: all but norms of results, which
@@ -63,25 +63,25 @@ void without_norms(Layer& layer, bool attention, bool feed_forward) {
 
 /// The layer with each of the two norms in a place of its own, step by step. Sandwich blocks keep
 /// the norms that they have before attention and feed-forward.
-void place_norms(Layer& layer, Place attention, Place feed_forward) {
+void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   const auto [first, second] = two_norms(layer);
-  const bool results = own_place(layer.block->shape) == Place::behind;
-  without_norms(layer, attention != Place::behind, feed_forward != Place::behind);
-  if (attention == Place::before) give(layer, Stage::x, normed(first, layer.X));
-  const auto added = [&](Stage result, Place place, const Norm& norm) {
+  const bool results = own_place(layer.block->shape) == NormPlace::behind;
+  without_norms(layer, attention != NormPlace::behind, feed_forward != NormPlace::behind);
+  if (attention == NormPlace::before) give(layer, Stage::x, normed(first, layer.X));
+  const auto added = [&](Stage result, NormPlace place, const Norm& norm) {
     const Tensor value = value_of(layer, result);
-    return place == Place::behind && !results ? normed(norm, value) : value;
+    return place == NormPlace::behind && !results ? normed(norm, value) : value;
   };
   const Tensor middle = sum_of(layer.X, added(Stage::attn_add, attention, first));
   give(layer, Stage::residual, middle);
-  const Tensor stream = attention == Place::sum ? normed(first, middle) : middle;
+  const Tensor stream = attention == NormPlace::sum ? normed(first, middle) : middle;
   const Norm& before = layer.block->pre_mlp_norm;
-  if (feed_forward == Place::before)
+  if (feed_forward == NormPlace::before)
     give(layer, Stage::mlp_x, normed(second, stream));
   else
     give(layer, Stage::mlp_x, before.present() ? normed(before, stream) : stream);
   const Tensor last = sum_of(stream, added(Stage::mlp_add, feed_forward, second));
-  give(layer, Stage::resid_post, feed_forward == Place::sum ? normed(second, last) : last);
+  give(layer, Stage::resid_post, feed_forward == NormPlace::sum ? normed(second, last) : last);
 }
 
 /// Those whose norms are moved.
@@ -95,21 +95,21 @@ struct Words {
   }
 };
 
-constexpr const char* place_of(Place place) {
-  return place == Place::before ? "before attention and before the feed-forward"
-         : place == Place::sum  ? "behind the sums"
-                                : "behind the results, before the sums";
+constexpr const char* place_of(NormPlace place) {
+  return place == NormPlace::before ? "before attention and before the feed-forward"
+         : place == NormPlace::sum  ? "behind the sums"
+                                    : "behind the results, before the sums";
 }
 
 /// The two norms, or one of them, in the place `to`.
-void add_moved(const Layer& layer, Place own, Place to, ChangeList& list) {
+void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list) {
   constexpr Words whose{"both norms", "attention's norm", "the feed-forward's norm"};
   const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
     // A layer without a feed-forward has one norm.
     if (moved != Moved::attention && !layer.block->mlp.present()) continue;
-    const Place attention = moved == Moved::feed_forward ? own : to,
-                feed_forward = moved == Moved::attention ? own : to;
+    const NormPlace attention = moved == Moved::feed_forward ? own : to,
+                    feed_forward = moved == Moved::attention ? own : to;
     list.add("block_norm.place",
              moved == Moved::feed_forward ? StageSet{Stage::mlp_x, Stage::resid_post} : all,
              fmt::format("has {} {}", whose.of(moved), place_of(to)),
@@ -124,10 +124,10 @@ std::vector<Change> norm_place_changes(const Subject& subject) {
   const auto [first, second] = two_norms(layer);
   if (!first.present() || !second.present()) return {};
   const BlockShape shape = layer.block->shape;
-  const Place own = own_place(shape);
+  const NormPlace own = own_place(shape);
   ChangeList list;
-  for (const Place to : {Place::sum, Place::before, Place::behind}) {
-    if (to == own || (shape == BlockShape::sandwich && to == Place::before)) continue;
+  for (const NormPlace to : {NormPlace::sum, NormPlace::before, NormPlace::behind}) {
+    if (to == own || (shape == BlockShape::sandwich && to == NormPlace::before)) continue;
     add_moved(layer, own, to, list);
   }
   list.all_rare();
