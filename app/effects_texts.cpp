@@ -35,7 +35,7 @@ Effect load_effect(StateReader& state) {
     return number > 0 ? std::optional(number - 1) : std::nullopt;
   };
   Effect one;
-  one.part = static_cast<Contributor>(state.number());
+  one.part = static_cast<Component>(state.number());
   one.layer = index(), one.head = index();
   return one;
 }

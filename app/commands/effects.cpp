@@ -89,7 +89,7 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
     std::vector<render::GridHead> cells;
     bool any = false;
     for (const Effect& one : found) {
-      if (one.part != Contributor::head) continue;
+      if (one.part != Component::head) continue;
       cells.push_back({std::to_string(*one.layer), *one.head, one.*measure.of});
       any = any || (one.*measure.of).has_value();
     }
@@ -209,7 +209,7 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   std::vector<Effect> found = texts.found();
   if (top) {
     std::erase_if(found, [](const Effect& one) {
-      return one.part != Contributor::head && one.part != Contributor::set;
+      return one.part != Component::head && one.part != Component::set;
     });
     const auto size = [](const Effect& one) {
       const double number = one.kl ? *one.kl : one.change.value_or(0);

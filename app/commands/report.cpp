@@ -65,13 +65,13 @@ void ReportCommand::compute_effects(const Sources& model) {
 void ReportCommand::add_effects(LayerReport& report) const {
   std::vector<Effect> own;
   for (const Effect& one : effects_)
-    if (one.part == Contributor::head && std::to_string(*one.layer) == report.id &&
+    if (one.part == Component::head && std::to_string(*one.layer) == report.id &&
         one.batch == report.batch.value_or(0))
       own.push_back(one);
   const std::vector<Effect> means = mean_over_places(own);
   for (const PageEffect& effect : page_effects) {
     if (std::ranges::none_of(effects_, [&](const Effect& one) {
-          return one.part == Contributor::head && (one.*effect.of).has_value();
+          return one.part == Component::head && (one.*effect.of).has_value();
         }))
       continue;
     HeadNumbers& numbers = report.effects.emplace_back();

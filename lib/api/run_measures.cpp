@@ -110,7 +110,7 @@ Tensor Run::effects(std::string_view column, const Indexes& positions,
     if (request.places.empty()) fail("effects: a list of no positions");
     HeadTable table(*state_->model);
     for (const Effect& one : mean_over_places(mha::effects(*state_->layers, request)))
-      if (one.part == Contributor::head && one.*number)
+      if (one.part == Component::head && one.*number)
         table.set(*one.layer, *one.head, *(one.*number));
     return table.table();
   });

@@ -59,8 +59,8 @@ template <class T> std::string unit_in_use() {
 
 } // namespace
 
-const char* name_of(Storage storage) {
-  return storage == Storage::cache_2 ? "L2" : storage == Storage::cache_3 ? "L3" : "memory";
+const char* name_of(MemoryLevel level) {
+  return level == MemoryLevel::cache_2 ? "L2" : level == MemoryLevel::cache_3 ? "L3" : "memory";
 }
 
 template <class T> Machine<T>::Machine(std::size_t threads)
@@ -86,24 +86,24 @@ template <class T> void Machine<T>::measure_products() {
   rates_.products = std::max(rates_.products, rate_of(operations));
 }
 
-template <class T> double Machine<T>::bytes_in(Storage storage) const {
+template <class T> double Machine<T>::bytes_in(MemoryLevel level) const {
   const double second =
       cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20) * static_cast<double>(threads_);
   const double third = std::max(second, cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20));
   // Half of a cache, since other programs use the rest; of memory more than the caches hold.
-  return storage == Storage::cache_2   ? second / 2
-         : storage == Storage::cache_3 ? third / 2
-                                       : 4 * third;
+  return level == MemoryLevel::cache_2   ? second / 2
+         : level == MemoryLevel::cache_3 ? third / 2
+                                         : 4 * third;
 }
 
-template <class T> Storage Machine<T>::place_of(double bytes) const {
-  return bytes <= bytes_in(Storage::cache_2)   ? Storage::cache_2
-         : bytes <= bytes_in(Storage::cache_3) ? Storage::cache_3
-                                               : Storage::memory;
+template <class T> MemoryLevel Machine<T>::level_of(double bytes) const {
+  return bytes <= bytes_in(MemoryLevel::cache_2)   ? MemoryLevel::cache_2
+         : bytes <= bytes_in(MemoryLevel::cache_3) ? MemoryLevel::cache_3
+                                                   : MemoryLevel::memory;
 }
 
-template <class T> void Machine<T>::measure(Storage storage) {
-  const std::size_t count = static_cast<std::size_t>(bytes_in(storage)) / sizeof(T) / threads_;
+template <class T> void Machine<T>::measure(MemoryLevel level) {
+  const std::size_t count = static_cast<std::size_t>(bytes_in(level)) / sizeof(T) / threads_;
   const std::size_t piece =
       std::min<std::size_t>(count, 1 << 14); // numbers between two looks at the clock
   std::vector<std::vector<T>> numbers(threads_), copies(threads_);
@@ -115,7 +115,7 @@ template <class T> void Machine<T>::measure(Storage storage) {
     at[worker] = at[worker] + 2 * piece <= end ? at[worker] + piece : 0;
     return at[worker];
   };
-  Bandwidth& best = rates_.bytes[static_cast<std::size_t>(storage)];
+  Bandwidth& best = rates_.bytes[static_cast<std::size_t>(level)];
   std::vector<T> largest(threads_);
   for (std::size_t round = 0; round < rounds; ++round) {
     best.read = std::max(best.read, rate_of([&](std::size_t worker) {
@@ -145,10 +145,10 @@ template <class T> void Machine<T>::measure_rest(const std::vector<double>& size
                                      return static_cast<double>(row);
                                    }));
   }
-  for (const Storage storage : {Storage::cache_2, Storage::cache_3, Storage::memory})
+  for (const MemoryLevel level : {MemoryLevel::cache_2, MemoryLevel::cache_3, MemoryLevel::memory})
     if (std::ranges::any_of(sizes,
-                            [&](double size) { return size > 0 && place_of(size) == storage; }))
-      measure(storage);
+                            [&](double size) { return size > 0 && level_of(size) == level; }))
+      measure(level);
 }
 
 template class Machine<float>;

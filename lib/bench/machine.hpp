@@ -11,10 +11,10 @@ namespace mha {
 
 /// Where numbers lie that are read again and again: the second cache of each core, the third, which
 /// cores share, or memory.
-enum class Storage { cache_2, cache_3, memory };
-inline constexpr std::size_t storage_count = 3;
+enum class MemoryLevel { cache_2, cache_3, memory };
+inline constexpr std::size_t memory_levels = 3;
 /// "L2", "L3", "memory".
-const char* name_of(Storage storage);
+const char* name_of(MemoryLevel level);
 
 /// Bytes a second; 0 where it was not measured.
 struct Bandwidth {
@@ -27,10 +27,10 @@ struct MachineRates {
   double products = 0; ///< operations a second of multiply-adds in registers, by the unit in use
   double vectors = 0;  ///< the same of the vector unit, which computes what is no product
   double exponentials = 0; ///< of rows in the first cache, by the kernel in use
-  std::array<Bandwidth, storage_count> bytes{}; ///< by Storage; of the places asked for
+  std::array<Bandwidth, memory_levels> bytes{}; ///< by MemoryLevel; of the places asked for
   std::string unit; ///< what multiplies: "avx512", "amx, bfloat16 × 3" …
 
-  const Bandwidth& of(Storage storage) const { return bytes[static_cast<std::size_t>(storage)]; }
+  const Bandwidth& of(MemoryLevel level) const { return bytes[static_cast<std::size_t>(level)]; }
 };
 
 /// Measures a machine for layers computed in T on `threads` threads.
@@ -45,14 +45,14 @@ public:
   /// Exponentials, the vector unit, and the bandwidth of the places where `sizes` bytes lie.
   void measure_rest(const std::vector<double>& sizes);
   /// Where so many bytes lie when all threads read them together.
-  Storage place_of(double bytes) const;
+  MemoryLevel level_of(double bytes) const;
   const MachineRates& rates() const { return rates_; }
 
 private:
   /// The rate of work done by all threads: `step(worker)` returns how much one call does.
   template <class Step> double rate_of(const Step& step) const;
-  double bytes_in(Storage storage) const;
-  void measure(Storage storage);
+  double bytes_in(MemoryLevel level) const;
+  void measure(MemoryLevel level);
 
   std::size_t threads_;
   MachineRates rates_;

@@ -5,8 +5,8 @@
 
 namespace mha {
 
-std::pair<double, std::string> bound_of(const Work& work, double kept_bytes, Storage read_from,
-                                        Storage kept_in, const MachineRates& rates) {
+std::pair<double, std::string> bound_of(const Work& work, double kept_bytes, MemoryLevel read_from,
+                                        MemoryLevel kept_in, const MachineRates& rates) {
   constexpr double operations_of_exponential = 22; // eleven multiply-adds
   const auto seconds = [](double amount, double rate) { return rate > 0 ? amount / rate : 0; };
   const double multiplying = seconds(work.operations, rates.products),
@@ -48,8 +48,8 @@ Roofline roofline(Machine<T>& machine, std::vector<StageSpeed> stages, Ranks& ra
     place.read = ranks.sum(place.read), place.copy = ranks.sum(place.copy);
   for (StageSpeed& stage : result.stages) {
     std::tie(stage.bound_s, stage.bound_by) =
-        bound_of(stage.work, stage.kept_bytes, machine.place_of(stage.work.read_bytes),
-                 machine.place_of(stage.kept_bytes), rates);
+        bound_of(stage.work, stage.kept_bytes, machine.level_of(stage.work.read_bytes),
+                 machine.level_of(stage.kept_bytes), rates);
     result.bound_s += stage.bound_s;
   }
   return result;

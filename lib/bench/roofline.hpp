@@ -27,8 +27,8 @@ struct StageSpeed {
 /// at the rate of multiply-adds, eleven multiply-adds of the vector unit for an exponential, or,
 /// where that takes longer, reading at the bandwidth of the place where the bytes lie; what is kept
 /// is written beside that, at the bandwidth of a copy.
-std::pair<double, std::string> bound_of(const Work& work, double kept_bytes, Storage read_from,
-                                        Storage kept_in, const MachineRates& rates);
+std::pair<double, std::string> bound_of(const Work& work, double kept_bytes, MemoryLevel read_from,
+                                        MemoryLevel kept_in, const MachineRates& rates);
 
 /// The stages that took any time, in the order of the stage table.
 std::vector<StageSpeed> timed_stages(const StageSeconds& of_a_thread, const StageWork& work);

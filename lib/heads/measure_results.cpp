@@ -35,13 +35,13 @@ std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
   return places;
 }
 
-std::string ResultMeasures::packed(const Layer&, const Plan& part) const {
+std::string ResultMeasures::part_bytes(const Layer&, const Plan& part) const {
   ShareWriter bytes;
   for (const std::size_t place : places_of(part)) bytes.add(parts_[place]);
   return bytes.take();
 }
 
-void ResultMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+void ResultMeasures::merge_part(const Layer&, const Plan& part, std::string_view bytes) {
   ShareReader reader(bytes);
   for (const std::size_t place : places_of(part)) parts_[place] = reader.take<BlockSums>();
   reader.end();

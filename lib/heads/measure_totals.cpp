@@ -26,7 +26,7 @@ std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const 
   return list;
 }
 
-std::string RowMeasures::packed(const Layer&, const Plan& part) const {
+std::string RowMeasures::part_bytes(const Layer&, const Plan& part) const {
   ShareWriter bytes;
   for (const auto& [unit, first_cell, count] : filled_by(part)) {
     bytes.add(parts_[unit].totals);
@@ -35,7 +35,7 @@ std::string RowMeasures::packed(const Layer&, const Plan& part) const {
   return bytes.take();
 }
 
-void RowMeasures::unpack(const Layer&, const Plan& part, std::string_view bytes) {
+void RowMeasures::merge_part(const Layer&, const Plan& part, std::string_view bytes) {
   ShareReader reader(bytes);
   for (const auto& [unit, first_cell, count] : filled_by(part)) {
     parts_[unit].totals = reader.take<RowTotals>();

@@ -118,28 +118,28 @@ double DirectEffects::through(const Row& part, std::size_t place) const {
   return sum;
 }
 
-std::optional<double> DirectEffects::of(Contributor part, std::optional<std::size_t> head,
+std::optional<double> DirectEffects::of(Component part, std::optional<std::size_t> head,
                                         std::size_t place) const {
   if (!known_) return std::nullopt;
   switch (part) {
-  case Contributor::head:
+  case Component::head:
     return through(heads_[place][*head], place);
-  case Contributor::attention: {
+  case Component::attention: {
     double sum = 0;
     for (const Row& row : heads_[place]) sum += through(row, place);
     return sum;
   }
-  case Contributor::mlp:
+  case Component::mlp:
     return through(mlp_[place], place);
-  case Contributor::embed:
+  case Component::embed:
     return through(embed_[place], place);
-  case Contributor::attention_bias:
+  case Component::attention_bias:
     return through(bias_[place], place);
-  case Contributor::final_bias:
+  case Component::final_bias:
     return final_bias_[place];
-  case Contributor::head_bias:
+  case Component::head_bias:
     return head_bias_[place];
-  case Contributor::set: // its places depend on each other
+  case Component::set: // its places depend on each other
     return std::nullopt;
   }
   return std::nullopt;

@@ -25,7 +25,7 @@ public:
   bool known() const { return known_; }
   /// The layer, with its clean stream, that the next parts are of.
   void enter(const Layer& layer);
-  std::optional<double> of(Contributor part, std::optional<std::size_t> head,
+  std::optional<double> of(Component part, std::optional<std::size_t> head,
                            std::size_t place) const;
 
 private:

@@ -74,23 +74,23 @@ private:
 
 } // namespace
 
-std::string_view name_of(Contributor part) {
+std::string_view name_of(Component part) {
   switch (part) {
-  case Contributor::head:
+  case Component::head:
     return "head";
-  case Contributor::attention:
+  case Component::attention:
     return "attention";
-  case Contributor::mlp:
+  case Component::mlp:
     return "mlp";
-  case Contributor::embed:
+  case Component::embed:
     return "embed";
-  case Contributor::attention_bias:
+  case Component::attention_bias:
     return "attention_bias";
-  case Contributor::final_bias:
+  case Component::final_bias:
     return "final_bias";
-  case Contributor::head_bias:
+  case Component::head_bias:
     return "head_bias";
-  case Contributor::set:
+  case Component::set:
     return "set";
   }
   return "";
@@ -110,7 +110,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::optional<Layer> without_set;
   if (!request.set.empty()) without_set = ablations.ends_without_set();
   std::vector<Effect> list;
-  const auto add = [&](Contributor part, std::optional<std::size_t> layer,
+  const auto add = [&](Component part, std::optional<std::size_t> layer,
                        std::optional<std::size_t> head, const std::optional<Layer>& patched_ends) {
     const std::size_t first = list.size();
     list.resize(first + at.size());
@@ -136,21 +136,21 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
     direct.enter(layer);
-    if (n == 0 && direct.known()) add(Contributor::embed, std::nullopt, std::nullopt, std::nullopt);
+    if (n == 0 && direct.known()) add(Component::embed, std::nullopt, std::nullopt, std::nullopt);
     for (std::size_t h = 0; h < layer.dims.H; ++h) {
       reached(n, h, layer.dims.H);
-      add(Contributor::head, n, h, ablations.ends_without_heads(n, {h}));
+      add(Component::head, n, h, ablations.ends_without_heads(n, {h}));
     }
     reached(n, layer.dims.H, layer.dims.H);
-    add(Contributor::attention, n, std::nullopt, ablations.ends_without_heads(n, {}));
+    add(Component::attention, n, std::nullopt, ablations.ends_without_heads(n, {}));
     if (direct.known() && !layer.b_o.empty())
-      add(Contributor::attention_bias, n, std::nullopt, std::nullopt);
+      add(Component::attention_bias, n, std::nullopt, std::nullopt);
     if (layer.block->mlp.present())
-      add(Contributor::mlp, n, std::nullopt, ablations.ends_without_mlp(n));
+      add(Component::mlp, n, std::nullopt, ablations.ends_without_mlp(n));
   }
-  for (Contributor part : {Contributor::final_bias, Contributor::head_bias})
+  for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part, std::nullopt, std::nullopt, std::nullopt);
-  if (!request.set.empty()) add(Contributor::set, std::nullopt, std::nullopt, without_set);
+  if (!request.set.empty()) add(Component::set, std::nullopt, std::nullopt, without_set);
   if (request.progress) request.progress(1);
   return list;
 }

@@ -47,7 +47,7 @@ struct EffectsRequest {
 };
 
 /// Which part of the model a line is about.
-enum class Contributor : std::uint8_t {
+enum class Component : std::uint8_t {
   head,
   attention, ///< all heads of a layer
   mlp,
@@ -57,11 +57,11 @@ enum class Contributor : std::uint8_t {
   head_bias,      ///< of the unembedding
   set,            ///< the places that were named, together
 };
-std::string_view name_of(Contributor part);
+std::string_view name_of(Component part);
 
 /// The effect of one part on one prediction, patched − clean; what does not apply is not there.
 struct Effect {
-  Contributor part = Contributor::head;
+  Component part = Component::head;
   std::optional<std::size_t> layer, head;
   std::size_t batch = 0, position = 0;
   std::optional<double> kl;           ///< D(clean ‖ patched) of the next token, in nats

@@ -149,14 +149,14 @@ void OverflowWatch::add(std::size_t rows, const Row& first) {
   if (!first_ || first < *first_) first_ = first;
 }
 
-std::string OverflowWatch::packed(const Layer&, const Plan&) const {
+std::string OverflowWatch::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
   bytes.add(rows_);
   bytes.add(first_.value_or(Row{}));
   return bytes.take();
 }
 
-void OverflowWatch::unpack(const Layer&, const Plan&, std::string_view bytes) {
+void OverflowWatch::merge_part(const Layer&, const Plan&, std::string_view bytes) {
   ShareReader reader(bytes);
   const auto rows = reader.take<std::size_t>();
   const auto first = reader.take<Row>();

@@ -40,8 +40,8 @@ public:
   explicit OverflowWatch(const Layer& layer);
   StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override;
-  std::string packed(const Layer& layer, const Plan& part) const override;
-  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  std::string part_bytes(const Layer& layer, const Plan& part) const override;
+  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// What to tell of the first row, or of the tensor that made it no number; "" where every row is
   /// finite.

@@ -270,7 +270,7 @@ void Pool::add(BlockSums& to, const BlockSums& from) const {
   }
 }
 
-std::string Pool::packed(const Layer&, const Plan&) const {
+std::string Pool::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
   const auto add = [&](const Place& place, const BlockSums& row) {
     const auto& [map, cell, block] = place;
@@ -284,7 +284,7 @@ std::string Pool::packed(const Layer&, const Plan&) const {
   return bytes.take();
 }
 
-void Pool::unpack(const Layer&, const Plan&, std::string_view bytes) {
+void Pool::merge_part(const Layer&, const Plan&, std::string_view bytes) {
   ShareReader reader(bytes);
   while (!reader.at_end()) {
     const auto map = reader.take<std::size_t>(), cell = reader.take<std::size_t>(),

@@ -38,14 +38,14 @@ public:
 
   StageSet wants() const override { return shown_.wants(); }
   void observe(const Slice& block) override { shown_.observe(block); }
-  std::string packed(const Layer& layer, const Plan& part) const override {
+  std::string part_bytes(const Layer& layer, const Plan& part) const override {
     ShareWriter bytes;
-    for (const Mergeable* observer : observers_) bytes.add_text(observer->packed(layer, part));
+    for (const Mergeable* observer : observers_) bytes.add_text(observer->part_bytes(layer, part));
     return bytes.take();
   }
-  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override {
+  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override {
     ShareReader reader(bytes);
-    for (Mergeable* observer : observers_) observer->unpack(layer, part, reader.take_text());
+    for (Mergeable* observer : observers_) observer->merge_part(layer, part, reader.take_text());
     reader.end();
   }
 

@@ -26,14 +26,14 @@ void SinkWatch::observe(const Slice& block) {
   sum_ += sum, rows_ += rows;
 }
 
-std::string SinkWatch::packed(const Layer&, const Plan&) const {
+std::string SinkWatch::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
   bytes.add(sum_.load());
   bytes.add(rows_.load());
   return bytes.take();
 }
 
-void SinkWatch::unpack(const Layer&, const Plan&, std::string_view bytes) {
+void SinkWatch::merge_part(const Layer&, const Plan&, std::string_view bytes) {
   ShareReader reader(bytes);
   sum_ += reader.take<std::uint64_t>();
   rows_ += reader.take<std::uint64_t>();

@@ -14,8 +14,8 @@ class SinkWatch : public Mergeable {
 public:
   StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
-  std::string packed(const Layer& layer, const Plan& part) const override;
-  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  std::string part_bytes(const Layer& layer, const Plan& part) const override;
+  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// Nothing where there are fewer than `least` rows: short texts have no sink.
   std::optional<double> share(std::size_t least = 16) const;

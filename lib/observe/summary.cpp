@@ -179,7 +179,7 @@ void Summaries::observe(const Slice& whole) {
   parts_[{block.stage, block.batch, block.head, block.token}] = part;
 }
 
-std::string Summaries::packed(const Layer&, const Plan&) const {
+std::string Summaries::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
   for (const auto& [place, summary] : parts_) {
     const auto& [stage, batch, head, token] = place;
@@ -188,7 +188,7 @@ std::string Summaries::packed(const Layer&, const Plan&) const {
   return bytes.take();
 }
 
-void Summaries::unpack(const Layer&, const Plan&, std::string_view bytes) {
+void Summaries::merge_part(const Layer&, const Plan&, std::string_view bytes) {
   ShareReader reader(bytes);
   while (!reader.at_end()) {
     const auto stage = reader.take<Stage>();

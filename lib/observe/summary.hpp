@@ -32,8 +32,8 @@ public:
 
   StageSet wants() const override { return wanted_; }
   void observe(const Slice& block) override;
-  std::string packed(const Layer& layer, const Plan& part) const override;
-  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  std::string part_bytes(const Layer& layer, const Plan& part) const override;
+  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// Of the selected part of a stage.
   Summary of(Stage stage) const;

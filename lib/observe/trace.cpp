@@ -39,7 +39,7 @@ void Trace::observe(const Slice& block) {
                          });
 }
 
-std::string Trace::packed(const Layer& layer, const Plan& part) const {
+std::string Trace::part_bytes(const Layer& layer, const Plan& part) const {
   ShareWriter bytes;
   for (const auto& [stage, kept] : kept_) {
     const std::size_t element = size_of(kept.value.dtype());
@@ -49,7 +49,7 @@ std::string Trace::packed(const Layer& layer, const Plan& part) const {
   return bytes.take();
 }
 
-void Trace::unpack(const Layer& layer, const Plan& part, std::string_view bytes) {
+void Trace::merge_part(const Layer& layer, const Plan& part, std::string_view bytes) {
   ShareReader reader(bytes);
   for (auto& [stage, kept] : kept_) {
     const std::size_t element = size_of(kept.value.dtype());

@@ -16,8 +16,8 @@ public:
 
   StageSet wants() const override;
   void observe(const Slice& block) override;
-  std::string packed(const Layer& layer, const Plan& part) const override;
-  void unpack(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  std::string part_bytes(const Layer& layer, const Plan& part) const override;
+  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
   /// The selected value of a stage, in the layer's dtype; shape as Placement says. Throws Error for
   /// a stage that was not asked for. An rvalue hands its tensor over.

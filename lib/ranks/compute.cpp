@@ -15,9 +15,10 @@ void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& obser
   if (ranks.count() == 1) return;
   const auto part = [&](std::size_t rank) { return shard_of(layer, plan, {rank, ranks.count()}); };
   require_same_input(ranks, Fingerprint().add(layer).text());
-  ranks.to_first(
-      ranks.is_first() ? "" : observer.packed(layer, part(ranks.rank())),
-      [&](std::size_t rank, std::string_view bytes) { observer.unpack(layer, part(rank), bytes); });
+  ranks.to_first(ranks.is_first() ? "" : observer.part_bytes(layer, part(ranks.rank())),
+                 [&](std::size_t rank, std::string_view bytes) {
+                   observer.merge_part(layer, part(rank), bytes);
+                 });
 }
 
 void require_same_input(Ranks& ranks, const std::string& fingerprint) {

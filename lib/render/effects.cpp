@@ -86,7 +86,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
     return shown.empty() ? 0 : std::abs((one.*shown[0].number).value_or(0));
   };
   for (const Effect& one : effects)
-    if (one.part == Contributor::head) largest = std::max(largest, first(one));
+    if (one.part == Component::head) largest = std::max(largest, first(one));
   Grid grid(std::move(titles));
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
@@ -99,8 +99,8 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
       if (spreads) cells.push_back(for_eyes(view.deviations[i].*column.number));
     }
     if (!shown.empty())
-      cells.push_back(
-          one.part == Contributor::head && largest > 0 ? effect_bar(first(one) / largest) : "");
+      cells.push_back(one.part == Component::head && largest > 0 ? effect_bar(first(one) / largest)
+                                                                 : "");
     grid.add(std::move(cells));
   }
   return grid.text(look) + units_text(shown, view.answer, look);

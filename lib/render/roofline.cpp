@@ -6,7 +6,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr Storage places[] = {Storage::cache_2, Storage::cache_3, Storage::memory};
+constexpr MemoryLevel places[] = {MemoryLevel::cache_2, MemoryLevel::cache_3, MemoryLevel::memory};
 
 /// Three digits: "1.23", "12.3", "123", "1234".
 std::string three_digits(double value) {
@@ -15,7 +15,7 @@ std::string three_digits(double value) {
 
 void put_bandwidths(JsonText& json, const MachineRates& machine, double Bandwidth::*rate) {
   json.object([&] {
-    for (const Storage place : places)
+    for (const MemoryLevel place : places)
       if (const double bytes = machine.of(place).*rate; bytes > 0)
         json.member(mha::name_of(place), bytes * 1e-9);
   });
@@ -76,7 +76,7 @@ std::string machine_text(const MachineRates& machine) {
   std::string text = fmt::format("exponentials: {} G/s, {:.0f} % of eleven multiply-adds each\n",
                                  rate_text(machine.exponentials),
                                  100 * 22 * machine.exponentials / machine.vectors);
-  for (const Storage place : places)
+  for (const MemoryLevel place : places)
     if (const Bandwidth& bytes = machine.of(place); bytes.read > 0)
       text += fmt::format("{}: {} GB/s read, {} GB/s copied\n", mha::name_of(place),
                           rate_text(bytes.read), rate_text(bytes.copy));

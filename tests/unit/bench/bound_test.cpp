@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using mha::Storage;
+using mha::MemoryLevel;
 
 namespace {
 
@@ -15,7 +15,7 @@ mha::MachineRates rates() {
 }
 
 std::pair<double, std::string> bound(const mha::Work& work, double kept_bytes) {
-  return mha::bound_of(work, kept_bytes, Storage::cache_2, Storage::memory, rates());
+  return mha::bound_of(work, kept_bytes, MemoryLevel::cache_2, MemoryLevel::memory, rates());
 }
 
 } // namespace
@@ -33,12 +33,12 @@ TEST_CASE("a stage's bound: products and exponentials, or reading where that tak
 
 TEST_CASE("a machine's places: what is larger than a cache lies in the next") {
   const mha::Machine<float> machine(1);
-  CHECK(machine.place_of(1 << 10) == Storage::cache_2);
-  CHECK(machine.place_of(1e12) == Storage::memory);
+  CHECK(machine.level_of(1 << 10) == MemoryLevel::cache_2);
+  CHECK(machine.level_of(1e12) == MemoryLevel::memory);
   double bytes = 1;
-  for (Storage last = Storage::cache_2; bytes < 1e12; bytes *= 2) {
-    CHECK(machine.place_of(bytes) >= last);
-    last = machine.place_of(bytes);
+  for (MemoryLevel last = MemoryLevel::cache_2; bytes < 1e12; bytes *= 2) {
+    CHECK(machine.level_of(bytes) >= last);
+    last = machine.level_of(bytes);
   }
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("a machine is measured where a layer needs it") {
   CHECK(rates.products > 0);
   CHECK(rates.vectors > 0);
   CHECK(rates.exponentials > 0);
-  CHECK(rates.of(Storage::cache_2).read > 0);
-  CHECK(rates.of(Storage::cache_2).copy > 0);
-  CHECK(rates.of(Storage::memory).read == 0);
+  CHECK(rates.of(MemoryLevel::cache_2).read > 0);
+  CHECK(rates.of(MemoryLevel::cache_2).copy > 0);
+  CHECK(rates.of(MemoryLevel::memory).read == 0);
 }

@@ -50,7 +50,7 @@ Text ids_of(const std::vector<std::string>& ids) {
   return text;
 }
 
-const Effect& effect_of(const std::vector<Effect>& effects, Contributor part,
+const Effect& effect_of(const std::vector<Effect>& effects, Component part,
                         std::optional<std::size_t> layer = {},
                         std::optional<std::size_t> head = {}) {
   const auto at = std::ranges::find_if(effects, [&](const Effect& one) {
@@ -101,9 +101,9 @@ TEST_CASE("effects of heads are PyTorch's") {
   for (const auto& head : expected["zero_ablation"]) {
     const auto layer = head["layer"].get<std::size_t>(), h = head["head"].get<std::size_t>();
     INFO(layer << "." << h);
-    CHECK(effect_of(means, Contributor::head, layer, h).loss_change.value() ==
+    CHECK(effect_of(means, Component::head, layer, h).loss_change.value() ==
           Approx(head["loss_change_second_half"].get<double>()).margin(1e-6));
-    const Effect& at_last = effect_of(last, Contributor::head, layer, h);
+    const Effect& at_last = effect_of(last, Component::head, layer, h);
     CHECK(at_last.kl.value() == Approx(head["kl_last"].get<double>()).margin(1e-6));
     CHECK(!at_last.loss_change); // nothing follows the last token
   }
@@ -120,9 +120,9 @@ TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
       Opened opened(model, text, {}, dtype);
       for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request)) {
         std::string place;
-        if (one.part == Contributor::head) place = fmt::format("head_out[{}]", *one.head);
-        if (one.part == Contributor::attention) place = "head_out";
-        if (one.part == Contributor::mlp) place = "mlp_out";
+        if (one.part == Component::head) place = fmt::format("head_out[{}]", *one.head);
+        if (one.part == Component::attention) place = "head_out";
+        if (one.part == Component::mlp) place = "mlp_out";
         if (place.empty()) continue;
         const std::string patch = fmt::format("layers.{}.{} = zero", *one.layer, place);
         INFO(model << " " << patch << " " << one.position);
@@ -235,8 +235,8 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   const PredictionRows patched(layers.ends(last.x), {{0, 5}}, 0);
   const PredictionRows clean = long_text.rows({{0, 5}});
   const double kl = Distribution(clean[0]).to(patched[0]).divergence;
-  CHECK(effect_of(found, Contributor::head, 2, 1).kl.value() == kl);
-  CHECK(effect_of(found, Contributor::set).kl.value() == kl);
+  CHECK(effect_of(found, Component::head, 2, 1).kl.value() == kl);
+  CHECK(effect_of(found, Component::set).kl.value() == kl);
   request.align_end = false;
   CHECK_THROWS_WITH(effects(TextLayers(*texts.sources, texts.pass), request),
                     Catch::Contains("--align end"));
@@ -252,11 +252,10 @@ TEST_CASE("effects are those of whole patched runs") {
     request.places = {{0, 2}, {0, 6}};
     const std::vector<Effect> found = effects(TextLayers(*opened.sources, opened.pass), request);
     for (const auto& [part, layer, head, patch] :
-         {std::tuple(Contributor::head, 0, std::optional<std::size_t>(1),
-                     "layers.0.head_out[1] = 0"),
-          {Contributor::head, 2, std::optional<std::size_t>(3), "layers.2.head_result[3] = zero"},
-          {Contributor::attention, 1, std::nullopt, "layers.1.head_out = zero"},
-          {Contributor::mlp, 3, std::nullopt, "layers.3.mlp_out = zero"}}) {
+         {std::tuple(Component::head, 0, std::optional<std::size_t>(1), "layers.0.head_out[1] = 0"),
+          {Component::head, 2, std::optional<std::size_t>(3), "layers.2.head_result[3] = zero"},
+          {Component::attention, 1, std::nullopt, "layers.1.head_out = zero"},
+          {Component::mlp, 3, std::nullopt, "layers.3.mlp_out = zero"}}) {
       INFO(model << " " << patch);
       Opened patched(model, text, {patch});
       const Tensor other = patched.logits();
@@ -285,7 +284,7 @@ TEST_CASE("direct effects add up to the logit, or to a difference of two") {
         request.answer = 11, request.versus = versus, request.centre = centre;
         double sum = 0;
         for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request))
-          if (one.part != Contributor::attention) sum += one.direct.value();
+          if (one.part != Component::attention) sum += one.direct.value();
         const std::size_t V = logits.shape().back();
         double want = value_at(logits, 3 * V + 11);
         if (versus) want -= value_at(logits, 3 * V + 7);
@@ -314,7 +313,7 @@ TEST_CASE("a part is replaced by its mean, or by the next text's") {
     const std::string patch =
         mean ? "layers.1.head_out[2] = mean" : "layers.1.head_out[2] = from ids 8,90,44,3";
     const Tensor other = Opened("bard-gpt2", texts, {patch}).logits();
-    const Effect& first = effect_of(found, Contributor::head, 1, 2);
+    const Effect& first = effect_of(found, Component::head, 1, 2);
     CHECK(first.kl.value() == Approx(divergence(clean, other, 3)).margin(1e-10));
   }
   Opened one("bard-gpt2", ids_of({"5,17"}));
@@ -341,8 +340,8 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     std::vector<Effect> found = effects(TextLayers(*opened.sources, opened.pass), request);
     std::vector<Effect> head, set;
     for (const Effect& one : found) {
-      if (one.part == Contributor::set) set.push_back(one);
-      if (one.part == Contributor::head && one.layer == 1 && one.head == 2) head.push_back(one);
+      if (one.part == Component::set) set.push_back(one);
+      if (one.part == Component::head && one.layer == 1 && one.head == 2) head.push_back(one);
     }
     REQUIRE(set.size() == 2);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -352,7 +351,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     // Two places of two layers: as the patched run.
     request.set.push_back(parse_patch(std::string("layers.0.mlp_out") + value));
     found = effects(TextLayers(*opened.sources, opened.pass), request);
-    CHECK(found.back().part == Contributor::set);
+    CHECK(found.back().part == Component::set);
     CHECK(found.back().kl != set[1].kl);
     if (ablation != Ablation::zero) continue;
     Opened patched("bard-gpt2", ids_of(ids),

@@ -45,9 +45,9 @@ TEST_CASE("part logits: what a part adds to a token's logit is its direct effect
       if (!effect.layer || !effect.direct) continue;
       const std::string layer = "layers." + std::to_string(*effect.layer);
       std::string part;
-      if (effect.part == Contributor::head)
+      if (effect.part == Component::head)
         part = layer + ".head_result[" + std::to_string(*effect.head) + "]";
-      if (effect.part == Contributor::mlp) part = layer + ".mlp_out";
+      if (effect.part == Component::mlp) part = layer + ".mlp_out";
       if (part.empty()) continue;
       const std::vector<PartLogits> found = part_logits(*text.layers, parse_patch(part + " = zero"),
                                                         {{effect.batch, effect.position}}, 0);

@@ -113,13 +113,13 @@ TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
     const std::unique_ptr<Mergeable> from = made(which), to = made(which);
     const Plan part = shard_of(layer, make_plan(layer, from->wants()), {1, 2});
     compute(layer, part, *from, 1);
-    const std::string bytes = from->packed(layer, part);
+    const std::string bytes = from->part_bytes(layer, part);
     REQUIRE(bytes.size() > 100);
     for (const std::size_t size : {bytes.size() - 1, bytes.size() / 2 + 3, std::size_t{1}})
-      CHECK_THROWS_WITH(to->unpack(layer, part, bytes.substr(0, size)),
+      CHECK_THROWS_WITH(to->merge_part(layer, part, bytes.substr(0, size)),
                         Contains("a rank has sent too little"));
-    CHECK_THROWS_WITH(to->unpack(layer, part, bytes + "x"), Contains("a rank has sent"));
-    CHECK_NOTHROW(to->unpack(layer, part, bytes));
+    CHECK_THROWS_WITH(to->merge_part(layer, part, bytes + "x"), Contains("a rank has sent"));
+    CHECK_NOTHROW(to->merge_part(layer, part, bytes));
   }
 }
 
@@ -128,6 +128,6 @@ TEST_CASE("a row of cells that no map has is an error", "[ranks]") {
   Pool pool(layer, Stage::weights, {}, {5, 6});
   ShareWriter bytes;
   bytes.add(layer.dims.B * layer.dims.H), bytes.add(std::size_t{0}), bytes.add(std::size_t{0});
-  CHECK_THROWS_WITH(pool.unpack(layer, make_plan(layer, pool.wants()), bytes.take()),
+  CHECK_THROWS_WITH(pool.merge_part(layer, make_plan(layer, pool.wants()), bytes.take()),
                     Contains("a rank has sent row 0 of map"));
 }
