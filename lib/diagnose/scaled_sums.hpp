@@ -1,5 +1,5 @@
 #pragma once
-// What a block's sums are made of, multiplied by a number.
+// The terms of a block's sums, each multiplied by a number.
 
 #include <mha/diagnose/hypotheses/change.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <mha/load/families/model.hpp>
 #include <mha/load/families/positions.hpp>
+#include <mha/load/families/windows.hpp>
 
 namespace mha::naming {
 

@@ -4,6 +4,7 @@
 
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
+#include <mha/load/families/windows.hpp>
 
 namespace mha::naming {
 

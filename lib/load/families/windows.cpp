@@ -1,0 +1,80 @@
+#include <mha/load/families/windows.hpp>
+
+#include <mha/load/families/positions.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+/// Whether layer_types call this layer sliding_attention; nothing where they do not say.
+std::optional<bool> is_sliding_by_type(const Group& group) {
+  const std::optional<std::size_t> layer = group.number();
+  const std::optional<std::string> types = group.configured("layer_types");
+  if (!types || !layer) return std::nullopt;
+  const std::optional<std::string> type = element(*types, *layer);
+  if (!type)
+    fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
+  if (*type != "sliding_attention" && *type != "full_attention")
+    fail("{}: config.json's layer_types say '{}' of layer {}, which is not computed here: "
+         "sliding_attention or full_attention expected",
+         group.contents->name, io::shown(*type), *layer);
+  return *type == "sliding_attention";
+}
+
+} // namespace
+
+std::optional<bool> is_sliding(const Group& group, Slides slides) {
+  if (!slides) return true;
+  const std::optional<bool> typed = is_sliding_by_type(group);
+  for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern"})
+    if (typed) group.says(pattern); // layer_types wins
+  if (typed) return typed;
+  if (slides == every_layer && !group.configured("layer_types")) return true;
+  const std::optional<std::size_t> layer = group.number();
+  return layer ? std::optional(slides(group, *layer)) : std::nullopt;
+}
+
+void set_window(Translation& to, Slides slides, std::size_t otherwise) {
+  // llama.cpp writes 0 for none; Transformers would hide every key.
+  const bool gguf = to.group().contents->format == "gguf";
+  const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);
+  if (!given && to.group().says("sliding_window")) otherwise = 0; // null
+  // Qwen: a window in the config, not in use unless it says so.
+  const bool used = to.is_true({"use_sliding_window"}, slides != upper_layers);
+  if (slides == upper_layers) to.number({"max_window_layers"});
+  const std::size_t window = given.value_or(otherwise);
+  if (!used) {
+    if (slides) is_sliding_by_type(to.group());
+    if ((!slides || slides == every_layer) && window >= 1)
+      to.warn(fmt::format("config.json says use_sliding_window false, so all keys are seen; "
+                          "Transformers does not read that of a model of this kind and uses the "
+                          "window of {} keys: --window-left {} does so here",
+                          window, window - 1));
+    return;
+  }
+  if (window < 1) return;
+  const std::optional<bool> sliding = is_sliding(to.group(), slides);
+  if (!sliding)
+    to.warn(
+        fmt::format("some layers of this model see a window of {} keys, and no number says which "
+                    "layer this is: all keys are seen; --window-left {} chooses",
+                    window, window - 1));
+  if (!sliding.value_or(false)) return;
+  to.set("window_left", fmt::format("{}", window - 1), given ? "config.json" : "");
+}
+
+bool every_layer(const Group&, std::size_t) {
+  return true;
+}
+bool even_layers(const Group&, std::size_t layer) {
+  return layer % 2 == 0;
+}
+bool all_but_every_fourth(const Group& group, std::size_t layer) {
+  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(4) != 0;
+}
+
+bool upper_layers(const Group& group, std::size_t layer) {
+  return static_cast<double>(layer) >= group.configured_number({"max_window_layers"}).value_or(28);
+}
+
+} // namespace mha::naming
