@@ -38,7 +38,7 @@ void add_steps(const Subject& subject, ChangeList& list) {
     if (turns) add(Stage::v, Stage::k_rope, "the rotated k");
     add(Stage::k, Stage::v, "v");
   }
-  if (d.H != d.H_kv) return;
+  if (d.H != d.H_kv || d.T != d.S) return;
   add(Stage::q, Stage::k, "k");
   add(Stage::k, Stage::q, "q");
 }
