@@ -77,7 +77,7 @@ std::string Draft::steps_of_embed() {
   const auto most = file_.config.find("max_position_embeddings");
   if (const std::size_t rows = positions ? squeezed(positions->shape, 2)[0] : 0;
       rows > 0 && most != file_.config.end())
-    for (const std::size_t first : {1, 2, 3, 4})
+    for (std::size_t first = 1; first <= 4; ++first)
       if (std::to_string(rows - std::min(rows, first)) == most->second)
         steps.back()["first"] = first;
   if (types) steps.push_back({{"table", types->name}, {"by", "type"}});

@@ -105,10 +105,10 @@ void Draft::take_attention() {
 
 void Draft::take_biases() {
   if (!tensors_.contains("W_qkv")) return;
-  for (const auto& [key, words] :
-       {std::pair("b_q", "q_bias"), {"b_k", "k_bias"}, {"b_v", "v_bias"}})
-    if (const io::Entry* bias = taken(vectors_, [&](const io::Entry* entry) {
-          return entry->name.ends_with(std::string(".") + words);
+  for (const auto& [key, name] :
+       {std::pair("b_q", ".q_bias"), {"b_k", ".k_bias"}, {"b_v", ".v_bias"}})
+    if (const io::Entry* bias = taken(vectors_, [ending = name](const io::Entry* entry) {
+          return entry->name.ends_with(ending);
         }))
       tensors_[key] = LayerJson(stack_.name_in_layer(bias->name)).dump();
 }
