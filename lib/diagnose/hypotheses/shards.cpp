@@ -18,12 +18,20 @@ struct ShardedProjection {
   char letter;
   Stage stage;
   Tensor Layer::*W, Layer::*bias;
-  std::size_t Dims::*heads;
+  std::size_t Dims::*heads, Dims::*width;
+
+  /// Whether the weight and its bias have a column for each dimension of each head: another change
+  /// may have given them other sizes.
+  bool fits(const Layer& layer) const {
+    const Tensor &W = layer.*this->W, &b = layer.*bias;
+    const std::size_t columns = layer.dims.*heads * layer.dims.*width;
+    return W.shape().size() == 2 && W.shape()[1] == columns && (b.empty() || b.count() == columns);
+  }
 };
 constexpr ShardedProjection sharded_projections[]{
-    {'q', Stage::q, &Layer::W_q, &Layer::b_q, &Dims::H},
-    {'k', Stage::k, &Layer::W_k, &Layer::b_k, &Dims::H_kv},
-    {'v', Stage::v, &Layer::W_v, &Layer::b_v, &Dims::H_kv}};
+    {'q', Stage::q, &Layer::W_q, &Layer::b_q, &Dims::H, &Dims::d_k},
+    {'k', Stage::k, &Layer::W_k, &Layer::b_k, &Dims::H_kv, &Dims::d_k},
+    {'v', Stage::v, &Layer::W_v, &Layer::b_v, &Dims::H_kv, &Dims::d_v}};
 
 StageSet all_projections() {
   return StageSet{Stage::q, Stage::k, Stage::v};
@@ -75,15 +83,16 @@ Tensor side_by_side(const Tensor (&parts)[3]) {
   return all;
 }
 
+/// Whether q, k and v are products of the same rows, which one fused weight may hold.
 bool has_all(const Layer& layer) {
   for (const ShardedProjection& one : sharded_projections)
-    if ((layer.*one.W).empty()) return false;
+    if (!one.fits(layer) || (layer.*one.W).shape()[0] != layer.W_q.shape()[0]) return false;
   return layer.X_k.empty() && layer.X_v.empty();
 }
 
 /// Fused column i of q, k and v, side by side, is column from(i).
 template <class F> void take_fused(Layer& layer, F from) {
-  if (!has_all(layer)) fail("another change took a projection away");
+  if (!has_all(layer)) fail("another change took a projection away, or gave it other sizes");
   const auto take = [&](Tensor& q, Tensor& k, Tensor& v) {
     const Tensor all = columns_from(side_by_side({q, k, v}), from);
     std::size_t first = 0;
@@ -106,13 +115,13 @@ void add_projections(const Layer& layer, ChangeList& list) {
   for (const std::size_t ranks : rank_counts) {
     for (const ShardedProjection& one :
          sharded_projections) // of more ranks there are many orders: those are fitted
-      if (ranks < 4 && dims.*one.heads % ranks == 0 && !(layer.*one.W).empty())
+      if (ranks < 4 && dims.*one.heads % ranks == 0 && one.fits(layer))
         list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
                  fmt::format("joins the parts of W_{} of {} ranks from the last to the first",
                              one.letter, ranks),
                  "join them from the first rank to the last", [one, ranks](Layer& edited) {
                    Tensor &W = edited.*one.W, &bias = edited.*one.bias;
-                   if (W.empty()) return;
+                   if (!one.fits(edited)) return;
                    const auto from = reversed_parts(W.shape()[1], ranks);
                    W = columns_from(W, from), bias = columns_from(bias, from);
                  });
@@ -124,7 +133,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
                "load each rank's own part", [ranks](Layer& edited) {
                  for (const ShardedProjection& one : sharded_projections) {
                    Tensor &W = edited.*one.W, &bias = edited.*one.bias;
-                   if (W.empty()) continue;
+                   if (!one.fits(edited)) continue;
                    const auto from = first_part(W.shape()[1], ranks);
                    W = columns_from(W, from), bias = columns_from(bias, from);
                  }
