@@ -121,7 +121,7 @@ bool representable(const Tensor& tensor, DType dtype) {
 double projection(const Tensor& theirs, const Tensor& with, const Tensor& without) {
   double product = 0, square = 0;
   for (std::size_t i = 0; i < theirs.count(); ++i) {
-    const double base = value_at(without, i), a = value_at(theirs, i) - base,
+    const double base = without.empty() ? 0 : value_at(without, i), a = value_at(theirs, i) - base,
                  b = value_at(with, i) - base;
     if (std::isfinite(a) && std::isfinite(b)) product += a * b, square += b * b;
   }

@@ -25,7 +25,7 @@ Agreement incomparable();
 Agreement agreement_of(const Tensor& ours, const Tensor& theirs, double tolerance);
 
 /// How many times with − without must be added to `without` to come nearest to theirs, over the
-/// finite numbers; 1 where the two are the same.
+/// finite numbers; 1 where the two are the same. An empty `without` is zeros.
 double projection(const Tensor& theirs, const Tensor& with, const Tensor& without);
 
 /// What rounding to a dtype, and computing in it where it is f32 or f64, may do to a number,

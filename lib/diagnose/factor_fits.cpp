@@ -14,16 +14,6 @@ namespace mha {
 
 namespace {
 
-/// c of c · ours, the nearest to theirs of all.
-double factor_between(const Tensor& ours, const Tensor& theirs) {
-  double product = 0, square = 0;
-  for (std::size_t i = 0; i < ours.count(); ++i) {
-    const double a = value_at(ours, i), b = value_at(theirs, i);
-    if (std::isfinite(a) && std::isfinite(b)) product += a * b, square += a * a;
-  }
-  return square > 0 ? product / square : 1;
-}
-
 Change fitted_change(const char* id, Stage stage, std::string did, std::string cure,
                      std::function<void(Layer&)> edit) {
   Change change;
@@ -80,7 +70,7 @@ void CauseSearch::fit_factor(Trials& trials, Changes& candidates) {
   const bool head = stage == Stage::logits && layer_.ends;
   if (!head && std::ranges::find(multiplied_stages, stage) == std::end(multiplied_stages)) return;
   const double cap = head ? layer_.ends->head.softcap : 0;
-  const double factor = factor_between(uncapped(trials.value(), cap), uncapped(theirs, cap));
+  const double factor = projection(uncapped(theirs, cap), uncapped(trials.value(), cap), {});
   if (factor == 0 || !std::isfinite(factor)) return;
   Change change = head ? head_scale_change(factor) : multiplied_change(stage, factor);
   change.once = !head;

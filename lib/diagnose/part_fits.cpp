@@ -77,9 +77,11 @@ Change parts_change(const std::vector<const Outputs*>& outputs,
       fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
                   outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name);
   change.cure = fmt::format("join the {} ranks' parts from the first to the last", order.size());
-  change.edit = [outputs, order, part = n / order.size()](Layer& edited) {
+  change.edit = [outputs, order, n](Layer& edited) {
+    const std::size_t part = n / order.size();
     for (const Outputs* one : outputs)
-      one->take(edited, [&](std::size_t i) { return order[i / part] * part + i % part; });
+      one->take(edited,
+                [&](std::size_t i) { return order[within(i, n) / part] * part + i % part; });
   };
   change.fitted = change.rare = true;
   return change;

@@ -14,19 +14,20 @@ namespace mha {
 
 namespace {
 
+/// Whether a setting is of the window, or of the rotation.
+bool is_of(WholeChange::Kind kind, const SettingInfo& info) {
+  if (kind == WholeChange::Kind::windows) return info.name.starts_with("window_");
+  return info.name.starts_with("rope") || info.name.starts_with("mrope");
+}
+
 /// The layer with the window or the rotation of another one.
 void take_settings(Layer& layer, const Layer& from, WholeChange::Kind kind) {
-  const Settings& other = from.settings;
-  Settings& own = layer.settings;
-  if (kind == WholeChange::Kind::windows) {
-    own.window_left = other.window_left, own.window_right = other.window_right;
-    return;
+  for (const SettingInfo& info : settings_table()) {
+    if (!is_of(kind, info)) continue;
+    const std::string value = info.get(from.settings);
+    if (info.get(layer.settings) != value) info.set(layer.settings, value);
   }
-  const Settings before = own;
-  own = other; // all that is named rope_, and then what is not
-  own.window_left = before.window_left, own.window_right = before.window_right;
-  own.softcap = before.softcap, own.scale = before.scale, own.scale_value = before.scale_value;
-  own.causal = before.causal, own.causal_align = before.causal_align;
+  if (kind != WholeChange::Kind::rotations) return;
   layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
 }
 
@@ -56,6 +57,12 @@ std::optional<PassesOfModel> PassesOfModel::of_first(const PassesOfModel& whole,
     layers.push_back(std::move(*some));
   }
   return PassesOfModel(std::move(layers), token_rows(whole.embed_, up_to(tokens)), fused, 1);
+}
+
+bool PassesOfModel::same_settings(std::size_t a, std::size_t b, WholeChange::Kind kind) const {
+  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
+    return is_of(kind, info) && info.get(layers_[a].settings) != info.get(layers_[b].settings);
+  });
 }
 
 std::vector<Tensor> PassesOfModel::streams() const {

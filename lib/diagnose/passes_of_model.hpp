@@ -51,6 +51,8 @@ public:
   std::size_t tokens() const { return embed_.shape()[1]; }
   /// A layer on what enters the first one.
   const Layer& layer(std::size_t n) const { return layers_[n]; }
+  /// Whether two layers have the same window, or the same rotation.
+  bool same_settings(std::size_t a, std::size_t b, WholeChange::Kind kind) const;
   /// What each layer allows.
   const std::vector<std::vector<Change>>& changes() const { return changes_; }
 

@@ -127,18 +127,11 @@ void add_patterns(std::size_t L, std::vector<WholeChange>& list) {
 void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
   using Kind = WholeChange::Kind;
   const std::size_t L = model.layers();
-  const auto same = [&](Kind kind, std::size_t a, std::size_t b) {
-    const Settings &one = model.layer(a).settings, &other = model.layer(b).settings;
-    if (kind == Kind::windows)
-      return one.window_left == other.window_left && one.window_right == other.window_right;
-    return one.rope == other.rope && one.rope_base == other.rope_base &&
-           one.rope_dims == other.rope_dims && one.rope_scaling == other.rope_scaling &&
-           one.rope_factor == other.rope_factor;
-  };
   for (const Kind kind : {Kind::windows, Kind::rotations}) {
     std::vector<std::size_t> kinds{0}; // the first layer of each
     for (std::size_t n = 1; n < L; ++n)
-      if (std::ranges::none_of(kinds, [&](std::size_t k) { return same(kind, k, n); }))
+      if (std::ranges::none_of(kinds,
+                               [&](std::size_t k) { return model.same_settings(k, n, kind); }))
         kinds.push_back(n);
     if (kinds.size() < 2) continue;
     const bool windows = kind == Kind::windows;
@@ -149,7 +142,7 @@ void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
       for (std::size_t n = 0; n < L; ++n) order.push_back(from(n));
       const auto as = [&](const std::vector<std::size_t>& other) {
         for (std::size_t n = 0; n < L; ++n)
-          if (!same(kind, order[n], other[n])) return false;
+          if (!model.same_settings(order[n], other[n], kind)) return false;
         return true;
       };
       if (as(up_to(L)) || std::ranges::any_of(tried, as)) return;
@@ -161,7 +154,9 @@ void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
     };
     if (kinds.size() == 2)
       add(fmt::format("gives the layers of one kind the {} of the other, and the reverse", what),
-          [&](std::size_t n) { return same(kind, n, kinds[0]) ? kinds[1] : kinds[0]; });
+          [&](std::size_t n) {
+            return model.same_settings(n, kinds[0], kind) ? kinds[1] : kinds[0];
+          });
     for (const std::size_t k : kinds)
       add(fmt::format("gives every layer the {} of layer {}", what, k),
           [k](std::size_t) { return k; });

@@ -2,6 +2,7 @@
 // Tools of edits: stages as numbers, changed and given back.
 
 #include <mha/layer/layer.hpp>
+#include <mha/system/error.hpp>
 
 #include <cstring>
 #include <initializer_list>
@@ -31,6 +32,14 @@ Shape given_shape(const Layer& layer, Stage stage);
 /// From the shape that users see (batch axis included) to the form of Layer::given, and back.
 Tensor packed(const Layer& layer, Stage stage, const Tensor& value);
 
+/// The index, of `count`. Throws Error beyond them: beside another change, which gave a tensor
+/// other sizes, a change cannot be made.
+inline std::size_t within(std::size_t index, std::size_t count) {
+  if (index >= count)
+    fail("another change left {} rows or columns: there is none at {}", count, index);
+  return index;
+}
+
 /// A copy that may be written to.
 Tensor copied(const Tensor& tensor);
 /// `count` columns of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
@@ -46,7 +55,7 @@ template <class F> Tensor columns_from(const Tensor& tensor, std::size_t count, 
   const std::byte* source = tensor.raw();
   for (std::size_t row = 0; row < rows; ++row, source += n * element)
     for (std::size_t i = 0; i < count; ++i, to += element)
-      std::memcpy(to, source + from(i) * element, element);
+      std::memcpy(to, source + within(from(i), n) * element, element);
   return result;
 }
 /// The same of as many columns as there are.
@@ -60,7 +69,7 @@ template <class F> Tensor rows_from(const Tensor& matrix, F from) {
   const std::size_t rows = matrix.shape()[0], bytes = result.bytes() / rows;
   std::byte* to = result.raw_mutable();
   for (std::size_t row = 0; row < rows; ++row, to += bytes)
-    std::memcpy(to, matrix.raw() + from(row) * bytes, bytes);
+    std::memcpy(to, matrix.raw() + within(from(row), rows) * bytes, bytes);
   return result;
 }
 /// Rows (B, T, …) of which token t's is token from(t)'s.
@@ -69,7 +78,7 @@ template <class F> Tensor tokens_from(const Tensor& rows, F from) {
   const std::size_t T = rows.shape()[1], all = rows.shape()[0] * T, bytes = result.bytes() / all;
   std::byte* to = result.raw_mutable();
   for (std::size_t row = 0; row < all; ++row, to += bytes)
-    std::memcpy(to, rows.raw() + (row - row % T + from(row % T)) * bytes, bytes);
+    std::memcpy(to, rows.raw() + (row - row % T + within(from(row % T), T)) * bytes, bytes);
   return result;
 }
 /// Every number x becomes f(x), computed in double; of a tensor that another change took away,

@@ -113,8 +113,8 @@ template <class F> void take_fused(Layer& layer, F from) {
 void add_projections(const Layer& layer, ChangeList& list) {
   const Dims& dims = layer.dims;
   for (const std::size_t ranks : rank_counts) {
-    for (const ShardedProjection& one :
-         sharded_projections) // of more ranks there are many orders: those are fitted
+    // Of more ranks there are many orders: those are fitted.
+    for (const ShardedProjection& one : sharded_projections)
       if (ranks < 4 && dims.*one.heads % ranks == 0 && one.fits(layer))
         list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
                  fmt::format("joins the parts of W_{} of {} ranks from the last to the first",
