@@ -1,13 +1,10 @@
 // bench: times the computation of a layer in memory.
 
+#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
 #include <mha/render/bench.hpp>
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace mha::app {
 
@@ -23,16 +20,6 @@ struct BenchCommand {
   int run();
   int time_pass(const Sources& model, const render::TextStyle& look);
 };
-
-/// Memory that a run gives back is there for the next one, as frameworks' arenas keep it: what is
-/// timed is the computation, not the system clearing the same pages again. Larger blocks come from
-/// memory.cpp, which keeps them anyway.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that it takes
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-#endif
-}
 
 int BenchCommand::time_pass(const Sources& model, const render::TextStyle& look) {
   if (world().count() > 1)

@@ -1,5 +1,6 @@
 // effects: what each head and feed-forward does to a model's prediction.
 
+#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "effects_texts.hpp"
 #include "grid.hpp"
@@ -162,6 +163,7 @@ std::string EffectsCommand::settings(const std::string& form) const {
 
 int EffectsCommand::run() {
   check();
+  keep_freed_memory();
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
   const auto pass = pass_of(request);

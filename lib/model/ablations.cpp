@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -89,6 +90,9 @@ std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer
 
 Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     : layers_(layers), request_(request), set_(counted_set(request.set, layers.count())) {
+  std::set<std::size_t> positions;
+  for (const TextPosition& place : request.places) positions.insert(place.second);
+  positions_.assign(positions.begin(), positions.end());
   Advance way;
   way.threads = request.threads;
   std::optional<Trace> parts;
@@ -216,13 +220,15 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
   return resolve_patch(place, layer, n, [&](Stage, const std::string&) { return values(); });
 }
 
-/// From a changed layer to the model's end.
+/// From a changed layer to the model's end. Of the last layer only the rows of the predictions are
+/// computed.
 Layer Ablations::ends_from(std::size_t n, const Layer& changed) const {
-  const Tensor stream = trace(changed, {Stage::resid_post}, {}, request_.threads)
-                            .value(Stage::resid_post)
-                            .reshaped(streams_[n].shape());
+  const bool is_last = n + 1 == layers_.count();
+  const Tensor stream = stream_behind(
+      changed, is_last ? positions_ : std::vector<std::size_t>(), request_.threads);
   Advance way;
   way.threads = request_.threads;
+  way.positions = positions_;
   const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
   return layers_.ends(last.x);
 }

@@ -5,6 +5,9 @@
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
+#include <cstring>
+
+#include <fmt/ranges.h>
 
 namespace mha {
 
@@ -63,20 +66,39 @@ std::vector<Inputs::OfLayer> TextLayers::layer_warnings() const {
   return layer_warnings_;
 }
 
+Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
+                     std::size_t threads, Observer* observer) {
+  const Dims& dims = layer.dims;
+  const Shape shape{dims.B, dims.T, dims.d_out};
+  const bool some = !positions.empty() && positions.size() < dims.T;
+  Selection selection;
+  if (some)
+    selection.query = IndexList(fmt::format("{}", fmt::join(positions, ",")), "--query");
+  Trace stream(layer, {Stage::resid_post}, selection);
+  Several all;
+  all.add(stream);
+  if (observer) all.add(*observer);
+  compute(layer, make_plan(layer, all.wants(), selection), all, threads);
+  Tensor rows = std::move(stream).value(Stage::resid_post);
+  if (!some) return rows.reshaped(shape);
+  Tensor whole(rows.dtype(), shape); // zeros
+  const std::size_t row = dims.d_out * size_of(rows.dtype());
+  for (std::size_t b = 0; b < dims.B; ++b)
+    for (std::size_t i = 0; i < positions.size(); ++i)
+      std::memcpy(whole.raw_mutable() + (b * dims.T + positions[i]) * row,
+                  rows.raw() + (b * positions.size() + i) * row, row);
+  return whole;
+}
+
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {
   for (; from.layer < to; ++from.layer) {
     Layer layer = layers.layer(from.layer, from.x);
     if (advance.patch) advance.patch(layer, from.layer);
-    Trace stream(layer, {Stage::resid_post});
-    Several all;
-    all.add(stream);
-    if (Observer* const other = advance.observer ? advance.observer(layer, from.layer) : nullptr)
-      all.add(*other);
-    const Shape shape = from.x.shape();
-    const Plan plan = make_plan(layer, all.wants());
-    compute(layer, plan, all, advance.threads);
+    const bool is_last = from.layer + 1 == to;
+    from.x = stream_behind(layer, is_last ? advance.positions : std::vector<std::size_t>(),
+                           advance.threads,
+                           advance.observer ? advance.observer(layer, from.layer) : nullptr);
     ++layers.counts().computed;
-    from.x = std::move(stream).value(Stage::resid_post).reshaped(shape);
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }
   return from;

@@ -69,8 +69,16 @@ struct Advance {
   std::function<Observer*(const Layer& layer, std::size_t n)> observer = {};
   /// Gets each stream behind a layer.
   std::function<void(const Residual&)> arrived = {};
+  /// The positions, in ascending order, that are read of the last stream, whose other rows may be
+  /// zeros then; empty: all.
+  std::vector<std::size_t> positions = {};
   std::size_t threads = 0; ///< 0: as many as pay
 };
+
+/// The stream behind a layer, B, T, d_model, of these positions, in ascending order; zeros at the
+/// others. Empty: of all.
+Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
+                     std::size_t threads = 0, Observer* observer = nullptr);
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,

@@ -20,13 +20,13 @@ double work_around(const Layer& layer, const Plan& plan) {
       work += operations(rows, linear.in(), linear.out());
   };
   for (const Tile& run : query_rows(layer, plan)) {
+    const std::size_t rows = chosen_rows(plan, run, 1).count;
     if (layer.block) {
       const FeedForward& mlp = layer.block->mlp;
-      add(Stage::mlp_pre, mlp.in, run.count), add(Stage::mlp_up, mlp.up, run.count);
-      add(Stage::mlp_out, mlp.out, run.count);
+      add(Stage::mlp_pre, mlp.in, rows), add(Stage::mlp_up, mlp.up, rows);
+      add(Stage::mlp_out, mlp.out, rows);
     }
     if (layer.ends) {
-      const std::size_t rows = chosen_rows(plan, run, 1).count;
       add(Stage::logits, layer.ends->head.dense, rows);
       add(Stage::logits, layer.ends->head.decoder, rows);
     }

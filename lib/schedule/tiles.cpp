@@ -109,7 +109,8 @@ std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some)
 
 std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
                               const std::function<std::size_t(std::size_t)>& step) {
-  const bool by_block = contains(plan.computed, Stage::logits);
+  const bool by_block =
+      contains(plan.computed, Stage::logits) || plan.queries.size() < layer.dims.T;
   std::vector<Tile> all;
   for (const Tile& rows : query_rows(layer, plan)) {
     if (rows.count == 0) continue;

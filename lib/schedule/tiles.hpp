@@ -38,9 +38,10 @@ Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step);
 std::vector<Tile> key_rows(const Layer& layer, const Plan& plan);
 /// All rows of x of the batch items of some rows.
 std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some);
-/// What is computed around attention at once: the rows of one text after the other; where logits
-/// are computed, which are as wide as the vocabulary, of one block of queries after the other those
-/// that the selection chose, from one multiple of `step(batch item)` to another.
+/// What is computed around attention at once: the rows of one text after the other. Where some
+/// queries are selected, or logits are computed, which are as wide as the vocabulary: of one block
+/// of queries after the other those that the selection chose, from one multiple of `step(batch
+/// item)` to another.
 std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
                               const std::function<std::size_t(std::size_t)>& step);
 /// The same rows in tiles of this height.
