@@ -116,9 +116,7 @@ public:
   ///@}
   /// The residual stream before a layer; behind the last one where `layer` is the number of layers,
   /// or -1. (B,) T, d_model. Throws Error where streams are not kept.
-  template <std::integral I> Tensor resid(I layer) const {
-    return resid_before(position_of(layer));
-  }
+  template <WholeNumber I> Tensor resid(I layer) const { return resid_before(position_of(layer)); }
 
   /// (B,) T, vocabulary. Computed at the first call where they were not kept. Throws Error for a
   /// model without a head, or where streams are not kept.
@@ -139,10 +137,10 @@ public:
   /// stop count. Throws Error for a name that is none, and where streams are not kept.
   Tensor heads(std::string_view measure, const RunOptions& options = {}) const;
   /// What the predictions behind some positions of each text (negative: from its end) lose without
-  /// each head, zero in its place: "kl", "loss_change", "logit_change" of the most probable token,
-  /// or "direct", what the head adds to that logit (docs/models.md). Layers × heads in float64, the
-  /// mean over the positions; NaN where nothing is known. Options as of heads(). Throws Error for a
-  /// run with patches.
+  /// each head, zero in its place: "kl"; "loss_change" and, of the most probable token,
+  /// "logit_change", without the head less with it; or "direct", what the head adds to that logit
+  /// (docs/models.md). Layers × heads in float64, the mean over the positions; NaN where nothing is
+  /// known. Options as of heads(). Throws Error for a run with patches.
   Tensor effects(std::string_view column = "kl", const Indexes& positions = -1,
                  const RunOptions& options = {}) const;
 
@@ -206,9 +204,7 @@ public:
   Tokens tokens(std::nullptr_t) const = delete;
   Tokens tokens(const std::vector<int>& ids) const;
   Tokens tokens(std::initializer_list<int> ids) const { return tokens(std::vector<int>(ids)); }
-  template <std::integral I>
-  requires(!std::same_as<I, bool>) Tokens tokens(const std::vector<I>& ids)
-  const {
+  template <WholeNumber I> Tokens tokens(const std::vector<I>& ids) const {
     std::vector<int> numbers;
     for (const I id : ids) {
       const std::int64_t number_of_token = position_of(id);

@@ -22,14 +22,24 @@ namespace mha {
 
 class Run;
 
+/// Types of whole numbers: characters and truth values are none.
+template <class I>
+concept WholeNumber = std::integral<I> && !std::same_as<I, bool> && !std::same_as<I, char>;
+
 /// A position of any integral type; one behind the last that std::int64_t holds (0U - 1) is behind
 /// the end of every axis, too.
-template <std::integral I> constexpr std::int64_t position_of(I position) {
+template <WholeNumber I> constexpr std::int64_t position_of(I position) {
   constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
   if constexpr (std::is_unsigned_v<I> && sizeof(I) >= sizeof(last))
     return position > static_cast<I>(last) ? last : static_cast<std::int64_t>(position);
   else
     return static_cast<std::int64_t>(position);
+}
+
+/// A C string as text. Throws Error where it is a null pointer.
+inline std::string text_of_pointer(const char* text) {
+  if (!text) fail("a null pointer is no text");
+  return text;
 }
 
 /// A layer of a model: its number, negative from the end, or its id ("3").
@@ -38,10 +48,10 @@ public:
   ///@{
   /// None said; a number; an id.
   LayerId() = default;
-  template <std::integral I> LayerId(I layer_number) : id_(std::to_string(layer_number)) {}
+  template <WholeNumber I> LayerId(I layer_number) : id_(std::to_string(layer_number)) {}
   LayerId(std::string id) : id_(std::move(id)) {}
   LayerId(std::string_view id) : id_(id) {}
-  LayerId(const char* id) : id_(id) {}
+  LayerId(const char* id) : id_(text_of_pointer(id)) {}
   ///@}
   /// As text; "" where none is said.
   const std::string& id() const { return id_; }
@@ -56,18 +66,18 @@ public:
   /// One of them, of any integral type.
   struct Index {
     /// A position.
-    template <std::integral I> Index(I one_position) : value(position_of(one_position)) {}
+    template <WholeNumber I> Index(I one_position) : value(position_of(one_position)) {}
     std::int64_t value; ///< negative from the end
   };
   ///@{
   /// All; one; those of a list.
   Indexes() = default;
-  template <std::integral I> Indexes(I one_position)
+  template <WholeNumber I> Indexes(I one_position)
       : all_(false), list_{position_of(one_position)} {}
   Indexes(std::initializer_list<Index> list) : all_(false) {
     for (const Index& index : list) list_.push_back(index.value);
   }
-  template <std::integral I> Indexes(const std::vector<I>& positions) : all_(false) {
+  template <WholeNumber I> Indexes(const std::vector<I>& positions) : all_(false) {
     for (const I one_position : positions) list_.push_back(position_of(one_position));
   }
   ///@}

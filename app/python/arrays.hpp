@@ -1,13 +1,13 @@
 #pragma once
 // NumPy's arrays as tensors and back, without a copy.
 
-#include <mha/system/watch.hpp>
+#include "unlocked.hpp"
+
 #include <mha/tensor/tensor.hpp>
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,32 +83,6 @@ inline std::string in_python(std::string text) {
   }
   return text;
 }
-
-/// Lets go of the interpreter's lock as long as it lives, so that other threads of Python run
-/// beside a computation. The main thread, which alone gets Python's signals, looks at them before
-/// each layer: Ctrl-C ends what it computes.
-class Unlocked {
-  using Clock = std::chrono::steady_clock;
-
-public:
-  Unlocked() {
-    const py::object main = py::module_::import("threading").attr("main_thread")();
-    if (main.attr("ident").cast<unsigned long>() == PyThread_get_thread_ident())
-      signals_.emplace([last = Clock::now()]() mutable {
-        // Another thread may hold the lock for some milliseconds.
-        const Clock::time_point now = Clock::now();
-        if (now - last < std::chrono::milliseconds(10)) return;
-        last = now;
-        const py::gil_scoped_acquire lock;
-        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      });
-    free_.emplace();
-  }
-
-private:
-  std::optional<StopCheck> signals_;
-  std::optional<py::gil_scoped_release> free_;
-};
 
 /// A class whose objects only our functions make: one that Python would allocate itself, by
 /// T.__new__(T) or in a copy, has no contents that a function could use.

@@ -45,10 +45,13 @@ def _call(*words: object) -> None:
 
 def _build(folder: Path, stage: Path, settings: dict[str, str]) -> Path:
     """Builds the module for this interpreter and installs it below `stage`; its folder."""
-    if not (folder / "CMakeCache.txt").exists():
+    cache = folder / "CMakeCache.txt"
+    if not cache.exists():
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON", "-DMHA_RENDER=OFF", "-DMHA_PYTHON=ON"]
         _call("cmake", "-S", ROOT, "-B", folder, f"-DPython3_EXECUTABLE={sys.executable}", *options,
               *shlex.split(settings.get("cmake-args", "")))
+    elif (source := re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(), re.M)) and Path(source[1]) != ROOT:
+        raise SystemExit(f"mha: {folder} was built from {source[1]}, not from {ROOT}; give another build-dir")
     _call("cmake", "--build", folder, "--target", "mha-python", "--parallel", os.cpu_count() or 1)
     _call("cmake", "--install", folder, "--component", "python", "--prefix", stage)
     package = next(path.parent for path in stage.rglob("mha/__init__.py"))

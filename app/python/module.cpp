@@ -9,6 +9,7 @@
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
+#include <mha/load/patch_text.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
@@ -75,7 +76,12 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
     if (names.empty() && contains(available, info.stage)) wanted.push_back(info.stage);
   for (const std::string& name : names) {
     const mha::Stage stage = mha::stage_named(name);
+    const mha::PlaceLayers named = mha::layers_of_place(name, name);
+    mha::require_of_model(name, stage, named);
     if (mha::is_of_model(stage) != (layer.ends != nullptr)) continue; // another "layer" has it
+    if (id.empty() && !layer.ends && named.names_layer() && !named.every_layer)
+      mha::fail("{}: there is one layer, which has no number; name it {}", name,
+                mha::name_of(stage));
     const std::optional<std::size_t> number = mha::naming::layer_number(name);
     if (number && !id.empty() && number != mha::naming::layer_number(id)) continue;
     mha::require_stage(layer, stage);
@@ -242,6 +248,7 @@ PYBIND11_MODULE(_core, module) {
       .def_readwrite("same_x", &Request::same_x)
       .def_readwrite("batch", &Request::batch)
       .def_readwrite("threads", &Request::threads);
+  mha::python::Computing::watch_for_end();
   mha::python::add_model(module);
   module.def("run", &run);
   module.def("layers", &layers);

@@ -41,6 +41,11 @@ Request request_for(const std::string& source, const Options& options) {
 
 Layer layer(Tensors tensors, Settings settings, const Options& options) {
   return api::visiting([&] {
+    if (!options.naming.empty())
+      fail("naming is {}: tensors that are given by name have the names of docs/formats.md; leave "
+           "it out",
+           options.naming);
+    require_valid(settings);
     NamedTensors parts;
     for (auto& [key, tensor] : tensors) {
       const std::string name = bound_name(key, key, false);

@@ -7,6 +7,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/model/token_ids.hpp>
+#include <mha/observe/not_finite.hpp>
 
 #include <charconv>
 
@@ -101,7 +102,9 @@ DType Model::dtype() const {
   return state_->weights().dtype();
 }
 std::vector<Note> Model::notes() const {
-  return api::for_programs(state_->opened->notes());
+  std::vector<Note> notes = api::for_programs(state_->opened->notes());
+  notes.insert(notes.end(), state_->doubts.begin(), state_->doubts.end());
+  return notes;
 }
 
 Dims Model::dims(const LayerId& layer) const {
@@ -161,6 +164,9 @@ Model Model::with(std::string_view name, Tensor weight) const {
       fail("{}: a weight of a layer expected, layers.N.W_q; stages are patched in a run", name);
     (void)state_->layer_of_one_token(n).with(tensor, weight); // throws Error where it does not fit
     auto changed = std::make_shared<State>(*state_);
+    if (const std::string found = not_finite_in(weight); !found.empty())
+      changed->doubts.push_back(
+          warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
     changed->edits.push_back({n, tensor, std::move(weight)});
     changed->take_one_token();
     return Model(std::move(changed));

@@ -32,6 +32,7 @@ struct Model::State {
   std::optional<Sources> sources; ///< opened without a text
   std::shared_ptr<ModelPass> opened;
   std::vector<TextLayers::Edit> edits;
+  std::vector<Note> doubts; ///< of the weights that were exchanged
   /// The layers for a single token: for sizes and weights, which no text changes.
   std::shared_ptr<TextLayers> of_one_token;
 
@@ -58,7 +59,8 @@ struct Run::State {
   std::vector<Tensor> streams; ///< before each layer, and behind the last; empty: not kept
   /// Of each layer, and of what stands behind the last; none: nothing was asked for there.
   std::vector<std::optional<Cache>> kept;
-  std::vector<Note> notes;
+  std::vector<Note> doubts; ///< of the values of patches
+  std::vector<Note> notes;  ///< all that is to be known
 
   mutable std::mutex once; ///< of what follows, computed when it is first asked for
   mutable std::optional<std::vector<std::vector<double>>> losses;
@@ -79,6 +81,7 @@ namespace mha::api {
 struct PutPatch {
   std::size_t patch;
   IsRead is_read;
+  std::string doubt; ///< about its value; "": none
 };
 void put_patches(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
 /// Throws Error for a patch, from `first_new` on, that no computation has read.

@@ -3,6 +3,7 @@
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/model/patcher.hpp>
+#include <mha/observe/not_finite.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <fmt/ranges.h>
@@ -20,7 +21,12 @@ std::shared_ptr<const Patch::State> state_of(const At& at, PatchOp op, std::stri
   state->at = at;
   PatchText& text = state->text;
   text.place = name_of(at.stage);
-  if (!at.layer.id().empty()) text.place = fmt::format("layers.{}.{}", at.layer.id(), text.place);
+  if (!at.layer.id().empty()) {
+    text.place = fmt::format("layers.{}.{}", at.layer.id(), text.place);
+    if (is_of_model(at.stage))
+      fail("{}: {} is of the whole model, and of no layer: leave the layer out", text.place,
+           name_of(at.stage));
+  }
   text.stage = at.stage, text.op = op, text.value = std::move(value);
   text.tensor = std::move(tensor);
   for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns}) {
@@ -58,7 +64,7 @@ void require_numbers(const std::string& place, const Tensor& value) {
 
 } // namespace
 
-Patch::Patch(const char* text) : Patch(std::string(text)) {}
+Patch::Patch(const char* text) : Patch(text_of_pointer(text)) {}
 
 Patch::Patch(std::string text) {
   auto state = std::make_shared<State>();
@@ -234,6 +240,16 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   return UnpatchedPass(run.model->layers_for(pass)).stage(n, stage);
 }
 
+/// That a value has NaN or infinity, which spreads; scores may be infinite: a key is not seen.
+std::string doubt_about(const StagePatch& patch) {
+  const Kind kind = info_of(patch.stage).kind;
+  const std::string found =
+      kind == Kind::map || kind == Kind::row ? "" : not_finite_in(patch.value);
+  return found.empty() ? ""
+                       : fmt::format("{}: the value has {}: everything computed from them is lost",
+                                     patch.text, found);
+}
+
 } // namespace
 
 void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
@@ -252,7 +268,7 @@ void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
           resolve_patch(text, layer, n, [&](Stage stage, const std::string& value) {
             return value_of(run, patch, layer, n, stage, value);
           });
-      put.push_back({i, resolved.is_read});
+      put.push_back({i, resolved.is_read, doubt_about(resolved)});
       layer.patches.add(std::move(resolved));
     } catch (const Error& error) {
       if (std::string_view(error.what()).starts_with(text.text)) throw;

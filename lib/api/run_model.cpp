@@ -68,6 +68,8 @@ public:
       keep_nothing();
     }
     api::require_read(*run_, put_, inherited);
+    for (const PutPatch& one : put_)
+      if (!one.doubt.empty()) run_->doubts.push_back(warning(one.doubt));
     if (options_.streams) run_->streams = std::move(streams_);
   }
 
@@ -144,8 +146,9 @@ Run computed_run(std::shared_ptr<Run::State> run, const Run::State* before,
   run->threads = options.threads;
   Runner(run, before, options).compute();
   std::vector<Note> notes = run->layers->notes();
-  for (const Note& note : run->tokens.notes()) notes.push_back(note);
-  run->notes = api::for_programs(std::move(notes));
+  for (const std::vector<Note>& more : {run->tokens.notes(), run->model->doubts, run->doubts})
+    notes.insert(notes.end(), more.begin(), more.end());
+  api::report(&run->notes, std::move(notes));
   return Run(std::move(run));
 }
 
@@ -181,7 +184,7 @@ Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
     auto run = std::make_shared<State>();
     run->model = state_->model, run->tokens = state_->tokens;
     run->layers = state_->layers, run->clean = state_->clean;
-    run->patches = state_->patches;
+    run->patches = state_->patches, run->doubts = state_->doubts;
     std::ranges::move(patches, std::back_inserter(run->patches));
     RunOptions same = options;
     if (same.threads == 0) same.threads = state_->threads;
@@ -212,7 +215,7 @@ Tensor Run::tensor(const At& at) const {
     const std::string stage(name_of(at.stage));
     if (!at.heads.all() || !at.tokens.all() || !at.columns.all())
       fail("{}: a whole stage is kept; take heads, tokens and columns of it as an array", stage);
-    if (is_of_model(at.stage) || at.layer.id().empty()) return tensor(stage);
+    if (at.layer.id().empty()) return tensor(stage);
     return tensor(fmt::format("layers.{}.{}", state_->model->number_of(at.layer), stage));
   });
 }

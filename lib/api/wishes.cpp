@@ -7,16 +7,6 @@
 
 namespace mha::api {
 
-namespace {
-
-void require_of_model(std::string_view name, Stage stage, const PlaceLayers& named) {
-  if (named.names_layer())
-    fail("{}: {} is of the whole model, and of no layer: name it {}", name, name_of(stage),
-         name_of(stage));
-}
-
-} // namespace
-
 Wishes::Wishes(const std::vector<std::string>& names, std::size_t layers)
     : all_(layers + 1), stages_(layers + 1) {
   for (const std::string& name : names) add(name, layers);
@@ -66,7 +56,7 @@ std::vector<std::size_t> places_named(std::string_view name,
                                       std::size_t layers) {
   const Stage stage = stage_named(name);
   const PlaceLayers named = layers_named(name, layers);
-  if (is_of_model(stage)) require_of_model(name, stage, named);
+  require_of_model(name, stage, named);
   std::vector<std::size_t> places;
   for (std::size_t n = 0; n < kept.size(); ++n)
     if (kept[n] && kept[n]->has(stage) && (!named.names_layer() || n == layers || named.is_of(n)))

@@ -111,7 +111,8 @@ template <class E> E choice(std::string_view text) {
   expected("one of " + choices);
 }
 template <class E> std::string word(E value) {
-  return Words<E>::words[static_cast<std::size_t>(value)];
+  const auto index = static_cast<std::size_t>(value);
+  return index < Words<E>::words.size() ? Words<E>::words[index] : text_of(index);
 }
 
 void set_scale(Settings& s, std::string_view text) {
@@ -141,7 +142,7 @@ std::string get_scale(const Settings& s) {
   case ScaleKind::number:
     return text_of(s.scale_value);
   }
-  return {};
+  return fmt::format("ScaleKind({})", static_cast<int>(s.scale));
 }
 
 std::int64_t window(std::string_view text) {
@@ -201,7 +202,12 @@ const SettingInfo setting_table[] = {
   {"rope_dims", SettingKind::count, "N", "rotated dimensions of each head; 0 = all", "", store<&S::rope_dims, whole>, load<&S::rope_dims>},
   {"rope_first", SettingKind::count, "N", "the first rotated dimension of each head: latent attention rotates the last ones", "", store<&S::rope_first, whole>, load<&S::rope_first>},
   {"rope_offset", SettingKind::integer, "N", "position of the first token; default: the number of past keys", "",
-   [](S& s, std::string_view text) { s.rope_offset = integer(text); },
+   [](S& s, std::string_view text) {
+     if (text == "past")
+       s.rope_offset.reset();
+     else
+       s.rope_offset = integer(text);
+   },
    [](const S& s) { return s.rope_offset ? text_of(*s.rope_offset) : std::string("past"); }},
   {"rope_scaling", SettingKind::choice, "none|linear|llama3|dynamic|yarn|longrope", "frequency scaling of the rotary embedding", "", store<&S::rope_scaling, choice<RopeScaling>>, load_word<&S::rope_scaling>},
   {"rope_factor", SettingKind::number, "NUMBER", "factor of rope_scaling", "", store<&S::rope_factor, positive>, load<&S::rope_factor>},
@@ -263,6 +269,18 @@ void set(Settings& settings, std::string_view name, std::string_view text,
     fail("{} is '{}': {}", what, text, error.what());
   }
   settings.origins[std::string(info->name)] = origin;
+}
+
+void require_valid(const Settings& settings) {
+  Settings unused;
+  for (const SettingInfo& info : setting_table) {
+    const std::string text = info.get(settings);
+    try {
+      info.set(unused, text);
+    } catch (const Error& error) {
+      fail("{} is {}: {}", info.name, text, error.what());
+    }
+  }
 }
 
 } // namespace mha

@@ -99,4 +99,8 @@ MHA_API const SettingInfo* find_setting(std::string_view name);
 MHA_API void set(Settings& settings, std::string_view name, std::string_view text,
                  std::string_view origin);
 
+/// Throws Error "rope_base is nan: a positive number expected" for members that a program has set
+/// to what no text could say.
+void require_valid(const Settings& settings);
+
 } // namespace mha

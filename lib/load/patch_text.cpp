@@ -321,6 +321,12 @@ void PlaceLayers::count_from_first(std::size_t count, std::string_view text) {
   layers = {count - from_end, count - from_end};
 }
 
+void require_of_model(std::string_view name, Stage stage, const PlaceLayers& named) {
+  if (is_of_model(stage) && named.names_layer())
+    fail("{}: {} is of the whole model, and of no layer: name it {}", name, name_of(stage),
+         name_of(stage));
+}
+
 Stage stage_of_place(const PatchText& patch, const Layer& layer) {
   const Stage add = patch.stage == Stage::output ? Stage::attn_add : Stage::mlp_add;
   return patch.prefers_add && has_step(layer, add) ? add : patch.stage;
@@ -347,6 +353,7 @@ PatchText parse_patch(const std::string& text) {
   if (patch.place.empty() || patch.value.empty()) fail("patch '{}': {}", text, form);
   static_cast<PlaceLayers&>(patch) = layers_of_place(patch.place, patch.text);
   read_stage(patch);
+  require_of_model(patch.place, patch.stage, patch);
   return patch;
 }
 

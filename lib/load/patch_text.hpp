@@ -32,6 +32,9 @@ struct PlaceLayers {
 /// written.
 PlaceLayers layers_of_place(std::string_view place, std::string_view text);
 
+/// Throws Error for a stage of the whole model whose name begins with a layer.
+void require_of_model(std::string_view name, Stage stage, const PlaceLayers& named);
+
 /// The parts of a written patch.
 struct PatchText : PlaceLayers {
   std::string text;  ///< all of it

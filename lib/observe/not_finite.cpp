@@ -34,7 +34,7 @@ const Tensor& as_stored(const Tensor& tensor) {
   return tensor.stored() ? tensor.stored()->matrix : tensor;
 }
 
-/// "1 NaN and 2 infinite of 8 numbers, the first at [0, 3]".
+/// What is not finite, in words.
 std::string what_is_not(const Tensor& tensor, bool has_batch) {
   std::size_t nan = 0, infinite = 0, first = tensor.count();
   for (std::size_t i = 0; i < tensor.count(); ++i) {
@@ -57,12 +57,17 @@ std::string what_is_not(const Tensor& tensor, bool has_batch) {
 
 } // namespace
 
+std::string not_finite_in(const Tensor& tensor, bool has_batch) {
+  return has_not_finite(as_stored(tensor)) ? what_is_not(tensor, has_batch) : "";
+}
+
 std::vector<Note> not_finite_inputs(const Layer& layer) {
   std::vector<Note> notes;
   const auto look_at = [&](std::string_view name, const Tensor& tensor, bool has_batch) {
-    if (!tensor.empty() && has_not_finite(as_stored(tensor)))
-      notes.push_back(warning(fmt::format("{} has {}: everything computed from them is lost", name,
-                                          what_is_not(tensor, has_batch))));
+    if (tensor.empty()) return;
+    if (const std::string found = not_finite_in(tensor, has_batch); !found.empty())
+      notes.push_back(
+          warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
   };
   for (const TensorInfo& info : layer_tensors())
     look_at(info.name, info.of(layer), layer.dims.batched || !info.has_batch());

@@ -122,7 +122,12 @@ Tensor sparse_zeros(DType dtype, Shape shape) {
 }
 
 Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
-    : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {}
+    : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {
+  // Memory of no elements may have no address (std::vector's has none): the array is there all the
+  // same.
+  alignas(std::max_align_t) static constexpr std::byte no_elements{};
+  if (count_ == 0 && !data_) data_ = {std::shared_ptr<const void>(), &no_elements};
+}
 
 Tensor Tensor::reshaped(Shape shape) const {
   if (shape == shape_) return *this;

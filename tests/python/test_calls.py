@@ -2,7 +2,11 @@
 
 import copy
 import pickle
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import time
 import unittest
 import warnings
@@ -49,6 +53,63 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.clean.with_({("mlp_out", -1): 0}).loss(), self.clean.with_("layers.3.mlp_out = zero").loss())
         self.refused("its value is None", lambda: self.clean.with_({"layers.0.mlp_out": None}))
         self.refused("is no patch", lambda: self.clean.with_(np.zeros(3)))
+
+    def test_places_are_named_as_stages_are(self):
+        zero, text = np.zeros_like(self.clean.resid(0)), "layers.1.mlp_out = zero"
+        key, run = ("mlp_out", 1), self.model.run("To be, or not to be", patches="layers.0.mlp_out = zero")
+        expected, other = self.clean.with_(text).loss(), self.clean.with_([mha.Patch.from_run("layers.1.mlp_out", run)]).loss()
+        for patch in (mha.Patch.zero(key), mha.Patch(key, 0.0), mha.Patch(key, "zero"), (key, 0), (key, "zero"), (key, zero),
+                      mha.Patch.rows(key, lambda at, row: row * 0), ("layers.1.mlp_out", "zero"), ("layers.1.mlp_out *=", "0"),
+                      {key: "zero"}, (text, "layers.1.mlp_out *= 1"), ((key, 0), ("layers.1.mlp_out", "zero"))):
+            with self.subTest(patch):
+                self.assertEqual(self.clean.with_(patch).loss(), expected)
+        self.assertEqual(self.clean.with_(mha.Patch.from_run(key, run)).loss(), other)
+        self.assertEqual(self.clean.with_(mha.Patch.mean(key)).loss(), self.clean.with_("layers.1.mlp_out = mean").loss())
+        for make in (mha.Patch.zero, mha.Patch.mean, lambda place: mha.Patch.from_run(place, run),
+                     lambda place: mha.Patch.rows(place, lambda at, row: row)):
+            self.refused("a patch's place: 3 found, a text expected", lambda: make(3))
+        self.refused("logits is of the whole model", lambda: mha.Patch("layers.1.logits", 0))
+
+    def test_a_stage_of_one_layer_needs_no_layer(self):
+        cache = mha.run(FOLDER, text="To", stages=["logits", "layers.1.weights"])
+        self.assertIs(cache["weights"], cache["weights", 1])
+        self.refused("q: of which layer", lambda: mha.run(FOLDER, text="To", stages=["logits", "q"])["q"])
+        lone = {"X": self.x, "W_q": np.ones((4, 4)), "num_heads": 2}
+        for name in ("q", "layers.*.q"):
+            self.assertEqual(mha.run(lone, stages=name)["q"].shape, (2, 5, 2))
+        self.refused("layers.3.q: there is one layer, which has no number; name it q", lambda: mha.run(lone, stages="layers.3.q"))
+        self.refused("logits is of the whole model", lambda: mha.run(FOLDER, text="To", stages="layers.1.logits"))
+
+    def test_what_is_found_is_a_short_line(self):
+        large = np.arange(40.0).reshape(10, 4)
+        for call in (lambda: mha.Model(large), lambda: mha.run(large), lambda: mha.Model({"X": large}), lambda: self.clean.with_(large),
+                     lambda: self.model.run(["a"] * 500 + [1]), lambda: self.model.run("To", keep=[large]),
+                     lambda: mha.run({"X": self.x}, causal=[large.tolist()])):
+            with self.assertRaises(mha.Error) as caught:
+                call()
+            self.assertNotIn("\n", str(caught.exception))
+            self.assertLess(len(str(caught.exception)), 240)
+        self.refused(r"the folder is an array \(10, 4\) of float64: a path expected", lambda: mha.Model(large))
+
+    def test_arrays_without_axes_are_no_texts(self):
+        for call in (lambda: self.model.text(np.array(5)), lambda: mha.run(FOLDER, text=np.array(5)),
+                     lambda: self.model.run(np.array(5)), lambda: mha.run(FOLDER, ids=np.array("a"))):
+            self.refused("expected|neither a text", call)
+
+    def test_numbers_that_are_none_are_warned_of(self):
+        nan = np.full(96, np.nan)
+        with self.assertWarnsRegex(mha.Warning, "layers.1.mlp_out .*the value has 96 NaN of 96 numbers"):
+            changed = self.clean.with_(("layers.1.mlp_out", nan))
+        self.assertIn("96 NaN", changed.notes[-1])
+        with self.assertWarnsRegex(mha.Warning, "the value has"):
+            self.model.run("To be", patches="layers.0.v = nan")
+        with self.assertWarnsRegex(mha.Warning, "layers.0.b_o has 96 NaN of 96 numbers"):
+            lost = self.model.with_("layers.0.b_o", nan)
+        with warnings.catch_warnings():  # said once; scores of -inf hide keys
+            warnings.simplefilter("error")
+            lost.run("To be")
+            changed.with_("layers.3.mlp_out = zero")
+            self.clean.with_("layers.0.scores[0,2,0] = -inf")
 
     def test_patches_from_another_run_are_of_the_same_model_and_length(self):
         def given(other):
@@ -133,9 +194,13 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "is not pickled"):
                 pickle.dumps(one)
         with mha.Model(FOLDER, dtype="float64", causal=False) as model:
-            again, copied = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
+            again, copied, shallow = pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)
             expected = model.run("To be").loss()
-        for one in (again, copied):  # each is closed by itself
+        for call in (copy.copy, copy.deepcopy, pickle.dumps):
+            self.refused("the model is closed", lambda: call(model))
+        changed = self.model.with_("layers.0.b_o", np.zeros(96))
+        self.assertEqual(copy.copy(changed).run("To be").loss(), changed.run("To be").loss())
+        for one in (again, copied, shallow):  # each is closed by itself
             self.assertEqual((one.dtype, one.run("To be").loss()), (np.float64, expected))
         with self.assertRaisesRegex(TypeError, "weights were changed"):
             pickle.dumps(self.model.with_("layers.0.b_o", np.zeros(96)))
@@ -183,6 +248,35 @@ class Calls(unittest.TestCase):
         finally:
             signal.signal(signal.SIGINT, before)
         self.assertLessEqual(set(seen), {"layers.0"})
+
+    def test_python_may_end_while_threads_compute(self):
+        code = f"""
+import mha, threading, time
+run = mha.Model({str(FOLDER)!r}).run([5, 6, 7])
+def compute(call):
+    while True:
+        call()
+for call in [run.effects] * 2 + [lambda: run.with_(mha.Patch.rows("layers.0.q", lambda at, row: row * 2))]:
+    threading.Thread(target=compute, args=[call], daemon=True).start()
+time.sleep(0.2)"""
+        for _ in range(3):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_numbers_of_tokens_need_no_tokenizer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for file in ("config.json", "model.safetensors"):
+                shutil.copy(FOLDER / file, folder)
+            (Path(folder) / "tokenizer.json").write_text("{ broken")
+            model, ids = mha.Model(folder), [5, 6, 7]
+            run, whole = model.run(ids, keep="weights"), self.model.run(ids)
+            self.assertEqual((run.loss(), run.ids, run.notes), (whole.loss(), ids, ()))
+            np.testing.assert_array_equal(run.effects("direct"), whole.effects("direct"))
+            np.testing.assert_array_equal(run.heads("entropy"), whole.heads("entropy"))
+            np.testing.assert_array_equal(mha.run(folder, ids=ids, stages="logits")["logits"], whole.logits())
+            model.stream(ids, "q", lambda name, at, rows: None)
+            for call in (lambda: run.pieces, run.predictions, lambda: run.heads("induction"), lambda: model.run("To")):
+                self.refused("tokenizer.json: line 1", call)
 
     def test_effects_have_a_place_for_each_head(self):
         unknown = self.clean.effects("loss_change")  # behind the last token nothing follows

@@ -38,6 +38,17 @@ class Pip(unittest.TestCase):
                                   env={**os.environ, "PYTHONPATH": folder})
             self.assertEqual(said.stdout.strip(), f"{folder}/mha/__init__.py True (2, 3, 3)", said.stderr)
 
+    def test_a_build_of_another_checkout_is_not_packed(self):
+        sys.path.insert(0, str(ROOT / "app" / "python"))
+        try:
+            import mha_build
+        finally:
+            sys.path.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+            with self.assertRaisesRegex(SystemExit, "built from /elsewhere, not from .*; give another build-dir"):
+                mha_build._build(Path(folder), Path(folder) / "stage", {})
+
     def test_a_wheel_lists_what_it_holds(self):
         sys.path.insert(0, str(ROOT / "app" / "python"))
         try:

@@ -1,9 +1,10 @@
 #pragma once
-// Whether the tests run under AddressSanitizer, where they are many times slower: draw less.
+// Whether the tests run under AddressSanitizer or ThreadSanitizer, where they are many times
+// slower: draw less.
 
 #include <cstddef>
 
-#if defined(MHA_SANITIZE)
+#if defined(MHA_SANITIZE) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;

@@ -24,7 +24,7 @@ from ._arrays import (
     array, dtype_name, flag, is_scalar, is_words, json_text, path, rows_of_ids, setting, text_of, whole, word, words,
 )
 from ._core import Error, __version__
-from ._errors import StageError, Warning, key_of, stage_named, warn_of
+from ._errors import StageError, Warning, key_of, shown, stage_named, warn_of
 from .model import Model, Names, Patch, Prediction, Run, Tokens, _names
 
 __all__ = [
@@ -102,6 +102,9 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         if id is None and stage in self._arrays:
             return stage
         if id is None and len(self._layers) > 1:
+            of = [name for name in self._arrays if name.rsplit(".", 1)[-1] == stage]
+            if len(of) == 1:
+                return of[0]
             raise StageError(f"{name}: of which layer? Say layers.{self.layers[0]}.{stage}")
         key = f"layers.{id}.{stage}" if len(self._layers) > 1 else stage
         if key not in self._arrays:
@@ -141,7 +144,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise Error(f"{name!r} is no name of a tensor or a setting: a text expected")
+            raise Error(f"{shown(name)} is no name of a tensor or a setting: a text expected")
         if isinstance(value, Mapping):
             flat.update(_flat(value, f"{before}{name}."))
         elif value is not None:
@@ -189,7 +192,7 @@ def _sources(
 ) -> tuple[list[str], list[_core.Memory]]:
     """Files, and dictionaries with what their config says."""
     if not isinstance(source, (str, os.PathLike, Mapping, Sequence)) or isinstance(source, (bytes, bytearray)):
-        raise Error(f"{source!r} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
+        raise Error(f"{shown(source)} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
     given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
     memory = [_memory("dict", one, config) for one in given if isinstance(one, Mapping)]
     return [path("a source", one) for one in given if not isinstance(one, Mapping)], memory

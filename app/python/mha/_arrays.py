@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._core import Error
+from ._errors import shown
 
 
 def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
@@ -76,7 +77,7 @@ def setting(name: str, value: Any) -> str:
     """The text of a setting that an argument is to be."""
     _core.require_setting(name)
     if not is_scalar(value):
-        raise Error(f"{name}={value!r}: a number, a text, True or False expected")
+        raise Error(f"{name}={shown(value)}: a number, a text, True or False expected")
     return text_of(value)
 
 
@@ -115,39 +116,39 @@ def dtype_name(dtype: Any) -> str:
     try:
         return name.removeprefix("torch.") if name.startswith("torch.") else np.dtype(dtype).name
     except TypeError:
-        raise Error(f"dtype is {dtype!r}: float32 or float64 expected") from None
+        raise Error(f"dtype is {shown(dtype)}: float32 or float64 expected") from None
 
 
 def words(name: str, value: Any, example: str) -> list[str]:
     """Texts that an argument is to be: one, or several in whatever holds them."""
     given = [value] if isinstance(value, str) else value
-    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
-        raise Error(f"{name}: {value!r} found, {example} expected")
+    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)) or getattr(given, "ndim", 1) == 0:
+        raise Error(f"{name}: {shown(value)} found, {example} expected")
     return [word(name, one) for one in given]
 
 
 def word(name: str, value: Any) -> str:
     """A text that an argument is to be."""
     if not isinstance(value, str):
-        raise Error(f"{name}: {value!r} found, a text expected")
+        raise Error(f"{name}: {shown(value)} found, a text expected")
     try:
         value.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, as in names of files that are no UTF-8
-        raise Error(f"{name}: {value!r} is no text: it has a character that UTF-8 cannot write") from None
+        raise Error(f"{name}: {shown(value)} is no text: it has a character that UTF-8 cannot write") from None
     return str(value)
 
 
 def path(name: str, value: Any) -> str:
     """A file or folder that an argument is to be."""
     if not isinstance(value, (str, os.PathLike)):
-        raise Error(f"{name} is {value!r}: a path expected")
+        raise Error(f"{name} is {shown(value)}: a path expected")
     return word(name, os.fspath(value))
 
 
 def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
     """A whole number that an argument is to be, at least ``least``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise Error(f"{name} is {value!r}: a whole number expected")
+        raise Error(f"{name} is {shown(value)}: a whole number expected")
     if (least is not None and value < least) or abs(int(value)) >= 2**63:
         raise Error(f"{name} is {value}: {'' if least is None else f'{least} or more '}expected")
     return int(value)
@@ -156,7 +157,7 @@ def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
 def flag(name: str, value: Any) -> bool:
     """A truth value that an argument is to be."""
     if not isinstance(value, (bool, np.bool_)):
-        raise Error(f"{name} is {value!r}: True or False expected")
+        raise Error(f"{name} is {shown(value)}: True or False expected")
     return bool(value)
 
 
@@ -167,20 +168,20 @@ def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
     if _is_masked(ids):
         raise Error("ids are a masked array: give each text's own numbers, [[5, 6, 7], [8]]")
     if isinstance(ids, (str, bytes, bytearray, memoryview, Mapping, Set)) or not hasattr(ids, "__iter__"):
-        raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
+        raise Error(f"ids are {shown(ids)}: token numbers expected, of one text or of several")
     if getattr(ids, "ndim", 1) == 0:
-        raise Error(f"ids are {ids!r}: token numbers expected, of one text or of several")
+        raise Error(f"ids are {shown(ids)}: token numbers expected, of one text or of several")
     numbers = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     several = any(isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, (str, bytes)) for row in numbers)
     if several and not all(isinstance(row, Iterable) and not isinstance(row, (str, bytes)) for row in numbers):
-        raise Error(f"ids: {ids!r} mixes texts and numbers: token numbers are expected, of one text or of several")
+        raise Error(f"ids: {shown(ids)} mixes texts and numbers: token numbers are expected, of one text or of several")
     rows = [list(row) for row in numbers] if several else [numbers]
     if any(len(row) == 0 for row in rows):
         raise Error("ids: there is no token to compute with")
     for row in rows:
         for number in row:
             if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
-                raise Error(f"ids: {number!r} is no token number; whole numbers are expected, of one text or of several")
+                raise Error(f"ids: {shown(number)} is no token number; whole numbers are expected, of one text or of several")
             if not 0 <= number < 2**31:
                 raise Error(f"ids: {number} is no token number")
     return [[int(number) for number in row] for row in rows], several

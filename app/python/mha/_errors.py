@@ -14,6 +14,14 @@ from ._core import Error
 Error.__module__ = "mha"
 
 
+def shown(value: Any) -> str:
+    """A value in a message: one short line."""
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"an array {value.shape} of {value.dtype}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 class StageError(Error, KeyError):
     """A name under which nothing was kept; a KeyError, too."""
 
@@ -33,10 +41,10 @@ def key_of(key: Any) -> str:
         stage, layer = key
         is_of_model = stage in ("embed", "final", "logits")
         if is_of_model:
-            raise StageError(f"{key!r}: {stage} is of the whole model, and has no layer")
+            raise StageError(f"{shown(key)}: {stage} is of the whole model, and has no layer")
         return f"layers.{layer}.{stage}"
     if not isinstance(key, str):
-        raise StageError(f"{key!r} is no name: 'layers.3.weights' or ('weights', 3) expected")
+        raise StageError(f"{shown(key)} is no name: 'layers.3.weights' or ('weights', 3) expected")
     return key
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from . import _core
 from ._arrays import array, dtype_name, flag, kept, path, rows_of_ids, setting, text_of, whole, word, words
 from ._core import Error
-from ._errors import StageError, is_layer, key_of, stage_named, warn_of
+from ._errors import StageError, is_layer, key_of, shown, stage_named, warn_of
 
 Text = Union[str, Iterable[str], Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], "Tokens"]
 Key = Union[str, tuple[str, Union[int, str]]]
@@ -43,6 +43,11 @@ class _Whole:
         raise TypeError(f"{self!r} is not pickled: it shares a model; take its arrays and numbers, dict(run), tokens.ids")
 
 
+def _place(place: Any) -> str:
+    """The place that a text or a key names, ("weights", 2)."""
+    return word("a patch's place", key_of(place) if isinstance(place, tuple) else place)
+
+
 class Patch(_Whole):
     """What a run changes while it is computed.
 
@@ -51,7 +56,7 @@ class Patch(_Whole):
     """
 
     def __init__(self, place: Key, value: Any = None):
-        place = word("a patch's place", key_of(place) if isinstance(place, tuple) else place)
+        place = _place(place)
         self.place: str = place
         if value is None or isinstance(value, str):  # "zero", "mean", "from 'another text'"
             sign = " " if place.rstrip().endswith("=") else " = "
@@ -66,27 +71,29 @@ class Patch(_Whole):
         return made
 
     @staticmethod
-    def zero(place: str) -> Patch:
+    def zero(place: Key) -> Patch:
         """The numbers at a place become 0."""
-        return Patch(f"{place} = zero")
+        return Patch(f"{_place(place)} = zero")
 
     @staticmethod
-    def mean(place: str) -> Patch:
+    def mean(place: Key) -> Patch:
         """They become their mean over all positions of the run's texts."""
-        return Patch(f"{place} = mean")
+        return Patch(f"{_place(place)} = mean")
 
     @staticmethod
-    def from_run(place: str, run: Run) -> Patch:
+    def from_run(place: Key, run: Run) -> Patch:
         """They become what the same place holds in another run of the same model, of texts as long as the run's."""
+        place = _place(place)
         if not isinstance(run, Run):
-            raise Error(f"{place}: {run!r} is no run of a model")
-        return Patch._made(place, _core.Patch.from_run(word("a patch's place", place), run._run))
+            raise Error(f"{place}: {shown(run)} is no run of a model")
+        return Patch._made(place, _core.Patch.from_run(place, run._run))
 
     @staticmethod
-    def rows(place: str, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
+    def rows(place: Key, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
         """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
+        place = _place(place)
         if not callable(function):
-            raise Error(f"{place}: {function!r} is no function of a place and a row")
+            raise Error(f"{place}: {shown(function)} is no function of a place and a row")
 
         def as_array(at: tuple[int, int, int], row: npt.NDArray[Any]) -> tuple[Any, str]:
             return array(place, function(at, row))
@@ -100,20 +107,28 @@ class Patch(_Whole):
 Patches = Union[str, Patch, tuple[Key, Any], Iterable[Union[str, Patch, tuple[Key, Any]]], Mapping[Any, Any]]
 
 
+def _is_pair(patches: Any) -> bool:
+    """Whether a tuple is one patch, a place and its value, and not two patches: "PLACE = VALUE" is a whole one."""
+    if not isinstance(patches, tuple) or len(patches) != 2 or isinstance(patches[1], (Patch, tuple)):
+        return False
+    is_whole = isinstance(patches[0], str) and "=" in patches[0].rstrip()[:-1].rstrip("+*")
+    return isinstance(patches[0], (str, tuple)) and not (is_whole and isinstance(patches[1], str))
+
+
 def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     if patches is None:
         return []
-    is_pair = isinstance(patches, tuple) and len(patches) == 2 and not isinstance(patches[1], (str, Patch, tuple))
+    is_pair = _is_pair(patches)
     given: list[Any]
     if isinstance(patches, (str, Patch)) or is_pair:
         given = [patches]
     elif not isinstance(patches, Iterable) or isinstance(patches, (bytes, np.ndarray)):
-        raise Error(f"{patches!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
+        raise Error(f"{shown(patches)} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
     else:
         given = list(patches.items() if isinstance(patches, Mapping) else patches)
     for one in given:
         if not isinstance(one, (str, Patch)) and not (isinstance(one, tuple) and len(one) == 2):
-            raise Error(f"{one!r} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
+            raise Error(f"{shown(one)} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
         if isinstance(one, tuple) and one[1] is None:
             raise Error(f"{one[0]!r}: its value is None; an array, a number or 'zero' expected")
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
@@ -126,13 +141,13 @@ def _names(name: str, names: Optional[Names]) -> list[str]:
     is_key = isinstance(names, tuple) and len(names) == 2 and is_layer(names[1]) and not isinstance(names[1], str)
     given = [names] if isinstance(names, str) or is_key else names
     if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise Error(f"{name}: {names!r} found, names of stages expected, ['layers.3.weights', 'logits']")
+        raise Error(f"{name}: {shown(names)} found, names of stages expected, ['layers.3.weights', 'logits']")
     return [word(name, key_of(one) if isinstance(one, tuple) else one) for one in given]
 
 
 def _progress(progress: Optional[Progress]) -> Optional[Progress]:
     if progress is not None and not callable(progress):
-        raise Error(f"progress is {progress!r}: a function of the share that is done expected")
+        raise Error(f"progress is {shown(progress)}: a function of the share that is done expected")
     return progress
 
 
@@ -260,6 +275,8 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
     ) -> npt.NDArray[np.float64]:
         """What predictions lose without each head: "kl", "loss_change", "logit_change" or "direct", layers × heads.
 
+        Changes are without the head less with it; "direct" is what the head adds to the logit.
+
         ``positions``: behind which predictions are compared, negative from the end; None: all.
         """
         given: Any = positions
@@ -280,6 +297,8 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
         """The same run with further patches; nothing before the first patched layer is computed again."""
         changed = self._run.with_(
             _patches(patches), _names("keep", keep), flag("streams", streams), whole("threads", threads), _progress(progress))
+        known = self._run.notes()
+        warn_of((note for note in changed.notes() if note not in known), 2)
         return Run(changed, self.model)
 
     def __repr__(self) -> str:
@@ -319,10 +338,14 @@ class Model:
         made.folder, made._opened, made._said = model.folder(), model, None
         return made
 
-    def __deepcopy__(self, memo: Any) -> Model:
+    def __copy__(self) -> Model:
         return Model._made(self._model) if self._said is None else self._again(self._said, self._model)
 
+    def __deepcopy__(self, memo: Any) -> Model:
+        return self.__copy__()
+
     def __reduce__(self) -> Any:
+        _ = self._model  # a closed one is an error
         if self._said is None:
             raise TypeError(f"{self!r} is not pickled: its weights were changed; pickle the model that with_ was called of")
         return Model._again, (self._said,)
@@ -371,7 +394,7 @@ class Model:
     def dims(self, layer: Union[int, str] = 0) -> dict[str, int]:
         """The sizes of a layer: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary."""
         if not is_layer(layer):
-            raise Error(f"the layer is {layer!r}: a number or a name expected")
+            raise Error(f"the layer is {shown(layer)}: a number or a name expected")
         return self._model.dims(str(layer))
 
     def tokens(self, text: Text) -> Tokens:
@@ -382,7 +405,7 @@ class Model:
             return Tokens(self._model.tokens(word("the text", text)))
         given: Any = list(text) if isinstance(text, Iterator) else text
         if not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
-            raise Error(f"{given!r} is neither a text nor token numbers")
+            raise Error(f"{shown(given)} is neither a text nor token numbers")
         if len(given) > 0 and any(isinstance(one, str) for one in given):
             return Tokens(self._model.batch(words("a text", given, "texts")))
         rows, several = rows_of_ids(given)
@@ -390,7 +413,7 @@ class Model:
 
     def text(self, ids: Sequence[int]) -> str:
         """What token numbers stand for."""
-        if isinstance(ids, (list, tuple, np.ndarray)) and len(ids) == 0:
+        if isinstance(ids, (list, tuple, np.ndarray)) and getattr(ids, "ndim", 1) > 0 and len(ids) == 0:
             return self._model.text([])
         rows, several = rows_of_ids(ids)
         if several:
@@ -431,7 +454,7 @@ class Model:
     ) -> None:
         """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
         if not callable(use):
-            raise Error(f"{use!r} is no function of a name, a place and rows")
+            raise Error(f"{shown(use)} is no function of a name, a place and rows")
         self._model.stream(
             self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads),
             _progress(progress))
@@ -443,7 +466,10 @@ class Model:
     def with_(self, name: Key, weight: Any) -> Model:
         """The model with another weight in this one's place; this one stays."""
         named = word("the weight", key_of(name) if isinstance(name, tuple) else name)
-        return Model._made(self._model.with_(named, kept(named, weight)))
+        made = Model._made(self._model.with_(named, kept(named, weight)))
+        known = self._model.notes()
+        warn_of((note for note in made._model.notes() if note not in known), 2)
+        return made
 
     def __repr__(self) -> str:
         return "<mha.Model, closed>" if self._opened is None else f"<mha.Model of {self.folder}: {self.layers} layers>"

@@ -188,11 +188,3 @@ TEST_CASE("model: effects and measures of heads have a place for each head, and 
   CHECK_THAT(error_of([&] { (void)clean.effects("kl", -1, {.keep = {"q"}}); }),
              Contains("threads, progress and stop"));
 }
-
-TEST_CASE("api: a lone layer of no tokens is an error", "[api]") {
-  const float none = 0;
-  const Tensor empty = borrowed(&none, {0, 4}, {4, 1});
-  CHECK(error_of([&] {
-          run(layer({{"X", empty}, {"W_q", numbers({4, 4}, 1)}}, {.num_heads = 2}));
-        }) == "");
-}

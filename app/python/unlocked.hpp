@@ -1,0 +1,98 @@
+#pragma once
+// Computations without the interpreter's lock, which signals and Python's end reach.
+
+#include <mha/system/watch.hpp>
+
+#include <pybind11/pybind11.h>
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+namespace py = pybind11;
+
+namespace mha::python {
+
+/// The threads that compute without the interpreter's lock. A thread that asks for the lock once
+/// Python is ending is ended there and then, amid functions that cannot be unwound, and the process
+/// with it: so what daemon threads compute ends before Python does.
+class Computing {
+public:
+  static void begin() { ++count(); }
+  static void end() { --count(); }
+  /// Throws Python's SystemExit, which ends a thread without a word, where Python is ending.
+  static void require_python() {
+    if (!ending()) return;
+    const py::gil_scoped_acquire lock;
+    PyErr_SetNone(PyExc_SystemExit);
+    throw py::error_already_set();
+  }
+  /// To be called once, when the module is loaded.
+  static void watch_for_end() {
+    pthread_atfork(nullptr, nullptr,
+                   [] { count() = 0; }); // the child has none of the other threads
+    py::module_::import("atexit").attr("register")(py::cpp_function(&end_all));
+  }
+
+private:
+  /// Ends what is computed before its next layer, and waits for it: some seconds, as a function of
+  /// Python's that is called meanwhile may never come back.
+  static void end_all() {
+    using std::chrono::steady_clock;
+    ending() = true;
+    const py::gil_scoped_release free;
+    const auto latest = steady_clock::now() + std::chrono::seconds(10);
+    while (count() > 0 && steady_clock::now() < latest)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  static std::atomic<int>& count() {
+    static std::atomic<int> threads = 0;
+    return threads;
+  }
+  static std::atomic<bool>& ending() {
+    static std::atomic<bool> is_so = false;
+    return is_so;
+  }
+};
+
+/// Lets go of the interpreter's lock as long as it lives, so that other threads of Python run
+/// beside a computation. The main thread, which alone gets Python's signals, looks at them before
+/// each layer: Ctrl-C ends what it computes. Other threads look whether Python is ending.
+class Unlocked {
+  using Clock = std::chrono::steady_clock;
+
+public:
+  Unlocked() {
+    const py::object main = py::module_::import("threading").attr("main_thread")();
+    if (main.attr("ident").cast<unsigned long>() == PyThread_get_thread_ident()) {
+      check_.emplace([last = Clock::now()]() mutable {
+        // Another thread may hold the lock for some milliseconds.
+        const Clock::time_point now = Clock::now();
+        if (now - last < std::chrono::milliseconds(10)) return;
+        last = now;
+        const py::gil_scoped_acquire lock;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      });
+    } else {
+      Computing::require_python();
+      check_.emplace(&Computing::require_python);
+    }
+    Computing::begin();
+    free_.emplace();
+  }
+  ~Unlocked() {
+    free_.reset();
+    Computing::end();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+private:
+  std::optional<StopCheck> check_;
+  std::optional<py::gil_scoped_release> free_;
+};
+
+} // namespace mha::python
