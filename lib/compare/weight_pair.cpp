@@ -126,10 +126,18 @@ public:
       judge_reversed();
     else
       diff_.status = WeightStatus::shape;
+    if (diff_.status == WeightStatus::differs) keep_first_numbers();
     return diff_;
   }
 
 private:
+  void keep_first_numbers() {
+    constexpr std::size_t few = 64;
+    const auto count = static_cast<std::ptrdiff_t>(std::min(few, x_.size()));
+    diff_.first_a.assign(x_.begin(), x_.begin() + count);
+    diff_.first_b.assign(y_.begin(), y_.begin() + count);
+  }
+
   static Shape squeezed_shape(const Shape& shape) {
     Shape kept;
     for (const std::size_t n : shape)

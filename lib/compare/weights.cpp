@@ -49,14 +49,6 @@ WeightDiff lone_weight(const Weight& weight, const WeightFile& file, bool of_a) 
   return diff;
 }
 
-/// The first numbers of a weight, which tell it from nearly all others.
-std::vector<float> first_numbers(const Weight& weight) {
-  constexpr std::size_t few = 64;
-  const Tensor numbers = convert(weight.read(), DType::f32);
-  const std::span<const float> all = numbers.as<float>();
-  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(few, all.size()))};
-}
-
 bool are_near(float a, float b) {
   return std::fabs(a - b) <= std::max(std::fabs(a), std::fabs(b)) * 0x1p-7F;
 }
@@ -68,24 +60,19 @@ void note_exchanged(const WeightFile& a, const WeightFile& b, WeightsDiff& diff)
   std::map<std::string_view, const Weight*> of_a, of_b;
   for (const Weight& weight : a.weights) of_a.emplace(weight.name, &weight);
   for (const Weight& weight : b.weights) of_b.emplace(weight.name, &weight);
-  struct Apart {
-    WeightDiff* diff;
-    std::vector<float> first_a, first_b;
-  };
-  std::vector<Apart> apart;
+  std::vector<WeightDiff*> apart;
   for (WeightDiff& one : diff.tensors)
     if (one.status == WeightStatus::differs && one.relative > unrelated && one.shape_a.size() > 1)
-      apart.push_back(
-          {&one, first_numbers(*of_a.at(one.name)), first_numbers(*of_b.at(one.other))});
-  for (const Apart& one : apart)
-    for (const Apart& other : apart) {
-      if (other.diff == one.diff || other.diff->shape_a != one.diff->shape_b ||
-          !std::ranges::equal(other.first_a, one.first_b, are_near))
+      apart.push_back(&one);
+  for (WeightDiff* const one : apart)
+    for (const WeightDiff* const other : apart) {
+      if (other == one || other->shape_a != one->shape_b ||
+          !std::ranges::equal(other->first_a, one->first_b, are_near))
         continue;
       const WeightStatus status =
-          diff_weight(*of_a.at(other.diff->name), *of_b.at(one.diff->other), {}).status;
+          diff_weight(*of_a.at(other->name), *of_b.at(one->other), {}).status;
       if (status != WeightStatus::equal && status != WeightStatus::close) continue;
-      one.diff->detail = fmt::format("is A's {}", other.diff->name);
+      one->detail = fmt::format("is A's {}", other->name);
       break;
     }
 }

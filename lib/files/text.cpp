@@ -25,6 +25,7 @@ std::size_t behind_ascii(std::string_view text, std::size_t at) {
 } // namespace
 
 std::string shown(std::string_view name) {
+  if (name.size() <= 200 && is_plain_ascii(name)) return std::string(name);
   std::string text;
   while (!name.empty()) {
     if (text.size() > 200) return text + "…";

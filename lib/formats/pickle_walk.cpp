@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mha::io {
 
@@ -233,6 +234,29 @@ void PickleWalk::add_plain(PickleRef at, std::vector<std::pair<std::string, std:
     }
   }
   plain_ = false;
+}
+
+void PickleWalk::add_attributes(PickleRef at, std::map<std::string, std::string>& to) {
+  constexpr std::string_view known[]{"num_heads", "n_heads", "n_head", "nhead",     "heads",
+                                     "eps",       "scale",   "activation", "norm_first"};
+  steps_.push_back({top, at});
+  while (!steps_.empty()) {
+    const Step step = steps_.back();
+    steps_.pop_back();
+    if (is_numbers(pickle_, step.at) || seen_[step.at]) continue;
+    seen_[step.at] = true;
+    push_members(step);
+    if (!is_module(step.at)) continue;
+    for (const auto& [name, value] : members(pickle_, step.at)) {
+      if (std::ranges::find(known, name) == std::end(known)) continue;
+      // A function is its name: "relu" of torch.nn.functional.relu.
+      const std::string function = pickle_.name(value);
+      const auto text = function.empty() ? plain_text(pickle_, value)
+                                         : std::optional(function.substr(function.rfind('.') + 1));
+      const std::string module = name_of(step.name, "");
+      if (text) to.emplace(module.empty() ? name : fmt::format("{}.{}", module, name), *text);
+    }
+  }
 }
 
 std::size_t PickleWalk::count_numbers(PickleRef at) {

@@ -5,6 +5,7 @@
 #include <mha/formats/pickle.hpp>
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -43,6 +44,9 @@ public:
   const std::vector<std::string>& optimizers() const { return optimizers_; }
   /// The same for plain values.
   void add_plain(Pickle::Ref at, std::vector<std::pair<std::string, std::string>>& to);
+  /// What pickled modules say of their computation: heads, epsilons, activations, the place of
+  /// norms, each under the module's name: "layers.0.self_attn.num_heads".
+  void add_attributes(Pickle::Ref at, std::map<std::string, std::string>& to);
   /// How many values that become numbers lie in a value and were not counted before.
   std::size_t count_numbers(Pickle::Ref at);
   /// How many tensors and arrays add_numbers() left out, since their keys are no names.

@@ -53,10 +53,12 @@ public:
 
   StateDict find() {
     const PickleRef root = within_list(pickle_.root());
-    const std::vector<PickleMember> top =
-        PickleWalk(pickle_).is_module(root) ? std::vector<PickleMember>{} : members(pickle_, root);
-    add_config(top, model_config_keys);
-    if (found_.config.empty()) add_config(top, run_config_keys);
+    const std::vector<PickleMember> attributes = members(pickle_, root),
+                                    top = PickleWalk(pickle_).is_module(root)
+                                              ? std::vector<PickleMember>{}
+                                              : attributes;
+    add_config(attributes, model_config_keys);
+    if (found_.config.empty()) add_config(attributes, run_config_keys);
     const std::vector<PickleMember> chosen = states_in(top);
     PickleWalk walk(pickle_);
     if (chosen.empty()) {
@@ -76,6 +78,7 @@ public:
       found_.notes.push_back(
           fmt::format("left out: {} under keys that are neither text nor whole numbers",
                       counted(walk.unnamed(), "tensors")));
+    if (found_.config.empty()) PickleWalk(pickle_).add_attributes(root, found_.config);
     finish_names();
     note_classes();
     return std::move(found_);

@@ -50,7 +50,8 @@ public:
       if (!is_buffer(*entry))
         (squeezed(entry->shape, 2).size() >= 2 ? matrices_ : vectors_).push_back(entry);
     for (const io::Entry& entry : file.tensors)
-      if (!stack_.holds(entry.name)) others_.push_back(&entry);
+      if (!stack_.holds(entry.name) && stack_.other_tower(entry.name).empty())
+        others_.push_back(&entry);
   }
   std::optional<std::string> text();
 
@@ -93,6 +94,8 @@ private:
   void set_norm(const char* key, const io::Entry* entry);
   /// A matrix outside of the layers.
   const io::Entry* other_matrix(Words words, Words parts);
+  /// The matrix that makes logits: by its name, else one with as many rows as there are tokens.
+  const io::Entry* head_weight();
   /// A norm's weight outside of them.
   const io::Entry* other_norm(Words parts);
   /// A row a position, as wide as the model; none where config.json says that they are relative or
@@ -102,8 +105,15 @@ private:
   std::string steps_of_embed();
   std::string head_of_model();
   std::string last_norm();
-  /// "config:KEY" of the first key that config.json has, behind any object's name; else the value.
+  /// "config:KEY" of the first key that config.json has, behind any object's name, one of the
+  /// layers' own first; else the value.
   std::string configured(Words keys, std::string otherwise) const;
+  /// A key of the layers' own modules, as a pickled one has them; nullptr: none says it.
+  const std::pair<const std::string, std::string>* said_of_layers(std::string_view key) const;
+  /// pre, post, parallel or attention_only.
+  std::string block(bool after) const;
+  /// Whether the model predicts the next token, as its class or a triangular mask says.
+  bool predicts_next() const;
   std::string settings(bool causal) const;
   /// Whether a tensor is a buffer that no number of the model comes from.
   static bool is_buffer(const io::Entry& entry);
@@ -118,6 +128,7 @@ private:
   std::string norm_kind_ = "layer", final_;
   std::size_t width_ = 0;                   ///< d_model; 0: not known
   bool tokens_ = false, positions_ = false; ///< there is a table of them
+  std::size_t words_ = 0;                   ///< the tokens of the table
   bool shares_keys_ = false;                ///< fewer keys and values than queries
   bool norm_first_ = false;                 ///< the norm stands before attention in the file
   std::size_t heads_ = 0;                   ///< as many as tensors, one each; 0: not known

@@ -53,13 +53,19 @@ std::string Draft::steps_of_embed() {
   const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
     return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
   });
+  // Of patches that enter these layers, a table elsewhere is another part's.
+  const std::string root = stack_.before.substr(0, stack_.before.find('.') + 1);
+  const bool patches = map && map->shape.size() == 4;
   const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
+           (!patches || entry->name.starts_with(root)) &&
            (has_word(entry->name, {"wte", "lut", "luts"}) ||
             speaks_of(entry->name, {"emb", "tok", "word"}));
   });
   if (!tokens && !map) tokens = other_matrix({"encoder"}, {});
   tokens_ = tokens != nullptr;
+  if (tokens)
+    words_ = tokens->shape.back() == width_ ? tokens->shape.front() : tokens->shape.back();
   if (!tokens && !map) // a convolution of patches
     map = taken(others_, [](const io::Entry* entry) { return entry->shape.size() == 4; });
   if (tokens) steps.push_back({{"table", tokens->name}});
@@ -90,18 +96,41 @@ std::string Draft::steps_of_embed() {
   return steps.dump();
 }
 
+const io::Entry* Draft::head_weight() {
+  // A square map of the stream is no head.
+  const auto is_square = [&](const io::Entry* entry) {
+    return squeezed(entry->shape, 2) == Shape{width_, width_} && words_ != width_;
+  };
+  const auto is_head = [&](const io::Entry* entry) {
+    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) && !is_square(entry) &&
+           !is_of_stack(entry->name) && !is_buffer(*entry) &&
+           (has_word(entry->name, {"decoder", "generator", "out", "output"}) ||
+            speaks_of(entry->name, {"head", "logits", "unembed"}));
+  };
+  if (const io::Entry* named = taken(others_, is_head)) return named;
+  return taken(others_, [&](const io::Entry* entry) {
+    const Shape shape = squeezed(entry->shape, 2);
+    return tokens_ && (shape == Shape{words_, width_} || shape == Shape{width_, words_});
+  });
+}
+
 std::string Draft::head_of_model() {
-  const io::Entry* dense = other_matrix({"dense"}, {"transform"});
+  const io::Entry* dense = taken(others_, [](const io::Entry* entry) {
+    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) &&
+           !is_of_stack(entry->name) && !speaks_of(entry->name, {"pool"}) &&
+           has_word(entry->name, {"dense", "transform"});
+  });
   const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;
-  const io::Entry* weight =
-      other_matrix({"decoder", "generator", "out", "output"}, {"head", "logits", "unembed"});
-  if (!weight) return "null";
+  const io::Entry* weight = head_weight();
+  if (!weight) return tokens_ && predicts_next() ? R"({"tied": true})" : "null";
   EndsJson head{{"name", weight->name}};
   if (weight->shape.front() == width_ && weight->shape.back() != width_) head["layout"] = "io";
   const std::size_t words = head.contains("layout") ? weight->shape.back() : weight->shape.front();
   if (!file_.find(bias_beside(weight->name)))
     if (const io::Entry* bias = taken(others_, [&](const io::Entry* entry) {
-          return entry->shape == Shape{words} && entry->name.ends_with("bias");
+          if (entry->shape != Shape{words} || !entry->name.ends_with("bias")) return false;
+          const std::string of = entry->name.substr(0, entry->name.size() - 4) + "weight";
+          return file_.find(of) == nullptr; // which is its own
         }))
       head["bias"] = bias->name;
   if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
@@ -115,7 +144,28 @@ std::string Draft::last_norm() {
   return final_;
 }
 
+const std::pair<const std::string, std::string>*
+Draft::said_of_layers(std::string_view key) const {
+  for (auto at = file_.config.lower_bound(stack_.before);
+       at != file_.config.end() && at->first.starts_with(stack_.before); ++at)
+    if (at->first.ends_with("." + std::string(key))) return &*at;
+  return nullptr;
+}
+
+bool Draft::predicts_next() const {
+  const auto made = file_.config.find("architectures");
+  for (const char* kind : {"CausalLM", "LMHead"})
+    if (made != file_.config.end() && made->second.find(kind) != std::string::npos) return true;
+  return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
+    const Shape shape = squeezed(entry.shape, 2);
+    return has_word(entry.name, {"mask", "tril", "causal"}) && shape.size() == 2 &&
+           shape[0] == shape[1] && shape[0] > 1 && stack_.other_tower(entry.name).empty();
+  });
+}
+
 std::string Draft::configured(Words keys, std::string otherwise) const {
+  for (const std::string_view key : keys)
+    if (const auto* own = said_of_layers(key)) return EndsJson("config:" + own->first).dump();
   for (const std::string_view key : keys)
     for (const auto& [name, value] : file_.config)
       if (name == key || name.ends_with("." + std::string(key)))
@@ -168,8 +218,9 @@ std::vector<std::string> Draft::leftovers() const {
   for (const io::Entry& entry : file_.tensors) {
     const std::string pattern = stack_.pattern(entry.name);
     if (claimed_.contains(pattern)) continue;
-    const std::string_view part = part_of(pattern);
-    const bool used = is_used(part);
+    const std::string_view tower = stack_.other_tower(entry.name),
+                           part = tower.empty() ? part_of(pattern) : tower;
+    const bool used = tower.empty() && is_used(part);
     if (used && !is_buffer(entry)) continue;
     const std::string shown = used ? pattern : std::string(part) + "*";
     if (once.insert(shown).second) list.push_back(shown);

@@ -152,6 +152,9 @@ void Draft::take_scales() {
 }
 
 void Draft::take_feed_forward() {
+  // A table of distances is none of its maps, and left over.
+  std::erase_if(matrices_,
+                [](const io::Entry* entry) { return speaks_of(entry->name, {"relative"}); });
   if (matrices_.size() < 2) return;
   if (matrices_.size() == 2 && is_gated(*matrices_[0], *matrices_[1])) return take_gated();
   if (matrices_.size() > 2)

@@ -21,21 +21,32 @@ std::optional<std::string> Draft::text() {
   const bool after = final_norm.empty() && !norm_first_ && tensors_.contains("mlp.norm");
   DraftJson top;
   top["layers"] = stack_.prefix();
-  top["block"] = !tensors_.contains("mlp.out") ? "attention_only" : after ? "post" : "pre";
+  top["block"] = block(after);
   if (tensors_.contains("mlp.out"))
     top["activation"] = DraftJson::parse(
         configured({"hidden_act", "activation", "activation_function"}, "\"gelu\""));
   top["norm"] = {{"kind", norm_kind_},
                  {"eps", DraftJson::parse(configured(
-                             {"layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"}, "1e-5"))}};
+                             {"layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"},
+                             said_of_layers("eps") ? configured({"eps"}, "") : "1e-5"))}};
   top["embed"] = embed;
   for (const auto& [key, value] : tensors_) top["tensors"][key] = DraftJson::parse(value);
   if (!final_norm.empty()) top["final_norm"] = final_norm;
   if (!head.is_null()) top["head"] = head;
-  const bool causal = tokens_ && !head.is_null() && !head.contains("dense") && !after;
+  const bool causal =
+      predicts_next() || (tokens_ && !head.is_null() && !head.contains("dense") && !after);
   top["settings"] = DraftJson::parse(settings(causal));
   if (const std::vector<std::string> rest = leftovers(); !rest.empty()) top["ignore"] = rest;
   return spread_description(top.dump());
+}
+
+std::string Draft::block(bool after) const {
+  if (!tensors_.contains("mlp.out")) return "attention_only";
+  if (const auto* first = said_of_layers("norm_first"))
+    return first->second == "true" ? "pre" : "post";
+  // One norm is both sublayers'.
+  if (!after && tensors_.contains("norm") && !tensors_.contains("mlp.norm")) return "parallel";
+  return after ? "post" : "pre";
 }
 
 void Draft::claim(const std::string& name) {

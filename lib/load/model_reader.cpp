@@ -69,14 +69,21 @@ Tensor ModelReader::take(const std::string& name, Endings endings, std::size_t r
   return {};
 }
 
+std::string ModelReader::table_name(std::string_view name) const {
+  const std::string whole = model_ + std::string(name);
+  if (name != record_.tokens || find(whole + ".weight") || find(whole)) return whole;
+  const std::string shared = head_name(record_.shared_tokens);
+  return shared.empty() ? whole : shared;
+}
+
 Tensor ModelReader::table(std::string_view name, bool needed) const {
   if (name.empty()) return {};
-  const std::string whole = model_ + std::string(name);
+  const std::string whole = table_name(name);
   return take(whole, {has_endings(whole) ? ".weight" : "", ".weight"}, 2, needed);
 }
 
 const io::Entry* ModelReader::table_entry(std::string_view name) const {
-  const std::string whole = model_ + std::string(name);
+  const std::string whole = table_name(name);
   return first_of(whole, {has_endings(whole) ? ".weight" : "", ".weight"});
 }
 
@@ -198,13 +205,23 @@ TransformerBlock ModelReader::block(std::size_t width) const {
   block.pre_mlp_norm = norm_in_block(record_.pre_mlp_norm, width);
   block.post_mlp_norm = norm_in_block(record_.post_mlp_norm, width);
   block.post_block_norm = norm_in_block(record_.post_block_norm, width);
+  // A norm behind a sublayer that only multiplies.
+  if (record_.residual_scale != 1) {
+    block.shape = BlockShape::sandwich;
+    const std::vector<double> factors(width, record_.residual_scale);
+    Norm times;
+    times.kind = InputNorm::affine;
+    times.weight = Tensor::of<double>({width}, factors);
+    block.post_attention_norm = block.post_mlp_norm = times;
+  }
   return block;
 }
 
 std::optional<std::size_t> ModelReader::stream_width() const {
   const auto shape_of = [&](std::string_view name) {
+    const std::string whole = table_name(name);
     for (const char* ending : {"", ".weight"})
-      if (const io::Entry* entry = find(model_ + std::string(name) + ending);
+      if (const io::Entry* entry = find(whole + ending);
           entry && entry->shape.size() == 2)
         return entry->shape;
     return Shape();

@@ -45,6 +45,8 @@ public:
   Entries linear_entries(const std::string& name, naming::Bias biased) const;
   Entries norm_entries(const std::string& name) const;
   const io::Entry* table_entry(std::string_view name) const;
+  /// The whole name of a table: below the model, or where models share it.
+  std::string table_name(std::string_view name) const;
 
   /// A tensor under one of its endings; throws Error if it has to be there.
   Tensor take(const std::string& name, Endings endings, std::size_t rank, bool needed) const;

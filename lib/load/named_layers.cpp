@@ -17,6 +17,8 @@ void require_sayable(const Group& group, const naming::ModelRecord& record) {
   if (!record.not_in_all.empty())
     cannot_say(group, "that some layers lack a norm that others have");
   if (record.drops_mask) cannot_say(group, "that rows of a token are zero (token_dropout)");
+  if (record.residual_scale != 1)
+    cannot_say(group, "that what a sublayer adds is multiplied (residual_multiplier)");
 }
 
 /// The group's prefix in the file's own names.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
@@ -61,14 +62,42 @@ bool is_row(const Signatures& layers) {
 /// One module a layer, or two that take turns.
 std::size_t modules_of_layer(const Signatures& layers) {
   const std::size_t first = layers.begin()->first;
-  if (layers.size() < 2 || layers.size() % 2 != 0 || layers.at(first) == layers.at(first + 1))
-    return 1;
+  if (layers.size() < 2 || layers.size() % 2 != 0) return 1;
+  // A layer that has all of the other's and more is of the same kind: T5's first holds a table.
+  const std::set<std::string>&one = layers.at(first), &next = layers.at(first + 1);
+  if (std::ranges::includes(one, next) || std::ranges::includes(next, one)) return 1;
   for (const auto& [number, names] : layers)
     if (names != layers.at(first + (number - first) % 2)) return 1;
   return 2;
 }
 
+/// A layer of a transformer has four matrices and more.
+bool has_layers(const Numbered& numbered) {
+  const auto is_matrix = [](const std::string& tensor) { return tensor.find(", ") != tensor.npos; };
+  return is_row(numbered.layers) &&
+         std::ranges::count_if(numbered.layers.begin()->second, is_matrix) >= 4;
+}
+
+/// "decoder." of "decoder.layers." where the chosen stack is "encoder.layers.": what stands below
+/// is another part's. "" where one stands below the other.
+std::string tower_of(std::string_view other, std::string_view chosen) {
+  std::size_t begin = 0;
+  while (begin < other.size() && begin < chosen.size()) {
+    const std::size_t end = std::min(other.find('.', begin), other.size() - 1) + 1,
+                      own = std::min(chosen.find('.', begin), chosen.size() - 1) + 1;
+    if (other.substr(0, end) != chosen.substr(0, own)) return std::string(other.substr(0, end));
+    begin = end;
+  }
+  return "";
+}
+
 } // namespace
+
+std::string_view NumberedStack::other_tower(std::string_view name) const {
+  const auto at = std::ranges::find_if(
+      towers, [&](const std::string& tower) { return name.starts_with(tower); });
+  return at != towers.end() ? std::string_view(*at) : std::string_view();
+}
 
 bool NumberedStack::holds(const std::string& name) const {
   std::size_t behind = 0;
@@ -115,6 +144,10 @@ std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
   NumberedStack stack;
   stack.before = *best, stack.first = layers.begin()->first;
   stack.modules = modules_of_layer(layers);
+  for (const auto& [prefix, numbered] : found)
+    if (prefix != *best && has_layers(numbered))
+      if (std::string tower = tower_of(prefix, *best); !tower.empty())
+        stack.towers.push_back(std::move(tower));
   for (const io::Entry& entry : file.tensors) {
     std::size_t behind = 0;
     if (!stack.holds(entry.name)) continue;

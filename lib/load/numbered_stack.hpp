@@ -17,6 +17,10 @@ struct NumberedStack {
   std::size_t modules = 1;                ///< of a layer
   std::vector<const io::Entry*> of_first; ///< the first layer's tensors
 
+  std::vector<std::string> towers;        ///< what other stacks of layers stand below: "decoder."
+
+  /// The tower that a name is below, or "".
+  std::string_view other_tower(std::string_view name) const;
   /// Whether a name is below the prefix and has a number there.
   bool holds(const std::string& name) const;
   /// The key `layers` of a description.

@@ -17,6 +17,17 @@ using naming::Found;
 using naming::Group;
 using naming::ModelRecord;
 
+[[noreturn]] void fail_of_both(const std::vector<Found>& found) {
+  std::string encoder; // which can be computed alone, where its family is read as a whole model
+  for (const Found& layer : found)
+    if (const std::size_t at = layer.group.prefix.find("encoder.");
+        encoder.empty() && layer.family->model && at != std::string::npos)
+      encoder = fmt::format("--prefix {} computes the encoder alone; else ",
+                            layer.group.prefix.substr(0, at + std::string_view("encoder").size()));
+  fail("{}: an encoder and a decoder are not covered as a whole model yet; {}{}",
+       found[0].group.contents->name, encoder, or_describe_it);
+}
+
 /// The layers of the text model: one family, under one prefix, from 0 on.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
@@ -28,8 +39,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
     const Group& group = layer.group;
     if (group.within({"vision", "visual", "audio"})) continue;
     if (both || group.within({"crossattention", "encoder_attn", "EncDecAttention"}))
-      fail("{}: an encoder and a decoder are not covered as a whole model yet; {}",
-           group.contents->name, or_describe_it);
+      fail_of_both(found);
     stack.push_back(layer);
   }
   if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);

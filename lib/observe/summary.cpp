@@ -132,7 +132,7 @@ template <class T> void add_piece(const T* values, std::size_t count, Summary& t
 Summary summary_of(const Tensor& tensor) {
   // In pieces: a tensor of half precision is not held a second time as a whole.
   Summary total;
-  std::array<double, piece> numbers{};
+  std::array<double, piece> numbers; // written before it is read: most tensors are smaller
   const std::size_t size = size_of(tensor.dtype());
   for (std::size_t first = 0; first < tensor.count(); first += piece) {
     const std::size_t count = std::min(piece, tensor.count() - first);

@@ -48,6 +48,7 @@ std::string TextStyle::dim(std::string_view text) const {
 }
 
 std::size_t display_width(std::string_view text) {
+  if (is_plain_ascii(text)) return text.size();
   std::size_t columns = 0;
   while (!text.empty()) {
     if (const std::size_t escape = escape_length(text); escape > 0) {
@@ -86,6 +87,7 @@ std::string shortened(std::string_view text, std::size_t width) {
 }
 
 std::string visible(std::string_view text) {
+  if (is_plain_ascii(text)) return std::string(text);
   std::string out;
   while (!text.empty()) {
     const Character character = first_of(text);

@@ -35,6 +35,12 @@ Utf8 first_utf8(std::string_view text) {
   return {length, true, code};
 }
 
+bool is_plain_ascii(std::string_view text) {
+  bool plain = true; // no early end, so that the loop is one of vectors
+  for (const char byte : text) plain &= static_cast<unsigned char>(byte - 0x20) < 0x5f;
+  return plain;
+}
+
 bool is_unsafe(char32_t code) {
   const auto within = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
   const bool control = code < 0x20 || within(0x7f, 0x9f);

@@ -14,6 +14,8 @@ struct Utf8 {
   char32_t code = 0;
 };
 Utf8 first_utf8(std::string_view text);
+/// Whether all characters are ASCII's visible ones and spaces: each a byte and a column.
+bool is_plain_ascii(std::string_view text);
 
 /// Characters that do something instead of being seen, and so never reach a terminal or a picture
 /// as they are: controls (C0, DEL, C1: some begin escape sequences), marks that turn the direction

@@ -121,8 +121,10 @@ TEST_CASE("describing: a description of a family is read to the family's bits", 
 
 TEST_CASE("describing: further families, and what a description cannot say of them", "[model]") {
   const Folder folder;
-  if (!written("text_families.py " + folder.path())) return;
-  const std::set<std::string> beyond{"esm1b", "esm2", "modernbert"};
+  for (const char* script : {"text_families.py ", "more_text_families.py "})
+    if (!written(script + folder.path())) return;
+  const std::set<std::string> beyond{"codegen", "esm1b", "esm2",     "granite",
+                                     "modernbert", "t5",    "t5-gated"};
   for (const std::string& name : folder.names())
     if (!beyond.contains(name)) check_printed(folder.path(name));
   for (const std::string& name : beyond) {

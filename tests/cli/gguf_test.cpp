@@ -166,6 +166,25 @@ TEST_CASE("GGUF of random checkpoints of every architecture: the same bits", "[g
   }
 }
 
+TEST_CASE("GGUF of further families: the checkpoint's numbers", "[gguf]") {
+  const Folder folder;
+  const Result made =
+      shell("/usr/bin/python3 tests/models/more_text_families.py " + folder.path());
+  if (made.code != 0) {
+    WARN("no NumPy, so nothing to compare with: " << made.err);
+    return;
+  }
+  for (const std::string variant :
+       {"granite", "smollm3", "stablelm", "stablelm-parallel", "cohere", "cohere-plus", "olmo",
+        "olmo2", "starcoder", "starcoder2", "phi", "falcon-7b", "falcon-40b"}) {
+    const std::string out = folder.path(variant + ".gguf");
+    REQUIRE(gguf("model " + folder.path(variant) + " " + out + " F32"));
+    // The base of the rotation, and factors, are float32 in the file.
+    const bool rounded = variant == "granite" || variant == "starcoder2";
+    check_same(out, folder.path(variant), some_ids, rounded ? 1e-4 : 0);
+  }
+}
+
 TEST_CASE("GGUF in shards, and in the file's own order", "[gguf]") {
   const Folder folder;
   const std::string checkpoint = in_source("data/bard-llama"), out = folder.path("model.gguf");

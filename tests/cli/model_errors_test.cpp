@@ -43,8 +43,8 @@ TEST_CASE("a config that contradicts the tensors, and one of no known model, are
         std::string::npos);
   CHECK(with_config("\"vocab_size\": 1024", "\"vocab_size\": 1000").find("vocab_size 1000") !=
         std::string::npos);
-  CHECK(with_config("\"model_type\": \"llama\"", "\"model_type\": \"granite\"")
-            .find("model_type 'granite' has LLaMA's names, but is not covered") !=
+  CHECK(with_config("\"model_type\": \"llama\"", "\"model_type\": \"granitemoe\"")
+            .find("model_type 'granitemoe' has LLaMA's names, but is not covered") !=
         std::string::npos);
   CHECK(with_config("\"silu\"", "\"xielu\"").find("hidden_act is 'xielu'") != std::string::npos);
 }

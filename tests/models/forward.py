@@ -245,11 +245,17 @@ def post(b, t, x, A, F):
     return b.n2(r + F(r))
 
 
+def inside(b, t, x, A, F):
+    residual = t("residual", x + t("attn_add", b.n1(A(x))))
+    return residual + t("mlp_add", b.n2(F(residual)))
+
+
 def attention_only(b, t, x, A, F):
     return x + A(b.n1(x))
 
 
-SHAPES = {"pre": pre, "parallel": parallel, "sandwich": sandwich, "post": post, "attention only": attention_only}
+SHAPES = {"pre": pre, "parallel": parallel, "sandwich": sandwich, "post": post, "inside": inside,
+          "attention only": attention_only}
 
 
 def run(model, ids, attention_mask=None, edits=None):

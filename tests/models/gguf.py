@@ -239,7 +239,13 @@ MODELS = {  # model_type -> architecture, names outside of blocks, in blocks, wh
     "phi3": ("phi3", LLAMA, {"input_layernorm": "attn_norm", "self_attn.qkv_proj": "attn_qkv",
                              "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
                              "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}, "model.layers"),
-    "gpt2": ("gpt2", *GPT2),
+    "gpt2": ("gpt2", *GPT2), "gpt_bigcode": ("starcoder", *GPT2),
+    "granite": ("granite", LLAMA, LLAMA_BLOCK, "model.layers"), "smollm3": ("smollm3", LLAMA, LLAMA_BLOCK, "model.layers"),
+    "stablelm": ("stablelm", LLAMA, LLAMA_BLOCK, "model.layers"), "cohere": ("command-r", LLAMA, LLAMA_BLOCK, "model.layers"),
+    "olmo": ("olmo", LLAMA, LLAMA_BLOCK, "model.layers"), "olmo2": ("olmo2", LLAMA, FOUR_NORMS, "model.layers"),
+    "starcoder2": ("starcoder2", LLAMA, LLAMA_BLOCK | {"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}, "model.layers"),
+    "phi": ("phi2", {"model.embed_tokens": "token_embd", "model.final_layernorm": "output_norm", "lm_head": "output"},
+            LLAMA_BLOCK | {"self_attn.dense": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down"}, "model.layers"),
     "gpt_neox": ("gptneox", {"gpt_neox.embed_in": "token_embd", "gpt_neox.final_layer_norm": "output_norm",
                              "embed_out": "output"},
                  NEOX_MLP | {"attention.query_key_value": "attn_qkv", "attention.dense": "attn_output"},
@@ -257,15 +263,18 @@ MODELS = {  # model_type -> architecture, names outside of blocks, in blocks, wh
               "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"},
              "encoder.layer")}
 KEYS = {"block_count": ("num_hidden_layers", "n_layer"), "embedding_length": ("hidden_size", "n_embd"),
-        "context_length": ("max_position_embeddings", "n_positions"), "feed_forward_length": ("intermediate_size",),
+        "context_length": ("max_position_embeddings", "n_positions"), "feed_forward_length": ("intermediate_size", "n_inner"),
         "attention.head_count": ("num_attention_heads", "n_head"),
         "attention.head_count_kv": ("num_key_value_heads", "num_kv_heads"), "attention.key_length": ("head_dim",),
         "attention.value_length": ("head_dim",), "attention.layer_norm_rms_epsilon": ("rms_norm_eps",),
-        "attention.layer_norm_epsilon": ("layer_norm_eps", "layer_norm_epsilon"),
+        "attention.layer_norm_epsilon": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"),
         "attention.sliding_window": ("sliding_window",), "attention.sliding_window_pattern": ("sliding_window_pattern",),
         "rope.freq_base": ("rope_theta", "rotary_emb_base"), "rope.freq_base_swa": ("rope_local_base_freq",),
         "attn_logit_softcapping": ("attn_logit_softcapping",), "final_logit_softcapping": ("final_logit_softcapping",),
-        "use_parallel_residual": ("use_parallel_residual",)}
+        "use_parallel_residual": ("use_parallel_residual",), "logit_scale": ("logit_scale", "logits_scaling"),
+        "embedding_scale": ("embedding_multiplier",), "residual_scale": ("residual_multiplier",),
+        "attention.scale": ("attention_multiplier",)}
+PERMUTED = ("llama", "granite", "olmo", "smollm3")  # rows of q and k in the order of LLaMA's makers
 
 
 def pairs_of_halves(w, heads):
@@ -295,7 +304,9 @@ def keys_of(config, architecture):
     width = config.get("head_dim") or \
         (config.get("hidden_size") or config["n_embd"]) // (config.get("num_attention_heads") or config["n_head"])
     part = config.get("rotary_pct", config.get("partial_rotary_factor", 1))
-    if architecture not in ("gpt2", "bert", "bloom"):
+    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+        keys[f"{architecture}.attention.head_count_kv"] = U32(1)
+    if architecture not in ("gpt2", "bert", "bloom", "starcoder"):
         keys[f"{architecture}.rope.dimension_count"] = U32(int(width * part))
     scaling = config.get("rope_scaling") or {}
     kind = scaling.get("rope_type", scaling.get("type"))
@@ -387,7 +398,7 @@ def convert(config, tensors, kind):
     """The tensors of a checkpoint as the converter writes them, and as what stands in them says."""
     architecture = MODELS[config["model_type"]][0]
     heads = config.get("num_attention_heads") or config["n_head"]
-    key_heads = config.get("num_key_value_heads") or config.get("num_kv_heads") or heads
+    key_heads = config.get("num_key_value_heads") or config.get("num_kv_heads") or (1 if config.get("multi_query") else heads)
     result, rounded = {}, {}
     for name, (dtype, array) in tensors.items():
         array = np.asarray(array, np.float64)
@@ -405,7 +416,7 @@ def convert(config, tensors, kind):
         if used in BLOCKS:  # rows are rounded by themselves, whatever their order
             array = BLOCKS[used].decode(quantise_q8_0(array)).astype(np.float64).reshape(array.shape)
             rounded[name] = ("F32", array.T if turned else array)
-        if architecture == "llama" and own in ("attn_q", "attn_k"):
+        if architecture in PERMUTED and own in ("attn_q", "attn_k"):
             array = pairs_of_halves(array, heads if own == "attn_q" else key_heads)
         if architecture in ("gptneox", "bloom", "falcon") and own == "attn_qkv":
             array = parts_of_groups(array, heads, key_heads if architecture == "falcon" else heads)

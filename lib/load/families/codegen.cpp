@@ -31,10 +31,29 @@ void translate_codegen(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
+constexpr ModelRecord codegen_record{
+    .models = "codegen",
+    .layers = "h",
+    .always = "ln_1.bias",
+    .tokens = "wte",
+    .shape = BlockShape::parallel,
+    .eps_keys = "layer_norm_epsilon",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "ln_1",
+    .mlp_in = "mlp.fc_in",
+    .mlp_out = "mlp.fc_out",
+    .mlp_bias = Bias::always,
+    .activation_keys = "activation_function",
+    .activation = "gelu_new",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .head_has_bias = Bias::always,
+};
+
 } // namespace
 
 const Family codegen{
     "codegen", "CodeGen",        "qkv_proj.weight out_proj.weight", "out_proj.bias causal_mask",
-    nullptr,   translate_codegen};
+    nullptr,   translate_codegen, &codegen_record};
 
 } // namespace mha::naming

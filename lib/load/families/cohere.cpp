@@ -15,7 +15,11 @@ bool is_cohere(const Group& group) {
 
 void translate_cohere(const Group& group, Translation& to) {
   take_llama(to);
-  if (group.has("q_norm.weight")) take_qk_norm(to, true);
+  const bool normed = group.has("q_norm.weight");
+  if (group.is_true({"use_qk_norm"}, normed) && !normed)
+    fail("{}: {}q_norm.weight is missing, though config.json says use_qk_norm",
+         group.contents->name, group.prefix);
+  if (normed) take_qk_norm(to, true);
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
   if (!group.is_model({"cohere2"})) {
     set_rotary(to, {.style = "interleaved"});
@@ -32,8 +36,27 @@ void translate_cohere(const Group& group, Translation& to) {
   set_window(to, all_but_every_fourth, 4096);
 }
 
+/// Logits are multiplied by logit_scale.
+void settle_cohere(const Group& group, ModelRecord& record) {
+  record.head_scale = group.configured_number({"logit_scale"}).value_or(0.0625);
+}
+
+constexpr ModelRecord of_cohere() {
+  ModelRecord record = llama_model("cohere cohere2");
+  record.shape = BlockShape::parallel;
+  record.norm = InputNorm::layer;
+  record.eps_keys = "layer_norm_eps";
+  record.eps = 1e-5;
+  record.pre_mlp_norm = "input_layernorm";
+  record.tied = true;
+  record.settle = settle_cohere;
+  return record;
+}
+constexpr ModelRecord cohere_record = of_cohere();
+
 } // namespace
 
-const Family cohere{"cohere", "Cohere", llama_needs, llama_knows, is_cohere, translate_cohere};
+const Family cohere{"cohere",  "Cohere",         llama_needs,   llama_knows,
+                    is_cohere, translate_cohere, &cohere_record};
 
 } // namespace mha::naming

@@ -16,8 +16,22 @@ void translate_ernie(const Group&, Translation& to) {
   set_rotary(to, {.style = "interleaved", .base = 500000});
 }
 
+void settle_ernie(const Group& group, ModelRecord& record) {
+  record.mlp_bias = group.is_true({"use_bias"}) ? Bias::always : Bias::never;
+}
+
+constexpr ModelRecord of_ernie() {
+  ModelRecord record = llama_model("ernie4_5");
+  record.eps = 1e-5;
+  record.tied = true;
+  record.settle = settle_ernie;
+  return record;
+}
+constexpr ModelRecord ernie_record = of_ernie();
+
 } // namespace
 
-const Family ernie{"ernie", "ERNIE 4.5", llama_needs, llama_knows, is_ernie, translate_ernie};
+const Family ernie{"ernie",  "ERNIE 4.5",     llama_needs, llama_knows,
+                   is_ernie, translate_ernie, &ernie_record};
 
 } // namespace mha::naming

@@ -44,6 +44,46 @@ void translate_falcon(const Group& group, Translation& to) {
                 {"layer_norm_epsilon"}, 1e-5);
 }
 
+/// The layers' norms, and whether attention and feed-forward stand beside each other. Falcon 2 has
+/// one norm for both, although its rows lie as in the new architecture.
+void settle_falcon(const Group& group, ModelRecord& record) {
+  record.mlp_bias = group.is_true({"bias"}) ? Bias::always : Bias::never;
+  if (!group.says("bias")) record.mlp_bias = Bias::if_there;
+  const bool parallel = group.is_true({"new_decoder_architecture"}, group.beside("ln_attn.weight")) ||
+                        group.is_true({"parallel_attn"}, true);
+  if (!parallel) {
+    record.shape = BlockShape::pre;
+    record.pre_mlp_norm = "post_attention_layernorm";
+  } else if (group.beside("ln_mlp.weight")) {
+    record.pre_mlp_norm = "ln_mlp";
+  } else if (group.configured_count({"num_ln_in_parallel_attn"}).value_or(1) > 1) {
+    fail("{}: {}ln_mlp is missing, though config.json says num_ln_in_parallel_attn 2",
+         group.contents->name, group.parent());
+  }
+  if (group.is_true({"apply_residual_connection_post_layernorm"}))
+    fail("{}: config.json says apply_residual_connection_post_layernorm, which is not covered as a "
+         "whole model",
+         group.contents->name);
+}
+
+constexpr ModelRecord falcon_record{
+    .models = "falcon RefinedWeb RefinedWebModel",
+    .layers = "h",
+    .tokens = "word_embeddings",
+    .shape = BlockShape::parallel,
+    .eps_keys = "layer_norm_epsilon",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "input_layernorm",
+    .mlp_in = "mlp.dense_h_to_4h",
+    .mlp_out = "mlp.dense_4h_to_h",
+    .activation_keys = "activation",
+    .activation = "gelu",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .tied = true,
+    .settle = settle_falcon,
+};
+
 } // namespace
 
 const Family falcon{"falcon",
@@ -51,6 +91,7 @@ const Family falcon{"falcon",
                     "query_key_value.weight dense.weight",
                     "query_key_value.bias dense.bias",
                     is_falcon,
-                    translate_falcon};
+                    translate_falcon,
+                    &falcon_record};
 
 } // namespace mha::naming

@@ -29,9 +29,20 @@ void translate_gpt_bigcode(const Group& group, Translation& to) {
       to.source_of("c_attn.weight"), to_string(s)));
 }
 
+constexpr ModelRecord of_gpt_bigcode() {
+  ModelRecord record = gpt2_model("gpt_bigcode");
+  record.always = "attn.c_attn.bias attn.c_proj.bias ln_1.bias ln_2.bias";
+  record.mlp_bias = record.norm_bias = Bias::always;
+  record.activation_keys = "activation_function";
+  record.activation = "gelu_pytorch_tanh";
+  return record;
+}
+constexpr ModelRecord gpt_bigcode_record = of_gpt_bigcode();
+
 } // namespace
 
 const Family gpt_bigcode{"gpt_bigcode", "GPT-BigCode",  gpt2_needs,
-                         gpt2_knows,    is_gpt_bigcode, translate_gpt_bigcode};
+                         gpt2_knows,    is_gpt_bigcode, translate_gpt_bigcode,
+                         &gpt_bigcode_record};
 
 } // namespace mha::naming

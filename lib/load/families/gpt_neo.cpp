@@ -1,6 +1,7 @@
 // GPT-Neo: attn.attention.{q,k,v,out}_proj (out, in); the scores are not scaled; local layers see a
 // window of window_size keys.
 
+#include <mha/load/families/gpt2.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
@@ -57,6 +58,16 @@ void translate_gpt_neo(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
+constexpr ModelRecord of_gpt_neo() {
+  ModelRecord record = gpt2_model("gpt_neo");
+  record.always = "ln_1.bias ln_2.bias attn.attention.out_proj.bias";
+  record.mlp_bias = record.norm_bias = Bias::always;
+  record.activation_keys = "activation_function";
+  record.activation = "gelu_new";
+  return record;
+}
+constexpr ModelRecord gpt_neo_record = of_gpt_neo();
+
 } // namespace
 
 const Family gpt_neo{"gpt_neo",
@@ -64,6 +75,7 @@ const Family gpt_neo{"gpt_neo",
                      "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                      "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
                      is_gpt_neo,
-                     translate_gpt_neo};
+                     translate_gpt_neo,
+                     &gpt_neo_record};
 
 } // namespace mha::naming

@@ -23,6 +23,25 @@ void translate_gptj(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
+constexpr ModelRecord gptj_record{
+    .models = "gptj",
+    .layers = "h",
+    .always = "ln_1.bias",
+    .tokens = "wte",
+    .shape = BlockShape::parallel,
+    .eps_keys = "layer_norm_epsilon",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "ln_1",
+    .mlp_in = "mlp.fc_in",
+    .mlp_out = "mlp.fc_out",
+    .mlp_bias = Bias::always,
+    .activation_keys = "activation_function",
+    .activation = "gelu_new",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .head_has_bias = Bias::always,
+};
+
 } // namespace
 
 const Family gptj{"gptj",
@@ -30,6 +49,7 @@ const Family gptj{"gptj",
                   "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                   "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
                   is_gptj,
-                  translate_gptj};
+                  translate_gptj,
+                  &gptj_record};
 
 } // namespace mha::naming

@@ -24,16 +24,55 @@ void translate_llama(const Group& group, Translation& to) {
     set_window(to, every_layer, group.is_model({"mistral", "ministral"}) ? 4096 : 0);
 }
 
+/// Granite multiplies the tokens' rows, what each sublayer adds, and divides the logits.
+void settle_granite(const Group& group, ModelRecord& record) {
+  const auto factor = [&](std::string_view key) {
+    const double value = group.configured_number({key}).value_or(1);
+    if (!(value > 0)) fail("config.json: {} is {}: a number above 0 expected", key, value);
+    return value;
+  };
+  record.embedding_scale = factor("embedding_multiplier");
+  record.residual_scale = factor("residual_multiplier");
+  record.head_scale = 1 / factor("logits_scaling");
+}
+
+/// StableLM: layer norms, attention and feed-forward one after the other or, with one norm for
+/// both, beside each other.
+void settle_stablelm(const Group& group, ModelRecord& record) {
+  record.norm = InputNorm::layer;
+  record.norm_bias = Bias::always;
+  record.eps_keys = "layer_norm_eps", record.eps = 1e-5;
+  // GGUF's key is not always right, llama.cpp looks at the norms.
+  const bool alone = !group.beside("post_attention_layernorm.weight");
+  if (group.contents->format == "gguf" ? !alone : !group.is_true({"use_parallel_residual"})) return;
+  record.shape = BlockShape::parallel;
+  record.pre_mlp_norm = "input_layernorm";
+}
+
+/// StarCoder 2: layer norms, and a feed-forward without a gate.
+void settle_starcoder2(const Group& group, ModelRecord& record) {
+  record.norm = InputNorm::layer;
+  record.norm_bias = Bias::always;
+  record.eps_keys = "norm_epsilon", record.eps = 1e-5;
+  record.mlp_in = "mlp.c_fc", record.mlp_up = "", record.mlp_out = "mlp.c_proj";
+  record.mlp_bias = group.is_true({"use_bias"}, true) ? Bias::always : Bias::never;
+  record.activation = "gelu_pytorch_tanh";
+  record.tied = true;
+}
+
 /// LLaMA's mlp_bias; Mistral's feed-forward has none.
 void settle_llama(const Group& group, ModelRecord& record) {
+  if (group.is_model({"granite"})) settle_granite(group, record);
+  if (group.is_model({"stablelm"})) settle_stablelm(group, record);
+  if (group.is_model({"starcoder2"})) return settle_starcoder2(group, record);
   if (group.contents->format == "gguf") return; // which does not say it
   if (!group.configured("model_type") && !group.configured("mlp_bias")) return;
-  const bool biased = group.is_model({"llama"}) && group.is_true({"mlp_bias"});
+  const bool biased = group.is_model({"llama", "granite"}) && group.is_true({"mlp_bias"});
   record.mlp_bias = biased ? Bias::always : Bias::never;
 }
 
 constexpr ModelRecord of_llama() {
-  ModelRecord record = llama_model("llama mistral ministral");
+  ModelRecord record = llama_model("llama mistral ministral granite stablelm starcoder2");
   record.mlp_bias = Bias::if_there;
   record.settle = settle_llama;
   return record;

@@ -32,6 +32,8 @@ struct ModelRecord {
 
   // The embedding, below the model ("transformer.").
   std::string_view tokens = {};
+  /// Where the file lacks them there: at the top, or below any part of the model's prefix.
+  std::string_view shared_tokens = {};
   std::string_view positions = {};
   std::string_view types = {};
   std::string_view embedding_norm = {};
@@ -59,6 +61,7 @@ struct ModelRecord {
   std::string_view pre_mlp_norm = {};
   std::string_view post_mlp_norm = {};
   std::string_view post_block_norm = {};
+  double residual_scale = 1; ///< × what attention and feed-forward add to the stream
 
   // The feed-forward, below the block. `in` is the gate of a gated one.
   std::string_view mlp_in = {};

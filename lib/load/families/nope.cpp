@@ -52,11 +52,34 @@ void translate_exaone4(const Group& group, Translation& to) {
   set_window(to, all_but_every_fourth);
 }
 
+void settle_smollm3(const Group& group, ModelRecord& record) {
+  record.mlp_bias = group.is_true({"mlp_bias"}) ? Bias::always : Bias::never;
+}
+
+constexpr ModelRecord of_smollm3() {
+  ModelRecord record = llama_model("smollm3");
+  record.tied = true;
+  record.settle = settle_smollm3;
+  return record;
+}
+constexpr ModelRecord smollm3_record = of_smollm3();
+
+constexpr ModelRecord of_exaone4() {
+  ModelRecord record = llama_model("exaone4");
+  record.shape = BlockShape::post_inside;
+  record.eps = 1e-5;
+  record.pre_mlp_norm = "";
+  record.post_attention_norm = "post_attention_layernorm";
+  record.post_mlp_norm = "post_feedforward_layernorm";
+  return record;
+}
+constexpr ModelRecord exaone4_record = of_exaone4();
+
 } // namespace
 
-const Family smollm3{"smollm3",   "SmolLM 3",         llama_needs,
-                     llama_knows, recognises_smollm3, translate_smollm3};
-const Family exaone4{"exaone4",   "EXAONE 4",         llama_needs,
-                     llama_knows, recognises_exaone4, translate_exaone4};
+const Family smollm3{"smollm3",          "SmolLM 3",        llama_needs,    llama_knows,
+                     recognises_smollm3, translate_smollm3, &smollm3_record};
+const Family exaone4{"exaone4",          "EXAONE 4",        llama_needs,    llama_knows,
+                     recognises_exaone4, translate_exaone4, &exaone4_record};
 
 } // namespace mha::naming

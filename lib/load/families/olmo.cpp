@@ -18,8 +18,19 @@ void translate_olmo(const Group& group, Translation& to) {
   to.norm.needs_weight = false;
 }
 
+constexpr ModelRecord of_olmo() {
+  ModelRecord record = llama_model("olmo");
+  record.norm = InputNorm::layer;
+  record.eps_keys = "";
+  record.eps = 1e-5;
+  record.norm_is_bare = true;
+  return record;
+}
+constexpr ModelRecord olmo_record = of_olmo();
+
 } // namespace
 
-const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, is_olmo, translate_olmo};
+const Family olmo{"olmo",  "OLMo",         llama_needs, llama_knows,
+                  is_olmo, translate_olmo, &olmo_record};
 
 } // namespace mha::naming

@@ -31,6 +31,26 @@ void translate_mixer(const Group& group, Translation& to) {
   finish(group, to);
 }
 
+constexpr ModelRecord phi_record{
+    .models = "phi",
+    .layers = "layers",
+    .always = "input_layernorm.bias self_attn.q_proj.bias self_attn.k_proj.bias "
+              "self_attn.v_proj.bias self_attn.dense.bias",
+    .tokens = "embed_tokens",
+    .shape = BlockShape::parallel,
+    .eps_keys = "layer_norm_eps",
+    .norm_bias = Bias::always,
+    .pre_mlp_norm = "input_layernorm",
+    .mlp_in = "mlp.fc1",
+    .mlp_out = "mlp.fc2",
+    .mlp_bias = Bias::always,
+    .activation_keys = "hidden_act",
+    .activation = "gelu_new",
+    .last_norm = "final_layernorm",
+    .head = "lm_head",
+    .head_has_bias = Bias::always,
+};
+
 } // namespace
 
 const Family phi{"phi",
@@ -39,7 +59,8 @@ const Family phi{"phi",
                  "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight "
                  "k_layernorm.weight q_layernorm.bias k_layernorm.bias",
                  nullptr,
-                 translate_phi};
+                 translate_phi,
+                 &phi_record};
 const Family phi_mixer{
     "phi_mixer",      "Phi (mixer)",  "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias",
     recognises_mixer, translate_mixer};

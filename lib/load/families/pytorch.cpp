@@ -52,7 +52,11 @@ void translate_pytorch(const Group& group, Translation& to) {
   for (const char* extra : {"k_extra", "v_extra"})
     if (const auto part = to.parts.find(extra); part != to.parts.end())
       part->second.tensor = part->second.tensor.reshaped({part->second.tensor.count()});
-  to.set_from_config("num_heads", {"num_heads", "nhead", "num_attention_heads"});
+  // A pickled module says its own.
+  if (const auto own = group.config->find(group.prefix + "num_heads"); own != group.config->end())
+    to.set("num_heads", own->second, fmt::format("{}num_heads", group.prefix));
+  else
+    to.set_from_config("num_heads", {"num_heads", "nhead", "num_attention_heads"});
   set_clip(group, to);
 }
 

@@ -4,6 +4,9 @@
 
 #include <mha/load/families/namings.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 namespace mha::naming {
 
 namespace {
@@ -45,10 +48,58 @@ void translate_t5(const Group& group, Translation& to) {
   to.normalises(NormKind::rms, {group.parent() + "layer_norm"}, {"layer_norm_epsilon"}, 1e-6);
 }
 
+/// "gated-gelu" is two factors, one through gelu_new.
+void settle_t5(const Group& group, ModelRecord& record) {
+  if (group.beside("layer.1.DenseReluDense.wi_0.weight", 3)) {
+    record.mlp_in = "layer.1.DenseReluDense.wi_0";
+    record.mlp_up = "layer.1.DenseReluDense.wi_1";
+  }
+  const std::string kind = group.configured("feed_forward_proj").value_or("");
+  const bool gated = kind.starts_with("gated-"), has_gate = !record.mlp_up.empty();
+  if (!kind.empty() && gated != has_gate)
+    fail("{}: config.json says feed_forward_proj {}, but the feed-forward has {}",
+         group.contents->name, kind, has_gate ? "wi_0 and wi_1" : "wi alone");
+  const std::string act = kind.substr(gated ? 6 : 0);
+  constexpr std::string_view known[]{"relu", "silu", "gelu_new", "gelu"};
+  if (act.empty()) {
+    if (has_gate) record.activation = "gelu_new";
+    return;
+  }
+  const auto at = std::ranges::find(known, act);
+  if (at == std::end(known))
+    fail("{}: config.json says feed_forward_proj {}: relu, gated-gelu or gated-silu expected",
+         group.contents->name, kind);
+  record.activation = gated && act == "gelu" ? "gelu_new" : *at;
+}
+
+/// The encoder; a decoder reads what the encoder computes.
+constexpr ModelRecord t5_record{
+    .models = "t5 mt5 umt5",
+    .layers = "block",
+    .not_in_all = "layer.0.SelfAttention.relative_attention_bias.weight",
+    .tokens = "embed_tokens",
+    .shared_tokens = "shared",
+    .norm = InputNorm::rms,
+    .eps_keys = "layer_norm_epsilon",
+    .eps = 1e-6,
+    .pre_mlp_norm = "layer.1.layer_norm",
+    .mlp_in = "layer.1.DenseReluDense.wi",
+    .mlp_out = "layer.1.DenseReluDense.wo",
+    .mlp_bias = Bias::never,
+    .activation = "relu",
+    .last_norm = "final_layer_norm",
+    .causal = false,
+    .settle = settle_t5,
+};
+
 } // namespace
 
-const Family t5{
-    "t5",  "T5",        "q.weight k.weight v.weight o.weight", "relative_attention_bias.weight",
-    is_t5, translate_t5};
+const Family t5{"t5",
+                "T5",
+                "q.weight k.weight v.weight o.weight",
+                "relative_attention_bias.weight",
+                is_t5,
+                translate_t5,
+                &t5_record};
 
 } // namespace mha::naming

@@ -37,7 +37,7 @@ constexpr std::string_view ignored[]{
     "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "deterministic_flash_attn",
     "reference_compile", "sparse_prediction", "sparse_pred_ignore_index", "repad_logits_with_grad",
     // What the tensors tell.
-    "enable_bias", "no_bias", "expansion_ratio",
+    "enable_bias", "no_bias", "expansion_ratio", "ff_factor",
     // Training.
     "attention_dropout", "attention_probs_dropout_prob", "hidden_dropout", "hidden_dropout_prob",
     "attn_pdrop", "embd_pdrop", "resid_pdrop", "emb_pdrop", "dropout", "activation_dropout",
@@ -89,6 +89,14 @@ constexpr std::string_view ignored_objects[]{"id2label.",
 /// Keys that change nothing at this value, and that are told at another.
 constexpr std::pair<std::string_view, std::string_view> neutral[]{
     {"is_encoder_decoder", "false"},
+    {"mlp_type", "default"},
+    {"norm_type", "layer_norm"},
+    {"use_embedding_sharing", "true"},
+    {"use_gated_activation", "true"},
+    {"use_parallel_block", "true"},
+    {"use_parallel_embedding", "false"},
+    {"position_embedding_type", "rope_gptj"},
+    {"order_of_interleaved_layers", "local_attn_first"},
     {"is_folding_model", "false"},
     {"attn_config.prefix_lm", "false"},
     {"attn_config.qk_ln", "false"},

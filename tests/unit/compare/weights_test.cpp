@@ -164,3 +164,19 @@ TEST_CASE("weights: another tensor in a tensor's place is named, and rows that a
   a.weights[2] = matrix("table", 8, 4);
   CHECK(diff_weights(a, b).tensors[2].detail == "3 rows more in B; of the other 8 rows 8 differ");
 }
+
+TEST_CASE("weights that have nothing in common are read once") {
+  int reads = 0;
+  const auto counted = [&](const char* name, unsigned seed) {
+    Weight weight = weight_of(random_numbers(96, seed), {8, 12});
+    weight.name = weight.role = name;
+    weight.read = [&reads, read = weight.read] { return ++reads, read(); };
+    return weight;
+  };
+  WeightFile a, b;
+  a.weights = {counted("gate", 1), counted("up", 2)};
+  b.weights = {counted("gate", 3), counted("up", 4)};
+  for (const WeightDiff& one : diff_weights(a, b).tensors)
+    CHECK(one.status == WeightStatus::differs);
+  CHECK(reads == 4);
+}

@@ -123,6 +123,16 @@ TEST_CASE("a checkpoint's training run is set aside, and its configuration kept"
   CHECK(io::open(in_pytorch("script.pt")).format == "torchscript");
 }
 
+TEST_CASE("pickled modules say their heads and epsilons", "[io][pytorch]") {
+  for (const char* file : {"module-zip.pth", "module-old.pth"}) {
+    INFO(file);
+    const io::Contents contents = io::open(in_pytorch(file));
+    CHECK(contents.config.at("layers.0.heads") == "2");
+    CHECK(contents.config.at("layers.1.heads") == "2");
+    CHECK(contents.config.at("norm.eps") == "1e-05");
+  }
+}
+
 TEST_CASE("optimizers beside a model in parts are set aside by what they hold", "[io][pytorch]") {
   for (const char* file : {"optimizers-zip.pt", "optimizers-old.pt"})
     CHECK(has_note(io::open(in_pytorch(file)), "set aside: optim (1 tensor), last_state, whole.0"));
