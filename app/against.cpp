@@ -56,6 +56,8 @@ std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const So
   whole.layers = pass->layers().size(), whole.last_norm = pass->model().last_norm().present();
   whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
                          embedding.scale == 1 && !embedding.norm.present();
+  whole.attention_returns = pass->model().record().attention_returns;
+  whole.mlp_returns = pass->model().record().mlp_returns;
   whole.one_layer = model.chosen().size() == 1 && !model.chosen()[0].empty();
   return whole;
 }

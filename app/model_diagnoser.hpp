@@ -60,6 +60,7 @@ private:
   void end();
   void tell_capture(PlaceDiagnosis& place, const std::string& other);
   void judge_saved_before();
+  void judge_saved_between();
   bool ends_agree_with_own();
   bool last_is_apart() const;
   std::optional<Tensor> own_stream(const LoadedLayer& next, const Reference& reference);

@@ -21,6 +21,13 @@ bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& targ
          diagnosis.error_before <= steps * storing_error(target.stored);
 }
 
+/// A layer with a batch axis, tokens as rows.
+std::shared_ptr<const Layer> batched(const Layer& layer) {
+  Layer plain = layer;
+  plain.settings.columns = false, plain.dims.batched = true;
+  return std::make_shared<const Layer>(std::move(plain));
+}
+
 } // namespace
 
 std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
@@ -166,6 +173,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
   around_.number = static_cast<std::size_t>(std::ranges::find(pass_.layers(), loaded.id) -
                                             pass_.layers().begin());
+  around_.previous = around_.number > 0 && last_ && !lost_ ? batched(last_->layer) : nullptr;
   report_reading(readings.front(), common_, false, false);
   last_changes_.clear(), kept_changes_.clear();
   const Reference* read = &readings.front();
@@ -244,8 +252,9 @@ void ModelDiagnoser::end() {
       diagnosis = std::move(*everywhere);
     else
       diagnosis.hints.emplace_back(
-          "from the model's end alone, one cause in all layers, and one layer left out, run twice "
-          "or exchanged are tried; save hidden_states to find a cause in one layer");
+          "from the model's end alone, one cause in all layers or in one of them, and one layer "
+          "left "
+          "out, run twice or exchanged are tried; save hidden_states to see where it begins");
   }
   keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
 }
@@ -253,7 +262,7 @@ void ModelDiagnoser::end() {
 ModelDiagnosis ModelDiagnoser::run() {
   for (const std::string& id : model_.chosen())
     if (!id.empty()) layer(load_layer(model_, id, common_));
-  if (!whole_.one_layer) judge_last_like_others(), judge_saved_before();
+  if (!whole_.one_layer) judge_last_like_others(), judge_saved_before(), judge_saved_between();
   if (!whole_.one_layer && last_) end();
   if (found_.places.empty())
     fail("--against {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "

@@ -194,6 +194,35 @@ void ModelDiagnoser::judge_saved_before() {
   last_changes_.clear();
 }
 
+/// Every layer's resid_post is what enters its feed-forward, added up: then the first layer seems
+/// to lack the feed-forward, and no other one is explained by what was saved before it.
+void ModelDiagnoser::judge_saved_between() {
+  const std::vector<std::string>& layers = pass_.layers();
+  std::vector<PlaceDiagnosis*> places;
+  for (PlaceDiagnosis& place : found_.places)
+    if (place.id != "embed") places.push_back(&place);
+  if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
+  const std::vector<Change>& first = places[0]->diagnosis.changes;
+  if (first.size() != 1 || (first[0].id != "mlp.missing" && first[0].id != "block.handed.residual"))
+    return;
+  Tensor last;
+  for (std::size_t n = 0; n < layers.size(); ++n) {
+    const LoadedLayer loaded = load_layer(model_, layers[n], common_); // on the model's own stream
+    const Reference reading = load_readings(loaded, files_, common_, &whole_).front();
+    const ReferenceStage* saved = reading.find(Stage::resid_post);
+    if (places[n]->id != layers[n] || !saved || reading.find(Stage::resid_pre)) return;
+    auto steps = trace(loaded.layer, {Stage::residual, Stage::resid_post}, {}, common_.threads);
+    const Tensor own = steps.value(Stage::residual);
+    if (!agreement_of(own, convert(saved->value, own.dtype()), tolerance_of(saved->stored)).agrees)
+      return;
+    last = loaded.layer.X;
+  }
+  for (PlaceDiagnosis* place : places) tell_capture(*place, "residual");
+  last_->layer = with_stream(last_->layer, last);
+  ends_with_own_ = true, lost_ = false;
+  last_changes_.clear();
+}
+
 /// Whether the model's end shows that the last layer's resid_post was saved apart from the stream.
 bool ModelDiagnoser::ends_agree_with_own() {
   const Tensor own =

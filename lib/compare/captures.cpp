@@ -34,6 +34,9 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {post, "attention.output.LayerNorm sa_layer_norm self_attn_layer_norm attn_out_norm norm1 ln_1", {mlp_x}, {residual}},
   {post, "output.LayerNorm output_layer_norm final_layer_norm layer_out_norm norm2 ln_2", {resid_post}, {}},
   {post, "attention", {weights, mlp_x}, {resid_pre}},
+  {any, "attention.self.dropout attn_dropout attention_dropout attention.dropout", {weights}, {weights}},
+  {any, "attention.output.dropout attention.output_dropout resid_dropout resid_attn_dropout post_attention_dropout", {output}, {output}},
+  {any, "output.dropout mlp.dropout ffn.dropout resid_mlp_dropout post_mlp_dropout", {mlp_out}, {mlp_out}},
   {any, "attention.self self_attn.attn attn.attn attention.attn", {concat}, {x}},
   {any, "attention.output.dense attention.dense self_attention.dense attn.c_proj attn.out_proj attn.proj self_attn.o_proj self_attn.out_proj self_attn.dense attention.wo attention.out_proj attention.out_lin", {output}, {concat}},
   {any, "input_layernorm attn_norm attention_norm pre_attention_layernorm pre_attention_norm ln_1 ln1 norm1 self_attn_layer_norm ln1.hook_normalized", {x}, {resid_pre}},
@@ -47,15 +50,16 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {gated, "gate_proj ffn_gate feed_forward.w1 mlp.w1 w1 mlp.gate", {mlp_pre}, {mlp_x}},
   {gated, "up_proj ffn_up ffn_up_b feed_forward.w3 mlp.w3 w3 mlp.up", {mlp_up}, {mlp_x}},
   {plain, "mlp.c_fc c_fc mlp.fc1 fc1 mlp.fc_in fc_in mlp.dense_h_to_4h dense_h_to_4h intermediate.dense ffn.lin1 lin1 up_proj ffn_up ffn_up_b", {mlp_pre}, {mlp_x}},
-  {plain, "intermediate mlp.act act_fn activation_fn mlp.gelu intermediate.intermediate_act_fn intermediate_act_fn ffn_gelu ffn_relu ffn_silu ffn_relu_sqr ffn_act", {mlp_act}, {mlp_pre}},
+  {plain, "intermediate mlp.act mlp.gelu_impl ffn.activation act_fn activation_fn mlp.gelu intermediate.intermediate_act_fn intermediate_act_fn ffn_gelu ffn_relu ffn_silu ffn_relu_sqr ffn_act", {mlp_act}, {mlp_pre}},
   {gated, "act_fn mlp.act mlp.act_fn activation_fn ffn_silu ffn_gelu ffn_relu", {}, {mlp_pre}, "the activation without the gated product's other factor"},
   {any, "ffn_swiglu ffn_geglu ffn_reglu ffn_gate_par", {mlp_act}, {}},
   {any, "mlp.down_proj down_proj mlp.c_proj mlp.fc2 fc2 mlp.fc_out fc_out mlp.dense_4h_to_h dense_4h_to_h output.dense ffn.lin2 lin2 feed_forward.w2 mlp.w2 w2 mlp.proj ffn_down ffn_down_b", {mlp_out}, {mlp_act}},
-  {any, "mlp feed_forward ffn ffn_out", {mlp_out}, {mlp_x}},
+  {any, "ffn_out", {mlp_out}, {}},
+  {any, "mlp feed_forward ffn", {mlp_out}, {mlp_x}},
   {any, "self_attn attn attention self_attention attention.attention", {weights, output}, {x}},
   {any, "q_proj k_proj v_proj query key value q_lin k_lin v_lin wq wk wv c_attn qkv_proj Wqkv wqkv", {}, {x}},
   {any, "o_proj out_proj c_proj wo out_lin", {output}, {concat}},
-  {any, "query_key_value", {}, {x}, "q, k and v in one tensor, head by head"},
+  {any, "query_key_value", {}, {x}},
   {any, "ln1.hook_scale ln2.hook_scale hook_scale norm rotary_emb cos sin freqs_cis hook_attn_in hook_mlp_in hook_q_input hook_k_input hook_v_input lengths", {}, {}, no_step},
   };
   return table;
@@ -65,13 +69,14 @@ const std::vector<CaptureMeaning>& model_meanings() {
   using enum Stage;
   using enum When;
   static const std::vector<CaptureMeaning> table{
-  {any, "embeddings embeddings.LayerNorm embeddings.dropout drop embd_drop word_embeddings_layernorm emb_ln inpL inp_norm inp_scaled embedding_output", {embed}, {}},
+  {any, "embeddings embeddings.LayerNorm embeddings.dropout drop embd_drop emb_dropout word_embeddings_layernorm emb_ln inpL inp_norm inp_scaled embedding_output", {embed}, {}},
   {bare, "embed_tokens wte tok_embeddings token_embd word_embeddings embed_in hook_embed inp_embd inputs_embeds", {embed}, {}},
   {any, "embed_tokens wte tok_embeddings token_embd word_embeddings embed_in hook_embed inp_embd inputs_embeds", {}, {}, tokens_alone},
   {any, "wpe embed_positions position_embeddings pos_embd hook_pos_embed token_type_embeddings", {}, {}, "one part of embed alone"},
   {any, "norm ln_f final_layernorm final_layer_norm ln_final norm_f last_norm result_norm final_norm output_norm ln_final.hook_normalized", {final}, {resid_post}},
-  {any, "last_hidden_state", {final}, {}},
-  {any, "lm_head embed_out result_output prediction_scores prediction_logits cls cls.predictions cls.predictions.decoder lm_head.decoder logits_processor output", {logits}, {final}},
+  {any, "last_hidden_state encoder distilbert.transformer model.decoder", {final}, {}},
+  {any, "lm_head embed_out result_output prediction_scores prediction_logits cls cls.predictions cls.predictions.decoder lm_head.decoder vocab_projector generator_lm_head logits_processor output", {logits}, {final}},
+  {any, "predictions.transform transform.dense transform.LayerNorm transform.transform_act_fn lm_head.dense lm_head.layer_norm vocab_transform vocab_layer_norm generator_predictions pooler pooler.dense pooler.activation", {}, {}, "a step within the head, or of another head"},
   {any, "input_ids ids attention_mask position_ids cache_position cos sin rotary_emb freqs_cis inp_tokens inp_pos causal_mask KQ_mask inp_out_ids lengths seq_lens positions loss", {}, {}, no_step},
   };
   return table;
@@ -187,6 +192,15 @@ Side take_side(std::vector<std::string>& words) {
 void take_output(const CaptureMeaning& row, const Side& side, const Surroundings& model,
                  Capture& capture) {
   capture.stages = row.output, capture.why = row.why;
+  const auto returns = [&](std::initializer_list<Stage> usual, std::optional<Stage> here) {
+    if (here && capture.stages == std::vector(usual)) capture.stages.back() = *here;
+  };
+  using enum Stage;
+  if (capture.layer && row.input.size() == 1) { // the module of a whole sublayer
+    returns({weights, output}, model.attention_returns);
+    returns({weights, mlp_x}, model.attention_returns);
+    if (row.input[0] == mlp_x) returns({mlp_out}, model.mlp_returns);
+  }
   if (side.element == 1 && capture.stages == std::vector{Stage::weights, Stage::output})
     capture.stages = {Stage::weights};
   if (!capture.layer && capture.stages == std::vector{Stage::final} && !model.last_norm)
@@ -197,6 +211,8 @@ void take_output(const CaptureMeaning& row, const Side& side, const Surroundings
 void take_name(const std::vector<std::string>& words, Capture& capture) {
   if (has_word("c_attn qkv_proj Wqkv wqkv qkv", words.back()))
     capture.side_by_side = {Stage::q, Stage::k, Stage::v};
+  else if (words.back() == "query_key_value")
+    capture.side_by_side = {Stage::q, Stage::k, Stage::v}, capture.by_group = true;
   else if (has_word("gate_up_proj gate_up", words.back()))
     capture.side_by_side = {Stage::mlp_pre, Stage::mlp_up};
   else if (const auto stage = own_name(words.back()))

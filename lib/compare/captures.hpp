@@ -17,6 +17,9 @@ struct Surroundings {
   const TransformerBlock* block = nullptr; ///< of the layers; null: not known
   bool bare_embedding = true;              ///< embed is the tokens' rows, nothing is added
   bool last_norm = true;
+  /// What the modules of attention and of the feed-forward return, where a family's add the
+  /// residual or norm, or do not where others do.
+  std::optional<Stage> attention_returns, mlp_returns;
   bool one_layer = false; ///< one is chosen: a stage without a number is its
 };
 
@@ -26,7 +29,8 @@ struct Capture {
   bool of_last = false;             ///< what enters the last norm: a stage of the last layer
   std::vector<Stage> stages;        ///< that it may mean; empty: none
   std::vector<Stage> side_by_side;  ///< columns of several stages in one: q, k, v
-  std::string why;                  ///< why it is no stage, where the name is known
+  bool by_group = false; ///< their columns go by key/value head: its queries, its key, its value
+  std::string why;       ///< why it is no stage, where the name is known
   /// An element of what a layer's module returns: `.0` and `.1` of a pair.
   std::optional<std::size_t> element;
   bool is_layer = false; ///< the layer's module itself

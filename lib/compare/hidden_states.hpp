@@ -17,6 +17,8 @@ struct WholeModelOfLayer {
   bool last_norm = false;     ///< whether the model norms the last layer's stream
   bool bare_embedding = true; ///< whether embed is the tokens' rows, to which nothing is added
   bool one_layer = false;     ///< whether one layer alone is looked at
+  /// Surroundings' (captures.hpp).
+  std::optional<Stage> attention_returns, mlp_returns;
 };
 
 /// A stage that a hidden state is, of one layer or of the model's ends.

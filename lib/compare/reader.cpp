@@ -250,7 +250,7 @@ std::optional<ReferenceStage> Reader::part_of(const Named& named, Stage stage) {
   whole.entry = &part->entry;
   ReferenceStage result = value_of(whole, stage, part->entry.read());
   result.in_part = part->entry.shape != named.entry->shape && holds_not_saved(result.value);
-  if (result.in_part) result.stored = named.entry->dtype;
+  if (result.in_part) result.stored = precision_of(named.entry->read(), named.entry->dtype);
   reference_.notes.push_back(fmt::format("{}: {}", named.where, part->how));
   return result;
 }

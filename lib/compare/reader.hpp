@@ -22,6 +22,7 @@ public:
     if (!model) return;
     around_.bare_embedding = model->bare_embedding, around_.last_norm = model->last_norm;
     around_.one_layer = model->one_layer;
+    around_.attention_returns = model->attention_returns, around_.mlp_returns = model->mlp_returns;
   }
 
   /// `own`: {layer} in its path makes a file this layer's alone.

@@ -51,19 +51,20 @@ void ReferenceFiles::keep_texts(const std::string& path, const std::vector<std::
 
 namespace {
 
-/// Columns [first, first + width) of an entry.
-io::Entry columns_of(const io::Entry& entry, std::size_t first, std::size_t width) {
+/// Columns [first, first + width) of an entry, or of each of so many equal bands of its columns.
+io::Entry columns_of(const io::Entry& entry, std::size_t first, std::size_t width,
+                     std::size_t bands = 1) {
   io::Entry part = entry;
-  part.shape.back() = width;
-  part.read = [read = entry.read, first, width] {
+  part.shape.back() = bands * width;
+  part.read = [read = entry.read, first, width, bands] {
     const Tensor whole = read();
     Shape shape = whole.shape();
-    const std::size_t all = shape.back(), element = size_of(whole.dtype());
-    shape.back() = width;
+    const std::size_t all = shape.back() / bands, element = size_of(whole.dtype());
+    shape.back() = bands * width;
     Tensor columns = Tensor::uninitialised(whole.dtype(), shape);
-    for (std::size_t row = 0; row < whole.count() / all; ++row)
-      std::memcpy(columns.raw_mutable() + row * width * element,
-                  whole.raw() + (row * all + first) * element, width * element);
+    for (std::size_t band = 0; band < whole.count() / all; ++band)
+      std::memcpy(columns.raw_mutable() + band * width * element,
+                  whole.raw() + (band * all + first) * element, width * element);
     return columns;
   };
   return part;
@@ -109,15 +110,17 @@ std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& sta
 }
 
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
-                                              const io::Entry& entry) {
+                                              const io::Entry& entry, bool by_group) {
+  const std::size_t all = width_side_by_side(layer, stages);
+  if (entry.shape.empty() || entry.shape.back() != all) return {};
   std::vector<StageColumns> parts;
+  const std::size_t bands = by_group ? layer.dims.H_kv : 1;
   std::size_t first = 0;
   for (Stage stage : stages) {
-    const std::size_t width = packed_width(layer, stage);
-    parts.push_back({stage, columns_of(entry, first, width)});
+    const std::size_t width = packed_width(layer, stage) / bands;
+    parts.push_back({stage, columns_of(entry, first, width, bands)});
     first += width;
   }
-  if (entry.shape.empty() || entry.shape.back() != first) parts.clear();
   return parts;
 }
 

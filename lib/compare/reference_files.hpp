@@ -68,9 +68,9 @@ struct StageColumns {
 };
 /// How wide some stages are side by side.
 std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& stages);
-/// The stages whose columns lie side by side in an entry; empty where it is not as wide as they
-/// are.
+/// The stages whose columns lie side by side in an entry, or `by_group` within the columns of each
+/// key/value head; empty where it is not as wide as they are.
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
-                                              const io::Entry& entry);
+                                              const io::Entry& entry, bool by_group);
 
 } // namespace mha

@@ -49,6 +49,16 @@ std::string other_tokens(const Ids& theirs, const Ids& own) {
     return fmt::format("its text lacks the first token {} that this one begins with: the same "
                        "tokens are needed, with --no-special, or by --ids {}",
                        own[0], list_of_ids(theirs));
+  if (theirs.size() == own.size() && !own.empty() && theirs[0] != own[0]) {
+    const int by = theirs[0] - own[0];
+    bool moved = own.size() > 1;
+    for (std::size_t i = 0; i < own.size(); ++i) moved = moved && theirs[i] - own[i] == by;
+    if (moved)
+      return fmt::format(
+          "its tokens are this text's, each number {} by {}: its tokenizer counts "
+          "otherwise, or its embedding's rows are moved; for the same tokens, --ids {}",
+          by > 0 ? "larger" : "smaller", std::abs(by), list_of_ids(theirs));
+  }
   const bool doubled = theirs.size() == own.size() && theirs.size() > 1 && theirs[0] == theirs[1] &&
                        std::equal(theirs.begin() + 1, theirs.end(), own.begin());
   return fmt::format("its tokens are {}, this text's {}: the same ones are needed, by --ids {}{}",

@@ -81,7 +81,8 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
                                            where, entry.shape.back(), layer_.dims.vocabulary));
   }
   if (capture.side_by_side.empty()) return take(named);
-  const std::vector<StageColumns> parts = stages_side_by_side(layer_, capture.side_by_side, entry);
+  const std::vector<StageColumns> parts =
+      stages_side_by_side(layer_, capture.side_by_side, entry, capture.by_group);
   const std::size_t all = width_side_by_side(layer_, capture.side_by_side),
                     theirs = entry.shape.empty() ? 0 : entry.shape.back();
   if (parts.empty())

@@ -1,6 +1,7 @@
 #include <mha/diagnose/captured.hpp>
 
 #include <mha/compare/diff.hpp>
+#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
@@ -145,9 +146,37 @@ std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
 
 } // namespace
 
+namespace {
+
+/// Logits behind a sampler: some hidden by −∞ or a type's least number, the others as they are.
+std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t threads) {
+  constexpr double hidden = -1e4; // float16's least is −65504
+  const Tensor ours = value_of(layer, Stage::logits, threads);
+  if (ours.shape() != theirs.shape()) return "";
+  Tensor left = copied(ours);
+  std::size_t cut = 0, rows = 0;
+  const std::size_t n = ours.shape().back();
+  with_number(left.dtype(), [&]<class T>(T) {
+    const auto values = left.as_mutable<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double saved = value_at(theirs, i);
+      if (i % n == 0 && !is_not_saved(saved)) ++rows;
+      if (saved > hidden || std::isnan(saved) || static_cast<double>(values[i]) <= hidden) continue;
+      values[i] = static_cast<T>(saved), ++cut;
+    }
+  });
+  if (cut == 0 || rows == 0 || !(agreement_of(left, theirs, 0).error < same_step)) return "";
+  return fmt::format("the logits behind a sampler, which hid {:.4g} of a row's {} and left the "
+                     "others as they are (top-k, top-p, forbidden tokens),",
+                     static_cast<double>(cut) / static_cast<double>(rows), n);
+}
+
+} // namespace
+
 std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& theirs,
                           std::size_t threads) {
   if (the_layer.ends) {
+    if (stage == Stage::logits) return sampled_logits(the_layer, theirs, threads);
     if (stage == Stage::embed && the_layer.ends->final.kind == InputNorm::layer &&
         the_layer.ends->embed.shape() == theirs.shape() &&
         agreement_of(without_row_means(the_layer.ends->embed), theirs, 0).error < same_step)

@@ -293,11 +293,38 @@ std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
   return list;
 }
 
+/// Pairs of the changes that alone take most of a difference away with each of the others, however
+/// rare: of two mistakes the larger one is seen through the smaller.
+std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const Trials& trials,
+                                                     const Changes& candidates) const {
+  constexpr std::size_t most_closest = 4;
+  constexpr double takes_most = 0.5;
+  if (targets_[state.next].half) return {};
+  const double unchanged = trials.screen(Changes{}).error;
+  std::vector<std::pair<double, const Change*>> closest;
+  for (const Change* one : candidates)
+    if (const auto at = alone_.find(one); at != alone_.end() && at->second < takes_most * unchanged)
+      closest.emplace_back(at->second, one);
+  std::ranges::stable_sort(closest, {}, [](const auto& one) { return one.first; });
+  if (closest.size() > most_closest) closest.resize(most_closest);
+  std::vector<Changes> pairs;
+  for (const auto& [error, one] : closest)
+    for (const Change* other : candidates)
+      if (other != one && !excludes(*one, *other)) pairs.push_back({one, other});
+  return pairs;
+}
+
 std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
                                                    const Changes& candidates) {
+  const auto try_pairs = [&](const std::vector<Changes>& sets) {
+    std::vector<Agreement> results = trials.screen(sets);
+    return std::pair(confirmed(state, trials, sets, results), std::move(results));
+  };
+  if (auto with_closest = try_pairs(pairs_with_closest(state, trials, candidates)).first;
+      !with_closest.empty())
+    return with_closest;
   const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims, candidates));
-  const std::vector<Agreement> results = trials.screen(sets);
-  std::vector<Changes> list = confirmed(state, trials, sets, results);
+  auto [list, results] = try_pairs(sets);
   if (list.empty()) note_runners_up(state, trials, sets, results);
   return list;
 }

@@ -56,6 +56,8 @@ private:
   void go_on(const State& state, Trials& trials, const std::vector<Changes>& found);
   bool leaves_earlier_stages(const State& state, const Changes& changes) const;
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
+  std::vector<Changes> pairs_with_closest(const State& state, const Trials& trials,
+                                          const Changes& candidates) const;
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
                                         const Changes& candidates);
   std::vector<Changes> confirmed(const State& state, Trials& trials,

@@ -346,7 +346,7 @@ Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> r
     auto known = std::ranges::find(reference, Stage::final, &ReferenceStage::stage);
     if (!layer.ends || known == reference.end())
       known = std::ranges::find(reference, *diagnosis.unexplained, &ReferenceStage::stage);
-    if (known == reference.end() || known->in_part) break;
+    if (known == reference.end() || (known->in_part && !layer.ends)) break;
     const Stage open = known->stage;
     const Tensor theirs = with_given(plain_form(layer), open, known->value).given[index_of(open)];
     const std::string other = other_step_of(layer, open, theirs, context.threads);

@@ -42,6 +42,8 @@ public:
   }
 
   const EndOfModel& end() const { return end_; }
+  std::size_t tokens() const { return model_->tokens(); }
+  void keep_streams() { model_->keep_streams(); }
   /// What the end shows under a change.
   Tensor shown(const WholeChange& tried, const Tensor& embed) const {
     return end_.shown(model_->behind_all(tried, embed));
@@ -49,7 +51,7 @@ public:
   /// Whether they tell what the change does to the whole text.
   bool tell(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_layers) return true;
-    if (!tried.in.empty()) return true; // it is tried in all layers, too
+    if (!tried.in.empty() || tried.alone) return true; // it is tried in all layers, too
     const std::size_t n = model_->first_with(tried.change);
     const bool by_length = tried.change.id.starts_with("rope.scaling");
     if (by_length || n == model_->layers() || fewer_->first_with(tried.change) != n) return false;
@@ -138,19 +140,31 @@ public:
   }
 
   std::optional<Diagnosis> find() {
-    std::vector<std::optional<double>> errors(changes_.size());
-    std::vector<char> told(changes_.size(), 0); // by several threads: no vector of bits
+    const std::vector<std::size_t> others = try_likely(changes_);
+    if (!best_.is_found())
+      for (std::size_t i : others) try_whole(changes_[i]);
+    if (!best_.is_found()) fit_numbers();
+    if (!best_.is_found()) try_each_layer(others);
+    return best_.found();
+  }
+
+private:
+  /// Tries on the whole text what the first tokens make likely. Those of the changes that they do
+  /// not tell.
+  std::vector<std::size_t> try_likely(const std::vector<WholeChange>& changes) {
+    std::vector<std::optional<double>> errors(changes.size());
+    std::vector<char> told(changes.size(), 0); // by several threads: no vector of bits
     if (first_)
-      parallel_for(changes_.size(), threads_, [&](std::size_t i) {
+      parallel_for(changes.size(), threads_, [&](std::size_t i) {
         try {
-          if ((told[i] = first_->tell(changes_[i]) ? 1 : 0) != 0)
-            errors[i] = first_->likely_error(changes_[i], embed_of(changes_[i]));
+          if ((told[i] = first_->tell(changes[i]) ? 1 : 0) != 0)
+            errors[i] = first_->likely_error(changes[i], embed_of(changes[i]));
         } catch (const Error&) { // a change that some layer does not allow
         }
       });
     constexpr std::size_t most_confirmed = 16;
     std::vector<std::size_t> likely, others;
-    for (std::size_t i = 0; i < changes_.size(); ++i)
+    for (std::size_t i = 0; i < changes.size(); ++i)
       if (errors[i])
         likely.push_back(i);
       else if (!told[i])
@@ -158,14 +172,51 @@ public:
     std::ranges::stable_sort(likely, {}, [&](std::size_t i) { return *errors[i]; });
     if (likely.size() > most_confirmed) likely.resize(most_confirmed);
     std::ranges::sort(likely);
-    for (std::size_t i : likely) try_whole(changes_[i]);
-    if (!best_.is_found())
-      for (std::size_t i : others) try_whole(changes_[i]);
-    if (!best_.is_found()) fit_numbers();
-    return best_.found();
+    for (std::size_t i : likely) try_whole(changes[i]);
+    return others;
   }
 
-private:
+  /// The changes of one layer alone, of each, but those that the first tokens do not tell
+  /// (`untold`): likely ones first, then those around attention.
+  std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& untold) const {
+    std::vector<WholeChange> list;
+    for (std::size_t n = 0; n < whole_.layers(); ++n)
+      for (const Change& change : whole_.changes()[n]) {
+        const bool left_out = first_ && std::ranges::any_of(untold, [&](std::size_t i) {
+                                return is_same(changes_[i].change, change);
+                              });
+        if (left_out) continue;
+        WholeChange alone{change};
+        alone.change.option.clear(); // every layer's
+        alone.alone = n, alone.which = fmt::format(", in layer {} alone", n);
+        list.push_back(std::move(alone));
+      }
+    const StageSet around{Stage::x,       Stage::attn_add, Stage::residual, Stage::mlp_x,
+                          Stage::mlp_pre, Stage::mlp_act,  Stage::mlp_out,  Stage::mlp_add};
+    std::ranges::stable_sort(list, {}, [&](const WholeChange& one) {
+      return !one.change.rare ? 0 : (one.change.touches & around).any() ? 1 : 2;
+    });
+    return list;
+  }
+
+  /// What no cause in all layers explains may be one in a single layer.
+  void try_each_layer(const std::vector<std::size_t>& untold) {
+    constexpr std::size_t passes = 60, long_text = 128; // what it may cost
+    std::size_t left = passes * whole_.layers() * std::max(whole_.tokens(), long_text);
+    std::vector<WholeChange> list = changes_of_each(untold);
+    const std::size_t tokens = first_ ? first_->tokens() : whole_.tokens();
+    const auto end = std::ranges::find_if(list, [&](const WholeChange& one) {
+      const std::size_t cost = (whole_.layers() - *one.alone) * tokens;
+      left -= std::min(left, cost);
+      return left == 0;
+    });
+    list.erase(end, list.end());
+    if (first_) first_->keep_streams();
+    whole_.keep_streams();
+    for (std::size_t i : try_likely(list))
+      if (!first_) try_whole(list[i]);
+  }
+
   /// The embedding under a change of it.
   Tensor embed_of(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_embedding) return {};

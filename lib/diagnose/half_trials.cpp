@@ -62,6 +62,11 @@ Layer Trials::in_half(const Changes& changes) const {
     if (Tensor& given = layer.given[index_of(info.stage)];
         contains(inputs_, info.stage) && !given.empty())
       given = unrounded(given, half, bits);
+  if (layer.ends && !layer.ends->stream.empty()) {
+    auto ends = std::make_shared<ModelEnds>(*layer.ends);
+    ends->stream = unrounded(ends->stream, half, bits);
+    layer.ends = std::move(ends);
+  }
   round_tensors(layer, half);
   const Changes ordered = in_order(changes);
   std::size_t done = 0;

@@ -1,5 +1,6 @@
 #include <mha/diagnose/hints.hpp>
 
+#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/joined_heads.hpp>
 
@@ -255,10 +256,10 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
     const std::vector<double> columns =
         differences(s, s.n, [](std::size_t, std::size_t, std::size_t, std::size_t j) { return j; });
     add(parts_that_differ(columns, tolerance, "dimension", "dimensions"),
-        zero_where(s, columns, tolerance) ? (s.H > 1 ? " of each head, where the reference has 0"
-                                                     : ", where the reference has 0")
-        : s.H > 1                         ? " of each head"
-                                          : "");
+        zero_where(s, columns, tolerance)
+            ? (s.H > 1 ? " of each head, where the reference has 0" : ", where the reference has 0")
+        : s.H > 1 ? " of each head"
+                  : "");
   }
   if (s.B > 1)
     add(parts_that_differ(
@@ -345,6 +346,24 @@ void about_heads_behind(const Layer& layer, const Target& open, std::vector<std:
   if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);
 }
 
+/// Numbers of the reference that are NaN where the layer's own are not, and the first token that
+/// has some.
+std::optional<std::string> about_nan(const Sides& s) {
+  std::size_t count = 0, first = 0;
+  for (std::size_t i = 0; i < s.theirs.count(); ++i) {
+    const double a = value_at(s.theirs, i);
+    if (std::isnan(a) && !is_not_saved(a) && !std::isnan(value_at(s.ours, i)) && count++ == 0)
+      first = i;
+  }
+  if (count == 0) return std::nullopt;
+  const Shape& shape = s.theirs.shape();
+  const std::string from =
+      shape.size() == 3 ? fmt::format(", the first at token {}", first / shape[2] % shape[1]) : "";
+  return fmt::format("{} of its {} numbers are NaN{}: a query from which every key is hidden (0/0 "
+                     "in its softmax), or a number beyond the type's range before it",
+                     count, s.theirs.count(), from);
+}
+
 } // namespace
 
 std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>& targets,
@@ -356,6 +375,7 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
   try {
     const Sides s = sides_of(layer, *open);
     if (s.ours.shape() != s.theirs.shape()) return hints;
+    if (const auto nan = about_nan(s)) return {*nan};
     about_places(s, open->tolerance, unexplained, layer, hints);
     if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
     if (hints.empty()) about_heads_behind(layer, *open, hints);

@@ -94,7 +94,7 @@ Tensor PassesOfModel::behind_place(std::size_t place, const Tensor& stream,
     return handed_on(layer, threads_);
   }
   case Kind::of_layers: {
-    const bool has_it = tried.in.empty() || tried.in[place];
+    const bool has_it = tried.alone ? place == *tried.alone : tried.in.empty() || tried.in[place];
     if (!has_it || !tried.made)
       return behind_layer(place, stream, has_it ? &tried.change : nullptr);
     const Layer layer = on_stream(layers_[place], stream);
@@ -113,7 +113,9 @@ Tensor PassesOfModel::behind_all(const WholeChange& tried, const Tensor& embed) 
     stream = embed.shape()[1] == tokens() ? embed : token_rows(embed, up_to(tokens()));
   const bool other_order = tried.kind == WholeChange::Kind::of_order;
   const std::size_t places = other_order ? tried.order.size() : layers();
-  for (std::size_t place = 0; place < places; ++place) stream = behind_place(place, stream, tried);
+  std::size_t place = 0;
+  if (tried.alone && !own_.empty()) place = *tried.alone, stream = own_[place];
+  for (; place < places; ++place) stream = behind_place(place, stream, tried);
   return stream;
 }
 

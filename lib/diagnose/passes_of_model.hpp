@@ -21,10 +21,11 @@ struct WholeChange {
 
   Change change;
   Kind kind = Kind::of_layers;
-  std::vector<std::size_t> order = {}; ///< which layers run, or whose settings each has
-  std::vector<bool> in = {};           ///< of_layers: those that have it; empty: all
-  std::string which = {};              ///< how those are told: ", in every second layer"
-  std::optional<Change> at_end = {};   ///< the same of the model's end, made with it
+  std::vector<std::size_t> order = {};   ///< which layers run, or whose settings each has
+  std::vector<bool> in = {};             ///< of_layers: those that have it; empty: all
+  std::optional<std::size_t> alone = {}; ///< of_layers: the one that has it
+  std::string which = {};                ///< how those are told: ", in every second layer"
+  std::optional<Change> at_end = {};     ///< the same of the model's end, made with it
   /// The change of each layer, where it is made for it: a fitted number.
   std::function<Change(const Layer&)> made = {};
 
@@ -60,6 +61,9 @@ public:
   std::vector<Tensor> streams() const;
   /// What layer n hands on under a change, or as it is.
   Tensor behind_layer(std::size_t n, const Tensor& stream, const Change* change) const;
+  /// Keeps what enters each layer as the model is: under a change of one layer alone, passes begin
+  /// with that layer.
+  void keep_streams() { own_ = streams(); }
   /// The stream behind the last layer under a change; `embed`: the changed embedding of all tokens.
   Tensor behind_all(const WholeChange& tried, const Tensor& embed) const;
   /// The first layer that a change is of; their number where it is of none.
@@ -72,6 +76,7 @@ private:
   std::vector<Layer> layers_;
   std::vector<std::vector<Change>> changes_;
   Tensor embed_;
+  std::vector<Tensor> own_; ///< keep_streams()
   std::size_t threads_;
 };
 

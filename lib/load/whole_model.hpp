@@ -28,6 +28,8 @@ public:
   const std::vector<std::string>& layers() const { return ids_; }
   /// What stands around the attention of layer `number`, counted in layers().
   std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
+  /// What its family says of it, with what the checkpoint's config changes.
+  const naming::ModelRecord& record() const { return record_; }
   const Embedding& embedding() const { return embedding_; }
   /// Rows that stand before vectors that come in, (rows, d_model); empty: none.
   const Tensor& first_rows() const { return first_rows_; }

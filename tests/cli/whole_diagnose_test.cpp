@@ -196,7 +196,8 @@ TEST_CASE("whole diagnose: right ports under every naming, and mistakes in other
   REQUIRE(python("make.py", folder.path() + " llama2-gqa gpt2 bert gemma2 neox-parallel").code ==
           0);
   const std::string program = "$MHA", models = " " + folder.path("") + " -j 1 ";
-  const std::string more_clean = "--model gpt2 --model gemma2 --precision f32 ",
+  const std::string more_clean =
+                        "--model gpt2 --model gemma2 --model neox-parallel --precision f32 ",
                     more_wrong = "--model gemma2 ";
   const Result right =
       python("clean.py", program + models + "--texts 1 --model llama2-gqa --model bert " +
@@ -219,7 +220,7 @@ TEST_CASE("whole diagnose: wrong ports of public threads, under the names of the
   };
   REQUIRE(python("make.py", folder.path() +
                                 " gpt2 llama3.2 qwen3-untied gemma2 llama3.1 qwen3-yarn "
-                                "neox-parallel llama2-gqa")
+                                "neox-parallel llama2-gqa qwen2 bert")
               .code == 0);
   const auto named = [&](const char* script, std::initializer_list<const char*> names) {
     std::string only;
@@ -238,8 +239,14 @@ TEST_CASE("whole diagnose: wrong ports of public threads, under the names of the
          "rest_of_the_head", "swish_of_another", "residual_of_the_layer_input"});
   named("more_threads.py", {"eps_of_the_first_release", "states_one_layer_off"});
   named("fourth_threads.py",
-        {"first_shard_in_every_rank", "gate_and_up_of_ranks_sorted_by_name", "embedding_of_one_rank",
-         "vocabulary_of_ranks_exchanged", "results_over_root_of_2L", "sandwich_norms_behind_sums",
-         "divided_by_the_length", "cached_keys_rotated_again", "logits_of_the_embedding_as_it_is",
-         "windows_inverted", "no_rotation_in_every_second_layer"});
+        {"first_shard_in_every_rank", "gate_and_up_of_ranks_sorted_by_name",
+         "embedding_of_one_rank", "vocabulary_of_ranks_exchanged", "results_over_root_of_2L",
+         "sandwich_norms_behind_sums", "divided_by_the_length", "cached_keys_rotated_again",
+         "logits_of_the_embedding_as_it_is", "windows_inverted",
+         "no_rotation_in_every_second_layer"});
+  named("fifth_threads.py",
+        {"rows_one_later", "columns_one_further", "repetition_penalty", "scores_behind_top_k",
+         "attention_of_the_layer_before", "query_of_the_layer_before",
+         "embedding_normed_by_a_layer", "four_norms_as_two", "states_between_the_two_sums",
+         "activation_and_epsilon", "query_bias_of_one_layer"});
 }

@@ -117,6 +117,22 @@ class Saver:
     def bare(self):
         return "embed" not in self.adds
 
+    def dropouts(self, out, at, **stages):
+        """Modules that hand on what they get in inference: a hook on every module saves them, too."""
+        for n in range(self.n):
+            out.update({at.format(n=n) + name.replace("_0", "."): self.of(n, stage)[None]
+                        for name, stage in stages.items() if self.has(stage)})
+        return out
+
+    def fused_by_head(self, out, at):
+        """query_key_value: each key/value head's queries, key and value."""
+        for n in range(self.n):
+            k = self.of(n, "k")
+            q = self.of(n, "q").reshape(k.shape[0], -1, *k.shape[1:])
+            each = np.concatenate([q, k[:, None], self.of(n, "v")[:, None]], 1)  # H_kv, group + 2, T, d_k
+            out[at.format(n=n)] = each.transpose(2, 0, 1, 3).reshape(1, k.shape[1], -1)
+        return out
+
     def hooks(self, at, norm1, norm2, attention, q, o, mlp, gate, up, down, ends, third=None, fourth=None):
         out = {}
         for n in range(self.n):
@@ -148,18 +164,27 @@ class Saver:
                               "pre_feedforward_layernorm" if sandwich else None,
                               "post_feedforward_layernorm" if sandwich else None)
         if family == "gpt2":
-            return self.hooks("transformer.h.{n}.", "ln_1", "ln_2", "attn", [], "attn.c_proj", "mlp", "mlp.c_fc", None,
-                              "mlp.c_proj", {"final": "transformer.ln_f", "logits": "lm_head", "embed": "transformer.drop"})
+            out = self.hooks("transformer.h.{n}.", "ln_1", "ln_2", "attn", [], "attn.c_proj", "mlp", "mlp.c_fc", None,
+                             "mlp.c_proj", {"final": "transformer.ln_f", "logits": "lm_head", "embed": "transformer.drop"})
+            return self.dropouts(out, "transformer.h.{n}.", attn_0attn_dropout="weights", attn_0resid_dropout="output",
+                                 mlp_0dropout="mlp_out", mlp_0act="mlp_act")
         if family == "gpt_neox":
-            return self.hooks("gpt_neox.layers.{n}.", "input_layernorm", "post_attention_layernorm", "attention", [],
-                              "attention.dense", "mlp", "mlp.dense_h_to_4h", None, "mlp.dense_4h_to_h",
-                              {"final": "gpt_neox.final_layer_norm", "logits": "embed_out", "embed": "gpt_neox.embed_in"})
+            out = self.hooks("gpt_neox.layers.{n}.", "input_layernorm", "post_attention_layernorm", "attention", [],
+                             "attention.dense", "mlp", "mlp.dense_h_to_4h", None, "mlp.dense_4h_to_h",
+                             {"final": "gpt_neox.final_layer_norm", "logits": "embed_out", "embed": "gpt_neox.embed_in"})
+            out = self.fused_by_head(out, "gpt_neox.layers.{n}.attention.query_key_value")
+            return self.dropouts(out, "gpt_neox.layers.{n}.", attention_0attention_dropout="weights",
+                                 post_attention_dropout="output", post_mlp_dropout="mlp_out") | \
+                {"gpt_neox.emb_dropout": self.s["embed"][None]}
         if family in ("bert", "roberta"):
-            return self.hooks(family + ".encoder.layer.{n}.", "attention.output", "output", None,
-                              ["attention.self." + x for x in ("query", "key", "value")], "attention.output.dense", None,
-                              "intermediate.dense", None, "output.dense",
-                              {"embed": family + ".embeddings",
-                               "logits": "cls.predictions.decoder" if family == "bert" else "lm_head"})
+            out = self.hooks(family + ".encoder.layer.{n}.", "attention.output", "output", None,
+                             ["attention.self." + x for x in ("query", "key", "value")], "attention.output.dense", None,
+                             "intermediate.dense", None, "output.dense",
+                             {"embed": family + ".embeddings",
+                              "logits": "cls.predictions.decoder" if family == "bert" else "lm_head"})
+            out[family + ".encoder"] = self.of(self.n - 1, "resid_post")[None]
+            return self.dropouts(out, family + ".encoder.layer.{n}.", attention_0self_0dropout="weights",
+                                 attention_0output_0dropout="output", output_0dropout="mlp_out", attention="mlp_x")
         return None
 
     def nnsight(self):

@@ -132,6 +132,24 @@ void add_inputs(const Layer& layer, ChangeList& list) {
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
+/// Results of the layer before, in buffers that this layer's own are written to too late.
+void add_previous(const Subject& subject, ChangeList& list) {
+  if (!subject.model || !subject.model->previous) return;
+  const auto add = [&](const char* id, Stage result, const char* whose) {
+    if (!has_step(subject.layer, result) || !has_step(*subject.model->previous, result)) return;
+    list.add(id, StageSet{result},
+             fmt::format("takes {} result of the layer before for this layer's", whose),
+             "read the buffer after this layer's result is written to it",
+             [previous = subject.model->previous, result](Layer& edited) {
+               const Tensor before = value_of(*previous, result);
+               if (before.shape() != given_shape(edited, result)) fail("the layers' sizes differ");
+               give(edited, result, before);
+             });
+  };
+  add("block.attention.previous", Stage::output, "attention's");
+  add("block.mlp.previous", Stage::mlp_out, "the feed-forward's");
+}
+
 void add_shapes(const Layer& layer, ChangeList& list) {
   const StageSet touched = StageSet{Stage::mlp_x, Stage::resid_post};
   const BlockShape shape = layer.block->shape;
@@ -175,6 +193,39 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
   return taken;
 }
 
+/// One projection's weight and bias of another layer: a name that is built from the wrong number.
+void add_single_weights(const Layer& layer, std::size_t other, const ModelAround& model,
+                        ChangeList& list) {
+  const auto add = [&](Stage makes, const char* name,
+                       std::function<void(Layer&, const Layer&)> take) {
+    list.add("block.weights.other", StageSet{makes},
+             fmt::format("takes layer {}'s {} projection in this layer", other, name),
+             fmt::format("load this layer's own {} projection", name),
+             [&model, other, take = std::move(take)](Layer& edited) {
+               take(edited, other_layer(model, other, edited));
+             });
+  };
+  const auto add_own = [&](Stage makes, const char* name, Tensor Layer::*W, Tensor Layer::*b) {
+    if ((layer.*W).empty()) return;
+    add(makes, name,
+        [W, b](Layer& edited, const Layer& taken) { edited.*W = taken.*W, edited.*b = taken.*b; });
+  };
+  add_own(Stage::q, "query", &Layer::W_q, &Layer::b_q);
+  add_own(Stage::k, "key", &Layer::W_k, &Layer::b_k);
+  add_own(Stage::v, "value", &Layer::W_v, &Layer::b_v);
+  add_own(Stage::output, "output", &Layer::W_o, &Layer::b_o);
+  const auto add_mlp = [&](Stage makes, const char* name, LinearMap FeedForward::*map) {
+    if (!(layer.block->mlp.*map).present()) return;
+    add(makes, name, [map](Layer& edited, const Layer& taken) {
+      own_block(edited).mlp.*map = taken.block->mlp.*map;
+    });
+  };
+  const bool gated = layer.block->mlp.gated();
+  add_mlp(Stage::mlp_pre, gated ? "gate" : "first feed-forward", &FeedForward::in);
+  add_mlp(Stage::mlp_up, "up", &FeedForward::up);
+  add_mlp(Stage::mlp_out, gated ? "down" : "second feed-forward", &FeedForward::out);
+}
+
 /// The weights, or the settings that differ from layer to layer, of another layer: all of them,
 /// attention's alone, the feed-forward's alone.
 void add_other_layers(const Subject& subject, ChangeList& list) {
@@ -203,6 +254,9 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
     if (subject.layer.block->mlp.present())
       add(of_mlp, "feed-forward ",
           [](Layer& edited, const Layer& taken) { own_block(edited).mlp = taken.block->mlp; });
+    const std::size_t n = subject.model->number, last = subject.model->layers - 1;
+    if (other + 1 == n || other == n + 1 || other == 0 || other == last)
+      add_single_weights(subject.layer, other, *subject.model, list);
   }
 }
 
@@ -214,6 +268,7 @@ std::vector<Change> block_form_changes(const Subject& subject) {
   add_shapes(subject.layer, list);
   add_runs(list);
   add_other_layers(subject, list);
+  add_previous(subject, list);
   list.all_rare();
   return list.take();
 }
@@ -225,7 +280,8 @@ const Theme block_form_theme{
     "block.residual.normalised block.residual.missing block.residual.original block.residual.apart "
     "block.residual.twice block.residual.scaled block.attention.missing block.handed.residual "
     "block.parallel "
-    "block.sequential block.mlp.input block.skipped block.twice block.weights.other",
+    "block.sequential block.mlp.input block.skipped block.twice block.weights.other "
+    "block.attention.previous block.mlp.previous",
     block_form_changes};
 
 } // namespace mha

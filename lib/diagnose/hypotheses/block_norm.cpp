@@ -129,9 +129,24 @@ void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) 
   }
 }
 
+/// Four norms in code for blocks of two, where the name of the one behind attention is that of the
+/// one before the feed-forward.
+void add_four_as_two(ChangeList& list) {
+  list.add("block_norm.other", StageSet{Stage::attn_add, Stage::mlp_x, Stage::mlp_add},
+           "has two norms for four: the norm behind attention stands before the feed-forward, the "
+           "other two are left out",
+           "norm both results before they are added, and the feed-forward's input by its own norm",
+           [](Layer& edited) {
+             TransformerBlock& block = own_block(edited);
+             block.pre_mlp_norm = block.post_attention_norm;
+             block.post_attention_norm = block.post_mlp_norm = {};
+           });
+}
+
 void add_groups(const Layer& layer, ChangeList& list) {
   add_forms_of(layer, {"every norm of the layer", StageSet::all(), true}, list);
   if (layer.block->shape != BlockShape::sandwich) return;
+  add_four_as_two(list);
   add_forms_of(layer,
                {"both norms behind attention and feed-forward",
                 StageSet{Stage::attn_add, Stage::mlp_add}, false},

@@ -78,6 +78,9 @@ struct ModelAround {
   std::size_t number = 0, layers = 0; ///< which layer this is, of how many
   /// Another layer, whose weights may have been taken; null where it cannot be had.
   std::function<std::shared_ptr<const Layer>(std::size_t)> layer;
+  /// The layer before on what enters it, with a batch axis; null: there is none, or it is not
+  /// known.
+  std::shared_ptr<const Layer> previous = {};
 };
 
 /// What is known where changes are proposed.

@@ -179,6 +179,37 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   }
 }
 
+/// The embedding normed by a layer's norm, or by the last one.
+void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChanges& to) {
+  if (!model.embedding->norm.present()) return;
+  const auto add = [&](std::string whose, std::function<Norm()> norm) {
+    to.add("embed.norm.other", fmt::format("norms the embedding with {}", whose),
+           "take the weights of the embedding's own norm",
+           [norm = std::move(norm), whose](Embedding& e) {
+             const Norm other = norm();
+             if (other.weight.empty() || other.weight.shape() != e.norm.weight.shape())
+               fail("{} is none of the embedding's width", whose);
+             e.norm = other;
+           });
+  };
+  if (last.present()) add("the last norm", [last] { return last; });
+  if (!model.layer) return;
+  std::vector<std::size_t> layers{0};
+  for (const std::size_t n : {std::size_t{1}, model.layers - 1})
+    if (n < model.layers && n > layers.back()) layers.push_back(n);
+  for (const std::size_t n : layers) {
+    const auto of_layer = [&](const char* name, Norm (*of)(const Layer&)) {
+      add(fmt::format("layer {}'s norm {}", n, name), [&model, n, of] {
+        const std::shared_ptr<const Layer> from = model.layer(n);
+        return from && from->block ? of(*from) : Norm{};
+      });
+    };
+    of_layer("before attention", attention_norm);
+    of_layer("around the feed-forward", [](const Layer& one) { return one.block->pre_mlp_norm; });
+    of_layer("behind the block", [](const Layer& one) { return one.block->post_block_norm; });
+  }
+}
+
 /// Rows of tokens that another rank holds are zero where the ranks' rows are not summed.
 void add_shards(const ModelAround& model, EmbeddingChanges& to) {
   const std::size_t words = model.embedding->tokens.shape()[0];
@@ -215,6 +246,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
   add_positions(own, to);
   add_types(own, to);
   add_norm(own, to);
+  add_other_norms(*subject.model, subject.layer.ends->final, to);
   add_shards(*subject.model, to);
   return to.take();
 }
@@ -235,7 +267,7 @@ const Theme embedding_theme{
     "embedding",
     "embed.scale embed.positions.missing embed.positions.offset embed.positions.twice "
     "embed.positions.same embed.types embed.norm.missing embed.norm.twice embed.norm.form "
-    "embed.norm.place embed.shards",
+    "embed.norm.place embed.norm.other embed.shards",
     embedding_changes};
 
 } // namespace mha

@@ -102,6 +102,77 @@ void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
            });
 }
 
+/// The rows (or the columns) of logits in the next place, or the one before: round the end, with
+/// zeros where none comes, or with the last one again.
+enum class AtEnd : std::uint8_t { around, zeros, again };
+
+Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
+  const std::size_t n = logits.shape()[columns ? 2 : 1];
+  const auto from = [=](std::size_t i) {
+    if (end == AtEnd::again && i == (later ? 0 : n - 1)) return i;
+    return later ? (i + n - 1) % n : (i + 1) % n;
+  };
+  Tensor moved = copied(columns ? columns_from(logits, from) : tokens_from(logits, from));
+  if (end != AtEnd::zeros) return moved;
+  const std::size_t empty = later ? 0 : n - 1, width = logits.shape()[2], rows = logits.shape()[1];
+  with_number(moved.dtype(), [&]<class T>(T) {
+    const auto values = moved.as_mutable<T>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if ((columns ? i % width : i / width % rows) == empty) values[i] = 0;
+  });
+  return moved;
+}
+
+/// Logits one place further: of another token of the text, of another token of the vocabulary.
+void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
+  const auto add = [&](bool columns, bool later, const char* did, const char* cure) {
+    for (const AtEnd end : {AtEnd::around, AtEnd::zeros, AtEnd::again})
+      list.add(columns ? "head.columns" : "head.rows", StageSet{Stage::logits}, did, cure,
+               [=](Layer& edited) {
+                 give(edited, Stage::logits,
+                      moved_logits(value_of(edited, Stage::logits), columns, later, end));
+               });
+  };
+  const char* own_row = "save row t for token t: it is what is predicted behind that token";
+  if (T > 1) {
+    add(false, true, "has the logits of token t in row t + 1", own_row);
+    add(false, false, "has the logits of token t + 1 in row t", own_row);
+  }
+  const char* own_column = "take each row of the head's weight for its own token number";
+  if (head.decoder.out() > 1) {
+    add(true, true, "has the logit of token number i in column i + 1", own_column);
+    add(true, false, "has the logit of token number i + 1 in column i", own_column);
+  }
+}
+
+/// What a sampler does to the logits of tokens that the text has.
+void add_repetition(const ModelAround* model, ChangeList& list) {
+  if (!model || model->ids.empty()) return;
+  for (const double penalty : {1.1, 1.05, 1.15, 1.2, 1.3, 1.5, 1.18, 1.02, 1.03, 2.0})
+    list.add("head.repetition", StageSet{Stage::logits},
+             fmt::format("divides the logits of tokens that the text has by {:g} where they are "
+                         "positive, and multiplies them where they are negative: a repetition "
+                         "penalty",
+                         penalty),
+             "save the logits before the sampler", [model, penalty](Layer& edited) {
+               Tensor own = copied(value_of(edited, Stage::logits));
+               const std::size_t n = own.shape()[2], rows = own.shape()[1];
+               with_number(own.dtype(), [&]<class T>(T) {
+                 const auto values = own.as_mutable<T>();
+                 for (std::size_t b = 0; b < model->ids.size(); ++b) {
+                   std::vector<bool> there(n);
+                   for (int id : model->ids[b])
+                     if (id >= 0 && static_cast<std::size_t>(id) < n)
+                       there[static_cast<std::size_t>(id)] = true;
+                   for (std::size_t i = b * rows * n; i < (b + 1) * rows * n; ++i)
+                     if (there[i % n])
+                       values[i] *= static_cast<T>(values[i] > 0 ? 1 / penalty : penalty);
+                 }
+               });
+               give(edited, Stage::logits, own);
+             });
+}
+
 /// The softmax of each row, or its logarithm.
 Tensor softmax_of(const Tensor& logits, bool log) {
   Tensor result = copied(logits);
@@ -221,6 +292,8 @@ void add_head(const Subject& subject, ChangeList& list) {
   }
   add_head_inputs(subject.layer, list);
   add_logit_places(head, subject.layer.dims.T, list);
+  add_moved_logits(head, subject.layer.dims.T, list);
+  add_repetition(subject.model, list);
   add_head_cap(head, list);
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
@@ -263,7 +336,8 @@ const Theme model_end_theme{
     "model_end",
     "last_norm.missing last_norm.twice last_norm.form last_norm.other "
     "head.tied head.norm head.norm.missing head.input head.shards head.bias "
-    "head.softcap head.scale head.softmax head.centred head.activation head.dense",
+    "head.softcap head.scale head.softmax head.centred head.activation head.dense "
+    "head.rows head.columns head.repetition",
     model_end_changes};
 
 } // namespace mha

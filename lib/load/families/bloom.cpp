@@ -46,6 +46,8 @@ constexpr ModelRecord bloom_record{
     .mlp_out = "mlp.dense_4h_to_h",
     .mlp_bias = Bias::always,
     .activation = "gelu_new",
+    .attention_returns = Stage::residual,
+    .mlp_returns = Stage::resid_post,
     .last_norm = "ln_f",
     .head = "lm_head",
     .tied = true,

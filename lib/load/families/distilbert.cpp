@@ -32,6 +32,7 @@ constexpr ModelRecord distilbert_record{
     .mlp_bias = Bias::always,
     .activation_keys = "activation",
     .activation = "gelu",
+    .attention_returns = Stage::output,
     .head = "vocab_projector",
     .tied = true,
     .head_dense = "vocab_transform",

@@ -58,6 +58,7 @@ constexpr ModelRecord esm_record{
     .mlp_out = "output.dense",
     .mlp_bias = Bias::always,
     .activation = "gelu",
+    .attention_returns = Stage::residual,
     .last_norm = "encoder.emb_layer_norm_after",
     .head = "lm_head.decoder",
     .tied = true,

@@ -5,6 +5,7 @@
 #include <mha/layer/block.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace mha::naming {
@@ -74,6 +75,11 @@ struct ModelRecord {
   bool bias_of_product = false; ///< up's bias is added to the product (TransformerLens)
   std::string_view activation_keys = {};
   std::string_view activation = "gelu";
+
+  // Hooks: what the modules of attention and of the feed-forward return, where it is not their
+  // result, nor in a post-norm block what attention's norm makes of the sum.
+  std::optional<Stage> attention_returns = {};
+  std::optional<Stage> mlp_returns = {};
 
   // The end. The head stands at the top or below any part of the model's prefix.
   std::string_view last_norm = {};

@@ -44,6 +44,7 @@ constexpr ModelRecord mpt_record{
     .mlp_in = "ffn.up_proj",
     .mlp_out = "ffn.down_proj",
     .activation = "gelu",
+    .mlp_returns = Stage::resid_post,
     .last_norm = "norm_f",
     .head = "lm_head",
     .tied = true,

@@ -95,6 +95,19 @@ TEST_CASE("captures: one table of porters' names, read as each family means them
       {&bert, "bert.encoder.layer.3.output.LayerNorm", 3, {resid_post}},
       {&bert, "bert.encoder.layer.3.output", 3, {resid_post}},
       {&bert, "bert.embeddings", std::nullopt, {embed}},
+      // modules that hand on what they get, where nothing is dropped
+      {&gpt2, "transformer.h.3.attn.attn_dropout", 3, {weights}},
+      {&gpt2, "transformer.h.3.attn.resid_dropout", 3, {output}},
+      {&gpt2, "transformer.h.3.mlp.dropout", 3, {mlp_out}},
+      {&bert, "bert.encoder.layer.3.attention.self.dropout", 3, {weights}},
+      {&bert, "bert.encoder.layer.3.attention.output.dropout", 3, {output}},
+      {&bert, "bert.encoder.layer.3.output.dropout", 3, {mlp_out}},
+      {&bert, "distilbert.transformer.layer.3.ffn.dropout", 3, {mlp_out}},
+      {&neox, "gpt_neox.layers.3.post_attention_dropout", 3, {output}},
+      {&neox, "gpt_neox.layers.3.post_mlp_dropout", 3, {mlp_out}},
+      {&neox, "gpt_neox.emb_dropout", std::nullopt, {embed}},
+      {&bert, "vocab_projector", std::nullopt, {logits}},
+      {&bert, "cls.predictions.transform.LayerNorm", std::nullopt, {}},
       // TransformerLens
       {&gpt2, "blocks.3.hook_resid_mid", 3, {residual}},
       {&gpt2, "blocks.3.ln2.hook_normalized", 3, {mlp_x}},
@@ -144,4 +157,28 @@ TEST_CASE("captures: of a lone layer, too, the module above is part of the name"
   CHECK(result_stages("h.3.attn.c_proj") == std::vector{Stage::output});
   CHECK(result_stages("bert.encoder.layer.3.intermediate.dense") == std::vector{Stage::mlp_pre});
   CHECK(result_stages("c_proj") == std::vector{Stage::output});
+}
+
+TEST_CASE("captures: modules whose results a family adds up, or does not norm") {
+  using enum Stage;
+  const TransformerBlock pre = block_of(BlockShape::pre, false),
+                         post = block_of(BlockShape::post, false);
+  Surroundings bloom, distilbert;
+  bloom.block = &pre, bloom.attention_returns = residual, bloom.mlp_returns = resid_post;
+  distilbert.block = &post, distilbert.attention_returns = output;
+  const auto stages = [](const Surroundings& model, const char* name) {
+    return capture_of(name, model).stages;
+  };
+  CHECK(stages(bloom, "transformer.h.3.self_attention") == std::vector{weights, residual});
+  CHECK(stages(bloom, "transformer.h.3.self_attention.0") == std::vector{weights, residual});
+  CHECK(stages(bloom, "transformer.h.3.self_attention.dense") == std::vector{output});
+  CHECK(stages(bloom, "transformer.h.3.mlp") == std::vector{resid_post});
+  CHECK(stages(bloom, "transformer.h.3.mlp.dense_4h_to_h") == std::vector{mlp_out});
+  CHECK(stages(bloom, "ffn_out-3") == std::vector{mlp_out});
+  CHECK(stages(distilbert, "distilbert.transformer.layer.3.attention.0") ==
+        std::vector{weights, output});
+  CHECK(stages(distilbert, "distilbert.transformer.layer.3.ffn") == std::vector{mlp_out});
+  const Capture fused = capture_of("gpt_neox.layers.2.attention.query_key_value", bloom);
+  CHECK(fused.side_by_side == std::vector{q, k, v});
+  CHECK(fused.by_group);
 }
