@@ -3,6 +3,7 @@
 
 #include "support/files.hpp"
 #include "support/run.hpp"
+#include "support/sanitizers.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -115,7 +116,8 @@ TEST_CASE("describing: a description of a family is read to the family's bits", 
   const Folder folder;
   if (!written("make.py " + folder.path())) return;
   const std::vector<std::string> variants = folder.names();
-  for (const std::string& variant : variants) check_printed(folder.path(variant));
+  for (std::size_t i = 0; i < variants.size(); i += sanitized ? 4 : 1)
+    check_printed(folder.path(variants[i]));
   CHECK(variants.size() >= 55);
 }
 

@@ -4,6 +4,7 @@
 #include "support/files.hpp"
 #include "support/model_outcome.hpp"
 #include "support/run.hpp"
+#include "support/sanitizers.hpp"
 
 #include <mha/load/families/family.hpp>
 #include <mha/load/families/size_keys.hpp>
@@ -60,7 +61,7 @@ TEST_CASE("a size under another family's spelling agrees, is refused, is left ov
       for (std::string_view spelling : naming::size_spellings(own)) {
         const std::string second = section + std::string(spelling);
         if (model.config.contains(second)) continue;
-        ++count;
+        if (++count % (sanitized ? 6 : 1) != 0) continue;
         INFO(name << ": " << key << " " << value << ", " << second);
         io::Contents with = copy_of(model);
         with.config[second] = value; // the same, once more
