@@ -66,6 +66,13 @@ public:
     return view_.rows == TextRows::position || view_.rows == TextRows::token;
   }
 
+  /// Whether a column, or the order, is of the projections.
+  bool reads_projections() const {
+    return (asked_.sort && is_of_projections(*asked_.sort)) ||
+           std::ranges::any_of(view_.columns,
+                               [](const Measure* measure) { return is_of_projections(*measure); });
+  }
+
   void add(const LoadedLayer& loaded, std::size_t place, std::size_t first_text,
            const HeadMeasures& head) {
     const Layer& layer = loaded.layer;
@@ -281,7 +288,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       measured.selection = asked.measuring.selection.placed(loaded.layer);
       measured.selection.batch.reset();
       measured.each_batch = true, measured.each_query = stats.each_query();
-      measured.projections = first, measured.threads = common.threads;
+      measured.projections = first && stats.reads_projections(), measured.threads = common.threads;
       const Stopwatch watch(common.compute_s);
       const LayerMeasures found = measure_heads(loaded.layer, measured);
       if (first)

@@ -41,6 +41,7 @@ private:
   void check() const;
   int run_texts();
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
+  bool asks_for_projections(const std::string& form) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
   render::TextStyle look() const;
   void write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
@@ -93,6 +94,19 @@ void Stats::check() const {
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
   for (const std::string& name : measures) measure_named(name);
+}
+
+/// Whether a column, the order or a picture is of the projections. A table without a choice shows
+/// them where nothing else is measured.
+bool Stats::asks_for_projections(const std::string& form) const {
+  if (all || (measures.empty() && grid.empty() && form != "table")) return true;
+  std::vector<std::string> named = measures;
+  if (!grid.empty()) named.push_back(grid);
+  const Measure* const order = sort.empty() ? nullptr : order_of(sort).measure;
+  return (order && is_of_projections(*order)) ||
+         std::ranges::any_of(named, [](const std::string& name) {
+           return is_of_projections(measure_named(name));
+         });
 }
 
 std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) const {
@@ -208,6 +222,7 @@ int Stats::run() {
   const Sources model = open_sources(request, common);
   measuring.threads = common.threads;
   measuring.ranks = &world();
+  measuring.projections = asks_for_projections(form);
 
   // What each file gets: the heads of all layers, unless the path has placeholders.
   StatsFiles files;

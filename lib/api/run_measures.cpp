@@ -77,6 +77,7 @@ Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
       if (reads_tokens(asked)) label(layer, state_->tokens);
       MeasureRequest request;
       request.threads = options.threads ? options.threads : state_->threads;
+      request.projections = is_of_projections(asked);
       for (const HeadMeasures& head : measure_heads(layer, request).heads)
         if (const std::optional<double> value = asked.of(head)) table.set(n, head.head, *value);
       if (options.progress)

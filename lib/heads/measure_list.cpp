@@ -187,6 +187,12 @@ bool reads_tokens(const Measure& measure) {
       [&](std::string_view of) { return measure.name.starts_with(of); });
 }
 
+bool is_of_projections(const Measure& measure) {
+  HeadMeasures head; // that has no other number
+  head.q = head.k = head.v = head.o = {1, 1, 1};
+  return measure.of(head).has_value();
+}
+
 std::string_view kind_of(const HeadMeasures& head) {
   if (!head.rows) return "";
   const std::string_view mixed = kind_list[std::size(kind_list) - 2].name,

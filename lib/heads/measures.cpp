@@ -105,7 +105,7 @@ LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
   }
   // Of the weights alone, the same for every batch item.
   const std::size_t heads = items.empty() ? 0 : result.heads.size() / items.size();
-  const bool of_weights = request_.projections && !request_.each_query;
+  const bool of_weights = (request_.projections || !measures_stages_) && !request_.each_query;
   if (of_weights &&
       !measure_projections(layer_, std::span(result.heads).first(heads), request_.threads, ranks))
     result.notes.push_back(

@@ -71,6 +71,9 @@ const Measure& above_uniform(const Measure& measure);
 const Measure* rows_behind(const Measure& measure);
 /// Whether a measure compares the tokens' texts: which are the same, which separate.
 bool reads_tokens(const Measure& measure);
+/// Whether a measure is of the blocks of the projections, whose singular values take longer than a
+/// short text's layer.
+bool is_of_projections(const Measure& measure);
 /// All of them, in the order of the columns; layer, head and kind stand before them.
 std::span<const Measure> measures();
 /// Throws Error with "did you mean".
@@ -99,7 +102,7 @@ struct MeasureRequest {
   bool each_batch = false; ///< every batch item by itself, instead of all together
   /// Every query by itself, in the order of the selection: no similarity, no kind.
   bool each_query = false;
-  bool projections = true; ///< those of the weights alone, too
+  bool projections = true; ///< those of the projections, too; always where a layer has no others
   /// Tokens that separate; empty: those of separators.hpp.
   std::vector<std::string> separators;
   std::size_t threads = 0;

@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
 
 using namespace mha;
 using namespace mha::test;
@@ -151,6 +154,39 @@ TEST_CASE("a layer of a whole model has the bits of a lone layer with the same X
     }
     CHECK(expected.tensors.size() > 10);
     CHECK_FALSE(expected.find("resid_post")); // of whole models only
+  }
+}
+
+TEST_CASE("rows of chosen queries have the bits that they have among all", "[model]") {
+  const Folder folder;
+  // Two blocks of queries, and a part of one; GPT-2 has a position for each of 128 tokens.
+  for (const auto& [name, T, last] : {std::tuple("bard-llama", 300, 280), {"bard-gpt2", 90, 81}}) {
+    std::string ids = "65";
+    for (int i = 1; i < T; ++i) ids += "," + std::to_string((i * 37 + 11) % 400);
+    const std::string model = in_source(std::string("data/") + name), all = folder.path("all.npz"),
+                      some = folder.path("some.npz");
+    const std::vector<std::string> dump{"dump", model,   "--ids", ids,
+                                        "-q",   "--layer", "all",   "-s",
+                                        "residual,mlp_x,mlp_act,mlp_out,resid_post"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), dump.begin(), dump.end());
+      return more;
+    };
+    REQUIRE(run(with({"-o", all})).code == 0);
+    REQUIRE(run(with({"-o", some, "-Q", fmt::format("3,{}", last)})).code == 0);
+    const io::Contents whole = io::open(all), chosen = io::open(some);
+    std::size_t rows = 0;
+    for (const io::Entry& entry : chosen.tensors) {
+      if (!is_floating(entry.dtype) || entry.shape.size() != 2 || entry.shape[0] != 2) continue;
+      INFO(name << " " << entry.name);
+      const Tensor two = entry.read(), of = tensor_in(whole, entry.name);
+      const std::size_t row = entry.shape[1] * size_of(entry.dtype);
+      CHECK(std::equal(two.raw(), two.raw() + row, of.raw() + 3 * row));
+      CHECK(std::equal(two.raw() + row, two.raw() + 2 * row, 
+                       of.raw() + static_cast<std::size_t>(last) * row));
+      ++rows;
+    }
+    CHECK(rows == 4 * 5);
   }
 }
 

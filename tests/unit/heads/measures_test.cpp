@@ -360,6 +360,21 @@ TEST_CASE("projections are measured where there is no input", "[measures]") {
   }
 }
 
+TEST_CASE("measures of projections are left out where they are not asked for", "[measures]") {
+  const LoadedLayer loaded = induction("0");
+  MeasureRequest request;
+  request.projections = false;
+  for (const HeadMeasures& head : measure_heads(loaded.layer, request).heads)
+    for (const Measure& measure : measures()) {
+      INFO(measure.name);
+      const bool named = measure.name.starts_with("rank_") || measure.name.starts_with("cond_") ||
+                         measure.name.starts_with("stiefel_");
+      CHECK(is_of_projections(measure) == named);
+      if (named) CHECK_FALSE(measure.of(head));
+      if (measure.name == "entropy") CHECK(measure.of(head));
+    }
+}
+
 TEST_CASE("a layer without anything to measure is refused", "[measures]") {
   NamedTensors parts;
   parts["v"].tensor = Tensor::of<double>({2, 3, 4}, std::vector<double>(24, 1.0));
