@@ -176,6 +176,8 @@ class Calls(unittest.TestCase):
             ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
             ("is no source", lambda: mha.run(b"data")),
+            ("two checkpoints, and a text is for one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
+            ("no layer is named; name some", lambda: mha.run(FOLDER, text="To", layer=[])),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
             ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
             ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
@@ -220,6 +222,12 @@ class Calls(unittest.TestCase):
                 raise StopIteration(share)
             with self.assertRaises(StopIteration):
                 call(enough)
+
+    def test_a_model_may_be_closed_while_it_is_run(self):
+        model = mha.Model(FOLDER)
+        run = model.run("To be", progress=lambda share: model.close())
+        self.assertEqual(run.loss(), self.model.run("To be").loss())
+        self.refused("the model is closed", lambda: model.run("To be"))
 
     def test_an_interrupt_ends_effects(self):
         def interrupt(share):
