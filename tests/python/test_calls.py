@@ -271,6 +271,17 @@ time.sleep(0.2)"""
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_python_ends_while_a_function_of_its_own_waits(self):
+        code = f"""
+import mha, threading, time
+run, wait = mha.Model({str(FOLDER)!r}).run([5, 6, 7]), threading.Event()
+threading.Thread(target=lambda: run.effects(progress=lambda share: wait.wait()), daemon=True).start()
+time.sleep(0.2)"""
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(time.monotonic() - begin, 8)
+
     def test_numbers_of_tokens_need_no_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:
             for file in ("config.json", "model.safetensors"):
