@@ -26,7 +26,7 @@ RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches,
   options.streams = streams, options.threads = threads;
   if (!progress.is_none())
     options.progress = [progress = progress.ptr()](double share) {
-      const py::gil_scoped_acquire lock;
+      const Call call;
       py::reinterpret_borrow<py::object>(progress)(share);
     };
   return options;
@@ -50,7 +50,7 @@ Patch rows(const std::string& place, py::function function) {
         delete last;
       });
   return Patch::rows(place, [kept](Place at, Tensor row) {
-    const py::gil_scoped_acquire lock;
+    const Call call;
     const py::tuple where = py::make_tuple(at.batch, at.head, at.token);
     return tensor_of((*kept)(where, array_of(row.at(0))).cast<Array>());
   });
@@ -64,7 +64,7 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
   model.stream(
       tokens, stages,
       [&](const At& at, Place place, Tensor rows) {
-        const py::gil_scoped_acquire lock;
+        const Call call;
         const std::string& layer = at.layer.id();
         const std::string name =
             (layer.empty() ? "" : "layers." + layer + ".") + std::string(name_of(at.stage));

@@ -23,6 +23,9 @@ class Computing {
 public:
   static void begin() { ++count(); }
   static void end() { --count(); }
+  /// Around a call of Python's within a computation.
+  static void begin_call() { ++calling(); }
+  static void end_call() { --calling(); }
   /// Throws Python's SystemExit, which ends a thread without a word, where Python is ending.
   static void require_python() {
     if (!ending()) return;
@@ -32,23 +35,27 @@ public:
   }
   /// To be called once, when the module is loaded.
   static void watch_for_end() {
-    pthread_atfork(nullptr, nullptr,
-                   [] { count() = 0; }); // the child has none of the other threads
+    // The child of a fork has none of the other threads.
+    pthread_atfork(nullptr, nullptr, [] { count() = 0, calling() = 0; });
     py::module_::import("atexit").attr("register")(py::cpp_function(&end_all));
   }
 
 private:
-  /// Ends what is computed before its next layer, and waits for it: some seconds, as a function of
-  /// Python's that is called meanwhile may never come back.
+  /// Ends what is computed before its next layer, and waits for it; less long where all that runs
+  /// is Python's functions, which may never come back.
   static void end_all() {
-    using std::chrono::steady_clock;
+    using std::chrono::steady_clock, std::chrono::seconds;
     ending() = true;
     const py::gil_scoped_release free;
-    const auto latest = steady_clock::now() + std::chrono::seconds(10);
-    while (count() > 0 && steady_clock::now() < latest)
+    const auto begin = steady_clock::now();
+    while (count() > 0 && steady_clock::now() - begin < seconds(count() > calling() ? 10 : 1))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   static std::atomic<int>& count() {
+    static std::atomic<int> threads = 0;
+    return threads;
+  }
+  static std::atomic<int>& calling() {
     static std::atomic<int> threads = 0;
     return threads;
   }
@@ -56,6 +63,18 @@ private:
     static std::atomic<bool> is_so = false;
     return is_so;
   }
+};
+
+/// Holds the interpreter's lock as long as it lives: for a call of Python's within a computation.
+class Call {
+public:
+  Call() { Computing::begin_call(); }
+  ~Call() { Computing::end_call(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+private:
+  py::gil_scoped_acquire lock_;
 };
 
 /// Lets go of the interpreter's lock as long as it lives, so that other threads of Python run

@@ -38,7 +38,7 @@ constexpr std::pair<std::string_view, std::string_view> references[]{
      "which the program joins with the other parts first (docs/cluster.md)"},
     {", of which info as_naming writes a draft", " (docs/describing.md)"},
     {"show q=FILE k=FILE v=FILE", "give q, k and v"},
-    {"mha-inspect diff", "a comparison"}};
+    {", or compare them: mha-inspect diff", ""}};
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())

@@ -176,6 +176,8 @@ class Calls(unittest.TestCase):
             ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
             ("is no source", lambda: mha.run(b"data")),
+            ("two checkpoints, and a text is for one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
+            ("no layer is named; name some", lambda: mha.run(FOLDER, text="To", layer=[])),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
             ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
             ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
@@ -221,6 +223,12 @@ class Calls(unittest.TestCase):
             with self.assertRaises(StopIteration):
                 call(enough)
 
+    def test_a_model_may_be_closed_while_it_is_run(self):
+        model = mha.Model(FOLDER)
+        run = model.run("To be", progress=lambda share: model.close())
+        self.assertEqual(run.loss(), self.model.run("To be").loss())
+        self.refused("the model is closed", lambda: model.run("To be"))
+
     def test_an_interrupt_ends_effects(self):
         def interrupt(share):
             if share > 0.2:
@@ -262,6 +270,17 @@ time.sleep(0.2)"""
         for _ in range(3):
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_python_ends_while_a_function_of_its_own_waits(self):
+        code = f"""
+import mha, threading, time
+run, wait = mha.Model({str(FOLDER)!r}).run([5, 6, 7]), threading.Event()
+threading.Thread(target=lambda: run.effects(progress=lambda share: wait.wait()), daemon=True).start()
+time.sleep(0.2)"""
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(time.monotonic() - begin, 8)
 
     def test_numbers_of_tokens_need_no_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -203,6 +203,8 @@ def _layer(layer: Any) -> str:
     if layer is None or isinstance(layer, str):
         return layer or ""
     given = list(layer) if isinstance(layer, Iterable) and not isinstance(layer, (bytes, Mapping)) else [layer]
+    if not given:
+        raise Error("layer: no layer is named; name some, or leave it out")
     return ",".join(str(whole("layer", one, None)) for one in given)
 
 

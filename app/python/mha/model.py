@@ -434,11 +434,11 @@ class Model:
 
         ``progress`` gets the share that is done, 0 to 1, between layers.
         """
-        tokens = self.tokens(text)
-        run = self._model.run(
+        model, tokens = self._model, self.tokens(text)  # progress may close this one
+        run = model.run(
             tokens._tokens, _names("keep", keep), _patches(patches), flag("streams", streams), whole("threads", threads),
             _progress(progress))
-        known = self._model.notes()
+        known = model.notes()
         warn_of((note for note in run.notes() if note not in known), 2)
         return Run(run, self)
 
