@@ -69,7 +69,8 @@ void settle_t5(const Group& group, ModelRecord& record) {
   }
   const std::string kind = group.configured("feed_forward_proj").value_or("");
   const bool gated = kind.starts_with("gated-"), has_gate = !record.mlp_up.empty();
-  if (!kind.empty() && gated != has_gate)
+  const bool is_there = has_gate || group.beside("layer.1.DenseReluDense.wi.weight", 3);
+  if (!kind.empty() && is_there && gated != has_gate)
     fail("{}: config.json says feed_forward_proj {}, but the feed-forward has {}",
          group.contents->name, kind, has_gate ? "wi_0 and wi_1" : "wi alone");
   const std::string act = kind.substr(gated ? 6 : 0);
@@ -90,6 +91,7 @@ constexpr ModelRecord t5_record{
     .models = "t5 mt5 umt5",
     .layers = "block",
     .not_in_all = "layer.0.SelfAttention.relative_attention_bias.weight",
+    .beside = "shared lm_head",
     .tokens = "embed_tokens",
     .shared_tokens = "shared",
     .norm = InputNorm::rms,
