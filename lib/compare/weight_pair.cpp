@@ -117,6 +117,7 @@ public:
       return diff_;
     }
     x_ = numbers_of(tensor_a), y_ = numbers_of(tensor_b);
+    keep_first_numbers(); // before rows are put in order
     if (blocks) take_steps();
     shape_ = squeezed_shape(a_.shape);
     if (shape_ == squeezed_shape(b_.shape))
@@ -126,7 +127,6 @@ public:
       judge_reversed();
     else
       diff_.status = WeightStatus::shape;
-    if (diff_.status == WeightStatus::differs) keep_first_numbers();
     return diff_;
   }
 

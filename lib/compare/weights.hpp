@@ -67,7 +67,8 @@ struct WeightDiff {
   std::optional<StepDistances> steps;
   double largest = 0;  ///< of |a − b|
   double relative = 0; ///< ‖a − b‖ / ‖a‖
-  /// Of weights that differ: the first numbers of both, which tell one from nearly all others.
+  /// Of weights that are not equal: the first numbers of both, which tell one from nearly all
+  /// others.
   std::vector<float> first_a = {}, first_b = {};
 };
 

@@ -205,11 +205,9 @@ TEST_CASE("a draft of a description needs few words more") {
        "ids",
        {{R"("HOW MANY?")", "3"},
         {R"("by": "position")", R"("by": "position", "scale": 0.22360679774997896)"}}},
-      {"module.pth",
+      {"module.pth", // which says its activation and its heads itself
        "ids",
-       {relu,
-        {R"("HOW MANY?")", "4"},
-        {"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
+       {{"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
         {R"("causal": false)", R"("causal": true)"}}},
       {"adder.pt", "ids", {{R"("HOW MANY?")", "3"}}}};
   for (const Drafted& one : all) {

@@ -49,16 +49,16 @@ void translate_falcon(const Group& group, Translation& to) {
 void settle_falcon(const Group& group, ModelRecord& record) {
   record.mlp_bias = group.is_true({"bias"}) ? Bias::always : Bias::never;
   if (!group.says("bias")) record.mlp_bias = Bias::if_there;
-  const bool parallel = group.is_true({"new_decoder_architecture"}, group.beside("ln_attn.weight")) ||
-                        group.is_true({"parallel_attn"}, true);
+  const bool said = group.is_true({"parallel_attn"}, true);
+  const bool parallel =
+      group.is_true({"new_decoder_architecture"}, group.beside("ln_attn.weight")) || said;
+  group.flag({"multi_query"}); // of the older architectures alone
   if (!parallel) {
     record.shape = BlockShape::pre;
     record.pre_mlp_norm = "post_attention_layernorm";
-  } else if (group.beside("ln_mlp.weight")) {
+  } else if (group.configured_count({"num_ln_in_parallel_attn"}).value_or(1) > 1 ||
+             group.beside("ln_mlp.weight")) {
     record.pre_mlp_norm = "ln_mlp";
-  } else if (group.configured_count({"num_ln_in_parallel_attn"}).value_or(1) > 1) {
-    fail("{}: {}ln_mlp is missing, though config.json says num_ln_in_parallel_attn 2",
-         group.contents->name, group.parent());
   }
   if (group.is_true({"apply_residual_connection_post_layernorm"}))
     fail("{}: config.json says apply_residual_connection_post_layernorm, which is not covered as a "

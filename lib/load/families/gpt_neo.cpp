@@ -46,6 +46,8 @@ void translate_gpt_neo(const Group& group, Translation& to) {
   to.set_from_config("num_heads", {"num_heads", "num_attention_heads"});
   to.set("scale", "none");
   to.set("causal", "true");
+  const std::size_t window = group.configured_count({"window_size"}, 1).value_or(256);
+  group.configured("attention_types"); // where attention_layers says the same
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> kind = layer ? kind_of(group, *layer) : std::nullopt;
   if (!kind)
@@ -53,7 +55,7 @@ void translate_gpt_neo(const Group& group, Translation& to) {
             "--window-left 255 makes it local, as these models are");
   if (kind && *kind == "local")
     to.set("window_left",
-           fmt::format("{}", group.configured_count({"window_size"}, 1).value_or(256) - 1),
+           fmt::format("{}", window - 1),
            "config.json");
   to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }

@@ -13,10 +13,11 @@ namespace {
 /// fourth does not.
 std::optional<bool> rotates(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
+  const std::size_t interval = group.configured_count({"no_rope_layer_interval"}, 1).value_or(4);
   if (!layer) return std::nullopt;
   if (const std::optional<std::string> list = group.configured("no_rope_layers"))
     if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
-  return (*layer + 1) % group.configured_count({"no_rope_layer_interval"}, 1).value_or(4) != 0;
+  return (*layer + 1) % interval != 0;
 }
 
 void set_alternating_rotary(Translation& to, std::optional<bool> rotates, double base) {

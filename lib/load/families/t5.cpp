@@ -25,6 +25,16 @@ std::string in_first_block(const std::string& prefix) {
   return prefix.substr(0, number) + "0" + prefix.substr(std::min(end, prefix.size()));
 }
 
+/// The table has a row a bucket.
+void require_buckets(const Group& group, const Translation& to) {
+  const auto said = group.configured_count({"relative_attention_num_buckets"}, 1);
+  const auto bias = to.parts.find("relative_bias");
+  if (!said || bias == to.parts.end() || bias->second.tensor.rank() != 2) return;
+  if (const std::size_t rows = bias->second.tensor.shape()[0]; rows != *said)
+    fail("{}: config.json says relative_attention_num_buckets {}, but {} has {}",
+         group.contents->name, *said, table, counted(rows, "rows"));
+}
+
 void translate_t5(const Group& group, Translation& to) {
   to.take_projections("q", "k", "v", "o");
   const bool cross = group.within({"EncDecAttention."});
@@ -42,9 +52,12 @@ void translate_t5(const Group& group, Translation& to) {
       to.warn(fmt::format("there is no {}: no relative position bias is added", shared));
     else if (!to.count("num_heads") && bias->second.tensor.rank() == 2)
       to.set("num_heads", std::to_string(bias->second.tensor.shape()[1]), std::string(table));
+    require_buckets(group, to);
     to.set("relative_bidirectional", decoder ? "false" : "true");
     to.set_from_config("relative_max_distance", {"relative_attention_max_distance"});
   }
+  // The decoder's, which no number of a layer comes from.
+  group.flag({"is_encoder_decoder"}), group.configured("num_decoder_layers");
   to.normalises(NormKind::rms, {group.parent() + "layer_norm"}, {"layer_norm_epsilon"}, 1e-6);
 }
 
@@ -56,7 +69,8 @@ void settle_t5(const Group& group, ModelRecord& record) {
   }
   const std::string kind = group.configured("feed_forward_proj").value_or("");
   const bool gated = kind.starts_with("gated-"), has_gate = !record.mlp_up.empty();
-  if (!kind.empty() && gated != has_gate)
+  const bool is_there = has_gate || group.beside("layer.1.DenseReluDense.wi.weight", 3);
+  if (!kind.empty() && is_there && gated != has_gate)
     fail("{}: config.json says feed_forward_proj {}, but the feed-forward has {}",
          group.contents->name, kind, has_gate ? "wi_0 and wi_1" : "wi alone");
   const std::string act = kind.substr(gated ? 6 : 0);
@@ -77,6 +91,7 @@ constexpr ModelRecord t5_record{
     .models = "t5 mt5 umt5",
     .layers = "block",
     .not_in_all = "layer.0.SelfAttention.relative_attention_bias.weight",
+    .beside = "shared lm_head",
     .tokens = "embed_tokens",
     .shared_tokens = "shared",
     .norm = InputNorm::rms,

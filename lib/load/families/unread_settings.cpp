@@ -40,8 +40,8 @@ constexpr std::string_view ignored[]{
     "enable_bias", "no_bias", "expansion_ratio", "ff_factor",
     // Training.
     "attention_dropout", "attention_probs_dropout_prob", "hidden_dropout", "hidden_dropout_prob",
-    "attn_pdrop", "embd_pdrop", "resid_pdrop", "emb_pdrop", "dropout", "activation_dropout",
-    "classifier_dropout", "classifier_dropout_prob", "embedding_dropout", "residual_dropout",
+    "dropout_rate", "attn_pdrop", "embd_pdrop", "resid_pdrop", "emb_pdrop", "dropout",
+    "activation_dropout", "classifier_dropout", "classifier_dropout_prob", "embedding_dropout", "residual_dropout",
     "qa_dropout", "seq_classif_dropout", "sequence_classif_dropout", "initializer_range",
     "initializer_factor", "initializer_cutoff_factor", "init_std", "layerdrop", "mlp_dropout",
     "router_aux_loss_coef", "output_router_logits", "router_z_loss_coef", "aux_loss_alpha",
