@@ -296,14 +296,18 @@ class Port:
             first, second = second, first
         h = self.norm(x, first, "input_norm")
         a = self.attention(h, own, save)
-        r = (h if self.is_("block.residual.normalised") else x) + a
+        late_a, self.late_a = getattr(self, "late_a", a), a
+        r = (h if self.is_("block.residual.normalised") else x) + \
+            (late_a if self.is_("block.attention.previous") else a)
         if self.is_("block.residual.missing"):
             r = a
         if self.is_("block.attention.missing"):
             r = x
         m = self.norm(x if self.is_("block.parallel") else r, second, "block_norm")
         f = self.feed_forward(m, own, save)
-        y = (x if self.is_("block.residual.original") else r) + f
+        late_f, self.late_f = getattr(self, "late_f", f), f
+        y = (x if self.is_("block.residual.original") else r) + \
+            (late_f if self.is_("block.mlp.previous") else f)
         if self.is_("mlp.missing"):
             f, y = 0 * f, r
         if self.is_("block.residual.twice"):
@@ -397,6 +401,8 @@ class Port:
             return e
         if not self.is_("embed.types"):
             e = e + self.w["bert.embeddings.token_type_embeddings.weight"][0]
+        if self.is_("embed.norm.other"):
+            return self.norm(e, "bert.encoder.layer.0.attention.output.LayerNorm")
         return self.norm(e, "bert.embeddings.LayerNorm", "embed.norm")
 
     def run(self, ids):
@@ -450,6 +456,13 @@ class Port:
             out["logits"] = np.concatenate(np.split(out["logits"], 2, -1)[::-1], -1)
         if self.is_("head.row"):
             out["logits"] = np.repeat(out["logits"][-1:], len(ids), 0)
+        if self.is_("head.rows"):
+            out["logits"] = np.concatenate([0 * out["logits"][:1], out["logits"][:-1]])
+        if self.is_("head.columns"):
+            out["logits"] = np.roll(out["logits"], 1, -1)
+        if self.is_("head.repetition"):
+            y, seen = out["logits"], np.unique(ids)
+            y[:, seen] = np.where(y[:, seen] > 0, y[:, seen] / 1.1, y[:, seen] * 1.1)
         if self.is_("head.centred"):
             out["logits"] = out["logits"] - out["logits"].mean(-1, keepdims=True)
         out["hidden_states"] = np.stack(states)[:, None]

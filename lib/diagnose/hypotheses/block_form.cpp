@@ -132,22 +132,36 @@ void add_inputs(const Layer& layer, ChangeList& list) {
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
-/// Results of the layer before, in buffers that this layer's own are written to too late.
+/// Results of the layer before, in buffers that this layer's own are written to too late: as they
+/// were saved, or as they were added.
 void add_previous(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->previous) return;
-  const auto add = [&](const char* id, Stage result, const char* whose) {
-    if (!has_step(subject.layer, result) || !has_step(*subject.model->previous, result)) return;
-    list.add(id, StageSet{result},
+  const auto previous = subject.model->previous;
+  const auto add = [&](const char* id, const char* whose, Stage made,
+                       std::function<Tensor(const Layer&, const Layer&)> value) {
+    if (!has_step(subject.layer, made) || !has_step(*previous, made)) return;
+    list.add(id, StageSet{made},
              fmt::format("takes {} result of the layer before for this layer's", whose),
              "read the buffer after this layer's result is written to it",
-             [previous = subject.model->previous, result](Layer& edited) {
-               const Tensor before = value_of(*previous, result);
-               if (before.shape() != given_shape(edited, result)) fail("the layers' sizes differ");
-               give(edited, result, before);
+             [previous, made, value = std::move(value)](Layer& edited) {
+               const Tensor before = value(*previous, edited);
+               if (before.shape() != given_shape(edited, made)) fail("the layers' sizes differ");
+               give(edited, made, before);
              });
   };
-  add("block.attention.previous", Stage::output, "attention's");
-  add("block.mlp.previous", Stage::mlp_out, "the feed-forward's");
+  const auto result = [](Stage stage) {
+    return [stage](const Layer& before, const Layer&) { return value_of(before, stage); };
+  };
+  const char *attention = "block.attention.previous", *mlp = "block.mlp.previous";
+  add(attention, "attention's", Stage::output, result(Stage::output));
+  add(attention, "attention's", Stage::residual,
+      [](const Layer& before, const Layer& own) { return sum_of(own.X, attention_adds(before)); });
+  if (!subject.layer.block->mlp.present() || !previous->block->mlp.present()) return;
+  add(mlp, "the feed-forward's", Stage::mlp_out, result(Stage::mlp_out));
+  if (subject.layer.block->shape == BlockShape::pre)
+    add(mlp, "the feed-forward's", Stage::resid_post, [](const Layer& before, const Layer& own) {
+      return sum_of(value_of(own, Stage::residual), feed_forward_adds(before));
+    });
 }
 
 void add_shapes(const Layer& layer, ChangeList& list) {
