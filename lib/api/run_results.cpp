@@ -30,7 +30,7 @@ public:
             block.values.shape[1]);
     });
   }
-  /// The same of whole logits, (B,) T, vocabulary.
+  /// Adds the losses of logits that are already computed: (B,) T, vocabulary.
   void take(const Tensor& logits) {
     const std::size_t vocabulary = logits.shape().back(),
                       rows = logits.count() / (tokens_.count() * vocabulary);

@@ -23,8 +23,8 @@ StageSet everything() {
 
 namespace {
 
-/// The last layer under changes, seen at the model's end. Of a long text, some of the queries show
-/// which changes are worth a look at all of them.
+/// The last layer under changes, compared at the model's end. All queries of a long text would be
+/// slow for every change: a change is first tried on a few of them.
 class LastLayer {
 public:
   LastLayer(const Layer& layer, const EndOfModel& end, std::size_t threads)

@@ -79,7 +79,7 @@ Numbers norms_of_sums(const Layer& layer, const Tensor& v, const ItemWeights& of
   std::vector<DenseMatrix> written(of.H);
   parallel_for(of.H, threads,
                [&](std::size_t h) { written[h] = written_values(layer, v, of.item, h); });
-  // Without W_o heads stand side by side: the norm is over all of them.
+  // Without W_o the heads are concatenated, not added: the norm is over all of them.
   const bool beside = layer.W_o.empty();
   const std::size_t width = written[0].cols;
   Numbers norms(of.T * of.S);
@@ -140,7 +140,7 @@ Numbers received_of(const ItemWeights& of) {
   return received;
 }
 
-/// Σ p log2(p / m), m the mean of p and q.
+/// One term of KL(p ‖ m) in bits, m = (p + q) / 2.
 double to_their_mean(double p, double q) {
   return p > 0 ? p * std::log2(2 * p / (p + q)) : 0;
 }

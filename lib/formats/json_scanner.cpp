@@ -21,7 +21,8 @@ bool is_word(char c) {
 
 constexpr std::uint64_t each_byte = 0x0101010101010101;
 
-/// The highest bit of the bytes that are zero; above the first one of bytes of 1, too.
+/// Sets the highest bit of every byte that is zero. The subtraction may borrow from the byte above
+/// a zero one, and so also marks a 1 there: only the lowest mark is certain.
 std::uint64_t zero_bytes(std::uint64_t word) {
   return (word - each_byte) & ~word & each_byte << 7;
 }
@@ -37,7 +38,8 @@ const char* JsonScanner::plain_until(const char* at, const char* end) {
     const std::uint64_t control = (word - each_byte * 0x20) & ~word & each_byte << 7,
                         found = control | zero_bytes(word ^ each_byte * '"') |
                                 zero_bytes(word ^ each_byte * '\\');
-    // The lowest bit is right: what is borrowed from it reaches only bytes behind.
+    // Little-endian: the lowest mark is of the first byte, and false marks are only above a true
+    // one.
     if (found != 0) return at + std::countr_zero(found) / 8;
     at += 8;
   }
@@ -172,8 +174,8 @@ double JsonScanner::number() {
   const auto parsed = std::from_chars(begin, end_, value);
   if (parsed.ptr[-1] == '.') refuse("digits expected after the point");
   if (parsed.ec == std::errc::result_out_of_range) {
-    // Too large, or too small? The exponent's sign tells, as no mantissa here is that long.
-    // In the host's locale the point may be a comma.
+    // from_chars reports overflow and underflow alike; strtod_l returns ±HUGE_VAL or a value near
+    // 0. In the C locale, as the decimal point of the host's locale may be a comma.
     static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
     value = strtod_l(std::string(begin, parsed.ptr).c_str(), nullptr, plain);
     if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");

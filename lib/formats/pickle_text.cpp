@@ -10,7 +10,7 @@ namespace mha::io {
 
 namespace {
 
-/// The number of hexadecimal digits, all of which must be some.
+/// The number that `count` hexadecimal digits write.
 std::uint32_t hex_value(std::string_view digits, std::size_t count, const RefusePickle& refuse) {
   std::uint32_t value = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);

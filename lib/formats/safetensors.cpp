@@ -133,7 +133,8 @@ private:
   JsonScanner scanner_;
 };
 
-/// Every tensor as long as its shape says, one after the other, to the last byte.
+/// Throws Error unless every tensor has as many bytes as its shape says and the tensors fill the
+/// rest of the file without gaps or overlaps.
 void check_places(const std::string& where, std::vector<Place> places, std::uint64_t size) {
   std::ranges::sort(places, [](const Place& a, const Place& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

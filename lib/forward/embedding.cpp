@@ -57,7 +57,8 @@ template <class T> void project_rows(const LinearMap& map, Matrix<const T> x, Ma
   }
 }
 
-/// to = the tokens' rows, scaled.
+/// to = the tokens' rows, scaled. With a mask token (ESM's token dropout) its rows are 0, and the
+/// others are divided by the share of tokens that are not masked.
 template <class T> void read_tokens(const Embedding& e, const std::vector<int>& ids, Matrix<T> to) {
   const auto masked = e.mask_token ? std::ranges::count(ids, *e.mask_token) : 0;
   const auto all = static_cast<double>(ids.size());

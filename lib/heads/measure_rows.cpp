@@ -23,7 +23,7 @@ std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
 
-/// The elements of a band's row stage.
+/// Row i of the slice: one number of a row stage, or the row's weights.
 template <class T> const T* values_of(const Slice& block, std::size_t i = 0) {
   return reinterpret_cast<const T*>(block.values.data) +
          static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
@@ -258,7 +258,8 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
   std::uint8_t& attends = attends_[(b * dims_.H + h) * dims_.T + t];
   RowTotals& totals = part.totals;
-  // Keys that computed weights leave out are zero.
+  // Computed weights are 0 outside the visible keys and add nothing there; given ones may be
+  // anything.
   const Visible visible =
       weights_are_given_ ? Visible{0, keys_of(layer_, b)} : visible_keys(layer_, b, t);
   const std::ptrdiff_t p = layer_.query_position(b, t);
@@ -275,7 +276,7 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const T equal = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
   Row measured{b, h, t, p};
   double sum = 0, overlap = 0;
-  // Counted from the middle, where squares are small.
+  // Rows and keys are counted from the middle: smaller squares round less when they cancel.
   const double row_number = to_double(t) - to_double(dims_.T) / 2,
                centre = to_double(with_position_) / 2;
   for (const auto& [first, last] : runs) {
@@ -294,7 +295,8 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
     moments.jj += from_centre * (from_centre * sums.sum + 2 * sums.first) + sums.second;
   }
   measured.sum = sum;
-  // Maps of others: rows of zeros, or of NaN as PyTorch leaves them.
+  // Given values do not say which rows are fully masked. Such a row is all zeros, or all NaN, as
+  // PyTorch's softmax of −∞ alone gives.
   if ((starts_after_masks_ && sum == 0) ||
       (weights_are_given_ && std::isnan(sum) &&
        std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
@@ -319,7 +321,8 @@ template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
     return part.column_sums;
 }
 
-/// Adds a row (none: it is left out) to its row of cells, which is complete with its last query.
+/// Adds a row of weights to the sums of its row of cells; null: the row counts as zeros. With the
+/// last query of a row of cells, its means are written.
 template <class T>
 void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part) {
   std::vector<T>& sums = column_sums<T>(part);

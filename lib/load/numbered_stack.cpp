@@ -11,7 +11,8 @@ namespace mha {
 
 namespace {
 
-/// The number that stands at `at`, up to a dot behind it; nothing of others.
+/// The number at position `at` that a dot follows; `behind` becomes the dot's position. Nothing
+/// where there is none, or one beyond any count of layers.
 std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& behind) {
   std::size_t number = 0;
   constexpr std::size_t most = 4096;
@@ -50,7 +51,7 @@ std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
   return found;
 }
 
-/// Numbers without a gap from 0 or 1 on.
+/// Whether the numbers have no gap, from 0 or 1 on.
 bool is_row(const Signatures& layers) {
   std::size_t next = layers.begin()->first;
   if (next > 1) return false;
@@ -105,7 +106,7 @@ bool NumberedStack::holds(const std::string& name) const {
 }
 
 std::string NumberedStack::prefix() const {
-  if (modules > 1) return "";
+  if (modules > 1) return ""; // a layer's modules have different numbers: no prefix is common
   return fmt::format("{}{{layer{}}}.", before, first > 0 ? fmt::format("+{}", first) : "");
 }
 

@@ -62,7 +62,8 @@ DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
     for (std::size_t k = 0; !norm.bias.empty() && k < d; ++k)
       of_norm += value_at(norm.bias, k) * u[k];
     final_bias_.push_back(of_norm);
-    // ⟨frozen(part), u⟩ is ⟨part, folded u⟩: the norm is linear once its statistics are.
+    // With frozen statistics the norm is a linear map N: ⟨N part, u⟩ = ⟨part, Nᵀ u⟩, and Nᵀ u is
+    // the same for every part.
     fold_last_norm(row_of(ends.ends->stream, batch * T + position, d), norm, u);
     u_.push_back(std::move(u));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Predictions of a whole model: the most probable tokens at a position, and the loss of the
-// ones that came.
+// Predictions of a whole model: the most probable tokens at a position, and the loss of the text's
+// own next token.
 
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
@@ -30,7 +30,7 @@ struct Came {
 struct Prediction {
   std::size_t batch = 0, position = 0;
   std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
-  bool finite = true;                ///< whether the logits are numbers; else nothing is predicted
+  bool finite = true;                ///< the softmax is defined; else nothing is predicted
   std::vector<Candidate> candidates; ///< the most probable first
   std::optional<Came> came;          ///< of causal models: the token after the position
 };
@@ -40,7 +40,7 @@ struct PredictRequest {
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
-  std::size_t first_text = 0; ///< what messages count texts from
+  std::size_t first_text = 0; ///< number of the first text in messages
 };
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a
@@ -48,8 +48,8 @@ struct PredictRequest {
 std::vector<Prediction> predict(const Sources& model, ModelPass& run,
                                 const PredictRequest& request);
 
-/// Throws Error where the rows of these places, in their order, are no numbers, as predict does.
-/// `first_text` is what messages count texts from.
+/// Throws Error where the softmax of a row of logits is undefined (a NaN, +∞, or −∞ alone), with
+/// predict()'s message. Row i is of place i; `first_text`: number of the first text in messages.
 void require_numbers(const WholeModel& model, const PredictionRows& rows,
                      const std::vector<TextPosition>& places, std::size_t first_text = 0);
 

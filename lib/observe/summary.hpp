@@ -11,7 +11,7 @@
 
 namespace mha {
 
-/// What a run of numbers looks like. Minimum, maximum and mean are over the finite ones.
+/// Counts and range of some numbers. Minimum, maximum and mean are over the finite ones.
 struct Summary {
   std::size_t count = 0, finite = 0, nan = 0, infinite = 0;
   double min = std::numeric_limits<double>::infinity(), max = -min; ///< of no numbers: +inf, −inf

@@ -49,9 +49,10 @@ void put_in_order(std::vector<Character>& list) {
   }
 }
 
-/// The one character that two are together, or 0.
+/// The character that two compose to (UAX #15), or 0.
 utf8proc_int32_t composite(utf8proc_int32_t first, utf8proc_int32_t second) {
-  if (second < 0x300) return 0;
+  constexpr utf8proc_int32_t first_combining = 0x300; // no character below composes with one before
+  if (second < first_combining) return 0;
   std::array<utf8proc_int32_t, 2> both{first, second};
   constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
   return utf8proc_normalize_utf32(both.data(), 2, options) == 1 ? both[0] : 0;

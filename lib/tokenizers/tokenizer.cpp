@@ -14,7 +14,7 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// What a model made of the words of one text: most words come again and again.
+/// Keeps the tokens of each different word of a text: most words occur many times.
 class WordCache {
 public:
   explicit WordCache(const Model& model) : model_(model) {}

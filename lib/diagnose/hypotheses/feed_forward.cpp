@@ -85,7 +85,7 @@ void add_roundings(ChangeList& list) {
              });
 }
 
-/// Output `o` of a fused weight whose halves are two maps.
+/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 are up's.
 struct Fused {
   const LinearMap &gate, &up;
 
@@ -116,7 +116,8 @@ struct Fused {
   }
 };
 
-/// The halves of a fused weight that ranks hold, `part` outputs of each half in each rank.
+/// Wrong orders of a fused weight that is split over ranks: each rank holds `part` outputs of the
+/// gate and `part` of the other factor.
 void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
   const std::size_t n = ranks * part;
   const auto add = [&](std::string did, const char* cure, auto at) {
@@ -212,7 +213,8 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
   }
 }
 
-/// Attention's last product and the feed-forward's are of one class: what it adds, both have.
+/// Programs compute attention's last product and the feed-forward's by one class: where each rank
+/// adds the bias before the sum over ranks, both biases count several times.
 void add_ranks_of_both(const Layer& own, ChangeList& list) {
   if (own.b_o.empty() || own.block->mlp.out.b.empty()) return;
   for (int times : {2, 4, 8})
