@@ -15,7 +15,7 @@ namespace {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_word(char c) {
+bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
 }
 
@@ -141,14 +141,14 @@ std::string_view JsonScanner::word() {
   next();
   const char* begin = at_;
   if (at_ != end_ && *at_ == '-') ++at_; // -Infinity
-  while (at_ != end_ && is_word(*at_)) ++at_;
+  while (at_ != end_ && is_word_character(*at_)) ++at_;
   return {begin, static_cast<std::size_t>(at_ - begin)};
 }
 
 std::string_view JsonScanner::number_text() {
   next();
   const char* at = at_;
-  while (at != end_ && (is_word(*at) || *at == '.' || *at == '-' || *at == '+')) ++at;
+  while (at != end_ && (is_word_character(*at) || *at == '.' || *at == '-' || *at == '+')) ++at;
   return {at_, static_cast<std::size_t>(at - at_)};
 }
 
@@ -161,7 +161,7 @@ double JsonScanner::number() {
   const char* at = begin;
   while (at != end_ && at - begin < few && is_digit(*at))
     digits_value = digits_value * 10 + static_cast<std::uint32_t>(*at++ - '0');
-  const bool alone = at == end_ || (!is_word(*at) && *at != '.');
+  const bool alone = at == end_ || (!is_word_character(*at) && *at != '.');
   if (at != begin && alone && (*begin != '0' || at - begin == 1)) {
     at_ = at;
     return digits_value;
@@ -181,7 +181,7 @@ double JsonScanner::number() {
     if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");
   }
   at_ = parsed.ptr;
-  if (at_ != end_ && (is_word(*at_) || *at_ == '.')) refuse("a number expected", begin);
+  if (at_ != end_ && (is_word_character(*at_) || *at_ == '.')) refuse("a number expected", begin);
   return value;
 }
 
@@ -190,7 +190,7 @@ template <class Integer> Integer JsonScanner::integer(std::string_view what) {
   Integer value = 0;
   const auto parsed = std::from_chars(at_, end_, value);
   const bool zero = at_ != end_ && *at_ == '0' && parsed.ptr - at_ > 1;
-  const bool more = parsed.ptr != end_ && (is_word(*parsed.ptr) || *parsed.ptr == '.');
+  const bool more = parsed.ptr != end_ && (is_word_character(*parsed.ptr) || *parsed.ptr == '.');
   if (parsed.ec != std::errc() || zero || more) refuse(fmt::format("{} expected", what));
   at_ = parsed.ptr;
   return value;
