@@ -10,9 +10,9 @@ namespace mha::io {
 
 /// Where the bytes of a file lie.
 struct Layout {
-  std::string header;                ///< from the start of the file
-  std::vector<std::uint64_t> places; ///< where each item's elements begin
-  std::uint64_t size = 0;            ///< of the whole file
+  std::string header;                 ///< from the start of the file
+  std::vector<std::uint64_t> offsets; ///< of each item's elements, from the start of the file
+  std::uint64_t size = 0;             ///< of the whole file
 };
 
 /// A writer of such a file. It writes a temporary file beside `path`, which finish() renames.
