@@ -41,13 +41,13 @@ public:
   const Shape& shape(Stage stage) const { return placements_.at(stage).shape(); }
 
 private:
-  using Place =
+  using BlockKey =
       std::tuple<Stage, std::size_t, std::size_t, std::size_t>; ///< stage, batch, head, token
   StageSet wanted_;
   bool selects_;
   std::map<Stage, Placement> placements_;
   std::mutex mutex_;
-  std::map<Place, Summary> parts_;
+  std::map<BlockKey, Summary> parts_;
 };
 
 } // namespace mha

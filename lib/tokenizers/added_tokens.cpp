@@ -50,8 +50,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
   for (const bool special : {true, false})
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].special != special) continue;
-      std::size_t none = 0;
-      AlignedText text = aligned(tokens_[i].content, none);
+      std::size_t replaced = 0;
+      AlignedText text = aligned(tokens_[i].content, replaced);
       if (tokens_[i].normalized && normalize) normalize(text);
       (tokens_[i].normalized ? normalized_ : written_).add(text.bytes, static_cast<int>(i));
     }
