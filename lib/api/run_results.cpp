@@ -69,8 +69,8 @@ Tensor logits_at(const Run::State& run, std::size_t text, std::size_t position) 
   if (!known.empty()) return (run.tokens.batched() ? known.at(text) : known).at(position);
   const Layer ends = patched_ends(run);
   Selection selection;
-  selection.query = IndexList(fmt::format("{}", position), "position");
-  if (ends.dims.batched) selection.batch = IndexList(fmt::format("{}", text), "text");
+  selection.query = IndexList::of_indices({position}, "position");
+  if (ends.dims.batched) selection.batch = IndexList::of_indices({text}, "text");
   return trace(ends, {Stage::logits}, selection, run.threads).value(Stage::logits);
 }
 

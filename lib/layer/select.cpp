@@ -1,8 +1,11 @@
 #include <mha/layer/select.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <utility>
 
 namespace mha {
 
@@ -25,6 +28,13 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return value;
 }
 
+[[noreturn]] void refuse_index(std::string_view option, std::string_view text,
+                               std::string_view part) {
+  fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
+       "by commas",
+       option, text.empty() ? "''" : text, part);
+}
+
 /// A bound of a NumPy slice, brought into [low, high].
 std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, std::int64_t high) {
   return std::clamp(value < 0 ? value + count : value, low, high);
@@ -34,11 +44,7 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 
 IndexList::IndexList(std::string text, std::string option)
     : text_(std::move(text)), option_(std::move(option)) {
-  const auto refuse = [&](std::string_view part) {
-    fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
-         "by commas",
-         option_, text_.empty() ? "''" : text_, part);
-  };
+  const auto refuse = [&](std::string_view part) { refuse_index(option_, text_, part); };
   for (std::string_view part : split(text_, ',')) {
     Range range;
     if (part.find(':') != std::string_view::npos) {
@@ -68,6 +74,21 @@ IndexList::IndexList(std::string text, std::string option)
     }
     ranges_.push_back(range);
   }
+}
+
+IndexList IndexList::of_indices(const std::vector<std::size_t>& indices, std::string option) {
+  if (indices.empty()) refuse_index(option, "", "");
+  IndexList list;
+  list.text_ = fmt::format("{}", fmt::join(indices, ","));
+  list.option_ = std::move(option);
+  for (const std::size_t index : indices) {
+    if (!std::in_range<std::int64_t>(index))
+      refuse_index(list.option_, list.text_, std::to_string(index));
+    Range range;
+    range.first = static_cast<std::int64_t>(index);
+    list.ranges_.push_back(range);
+  }
+  return list;
 }
 
 Pick IndexList::resolve(std::size_t count, std::string_view what) const {

@@ -122,11 +122,10 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     Layer ends = run.ends_after(model, n);
     Reader reader(run, request, ends.dims.T);
     Selection selection;
-    std::string places;
-    for (std::size_t position : request.positions)
-      if (position < ends.dims.T)
-        places += fmt::format("{}{}", places.empty() ? "" : ",", position);
-    selection.query = IndexList(places, "--query");
+    std::vector<std::size_t> places;
+    for (const std::size_t position : request.positions)
+      if (position < ends.dims.T) places.push_back(position);
+    selection.query = IndexList::of_indices(places, "--query");
     const Plan plan = make_plan(ends, reader.wants(), selection);
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
