@@ -44,9 +44,7 @@ std::string shown(std::string_view name) {
 
 std::size_t invalid_utf8(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const auto goes_on = [&](std::size_t at) {
-    return at < text.size() && (byte(at) & 0xc0) == 0x80;
-  };
+  const auto goes_on = [&](std::size_t at) { return at < text.size() && continues_utf8(text[at]); };
   std::size_t i = 0;
   while (i < text.size()) {
     // Most characters are of two or three bytes, whatever the bytes behind the first are.

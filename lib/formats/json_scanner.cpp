@@ -1,6 +1,7 @@
 #include <mha/formats/json_scanner.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -57,9 +58,7 @@ void JsonScanner::refuse(std::string_view why, const char* at) const {
   const auto line = 1 + std::ranges::count(before, '\n');
   std::string_view row = before.substr(before.find_last_of('\n') + 1);
   if (row.starts_with("\xef\xbb\xbf")) row.remove_prefix(3);
-  const auto column = 1 + std::ranges::count_if(row, [](char c) {
-                        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-                      });
+  const auto column = 1 + std::ranges::count_if(row, [](char c) { return !continues_utf8(c); });
   fail("{}: line {}, column {}: {}", where_, line, column, why);
 }
 
