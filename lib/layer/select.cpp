@@ -1,9 +1,10 @@
 #include <mha/layer/select.hpp>
 
+#include <mha/system/parse.hpp>
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <utility>
 
@@ -19,13 +20,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + 1);
   }
-}
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 [[noreturn]] void refuse_index(std::string_view option, std::string_view text,
@@ -53,7 +47,7 @@ IndexList::IndexList(std::string text, std::string option)
       if (bounds.size() > 3) refuse(part);
       for (std::size_t i = 0; i < bounds.size(); ++i) {
         if (bounds[i].empty()) continue;
-        const std::optional<std::int64_t> bound = whole_number(bounds[i]);
+        const std::optional<std::int64_t> bound = parse_number<std::int64_t>(bounds[i]);
         if (!bound || (i == 2 && *bound == 0)) refuse(part);
         if (i == 0)
           range.first = bound;
@@ -64,12 +58,12 @@ IndexList::IndexList(std::string text, std::string option)
       }
     } else if (const std::size_t dash = part.find('-', 1); dash != std::string_view::npos) {
       range.form = Range::Form::both_ends;
-      range.first = whole_number(part.substr(0, dash));
-      range.last = whole_number(part.substr(dash + 1));
+      range.first = parse_number<std::int64_t>(part.substr(0, dash));
+      range.last = parse_number<std::int64_t>(part.substr(dash + 1));
       if (!range.first || !range.last || *range.first < 0 || *range.last < *range.first)
         refuse(part);
     } else {
-      range.first = whole_number(part);
+      range.first = parse_number<std::int64_t>(part);
       if (!range.first) refuse(part);
     }
     ranges_.push_back(range);

@@ -2,9 +2,9 @@
 
 #include <mha/render/map_layout.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -18,12 +18,9 @@ namespace {
 std::optional<std::vector<std::size_t>> ascending_numbers(const std::vector<std::string>& labels) {
   std::vector<std::size_t> numbers;
   for (const std::string& label : labels) {
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-    if (error != std::errc() || end != label.data() + label.size() ||
-        (!numbers.empty() && number <= numbers.back()))
-      return std::nullopt;
-    numbers.push_back(number);
+    const std::optional<std::size_t> number = parse_number<std::size_t>(label);
+    if (!number || (!numbers.empty() && *number <= numbers.back())) return std::nullopt;
+    numbers.push_back(*number);
   }
   return numbers;
 }
