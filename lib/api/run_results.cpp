@@ -48,7 +48,7 @@ private:
     std::vector<double>& losses = of_texts[text];
     if (position >= losses.size()) return;
     const Prediction of = prediction_of(row, vocabulary, 0, tokens_.ids(text)[position + 1]);
-    losses[position] = of.came ? of.came->surprise : std::nan("");
+    losses[position] = of.actual ? of.actual->surprise : std::nan("");
   }
   const Tokens& tokens_;
 };

@@ -18,8 +18,8 @@ struct Candidate {
   double logit = 0, probability = 0;
 };
 
-/// The token that came.
-struct Came {
+/// The text's next token, and what the model made of it.
+struct ActualToken {
   int id = 0;
   double probability = 0;
   double surprise = 0;  ///< −log probability
@@ -32,7 +32,7 @@ struct Prediction {
   std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
   bool finite = true;                ///< the softmax is defined; else nothing is predicted
   std::vector<Candidate> candidates; ///< the most probable first
-  std::optional<Came> came;          ///< of causal models: the token after the position
+  std::optional<ActualToken> actual; ///< of causal models: the token after the position
 };
 
 struct PredictRequest {
@@ -50,11 +50,13 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
 
 /// Throws Error where the softmax of a row of logits is undefined (a NaN, +∞, or −∞ alone), with
 /// predict()'s message. Row i is of place i; `first_text`: number of the first text in messages.
-void require_numbers(const WholeModel& model, const PredictionRows& rows,
-                     const std::vector<TextPosition>& places, std::size_t first_text = 0);
+void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,
+                                const std::vector<TextPosition>& places,
+                                std::size_t first_text = 0);
 
-/// Candidates and what came, of one position's logits. `came` < 0: nothing.
+/// Candidates and the text's next token, of one position's logits. `actual`: its id; < 0: there is
+/// none.
 template <class T>
-Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came);
+Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual);
 
 } // namespace mha
