@@ -36,8 +36,8 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 }
 
 /// A line a position.
-Grid grid_of_all(const PredictView& view, const TextStyle& look) {
-  std::vector<Grid::Column> columns;
+TextTable grid_of_all(const PredictView& view, const TextStyle& look) {
+  std::vector<TextTable::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
   const bool narrow = look.width < 64;
@@ -48,7 +48,7 @@ Grid grid_of_all(const PredictView& view, const TextStyle& look) {
   if (view.causal)
     columns.insert(columns.end(),
                    {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
-  return Grid(std::move(columns));
+  return TextTable(std::move(columns));
 }
 
 std::string separated(const std::vector<std::string>& cells, char separator) {
@@ -122,7 +122,7 @@ void PredictionText::add_to_grid(const Prediction& one) {
 }
 
 void PredictionText::add_block(const Prediction& one, std::string& out) {
-  Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
+  TextTable grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
   for (const Candidate& next : one.candidates)
     grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
               rounded(next.logit, 4), share_bar(next.probability)});
