@@ -9,7 +9,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/model/pass.hpp>
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "describe.hpp"
 #include "inventory.hpp"
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 
@@ -9,10 +9,10 @@ namespace mha::app {
 
 namespace {
 
-using render::Grid;
 using render::in_lines;
 using render::JsonText;
 using render::TextStyle;
+using render::TextTable;
 using render::visible;
 
 std::string plural(std::size_t count, std::string_view what) {
@@ -34,8 +34,8 @@ struct Columns {
     nan |= item.range->nan > 0;
     infinite |= item.range->infinite > 0;
   }
-  std::vector<Grid::Column> titles() const {
-    std::vector<Grid::Column> list{
+  std::vector<TextTable::Column> titles() const {
+    std::vector<TextTable::Column> list{
         {.title = "tensor", .shrinks = true, .wraps = true, .names = true}, {"dtype"}, {"shape"}};
     if (range) list.insert(list.end(), {{"min", true}, {"max", true}});
     if (nan) list.push_back({"NaN", true});
@@ -65,7 +65,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
       "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
-  Grid grid(columns.titles());
+  TextTable grid(columns.titles());
   for (const Inventory::Item& item : file.tensors) grid.add(columns.cells(item));
   if (!grid.empty()) out += "\n" + grid.text(look);
   std::string rest;
@@ -86,13 +86,13 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
 std::string layers_text(const std::vector<Inventory::Line>& layers, const TextStyle& look) {
   const bool sizes = std::any_of(layers.begin(), layers.end(),
                                  [](const Inventory::Line& line) { return line.dims.has_value(); });
-  std::vector<Grid::Column> columns{{.title = "layer", .names = true},
-                                    {.title = "names", .shrinks = true, .wraps = true}};
+  std::vector<TextTable::Column> columns{{.title = "layer", .names = true},
+                                         {.title = "names", .shrinks = true, .wraps = true}};
   if (sizes)
     columns.insert(columns.end(),
                    {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
   columns.push_back({.title = "where", .shrinks = true, .dim = true, .wraps = true});
-  Grid grid(std::move(columns));
+  TextTable grid(std::move(columns));
   for (const auto& [listing, dims, dtype] : layers) {
     std::vector<std::string> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
     if (sizes && dims)
@@ -111,9 +111,9 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
   if (!inventory.parts.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);
-    std::vector<Grid::Column> titles = columns.titles();
+    std::vector<TextTable::Column> titles = columns.titles();
     titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
-    Grid grid(std::move(titles));
+    TextTable grid(std::move(titles));
     for (const Inventory::SourceTensor& part : inventory.parts) {
       std::vector<std::string> row = columns.cells(part.item);
       row.push_back(visible(part.source));
@@ -122,9 +122,9 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
     out += "\n" + grid.text(look);
   }
 
-  Grid grid({{"setting"},
-             {.title = "value", .shrinks = true, .wraps = true},
-             {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
+  TextTable grid({{"setting"},
+                  {.title = "value", .shrinks = true, .wraps = true},
+                  {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
   std::vector<std::string> defaults;
   for (const Inventory::Setting& setting : inventory.settings) {
     if (!setting.origin.empty())

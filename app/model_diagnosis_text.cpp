@@ -1,6 +1,6 @@
 #include "against.hpp"
 #include "model_diagnosis.hpp"
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ bool same_verdict(const Diagnosis& a, const Diagnosis& b) {
 } // namespace
 
 std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& look) {
-  render::Grid grid({{""}, {"", false, true}});
+  render::TextTable grid({{""}, {"", false, true}});
   std::string details;
   for (std::size_t i = 0; i < found.places.size();) {
     const PlaceDiagnosis& place = found.places[i];

@@ -30,8 +30,8 @@ public:
             block.values.shape[1]);
     });
   }
-  /// The same of whole logits, (B,) T, vocabulary.
-  void take(const Tensor& logits) {
+  /// Adds the losses of logits that are already computed: (B,) T, vocabulary.
+  void add_all(const Tensor& logits) {
     const std::size_t vocabulary = logits.shape().back(),
                       rows = logits.count() / (tokens_.count() * vocabulary);
     by_precision(logits.dtype(), [&]<class T>(T) {
@@ -48,7 +48,7 @@ private:
     std::vector<double>& losses = of_texts[text];
     if (position >= losses.size()) return;
     const Prediction of = prediction_of(row, vocabulary, 0, tokens_.ids(text)[position + 1]);
-    losses[position] = of.came ? of.came->surprise : std::nan("");
+    losses[position] = of.actual ? of.actual->surprise : std::nan("");
   }
   const Tokens& tokens_;
 };
@@ -60,8 +60,8 @@ Layer patched_ends(const Run::State& run) {
   return ends;
 }
 
-/// The logits behind one position of a text.
-Tensor logits_behind(const Run::State& run, std::size_t text, std::size_t position) {
+/// The logits at one position of a text: vocabulary.
+Tensor logits_at(const Run::State& run, std::size_t text, std::size_t position) {
   const Tensor known = [&] {
     const std::lock_guard hold(run.once);
     return run.known_logits();
@@ -69,8 +69,8 @@ Tensor logits_behind(const Run::State& run, std::size_t text, std::size_t positi
   if (!known.empty()) return (run.tokens.batched() ? known.at(text) : known).at(position);
   const Layer ends = patched_ends(run);
   Selection selection;
-  selection.query = IndexList(fmt::format("{}", position), "position");
-  if (ends.dims.batched) selection.batch = IndexList(fmt::format("{}", text), "text");
+  selection.query = IndexList::of_indices({position}, "position");
+  if (ends.dims.batched) selection.batch = IndexList::of_indices({text}, "text");
   return trace(ends, {Stage::logits}, selection, run.threads).value(Stage::logits);
 }
 
@@ -107,7 +107,7 @@ std::vector<std::vector<double>> Run::losses() const {
     for (const std::vector<double>& text : losses.of_texts)
       longest = std::max(longest, text.size());
     if (const Tensor known = state_->known_logits(); !known.empty()) {
-      losses.take(known);
+      losses.add_all(known);
     } else if (longest > 0) {
       const Layer ends = patched_ends(*state_);
       Selection selection;
@@ -137,7 +137,7 @@ std::vector<Predicted> Run::predictions(std::int64_t position, std::size_t top,
       fail("predictions({}): text {} has {}", position, text,
            counted(static_cast<std::size_t>(length), "tokens"));
     const auto t = static_cast<std::size_t>(position < 0 ? position + length : position);
-    const Tensor row = logits_behind(*state_, text, t);
+    const Tensor row = logits_at(*state_, text, t);
     const std::size_t vocabulary = row.count();
     const Prediction found = row.dtype() == DType::f64
                                  ? prediction_of(row.as<double>().data(), vocabulary, top, -1)

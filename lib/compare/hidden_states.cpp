@@ -4,11 +4,11 @@
 #include <mha/layer/graph.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -42,10 +42,7 @@ std::optional<std::size_t> state_number(std::string_view rest) {
   if (rest.empty()) return std::nullopt;
   if (rest.ends_with(']')) rest.remove_suffix(1);
   rest.remove_prefix(1);
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  if (error != std::errc() || end != rest.data() + rest.size()) return std::nullopt;
-  return number;
+  return parse_number<std::size_t>(rest);
 }
 
 /// State `i` of a stack.

@@ -3,9 +3,9 @@
 #include <mha/compare/captures.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/words.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace mha {
 
@@ -70,10 +70,8 @@ without_layer_suffix(std::string_view name) {
     name = name.substr(0, note); // "Qcur-0 (reshaped)"
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash == 0) return {name, std::nullopt};
-  std::size_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [last, error] = std::from_chars(name.data() + dash + 1, end, number);
-  if (error != std::errc() || last != end) return {name, std::nullopt};
+  const std::optional<std::size_t> number = parse_number<std::size_t>(name.substr(dash + 1));
+  if (!number) return {name, std::nullopt};
   return {name.substr(0, dash), number};
 }
 

@@ -15,16 +15,8 @@ namespace mha {
 
 namespace {
 
-StageSet everything() {
-  return StageSet::all();
-}
-
-} // namespace
-
-namespace {
-
-/// The last layer under changes, seen at the model's end. Of a long text, some of the queries show
-/// which changes are worth a look at all of them.
+/// The last layer under changes, compared at the model's end. All queries of a long text would be
+/// slow for every change: a change is first tried on a few of them.
 class LastLayer {
 public:
   LastLayer(const Layer& layer, const EndOfModel& end, std::size_t threads)
@@ -81,7 +73,8 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   plain.settings.columns = false, plain.dims.batched = true;
   const LastLayer layer(plain, end, context.threads);
   BestCause best(end, end.behind(layer.as_it_is()));
-  const std::vector<Change> all = changes_for({plain, everything(), context.fused, context.model});
+  const std::vector<Change> all =
+      changes_for({plain, StageSet::all(), context.fused, context.model});
   if (context.likely && !context.likely->empty()) { // the layer before has causes: the same ones
     std::vector<Change> likely;
     for (const Change& cause : *context.likely) {
@@ -100,7 +93,7 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
       }
     if (std::optional<Diagnosis> found = best.found()) return found;
   }
-  for (const Change& change : changes_for({end.ends(), everything(), false, context.model}))
+  for (const Change& change : changes_for({end.ends(), StageSet::all(), false, context.model}))
     if (!contains(change.touches, Stage::embed)) try {
         layer.try_of_end(change, best);
       } catch (const Error&) { // a change that this end does not allow
@@ -125,8 +118,9 @@ std::optional<Diagnosis> best_entering(const Layer& layer, const Tensor& as_it_i
                                        const std::vector<Entering>& changes,
                                        const std::vector<ReferenceStage>& known,
                                        std::size_t threads) {
-  /// How the stages agree behind a stream, up to the first that does not.
-  const auto behind = [&](const Tensor& stream, const std::vector<Diagnosis::Compared>* before) {
+  /// How the stages computed from a stream agree, up to the first that does not.
+  const auto agreement_after = [&](const Tensor& stream,
+                                   const std::vector<Diagnosis::Compared>* before) {
     const Layer own = on_stream(layer, stream);
     std::vector<Diagnosis::Compared> stages;
     for (const ReferenceStage& one : known) {
@@ -134,7 +128,9 @@ std::optional<Diagnosis> best_entering(const Layer& layer, const Tensor& as_it_i
       const double tolerance = std::max(tolerance_of(own.dtype), tolerance_of(one.stored));
       const Agreement now = agreement_of(value_of(own, one.stage, threads), theirs, tolerance);
       stages.push_back({one.stage, before ? (*before)[stages.size()].before : now, now, {}});
-      constexpr double steps = 3; // of a layer that rounds each, where the type is short
+      // Saved by a program that rounds its steps to half precision: about three of them lie between
+      // the stream and a stage.
+      constexpr double steps = 3;
       const bool half = one.stored == DType::f16 || one.stored == DType::bf16;
       if (before && !now.agrees &&
           !explains_end(stages.back().before, now, half ? steps * storing_error(one.stored) : 0))
@@ -142,14 +138,18 @@ std::optional<Diagnosis> best_entering(const Layer& layer, const Tensor& as_it_i
     }
     return stages;
   };
-  const std::vector<Diagnosis::Compared> before = behind(as_it_is, nullptr);
+  // Rounding of the layers before is left after the right change: it need not agree within the
+  // tolerance, but most of the difference must be gone. Errors within a factor of 2 are the same
+  // but for rounding: then the change that was tried first stays.
+  constexpr double much_less = 0.2, clearly_less = 2;
+  const std::vector<Diagnosis::Compared> before = agreement_after(as_it_is, nullptr);
   std::optional<Diagnosis> best;
   for (const Entering& entering : changes) try {
-      std::vector<Diagnosis::Compared> stages = behind(entering.stream(), &before);
+      std::vector<Diagnosis::Compared> stages = agreement_after(entering.stream(), &before);
       const Agreement& last = stages.back().after;
       const bool all = stages.size() == known.size() &&
-                       (last.agrees || last.error < 0.2 * stages.back().before.error);
-      if (!all || (best && best->error_after <= 2 * last.error)) continue;
+                       (last.agrees || last.error < much_less * stages.back().before.error);
+      if (!all || (best && best->error_after <= clearly_less * last.error)) continue;
       best.emplace();
       best->explained = true, best->changes = {*entering.change};
       best->error_before = stages.back().before.error, best->error_after = last.error;
@@ -160,33 +160,37 @@ std::optional<Diagnosis> best_entering(const Layer& layer, const Tensor& as_it_i
   return best;
 }
 
+/// The same of those changes of `source` that are `wanted`; `stream_of` is what enters the layer.
+std::optional<Diagnosis>
+explain_entering(const Layer& source, const std::function<bool(const Change&)>& wanted,
+                 const std::function<Tensor(const Layer&)>& stream_of, const Layer& layer,
+                 const std::vector<ReferenceStage>& known, const DiagnoseContext& context) {
+  Layer own = source;
+  own.settings.columns = false, own.dims.batched = true;
+  const std::vector<Change> all = changes_for({own, StageSet::all(), false, context.model});
+  std::vector<Entering> changes;
+  for (const Change& change : all)
+    if (wanted(change))
+      changes.push_back({&change, [&] { return stream_of(changed(own, {&change})); }});
+  return best_entering(layer, stream_of(own), changes, known, context.threads);
+}
+
 } // namespace
 
 std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first,
                                            const std::vector<ReferenceStage>& known,
                                            const DiagnoseContext& context) {
-  Layer own = ends;
-  own.settings.columns = false, own.dims.batched = true;
-  const std::vector<Change> all = changes_for({own, everything(), false, context.model});
-  std::vector<Entering> changes;
-  for (const Change& change : all)
-    if (contains(change.touches, Stage::embed))
-      changes.push_back({&change, [&] { return changed(own, {&change}).ends->embed; }});
-  return best_entering(first, own.ends->embed, changes, known, context.threads);
+  return explain_entering(
+      ends, [](const Change& change) { return contains(change.touches, Stage::embed); },
+      [](const Layer& layer) { return layer.ends->embed; }, first, known, context);
 }
 
 std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& next,
                                            const std::vector<ReferenceStage>& known,
                                            const DiagnoseContext& context) {
-  Layer own = before;
-  own.settings.columns = false, own.dims.batched = true;
-  const std::vector<Change> all = changes_for({own, everything(), false, context.model});
-  std::vector<Entering> changes;
-  for (const Change& change : all)
-    if (change.touches == StageSet{Stage::resid_post})
-      changes.push_back(
-          {&change, [&] { return handed_on(changed(own, {&change}), context.threads); }});
-  return best_entering(next, handed_on(own, context.threads), changes, known, context.threads);
+  return explain_entering(
+      before, [](const Change& change) { return change.touches == StageSet{Stage::resid_post}; },
+      [&](const Layer& layer) { return handed_on(layer, context.threads); }, next, known, context);
 }
 
 } // namespace mha

@@ -204,9 +204,9 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
 /// One query, of one head or all.
 Selection selection_of(const Layer& layer, const ExplainRequest& request) {
   Selection selection;
-  selection.query = IndexList(std::to_string(request.query), "--query");
-  if (request.head) selection.head = IndexList(std::to_string(*request.head), "--head");
-  if (layer.dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
+  selection.query = IndexList::of_indices({request.query}, "--query");
+  if (request.head) selection.head = IndexList::of_indices({*request.head}, "--head");
+  if (layer.dims.batched) selection.batch = IndexList::of_indices({request.batch}, "--batch");
   return selection;
 }
 

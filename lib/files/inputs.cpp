@@ -165,7 +165,7 @@ void note_later_input(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return note_input(path, status, false);
   Known& all = inputs();
-  const std::string resolved = place_of(path);
+  const std::string resolved = canonical_path(path);
   const std::lock_guard lock(all.mutex);
   if (all.guards > 0) all.missing.insert(resolved);
 }
@@ -179,7 +179,7 @@ void require_no_input(const std::string& path, bool into) {
   struct stat status {};
   const bool there =
       path == "-" ? ::fstat(STDOUT_FILENO, &status) == 0 : ::stat(path.c_str(), &status) == 0;
-  const std::string resolved = path == "-" ? "" : place_of(path);
+  const std::string resolved = path == "-" ? "" : canonical_path(path);
   const std::lock_guard lock(all.mutex);
   if (!there && all.missing.contains(resolved)) refuse_input(path, path, into);
   const auto input = there ? all.files.find(identity_of(status)) : all.files.end();

@@ -10,7 +10,7 @@ namespace mha::io {
 
 namespace fs = std::filesystem;
 
-std::string followed(const std::string& path) {
+std::string resolve_links(const std::string& path) {
   constexpr int most = 40; // as many as Linux follows
   fs::path at = path;
   for (int links = 0;; ++links) {
@@ -23,13 +23,13 @@ std::string followed(const std::string& path) {
   }
 }
 
-std::string place_of(const std::string& path) {
+std::string canonical_path(const std::string& path) {
   std::error_code error;
   std::string end;
   try {
-    end = followed(path);
+    end = resolve_links(path);
   } catch (const Error&) {
-    end = path; // a circle, which opening it will refuse
+    end = path; // a cycle of links: opening it fails with ELOOP
   }
   const fs::path place = fs::weakly_canonical(fs::absolute(end, error), error);
   return error ? end : place.string();

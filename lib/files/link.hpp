@@ -5,11 +5,11 @@
 
 namespace mha::io {
 
-/// The path that a link, and the link that it leads to, and so on, lead to; the path itself where
-/// it is none. Throws Error where links lead in a circle.
-std::string followed(const std::string& path);
+/// The path at the end of a chain of symbolic links; the path itself where it is no link. Throws
+/// Error for more links than Linux follows (ELOOP: a cycle).
+std::string resolve_links(const std::string& path);
 
-/// The absolute path without links or dots that a path means, or would mean if it were there.
-std::string place_of(const std::string& path);
+/// The absolute path without symbolic links, "." and ".."; the file need not exist.
+std::string canonical_path(const std::string& path);
 
 } // namespace mha::io

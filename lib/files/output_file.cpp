@@ -34,7 +34,7 @@ bool is_special(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0)
     return path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
   if (!S_ISREG(status.st_mode)) return !S_ISDIR(status.st_mode);
-  return ::stat(followed(path).c_str(), &named) != 0 || named.st_ino != status.st_ino ||
+  return ::stat(resolve_links(path).c_str(), &named) != 0 || named.st_ino != status.st_ino ||
          named.st_dev != status.st_dev;
 }
 
@@ -79,7 +79,7 @@ void OutputFile::open_beside() {
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("{}: cannot write: it is a folder", shown(path_));
   // A link stays a link: what it leads to is replaced, or made where nothing is there yet.
-  target_ = followed(path_);
+  target_ = resolve_links(path_);
   if (exists && ::access(target_.c_str(), W_OK) != 0) refuse(errno);
   temporary_ = name_beside(target_);
   {

@@ -13,14 +13,15 @@ namespace {
 
 constexpr std::uint64_t smallest_file = std::uint64_t{16} << 20;
 constexpr std::size_t smallest_piece = std::size_t{64} << 10;
-constexpr std::size_t step = std::size_t{1} << 20; // bytes at once: 128 KiB took a fifth longer
+constexpr std::size_t step = std::size_t{1} << 20; // bytes at once: 128 KiB take a fifth longer
 
 constexpr std::size_t most_present = std::size_t{4} << 20;
 
 // Linux 5.14; older kernels refuse it, and then nothing is written through the map.
 constexpr int populate_write = 23; // MADV_POPULATE_WRITE
 
-/// Those it was measured on. Where a file lies on another machine, each page may be a message.
+/// File systems on which a map is known to be faster than write(). On one of a network each page
+/// may be a message to another machine.
 bool maps_well(int fd) {
   constexpr auto ext4 = 0xef53, tmpfs = 0x01021994;
   struct statfs status {};
@@ -55,8 +56,9 @@ bool OutputMap::write(std::uint64_t offset, const void* data, std::size_t size) 
     if (::madvise(first, length, populate_write) != 0) return false;
     std::memcpy(start_ + offset, from, n);
   }
-  // Written pages are the file's, no memory of this program's. Letting them go stops every thread
-  // for a moment: not after each piece. What another one is about to write comes back by itself.
+  // Written pages stay in the file's cache, so they need not count as this program's memory.
+  // Unmapping them stops every thread for a moment, so it is not done after each piece. A page that
+  // another thread is writing is mapped again when it is touched.
   if ((present_ += written) > most_present) {
     present_ = 0;
     ::madvise(start_, size_, MADV_DONTNEED);

@@ -1,6 +1,7 @@
 #include <mha/files/text.hpp>
 
 #include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -44,9 +45,7 @@ std::string shown(std::string_view name) {
 
 std::size_t invalid_utf8(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const auto goes_on = [&](std::size_t at) {
-    return at < text.size() && (byte(at) & 0xc0) == 0x80;
-  };
+  const auto goes_on = [&](std::size_t at) { return at < text.size() && continues_utf8(text[at]); };
   std::size_t i = 0;
   while (i < text.size()) {
     // Most characters are of two or three bytes, whatever the bytes behind the first are.
@@ -159,11 +158,7 @@ TextKind kind_of(std::string_view text) {
   const bool zero = rest.starts_with('0');
   const std::size_t whole = digits();
   if (whole == 0 || (zero && whole > 1)) return TextKind::words;
-  if (rest.empty()) {
-    std::int64_t value = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    return parsed.ec == std::errc() ? TextKind::integer : TextKind::words;
-  }
+  if (rest.empty()) return parse_number<std::int64_t>(text) ? TextKind::integer : TextKind::words;
   if (rest.starts_with('.')) {
     rest.remove_prefix(1);
     if (digits() == 0) return TextKind::words;
@@ -174,9 +169,7 @@ TextKind kind_of(std::string_view text) {
     if (digits() == 0) return TextKind::words;
   }
   if (!rest.empty()) return TextKind::words;
-  double value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  return parsed.ec == std::errc() ? TextKind::number : TextKind::words;
+  return parse_number<double>(text) ? TextKind::number : TextKind::words;
 }
 
 double number_of(std::string_view text) {

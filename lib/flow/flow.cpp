@@ -46,7 +46,7 @@ Numbers mean_over_heads(const ItemWeights& of) {
 }
 
 /// v_s W_o[h] of one item and head, S × d_out; without W_o it is v_s.
-DenseMatrix written_values(const Layer& layer, const Tensor& v, std::size_t item, std::size_t h) {
+DenseMatrix projected_values(const Layer& layer, const Tensor& v, std::size_t item, std::size_t h) {
   const Dims& dims = layer.dims;
   const std::size_t S = dims.S_all, d_v = dims.d_v, kv = kv_head_of(layer, h);
   DenseMatrix values(S, d_v);
@@ -64,9 +64,9 @@ Numbers norms_of_values(const Layer& layer, const Tensor& v, const ItemWeights& 
                         std::size_t threads) {
   Numbers norms(of.H * of.T * of.S);
   parallel_for(of.H, threads, [&](std::size_t h) {
-    const DenseMatrix written = written_values(layer, v, of.item, h);
+    const DenseMatrix projected = projected_values(layer, v, of.item, h);
     for (std::size_t s = 0; s < of.S; ++s) {
-      const double norm = frobenius_norm(written.view().rows_from(s, 1));
+      const double norm = frobenius_norm(projected.view().rows_from(s, 1));
       for (std::size_t t = 0; t < of.length; ++t)
         norms[(h * of.T + t) * of.S + s] = std::abs(of.at(h, t, s)) * norm;
     }
@@ -76,22 +76,22 @@ Numbers norms_of_values(const Layer& layer, const Tensor& v, const ItemWeights& 
 
 Numbers norms_of_sums(const Layer& layer, const Tensor& v, const ItemWeights& of,
                       std::size_t threads) {
-  std::vector<DenseMatrix> written(of.H);
+  std::vector<DenseMatrix> projected(of.H);
   parallel_for(of.H, threads,
-               [&](std::size_t h) { written[h] = written_values(layer, v, of.item, h); });
-  // Without W_o heads stand side by side: the norm is over all of them.
-  const bool beside = layer.W_o.empty();
-  const std::size_t width = written[0].cols;
+               [&](std::size_t h) { projected[h] = projected_values(layer, v, of.item, h); });
+  // Without W_o the heads are concatenated, not added: the norm is over all of them.
+  const bool concatenated = layer.W_o.empty();
+  const std::size_t width = projected[0].cols;
   Numbers norms(of.T * of.S);
   parallel_for(of.length, threads, [&](std::size_t t) {
-    Numbers sum(beside ? width * of.H : width);
+    Numbers sum(concatenated ? width * of.H : width);
     for (std::size_t s = 0; s < of.S; ++s) {
       std::ranges::fill(sum, 0);
       for (std::size_t h = 0; h < of.H; ++h) {
         const double alpha = of.at(h, t, s);
         if (alpha == 0) continue;
-        const double* const row = written[h].row(s);
-        double* const to = sum.data() + (beside ? h * width : 0);
+        const double* const row = projected[h].row(s);
+        double* const to = sum.data() + (concatenated ? h * width : 0);
         for (std::size_t i = 0; i < width; ++i) to[i] += alpha * row[i];
       }
       double squares = 0;
@@ -140,8 +140,8 @@ Numbers received_of(const ItemWeights& of) {
   return received;
 }
 
-/// Σ p log2(p / m), m the mean of p and q.
-double to_their_mean(double p, double q) {
+/// One term of KL(p ‖ m) in bits, m = (p + q) / 2.
+double kl_term_to_mean(double p, double q) {
   return p > 0 ? p * std::log2(2 * p / (p + q)) : 0;
 }
 
@@ -156,7 +156,7 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
         ++rows;
         for (std::size_t s = 0; s < of.S; ++s) {
           const double p = of.at(a, t, s) / of_a, q = of.at(b, t, s) / of_b;
-          sum += (to_their_mean(p, q) + to_their_mean(q, p)) / 2;
+          sum += (kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;
         }
       }
       const double mean = rows > 0 ? std::max(sum / rows, 0.0) : 0; // rounding may be below 0
@@ -180,10 +180,6 @@ Shape shape_of_item(FlowKind kind, const Dims& dims) {
 }
 
 } // namespace
-
-std::span<const FlowInfo> flow_kinds() {
-  return kinds;
-}
 
 const FlowInfo* find_flow(std::string_view name) {
   const auto at = std::ranges::find(kinds, name, &FlowInfo::name);

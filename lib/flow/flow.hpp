@@ -4,7 +4,6 @@
 #include <mha/layer/layer.hpp>
 
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -27,7 +26,6 @@ struct FlowInfo {
   bool of_heads = false;       ///< a map for each head
   std::string_view formula;
 };
-std::span<const FlowInfo> flow_kinds();
 /// By name, or null.
 const FlowInfo* find_flow(std::string_view name);
 

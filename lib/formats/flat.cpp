@@ -21,12 +21,12 @@ public:
              std::size_t count) override {
     pieces_.check(item, offset, count);
     const std::size_t element = pieces_.element_size(item);
-    file_.write(layout_.places[item] + offset * element, data, count * element);
+    file_.write(layout_.offsets[item] + offset * element, data, count * element);
     pieces_.add(item, offset, count);
   }
 
   void finish() override {
-    for (std::size_t i = 0; i < layout_.places.size(); ++i) pieces_.whole(i);
+    for (std::size_t i = 0; i < layout_.offsets.size(); ++i) pieces_.whole(i);
     file_.commit();
   }
 

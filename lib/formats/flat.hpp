@@ -10,12 +10,12 @@ namespace mha::io {
 
 /// Where the bytes of a file lie.
 struct Layout {
-  std::string header;                ///< from the start of the file
-  std::vector<std::uint64_t> places; ///< where each item's elements begin
-  std::uint64_t size = 0;            ///< of the whole file
+  std::string header;                 ///< from the start of the file
+  std::vector<std::uint64_t> offsets; ///< of each item's elements, from the start of the file
+  std::uint64_t size = 0;             ///< of the whole file
 };
 
-/// A writer of such a file, beside its place until it is whole.
+/// A writer of such a file. It writes a temporary file beside `path`, which finish() renames.
 std::unique_ptr<Writer> create_flat(const std::string& path, const Output& output, Layout layout);
 
 /// The layout of the format that create() would choose; throws Error for one that is written by one

@@ -1,6 +1,7 @@
 #include <mha/formats/json_scanner.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -15,13 +16,14 @@ namespace {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_word(char c) {
+bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
 }
 
 constexpr std::uint64_t each_byte = 0x0101010101010101;
 
-/// The highest bit of the bytes that are zero; above the first one of bytes of 1, too.
+/// Sets the highest bit of every byte that is zero. The subtraction may borrow from the byte above
+/// a zero one, and so also marks a 1 there: only the lowest mark is certain.
 std::uint64_t zero_bytes(std::uint64_t word) {
   return (word - each_byte) & ~word & each_byte << 7;
 }
@@ -37,7 +39,8 @@ const char* JsonScanner::plain_until(const char* at, const char* end) {
     const std::uint64_t control = (word - each_byte * 0x20) & ~word & each_byte << 7,
                         found = control | zero_bytes(word ^ each_byte * '"') |
                                 zero_bytes(word ^ each_byte * '\\');
-    // The lowest bit is right: what is borrowed from it reaches only bytes behind.
+    // Little-endian: the lowest mark is of the first byte, and false marks are only above a true
+    // one.
     if (found != 0) return at + std::countr_zero(found) / 8;
     at += 8;
   }
@@ -55,9 +58,7 @@ void JsonScanner::refuse(std::string_view why, const char* at) const {
   const auto line = 1 + std::ranges::count(before, '\n');
   std::string_view row = before.substr(before.find_last_of('\n') + 1);
   if (row.starts_with("\xef\xbb\xbf")) row.remove_prefix(3);
-  const auto column = 1 + std::ranges::count_if(row, [](char c) {
-                        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-                      });
+  const auto column = 1 + std::ranges::count_if(row, [](char c) { return !continues_utf8(c); });
   fail("{}: line {}, column {}: {}", where_, line, column, why);
 }
 
@@ -139,14 +140,14 @@ std::string_view JsonScanner::word() {
   next();
   const char* begin = at_;
   if (at_ != end_ && *at_ == '-') ++at_; // -Infinity
-  while (at_ != end_ && is_word(*at_)) ++at_;
+  while (at_ != end_ && is_word_character(*at_)) ++at_;
   return {begin, static_cast<std::size_t>(at_ - begin)};
 }
 
 std::string_view JsonScanner::number_text() {
   next();
   const char* at = at_;
-  while (at != end_ && (is_word(*at) || *at == '.' || *at == '-' || *at == '+')) ++at;
+  while (at != end_ && (is_word_character(*at) || *at == '.' || *at == '-' || *at == '+')) ++at;
   return {at_, static_cast<std::size_t>(at - at_)};
 }
 
@@ -159,7 +160,7 @@ double JsonScanner::number() {
   const char* at = begin;
   while (at != end_ && at - begin < few && is_digit(*at))
     digits_value = digits_value * 10 + static_cast<std::uint32_t>(*at++ - '0');
-  const bool alone = at == end_ || (!is_word(*at) && *at != '.');
+  const bool alone = at == end_ || (!is_word_character(*at) && *at != '.');
   if (at != begin && alone && (*begin != '0' || at - begin == 1)) {
     at_ = at;
     return digits_value;
@@ -172,14 +173,14 @@ double JsonScanner::number() {
   const auto parsed = std::from_chars(begin, end_, value);
   if (parsed.ptr[-1] == '.') refuse("digits expected after the point");
   if (parsed.ec == std::errc::result_out_of_range) {
-    // Too large, or too small? The exponent's sign tells, as no mantissa here is that long.
-    // In the host's locale the point may be a comma.
+    // from_chars reports overflow and underflow alike; strtod_l returns ±HUGE_VAL or a value near
+    // 0. In the C locale, as the decimal point of the host's locale may be a comma.
     static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
     value = strtod_l(std::string(begin, parsed.ptr).c_str(), nullptr, plain);
     if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");
   }
   at_ = parsed.ptr;
-  if (at_ != end_ && (is_word(*at_) || *at_ == '.')) refuse("a number expected", begin);
+  if (at_ != end_ && (is_word_character(*at_) || *at_ == '.')) refuse("a number expected", begin);
   return value;
 }
 
@@ -188,7 +189,7 @@ template <class Integer> Integer JsonScanner::integer(std::string_view what) {
   Integer value = 0;
   const auto parsed = std::from_chars(at_, end_, value);
   const bool zero = at_ != end_ && *at_ == '0' && parsed.ptr - at_ > 1;
-  const bool more = parsed.ptr != end_ && (is_word(*parsed.ptr) || *parsed.ptr == '.');
+  const bool more = parsed.ptr != end_ && (is_word_character(*parsed.ptr) || *parsed.ptr == '.');
   if (parsed.ec != std::errc() || zero || more) refuse(fmt::format("{} expected", what));
   at_ = parsed.ptr;
   return value;

@@ -4,9 +4,9 @@
 #include <mha/formats/byte_order.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/npy_literal.hpp>
+#include <mha/system/parse.hpp>
 
 #include <bit>
-#include <charconv>
 #include <cstring>
 
 namespace mha::io {
@@ -64,16 +64,12 @@ std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& h
     fail("{}: void elements of {} bytes: save numbers, as in .astype('f4')", place.where,
          shown(code.substr(1)));
   if (code[0] == 'U' || code[0] == 'S') {
-    const std::string_view digits = code.substr(1);
-    std::uint32_t width = 0;
-    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), width);
-    if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size() ||
-        width > (1u << 28))
-      return refuse();
+    const std::optional<std::uint32_t> width = parse_number<std::uint32_t>(code.substr(1));
+    if (!width || *width > (1u << 28)) return refuse();
     header.is_text = true;
     header.wide_text = code[0] == 'U';
-    header.text_width = width;
-    return header.wide_text ? std::size_t{width} * 4 : width;
+    header.text_width = *width;
+    return header.wide_text ? std::size_t{*width} * 4 : *width;
   }
   const std::optional<DType> dtype = dtype_of_code(code);
   if (!dtype) return refuse();

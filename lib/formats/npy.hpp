@@ -31,7 +31,8 @@ struct NpyHeader {
 
 /// What an array of `size` bytes is, checked; its elements start at 0.
 NpyHeader npy_header(const NpyPlace& place, const NpyLiteral& literal, std::uint64_t size);
-/// How many bytes the header takes, from its first 12; throws Error where they are none of an NPY.
+/// The length of the header in bytes, from its first 12; throws Error where these begin no NPY
+/// file.
 std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::uint64_t size);
 /// Parses the header at the start of `first`, which is the beginning of `size` bytes that must end
 /// with the last element.

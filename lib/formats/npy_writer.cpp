@@ -110,7 +110,7 @@ Layout npy_layout(const std::string& path, const Output& output) {
          output.labels.size() + output.item_labels.size());
   const Item& item = output.items[0];
   Layout layout{npy_header(path, item), {}, 0};
-  layout.places = {layout.header.size()};
+  layout.offsets = {layout.header.size()};
   layout.size = layout.header.size() + count_of(item.shape) * size_of(item.dtype);
   return layout;
 }

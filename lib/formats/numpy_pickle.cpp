@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/npy.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 
@@ -76,8 +77,8 @@ std::optional<std::size_t> count_latin1(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i, ++count) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x80) continue;
-    const bool two = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size() &&
-                     (static_cast<unsigned char>(text[i + 1]) & 0xc0) == 0x80;
+    const bool two =
+        (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size() && continues_utf8(text[i + 1]);
     if (!two) return std::nullopt;
     ++i;
   }

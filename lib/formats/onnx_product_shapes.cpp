@@ -47,8 +47,8 @@ MaybeOnnxDims OnnxShapeInputs::integers(const OnnxStep& step, std::size_t place)
   return list;
 }
 
-MaybeOnnxDims OnnxShapeInputs::listed_axes(const OnnxStep& step, std::string_view attribute,
-                                           std::size_t place) const {
+MaybeOnnxDims OnnxShapeInputs::attribute_or_input(const OnnxStep& step, std::string_view attribute,
+                                                  std::size_t place) const {
   if (const OnnxAttribute* found = step.find(attribute)) return found->integers;
   return integers(step, place);
 }

@@ -54,7 +54,8 @@ private:
     if (op == "Slice") return slice(step);
     if (op == "Gather") return gather(step);
     if (op == "Concat") return concat(step);
-    if (op == "Squeeze" || op == "Unsqueeze") return squeeze(step, op == "Squeeze");
+    if (op == "Squeeze") return squeeze(step);
+    if (op == "Unsqueeze") return unsqueeze(step);
     if (op == "Flatten") return flatten(step);
     if (op == "Expand") {
       const MaybeOnnxDims wanted = integers(step, 1);
@@ -113,33 +114,34 @@ private:
     if (const OnnxAttribute* old = step.find("shape")) wanted = old->integers; // opset 1
     if (!wanted) return std::nullopt;
     std::int64_t known = 1;
-    int open = -1;
+    int inferred_axis = -1;
     for (std::size_t i = 0; i < wanted->size(); ++i) {
       std::int64_t& length = (*wanted)[i];
       if (length == 0 && step.integer("allowzero", 0) == 0) {
         if (!in || i >= in->size()) return std::nullopt;
         length = (*in)[i];
       }
-      if (length == -1 && open < 0)
-        open = static_cast<int>(i);
+      if (length == -1 && inferred_axis < 0)
+        inferred_axis = static_cast<int>(i);
       else if (length < 0 || __builtin_mul_overflow(known, length, &known))
         return std::nullopt;
     }
-    if (open < 0 && !in) return wanted;
+    if (inferred_axis < 0 && !in) return wanted;
     const std::int64_t count = in ? onnx_count(*in) : -1;
     if (count < 0) return std::nullopt;
-    if (open >= 0) {
+    if (inferred_axis >= 0) {
       if (known == 0 || count % known != 0) return std::nullopt;
-      (*wanted)[static_cast<std::size_t>(open)] = count / known;
+      (*wanted)[static_cast<std::size_t>(inferred_axis)] = count / known;
     } else if (known != count) {
-      want_length(*wanted, known, count);
+      infer_exported_length(*wanted, known, count);
       return std::nullopt;
     }
     return wanted;
   }
 
-  /// Where a fixed table does not fit the short input's axes, the length that it is for.
-  void want_length(const OnnxDims& wanted, std::int64_t known, std::int64_t count) const {
+  /// Where a constant shape does not fit the short example text, notes the text length that the
+  /// model was exported for: the one with which the numbers of elements would be the same.
+  void infer_exported_length(const OnnxDims& wanted, std::int64_t known, std::int64_t count) const {
     std::int64_t others = known;
     int times = 0;
     for (const std::int64_t length : wanted)
@@ -168,10 +170,10 @@ private:
 
   MaybeOnnxDims slice(const OnnxStep& step) const {
     MaybeOnnxDims in = shape(step, 0);
-    const MaybeOnnxDims starts = listed_axes(step, "starts", 1),
-                        ends = listed_axes(step, "ends", 2);
+    const MaybeOnnxDims starts = attribute_or_input(step, "starts", 1),
+                        ends = attribute_or_input(step, "ends", 2);
     if (!in || !starts || !ends || starts->size() != ends->size()) return std::nullopt;
-    MaybeOnnxDims axes = listed_axes(step, "axes", 3), steps = integers(step, 4);
+    MaybeOnnxDims axes = attribute_or_input(step, "axes", 3), steps = integers(step, 4);
     if (!axes) {
       if (step.input(3) >= 0) return std::nullopt;
       axes = OnnxDims(starts->size());
@@ -218,25 +220,40 @@ private:
     return result;
   }
 
-  MaybeOnnxDims squeeze(const OnnxStep& step, bool away) const {
-    const MaybeOnnxDims in = shape(step, 0), axes = listed_axes(step, "axes", 1);
-    if (!in || (!axes && (!away || step.input(1) >= 0))) return std::nullopt;
-    OnnxDims result;
-    const std::size_t rank = away ? in->size() : in->size() + axes->size();
-    std::vector<bool> chosen(rank, false);
-    if (axes)
-      for (const std::int64_t one : *axes) {
-        const std::int64_t axis = onnx_axis(one, rank);
-        if (axis < 0) return std::nullopt;
-        chosen[static_cast<std::size_t>(axis)] = true;
-      }
-    for (std::size_t i = 0, from = 0; i < rank; ++i) {
-      if (away ? (axes ? chosen[i] : (*in)[i] == 1) : false) continue;
-      if (!away && chosen[i])
-        result.push_back(1);
-      else if (const std::size_t place = away ? i : from++; place < in->size())
-        result.push_back((*in)[place]);
+  /// Which of `rank` axes a list names; nothing where one of them does not exist.
+  static std::optional<std::vector<bool>> marked_axes(const OnnxDims& axes, std::size_t rank) {
+    std::vector<bool> marked(rank, false);
+    for (const std::int64_t one : axes) {
+      const std::int64_t axis = onnx_axis(one, rank);
+      if (axis < 0) return std::nullopt;
+      marked[static_cast<std::size_t>(axis)] = true;
     }
+    return marked;
+  }
+
+  MaybeOnnxDims squeeze(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0), axes = attribute_or_input(step, "axes", 1);
+    if (!in || (!axes && step.input(1) >= 0)) return std::nullopt;
+    const auto removed = marked_axes(axes.value_or(OnnxDims{}), in->size());
+    if (!removed) return std::nullopt;
+    OnnxDims result;
+    for (std::size_t i = 0; i < in->size(); ++i)
+      if (axes ? !(*removed)[i] : (*in)[i] != 1) result.push_back((*in)[i]);
+    return result;
+  }
+
+  MaybeOnnxDims unsqueeze(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0), axes = attribute_or_input(step, "axes", 1);
+    if (!in || !axes) return std::nullopt;
+    const auto added = marked_axes(*axes, in->size() + axes->size());
+    if (!added) return std::nullopt;
+    OnnxDims result;
+    std::size_t from = 0;
+    for (const bool is_added : *added)
+      if (is_added)
+        result.push_back(1);
+      else if (from < in->size()) // where an axis is named twice, there are fewer
+        result.push_back((*in)[from++]);
     return result;
   }
 
@@ -275,19 +292,15 @@ private:
   MaybeOnnxDims reduce(const OnnxStep& step) const {
     const MaybeOnnxDims in = shape(step, 0);
     if (!in) return std::nullopt;
-    MaybeOnnxDims axes = listed_axes(step, "axes", 1);
+    MaybeOnnxDims axes = attribute_or_input(step, "axes", 1);
     if (!axes && step.input(1) >= 0) return std::nullopt;
     const bool keep = step.integer("keepdims", 1) != 0;
-    std::vector<bool> gone(in->size(), !axes || axes->empty());
-    if (axes)
-      for (const std::int64_t one : *axes) {
-        const std::int64_t axis = onnx_axis(one, in->size());
-        if (axis < 0) return std::nullopt;
-        gone[static_cast<std::size_t>(axis)] = true;
-      }
+    const bool all = !axes || axes->empty();
+    const auto reduced = marked_axes(axes.value_or(OnnxDims{}), in->size());
+    if (!reduced) return std::nullopt;
     OnnxDims result;
     for (std::size_t i = 0; i < in->size(); ++i)
-      if (!gone[i])
+      if (!all && !(*reduced)[i])
         result.push_back((*in)[i]);
       else if (keep)
         result.push_back(1);
@@ -300,7 +313,7 @@ private:
     const std::int64_t axis = onnx_axis(step.integer("axis", 0), in->size());
     if (axis < 0) return {};
     const std::size_t parts = step.outputs.size();
-    MaybeOnnxDims lengths = listed_axes(step, "split", 1);
+    MaybeOnnxDims lengths = attribute_or_input(step, "split", 1);
     const std::int64_t whole = (*in)[static_cast<std::size_t>(axis)];
     if (!lengths) {
       if (step.input(1) >= 0 || parts == 0) return {};

@@ -18,8 +18,8 @@ public:
   /// The integers of a fixed input.
   MaybeOnnxDims integers(const OnnxStep& step, std::size_t place) const;
   /// An attribute, or in newer opsets an input.
-  MaybeOnnxDims listed_axes(const OnnxStep& step, std::string_view attribute,
-                            std::size_t place) const;
+  MaybeOnnxDims attribute_or_input(const OnnxStep& step, std::string_view attribute,
+                                   std::size_t place) const;
 
 protected:
   OnnxFlow& flow_;

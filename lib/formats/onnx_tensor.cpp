@@ -3,13 +3,13 @@
 #include <mha/files/component.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_wire.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
@@ -138,11 +138,10 @@ Tensor read_in_place(const Bytes& bytes, std::uint64_t first, DType dtype, const
 }
 
 std::uint64_t whole_number(const std::string& where, std::string_view key, std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+  const std::optional<std::uint64_t> value = parse_number<std::uint64_t>(text);
+  if (!value)
     fail("{}: {} of its external data is '{}': a whole number expected", where, key, shown(text));
-  return value;
+  return *value;
 }
 
 } // namespace

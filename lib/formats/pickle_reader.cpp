@@ -5,13 +5,13 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/pickle_text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <limits>
 #include <unordered_map>
 
@@ -64,11 +64,9 @@ public:
   }
   std::uint64_t place_in_line() {
     const std::string_view text = line();
-    std::uint64_t value = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
-      make.refuse(fmt::format("'{}' is no place of the memo", shown(text)));
-    return value;
+    const std::optional<std::uint64_t> value = parse_number<std::uint64_t>(text);
+    if (!value) make.refuse(fmt::format("'{}' is no place of the memo", shown(text)));
+    return *value;
   }
   void protocol() {
     if (const std::uint64_t version = number(1); version > 5)

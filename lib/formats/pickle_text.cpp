@@ -1,23 +1,19 @@
 #include <mha/formats/pickle_text.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
-
-#include <charconv>
 
 namespace mha::io {
 
 namespace {
 
-/// The number of hexadecimal digits, all of which must be some.
+/// The number that `count` hexadecimal digits write.
 std::uint32_t hex_value(std::string_view digits, std::size_t count, const RefusePickle& refuse) {
-  std::uint32_t value = 0;
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (digits.size() != count || parsed.ec != std::errc() ||
-      parsed.ptr != digits.data() + digits.size())
-    refuse("an escape without its digits");
-  return value;
+  const std::optional<std::uint32_t> value = parse_number<std::uint32_t>(digits, 16);
+  if (digits.size() != count || !value) refuse("an escape without its digits");
+  return *value;
 }
 
 } // namespace

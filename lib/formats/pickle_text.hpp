@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and strings that a pickle of protocol 0 writes as text.
+// Strings that a pickle of protocol 0 writes as text, with escapes.
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace mha::io {
 
-/// What a message begins with is the reader's: this throws it.
+/// Throws Error of `what`. The reader of the pickle knows the file and the place, and puts them in
+/// front.
 using RefusePickle = std::function<void(std::string_view what)>;
 
 /// A string as Python's repr writes it: in quotes, with escapes.

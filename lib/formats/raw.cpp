@@ -10,7 +10,8 @@ namespace mha::io {
 Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape) {
   const auto wanted = bytes_of(shape, size_of(dtype));
   const std::string what = fmt::format("{} of {}", name_of(dtype), to_string(shape));
-  // The size is known: more than it is an error of its own, except of a whole file.
+  // A stream is read no further than the expected size, and a longer one refused; a file has a size
+  // of its own, which is compared below.
   const StreamLimit exactly{wanted.value_or(0), what, nullptr};
   const Bytes bytes = wanted && *wanted > 0 ? read_bytes(path, exactly) : read_bytes(path);
   require_sensible(shown(bytes.name), shape);

@@ -28,7 +28,7 @@ constexpr std::pair<std::string_view, DType> dtypes[] = {
     {"BOOL", DType::boolean}};
 
 /// One tensor of the header; begin and end count from the first byte after it.
-struct Place {
+struct TensorEntry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
@@ -39,7 +39,7 @@ class HeaderReader {
 public:
   HeaderReader(std::string where, std::string_view text) : scanner_(std::move(where), text) {}
 
-  std::vector<Place> places;
+  std::vector<TensorEntry> entries;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   void read() {
@@ -50,7 +50,7 @@ public:
       if (name == "__metadata__")
         read_metadata();
       else
-        places.push_back(tensor(name, at));
+        entries.push_back(read_tensor(name, at));
     });
     scanner_.finish();
   }
@@ -79,32 +79,32 @@ private:
     });
   }
 
-  Place tensor(const std::string& name, const char* begin) {
-    Place place;
-    place.name = name;
+  TensorEntry read_tensor(const std::string& name, const char* begin) {
+    TensorEntry entry;
+    entry.name = name;
     std::set<std::string> keys;
     each_member([&](const std::string& key, const char* at) {
       if (!keys.insert(key).second)
         scanner_.refuse(fmt::format("'{}' is there twice", shown(key)), at);
       if (key == "dtype") {
-        place.dtype = dtype(name);
+        entry.dtype = read_dtype(name);
       } else if (key == "shape") {
-        place.shape = numbers<Shape>("the length of an axis");
+        entry.shape = read_integers<Shape>("the length of an axis", "axes");
       } else if (key == "data_offsets") {
-        const auto offsets = numbers<std::vector<std::uint64_t>>("an offset");
+        const auto offsets = read_integers<std::vector<std::uint64_t>>("an offset", "offsets");
         if (offsets.size() != 2) scanner_.refuse("data_offsets are two numbers", at);
-        place.begin = offsets[0];
-        place.end = offsets[1];
+        entry.begin = offsets[0];
+        entry.end = offsets[1];
       } else {
         scanner_.refuse(fmt::format("'{}' is no key of a tensor", shown(key)), at);
       }
     });
     if (keys.size() != 3)
       scanner_.refuse(fmt::format("'{}' needs dtype, shape and data_offsets", shown(name)), begin);
-    return place;
+    return entry;
   }
 
-  DType dtype(const std::string& tensor) {
+  DType read_dtype(const std::string& tensor) {
     scanner_.next();
     const char* at = scanner_.place();
     const std::string name = scanner_.string();
@@ -117,14 +117,15 @@ private:
                     at);
   }
 
-  template <class List> List numbers(std::string_view what) {
+  /// A list of at most as many integers as a tensor may have axes: `one` and `several` name them.
+  template <class List> List read_integers(std::string_view one, std::string_view several) {
     List list;
     scanner_.expect('[', "a list of numbers");
     if (scanner_.accept(']')) return list;
     do {
       if (list.size() == most_safetensors_axes)
-        scanner_.refuse(fmt::format("more than {} axes", most_safetensors_axes));
-      list.push_back(scanner_.integer<std::uint64_t>(what));
+        scanner_.refuse(fmt::format("more than {} {}", most_safetensors_axes, several));
+      list.push_back(scanner_.integer<std::uint64_t>(one));
     } while (scanner_.accept(','));
     scanner_.expect(']', "',' or ']'");
     return list;
@@ -133,37 +134,38 @@ private:
   JsonScanner scanner_;
 };
 
-/// Every tensor as long as its shape says, one after the other, to the last byte.
-void check_places(const std::string& where, std::vector<Place> places, std::uint64_t size) {
-  std::ranges::sort(places, [](const Place& a, const Place& b) {
+/// Throws Error unless every tensor has as many bytes as its shape says and the tensors fill the
+/// rest of the file without gaps or overlaps.
+void check_extents(const std::string& where, std::vector<TensorEntry> entries, std::uint64_t size) {
+  std::ranges::sort(entries, [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   std::uint64_t at = 0;
-  for (const Place& place : places) {
-    const std::string name = shown(place.name);
-    require_sensible(fmt::format("{}: {}", where, name), place.shape);
-    const auto bytes = bytes_of(place.shape, size_of(place.dtype));
-    if (place.end < place.begin || place.end > size)
-      fail("{}: {} lies at bytes {} to {}; the file holds {}", where, name, place.begin, place.end,
+  for (const TensorEntry& entry : entries) {
+    const std::string name = shown(entry.name);
+    require_sensible(fmt::format("{}: {}", where, name), entry.shape);
+    const auto bytes = bytes_of(entry.shape, size_of(entry.dtype));
+    if (entry.end < entry.begin || entry.end > size)
+      fail("{}: {} lies at bytes {} to {}; the file holds {}", where, name, entry.begin, entry.end,
            size);
-    if (!bytes || *bytes != place.end - place.begin)
-      fail("{}: {} is {} of {}, {} bytes, yet lies in {}", where, name, to_string(place.shape),
-           name_of(place.dtype), bytes ? std::to_string(*bytes) : "more than 2^62",
-           place.end - place.begin);
-    if (place.begin != at)
+    if (!bytes || *bytes != entry.end - entry.begin)
+      fail("{}: {} is {} of {}, {} bytes, yet lies in {}", where, name, to_string(entry.shape),
+           name_of(entry.dtype), bytes ? std::to_string(*bytes) : "more than 2^62",
+           entry.end - entry.begin);
+    if (entry.begin != at)
       fail("{}: {} starts at byte {}, where the tensor before it ends at {}", where, name,
-           place.begin, at);
-    at = place.end;
+           entry.begin, at);
+    at = entry.end;
   }
   if (at != size) fail("{}: {} bytes too many after the last tensor", where, size - at);
 }
 
-Tensor tensor_at(const Place& place, const Bytes& bytes, std::size_t start) {
+Tensor tensor_at(const TensorEntry& entry, const Bytes& bytes, std::size_t start) {
   const std::shared_ptr<const std::byte> data =
-      in_place(bytes, start + place.begin, place.end - place.begin);
-  if (reinterpret_cast<std::uintptr_t>(data.get()) % size_of(place.dtype) == 0)
-    return {place.dtype, place.shape, data};
-  Tensor copy(place.dtype, place.shape);
+      in_place(bytes, start + entry.begin, entry.end - entry.begin);
+  if (reinterpret_cast<std::uintptr_t>(data.get()) % size_of(entry.dtype) == 0)
+    return {entry.dtype, entry.shape, data};
+  Tensor copy(entry.dtype, entry.shape);
   if (copy.bytes() > 0) std::memcpy(copy.raw_mutable(), data.get(), copy.bytes());
   return copy;
 }
@@ -193,18 +195,18 @@ Contents read_safetensors(const Bytes& bytes) {
   HeaderReader header(where + ": header", text);
   header.read();
   const std::size_t start = sizeof length + length;
-  check_places(where, header.places, bytes.size - start);
+  check_extents(where, header.entries, bytes.size - start);
 
   Contents contents;
   contents.name = bytes.name;
   contents.format = "safetensors";
-  for (Place& place : header.places) {
-    std::string name = place.name;
-    const DType dtype = place.dtype;
-    Shape shape = place.shape;
+  for (TensorEntry& entry : header.entries) {
+    std::string name = entry.name;
+    const DType dtype = entry.dtype;
+    Shape shape = entry.shape;
     contents.tensors.push_back(
         {std::move(name), dtype, std::move(shape), false,
-         [place = std::move(place), bytes, start] { return tensor_at(place, bytes, start); }});
+         [entry = std::move(entry), bytes, start] { return tensor_at(entry, bytes, start); }});
   }
   for (auto& [key, text_value] : header.metadata) {
     if (key == "format") continue; // "pt": which library wrote the file, no setting

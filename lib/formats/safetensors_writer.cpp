@@ -42,7 +42,7 @@ Layout safetensors_layout(const std::string& path, const Output& output) {
     const Item& item = output.items[i];
     claim(item.name);
     const std::uint64_t size = count_of(item.shape) * size_of(item.dtype);
-    layout.places[i] = at;
+    layout.offsets[i] = at;
     text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         text == "{" ? "" : ",", json_string(item.name),
                         safetensors_name(item.dtype), fmt::join(item.shape, ","), at, at + size);
@@ -53,7 +53,7 @@ Layout safetensors_layout(const std::string& path, const Output& output) {
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   for (int i = 0; i < 8; ++i) layout.header += static_cast<char>(text.size() >> (8 * i) & 0xff);
   layout.header += text;
-  for (std::uint64_t& place : layout.places) place += layout.header.size();
+  for (std::uint64_t& offset : layout.offsets) offset += layout.header.size();
   layout.size = layout.header.size() + at;
   return layout;
 }

@@ -18,7 +18,7 @@ struct StateDict {
   std::vector<std::pair<std::string, std::vector<std::string>>> labels;
   /// The model's configuration, where the checkpoint has it: "n_head" → "12".
   std::map<std::string, std::string> config;
-  /// What was set aside, which other classes are there.
+  /// What was not taken as a tensor (views, objects of other classes, other dictionaries).
   std::vector<std::string> notes;
 };
 

@@ -57,7 +57,8 @@ template <class T> void project_rows(const LinearMap& map, Matrix<const T> x, Ma
   }
 }
 
-/// to = the tokens' rows, scaled.
+/// to = the tokens' rows, scaled. With a mask token (ESM's token dropout) its rows are 0, and the
+/// others are divided by the share of tokens that are not masked.
 template <class T> void read_tokens(const Embedding& e, const std::vector<int>& ids, Matrix<T> to) {
   const auto masked = e.mask_token ? std::ranges::count(ids, *e.mask_token) : 0;
   const auto all = static_cast<double>(ids.size());
@@ -93,41 +94,51 @@ template <class T> void embed_text(const Embedding& e, const std::vector<int>& i
   const std::vector<std::size_t> positions = positions_of(e, ids);
   require_rows(e, ids, positions);
   const std::size_t width = e.tokens.shape()[1];
-  std::vector<T> narrow(e.projection.present() ? to.rows * width : 0);
-  const bool early = e.projection_place == ProjectionPlace::tokens;
-  Matrix<T> x = narrow.empty() ? to : Matrix<T>{narrow.data(), to.rows, width, width};
+  std::vector<T> before_projection(e.projection.present() ? to.rows * width : 0);
+  const bool projects_tokens = e.projection_place == ProjectionPlace::tokens;
+  Matrix<T> x =
+      before_projection.empty() ? to : Matrix<T>{before_projection.data(), to.rows, width, width};
   const auto project = [&] {
     if (x.data == to.data) return;
     project_rows<T>(e.projection, x, to);
     x = to;
   };
   read_tokens(e, ids, x);
-  if (early) project();
+  if (projects_tokens) project();
   add_tables(e, positions, x);
   if (e.projection_place == ProjectionPlace::sum) project();
   norm_rows<T>(e.norm, x, x);
   project();
 }
 
-/// The tokens' rows of every text, behind `first`, of which each text has its own copy in `to`.
+/// Writes to `to`, for each text, the rows of `first` and after them the embedded tokens of the
+/// text.
 template <class T>
-void read_behind(const Embedding& e, std::size_t B, const Tensor& first, Tensor& to) {
+void embed_with_prefix(const Embedding& e, std::size_t B, const Tensor& first, Tensor& to) {
   const std::size_t width = e.tokens.shape()[1], d = to.shape()[1], before = first.shape()[0],
                     count = e.tokens.shape()[0] / B;
   std::vector<int> ids(count);
-  std::vector<T> narrow(e.projection.present() ? count * width : 0);
+  std::vector<T> before_projection(e.projection.present() ? count * width : 0);
   for (std::size_t b = 0; b < B; ++b) {
     T* const row = to.template as_mutable<T>().data() + b * (before + count) * d;
     for (std::size_t p = 0; p < before; ++p) read_row(first, p, row + p * d);
     std::iota(ids.begin(), ids.end(), static_cast<int>(b * count));
     const Matrix<T> behind{row + before * d, count, d, d};
-    if (narrow.empty()) {
+    if (before_projection.empty()) {
       read_tokens<T>(e, ids, behind);
     } else {
-      read_tokens<T>(e, ids, {narrow.data(), count, width, width});
-      project_rows<T>(e.projection, {narrow.data(), count, width, width}, behind);
+      const Matrix<T> x{before_projection.data(), count, width, width};
+      read_tokens<T>(e, ids, x);
+      project_rows<T>(e.projection, x, behind);
     }
   }
+}
+
+/// The embedding with its projection in a dtype.
+Embedding projecting_in(Embedding embedding, DType dtype) {
+  for (Tensor* tensor : {&embedding.projection.W, &embedding.projection.b})
+    if (!tensor->empty()) *tensor = convert(*tensor, dtype);
+  return embedding;
 }
 
 } // namespace
@@ -135,12 +146,10 @@ void read_behind(const Embedding& e, std::size_t B, const Tensor& first, Tensor&
 Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
                            DType dtype) {
   if (first.empty()) return embedding;
-  Embedding e = embedding;
-  for (Tensor* tensor : {&e.projection.W, &e.projection.b})
-    if (!tensor->empty()) *tensor = convert(*tensor, dtype);
+  Embedding e = projecting_in(embedding, dtype);
   Tensor rows(dtype, {e.tokens.shape()[0] + B * first.shape()[0], e.width()});
-  dtype == DType::f64 ? read_behind<double>(e, B, first, rows)
-                      : read_behind<float>(e, B, first, rows);
+  dtype == DType::f64 ? embed_with_prefix<double>(e, B, first, rows)
+                      : embed_with_prefix<float>(e, B, first, rows);
   e.tokens = std::move(rows), e.scale = 1, e.projection = {}, e.mask_token.reset();
   return e;
 }
@@ -150,10 +159,8 @@ Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& id
   const std::size_t B = ids.size(), T = ids.front().size(), d = embedding.width();
   const bool padded = std::ranges::any_of(lengths, [&](std::size_t n) { return n < T; });
   Tensor all = padded ? sparse_zeros(dtype, {B, T, d}) : Tensor::uninitialised(dtype, {B, T, d});
-  Embedding e = embedding;
+  Embedding e = projecting_in(embedding, dtype);
   e.norm = in_precision(e.norm, dtype);
-  for (Tensor* tensor : {&e.projection.W, &e.projection.b})
-    if (!tensor->empty()) *tensor = convert(*tensor, dtype);
   for (std::size_t b = 0; b < B; ++b) {
     std::vector<int> own = ids[b];
     if (!lengths.empty()) own.resize(lengths[b]);

@@ -57,7 +57,8 @@ ProjectionMeasures measure(const Task& task) {
   return {rank, values->front() / values->back(), std::sqrt(squares)};
 }
 
-/// Each rank a run of the tasks. Without LAPACK a rank sends none of its own.
+/// Each rank computes a contiguous share of the tasks and sends it to the first. A rank without
+/// LAPACK sends nothing; the result is whether all had it.
 bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& ranks) {
   const auto share_of = [&](std::size_t rank) {
     const std::size_t first = tasks.size() * rank / ranks.count(),

@@ -6,8 +6,9 @@
 
 namespace mha {
 
-/// Together: fills in q, k, v and o of the heads for which the layer has the weights; on the first
-/// rank all of them. False if LAPACK would be needed and is missing: nothing is filled in.
+/// Every rank calls this with the same heads and computes a share of them. Fills in q, k, v and o
+/// of the heads for which the layer has the weights; the first rank gets all of them. False if
+/// LAPACK would be needed and is missing: then nothing is filled in.
 bool measure_projections(const Layer& layer, std::span<HeadMeasures> heads, std::size_t threads,
                          Ranks& ranks);
 

@@ -23,8 +23,8 @@ std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
 
-/// The elements of a band's row stage.
-template <class T> const T* values_of(const Slice& block, std::size_t i = 0) {
+/// Row i of the slice: one number of a row stage, or the row's weights.
+template <class T> const T* row_values(const Slice& block, std::size_t i = 0) {
   return reinterpret_cast<const T*>(block.values.data) +
          static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
 }
@@ -42,7 +42,7 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       positioned_(queries_are_among_keys(layer)),
       starts_after_masks_(layer.has_given(Stage::weights) || layer.has_given(Stage::exp) ||
                           layer.has_given(Stage::shifted) || layer.has_given(Stage::row_sum)),
-      with_position_(dims_.past + dims_.S),
+      positioned_key_count_(dims_.past + dims_.S),
       selected_(dims_.T, !request.selection.query),
       attends_(dims_.B * dims_.H * dims_.T, 1),
       parts_(dims_.B * dims_.H * blocks_) {
@@ -100,24 +100,24 @@ template <class T> void RowMeasures::observe_as(const Slice& block) {
   switch (block.stage) {
   case Stage::row_max:
     for (std::size_t i = 0; i < n; ++i)
-      if (const T value = *values_of<T>(block, i);
+      if (const T value = *row_values<T>(block, i);
           selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
         keep_larger(part(i).totals.largest_logit, value);
     break;
   case Stage::logsumexp:
     for (std::size_t i = 0; i < n; ++i)
       if (selected_[block.token + i])
-        keep_larger(part(i).totals.largest_logsumexp, *values_of<T>(block, i));
+        keep_larger(part(i).totals.largest_logsumexp, *row_values<T>(block, i));
     break;
   default:
-    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, values_of<T>(block, i), part(i));
+    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, row_values<T>(block, i), part(i));
   }
 }
 
 std::pair<std::size_t, std::size_t> RowMeasures::window_of(std::size_t b, std::size_t t) const {
   const std::ptrdiff_t p = layer_.query_position(b, t),
                        reach = static_cast<std::ptrdiff_t>(window_),
-                       keys = static_cast<std::ptrdiff_t>(with_position_);
+                       keys = static_cast<std::ptrdiff_t>(positioned_key_count_);
   const std::ptrdiff_t first = std::clamp<std::ptrdiff_t>(p - reach, 0, keys),
                        last = std::clamp<std::ptrdiff_t>(p + reach + 1, first, keys);
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};
@@ -136,8 +136,8 @@ RowMeasures::Seen RowMeasures::seen_by(std::size_t b, std::size_t h, std::size_t
   masked_keys(layer_, b, h, t, masked);
   const auto place = [&](std::size_t j) { return masked.begin() + static_cast<std::ptrdiff_t>(j); };
   return {static_cast<std::size_t>(std::count(masked.begin(), masked.end(), 0)),
-          static_cast<std::size_t>(std::count(place(first), place(last), 0)), 0, with_position_,
-          &masked};
+          static_cast<std::size_t>(std::count(place(first), place(last), 0)), 0,
+          positioned_key_count_, &masked};
 }
 
 std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) const {
@@ -145,7 +145,7 @@ std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) c
   for (std::size_t t : {std::size_t{0}, dims_.T - 1}) {
     if (dims_.T == 0) break;
     const Seen seen = seen_by(b, h, t);
-    for (std::size_t j = with_position_; j > found.value_or(0); --j)
+    for (std::size_t j = positioned_key_count_; j > found.value_or(0); --j)
       if (seen.sees(j - 1)) {
         found = std::max(found.value_or(0), j - 1);
         break;
@@ -156,7 +156,8 @@ std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) c
 
 Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
   const double t = to_double(row.t) - to_double(dims_.T) / 2,
-               centre = to_double(with_position_) / 2, equal = 1 / to_double(seen.keys);
+               centre = to_double(positioned_key_count_) / 2,
+               uniform_weight = 1 / to_double(seen.keys);
   double keys = 0, sum = 0, squares = 0;
   if (seen.masked == nullptr) {
     // Σ (a + i) and Σ (a + i)² over i = 0 … n − 1.
@@ -164,14 +165,14 @@ Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
     sum = n * a + n * (n - 1) / 2;
     squares = n * a * a + a * n * (n - 1) + (n - 1) * n * (2 * n - 1) / 6;
   } else {
-    for (std::size_t j = 0; j < with_position_; ++j) {
+    for (std::size_t j = 0; j < positioned_key_count_; ++j) {
       if (!seen.sees(j)) continue;
       const double place = to_double(j) - centre;
       ++keys, sum += place, squares += place * place;
     }
   }
-  return {keys * equal,         t * keys * equal, sum * equal,
-          t * t * keys * equal, squares * equal,  t * sum * equal};
+  return {keys * uniform_weight,         t * keys * uniform_weight, sum * uniform_weight,
+          t * t * keys * uniform_weight, squares * uniform_weight,  t * sum * uniform_weight};
 }
 
 void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& seen,
@@ -183,7 +184,7 @@ void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& s
     // Weight on key 0 may be a sink's.
     if (j > 0) same += weights[j], same_if_equal += seen.equal(j), has_same = true;
     // What follows is neither the query itself nor a key without a position.
-    if (static_cast<std::ptrdiff_t>(j) + 1 < row.p && j + 1 < with_position_)
+    if (static_cast<std::ptrdiff_t>(j) + 1 < row.p && j + 1 < positioned_key_count_)
       next += weights[j + 1], next_if_equal += seen.equal(j + 1), has_next = true;
   }
   if (has_same) totals.duplicate.add(same, same_if_equal);
@@ -229,7 +230,7 @@ template <class T> void RowMeasures::add_places(const Row& row, const T* weights
   const auto add_key = [&](Score& score, std::size_t j) { score.add(weights[j], seen.equal(j)); };
   add_key(totals.first, 0);
   const std::optional<std::size_t> last_key = last_keys_[row.b * dims_.H + row.h];
-  const auto keys = static_cast<std::ptrdiff_t>(with_position_);
+  const auto keys = static_cast<std::ptrdiff_t>(positioned_key_count_);
   if (last_key && seen.sees(*last_key) &&
       !(positioned_ && row.p == static_cast<std::ptrdiff_t>(*last_key)))
     add_key(totals.last, *last_key);
@@ -258,7 +259,8 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
   std::uint8_t& attends = attends_[(b * dims_.H + h) * dims_.T + t];
   RowTotals& totals = part.totals;
-  // Keys that computed weights leave out are zero.
+  // Computed weights are 0 outside the visible keys and add nothing there; given ones may be
+  // anything.
   const Visible visible =
       weights_are_given_ ? Visible{0, keys_of(layer_, b)} : visible_keys(layer_, b, t);
   const std::ptrdiff_t p = layer_.query_position(b, t);
@@ -268,22 +270,22 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const auto middle = static_cast<std::size_t>(
       positioned_ ? std::clamp(p + 1, signed_first, signed_last) : signed_last);
   const std::pair<std::size_t, std::size_t> runs[] = {
-      {visible.first, middle}, {middle, visible.last}, {with_position_, S}};
+      {visible.first, middle}, {middle, visible.last}, {positioned_key_count_, S}};
 
   const Seen seen = seen_by(b, h, t);
   attends = seen.keys > 0 || weights_are_given_;
-  const T equal = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
+  const T uniform_weight = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
   Row measured{b, h, t, p};
   double sum = 0, overlap = 0;
-  // Counted from the middle, where squares are small.
+  // Rows and keys are counted from the middle: smaller squares round less when they cancel.
   const double row_number = to_double(t) - to_double(dims_.T) / 2,
-               centre = to_double(with_position_) / 2;
+               centre = to_double(positioned_key_count_) / 2;
   for (const auto& [first, last] : runs) {
     if (first == last) continue;
-    const RowSums sums = row_sums(row + first, last - first, equal);
+    const RowSums sums = row_sums(row + first, last - first, uniform_weight);
     sum += sums.sum, measured.entropy += sums.entropy, overlap += sums.overlap;
     measured.max = larger(static_cast<double>(row_max(row + first, last - first)), measured.max);
-    if (first == with_position_) continue;
+    if (first == positioned_key_count_) continue;
     const double from_query = to_double(first) - static_cast<double>(p),
                  from_centre = to_double(first) - centre;
     measured.distance += std::fabs(from_query * sums.sum + sums.first);
@@ -294,13 +296,15 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
     moments.jj += from_centre * (from_centre * sums.sum + 2 * sums.first) + sums.second;
   }
   measured.sum = sum;
-  // Maps of others: rows of zeros, or of NaN as PyTorch leaves them.
+  // Given values do not say which rows are fully masked. Such a row is all zeros, or all NaN, as
+  // PyTorch's softmax of −∞ alone gives.
   if ((starts_after_masks_ && sum == 0) ||
       (weights_are_given_ && std::isnan(sum) &&
        std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
     attends = 0;
-  const bool chooses = attends && seen.keys > 1;
-  if (!cells_.empty()) add_to_cells(block, t, selected_[t] && chooses ? row : nullptr, part);
+  const bool sees_several_keys = attends && seen.keys > 1;
+  if (!cells_.empty())
+    add_to_cells(block, t, selected_[t] && sees_several_keys ? row : nullptr, part);
   if (!selected_[t]) return;
   if (!attends) {
     ++totals.masked;
@@ -309,23 +313,27 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   ++totals.attending;
   totals.row_sum_error = larger(std::fabs(sum - 1), totals.row_sum_error);
   if (may_be_causal_) add_if_causal(measured, row, totals);
-  if (chooses) add(measured, row, seen, std::isnan(sum) ? sum : overlap, totals.weights);
+  if (sees_several_keys) add(measured, row, seen, std::isnan(sum) ? sum : overlap, totals.weights);
 }
 
-template <class T> std::vector<T>& RowMeasures::column_sums(BlockSums& part) {
+template <class T> std::vector<T>& RowMeasures::cell_row_sums(BlockSums& part) {
   if constexpr (std::is_same_v<T, double>)
-    return part.column_sums_f64;
+    return part.cell_row_sums_f64;
   else
-    return part.column_sums;
+    return part.cell_row_sums;
 }
 
-/// Adds a row (none: it is left out) to its row of cells, which is complete with its last query.
+/// Adds a row of weights to the sums of its row of cells; null: the row counts as zeros. With the
+/// last query of a row of cells, its means are written.
 template <class T>
 void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part) {
-  std::vector<T>& sums = column_sums<T>(part);
+  std::vector<T>& sums = cell_row_sums<T>(part);
   const CellGrid& grid = grids_[block.batch];
   const std::size_t S = computed_keys(layer_, block.batch), rows = layer_.length_of(block.batch),
-                    place = t % grid.row_step, front = may_be_causal_ ? 1 : 0;
+                    place = t % grid.row_step;
+  // Whether a map is causal is known only at its end. If it is, query 0 has no choice of keys and
+  // is left out of the comparison: so it has a row of cells of its own, in front.
+  const std::size_t first_query_rows = may_be_causal_ ? 1 : 0;
   if (sums.empty()) sums.assign(S, T(0));
   float* const cells = &cells_[grid.of_head(block.head)];
   float* cell = cells;
@@ -337,13 +345,14 @@ void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, 
       *cell = static_cast<float>(sum / to_double(count * (last - first)));
     }
   };
-  if (front == 1 && t == 0) {
+  if (first_query_rows == 1 && t == 0) {
     if (row != nullptr) put(row, std::min(grid.row_step, rows));
-    row = nullptr, cell = cells;
+    cell = cells;
+  } else if (row != nullptr) {
+    row_add(sums.data(), row, S);
   }
-  if (row != nullptr) row_add(sums.data(), row, S);
   if (place + 1 < grid.row_step && t + 1 < rows) return;
-  cell += (front + t / grid.row_step) * grid.cols;
+  cell += (first_query_rows + t / grid.row_step) * grid.cols;
   put(sums.data(), place + 1);
   const bool ends = (t + 1) % block_rows_ == 0 || t + 1 == rows;
   if (ends)

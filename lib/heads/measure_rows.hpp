@@ -52,8 +52,8 @@ private:
   /// A block of queries of one head, while and after it is computed.
   struct BlockSums {
     RowTotals totals;
-    std::vector<float> column_sums;      ///< S_all: the rows of a cell so far
-    std::vector<double> column_sums_f64; ///< the same in a layer of float64
+    std::vector<float> cell_row_sums;      ///< S_all: the rows of a cell so far
+    std::vector<double> cell_row_sums_f64; ///< the same in a layer of float64
   };
   template <class T> void observe_as(const Slice& block);
   template <class T>
@@ -70,7 +70,7 @@ private:
   template <class T>
   void add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part);
   Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
-  template <class T> static std::vector<T>& column_sums(BlockSums& part);
+  template <class T> static std::vector<T>& cell_row_sums(BlockSums& part);
   std::size_t text_of(std::size_t b) const { return repeats_.size() == 1 ? 0 : b; }
   const Repeats& repeats_of(std::size_t b) const { return repeats_[text_of(b)]; }
   /// The last key with a position that the first or the last query may see, or none.
@@ -105,10 +105,10 @@ private:
   std::size_t window_, block_rows_, blocks_;
   StageSet wanted_;
   bool weights_are_given_, positioned_;
-  bool starts_after_masks_;      ///< what is given may hold masked rows that nothing tells of
-  bool may_be_causal_ = false;   ///< maps of others, square, about which nothing is known
-  std::size_t with_position_;    ///< the first keys, which have one: past and current
-  std::vector<Repeats> repeats_; ///< one, or one a batch item where these are other texts
+  bool starts_after_masks_;          ///< what is given may hold masked rows that nothing tells of
+  bool may_be_causal_ = false;       ///< maps of others, square, about which nothing is known
+  std::size_t positioned_key_count_; ///< the first keys, which have one: past and current
+  std::vector<Repeats> repeats_;     ///< one, or one a batch item where these are other texts
   std::vector<std::vector<std::size_t>> separators_;  ///< likewise: their keys
   std::vector<std::optional<std::size_t>> last_keys_; ///< B, H
   std::vector<bool> selected_;

@@ -11,14 +11,14 @@ namespace mha {
 
 std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const {
   std::vector<Filled> list;
-  const std::size_t front = may_be_causal_ ? 1 : 0;
+  const std::size_t first_query_rows = may_be_causal_ ? 1 : 0;
   const std::size_t units = block_queries / block_rows_; // of a plan's block
   for (const auto& [batch, head, block] : plan.blocks) {
     if (head >= dims_.H) continue; // there is nothing to compute
     const CellGrid grid = cells_.empty() ? CellGrid{} : grids_[batch];
     const std::size_t rows = block_rows_ / grid.row_step, // of cells, in a block
-        first = block == 0 ? 0 : std::min(front + block * rows, grid.rows),
-                      last = std::min(front + (block + 1) * rows, grid.rows);
+        first = block == 0 ? 0 : std::min(first_query_rows + block * rows, grid.rows),
+                      last = std::min(first_query_rows + (block + 1) * rows, grid.rows);
     for (std::size_t unit = block * units; unit < std::min((block + 1) * units, blocks_); ++unit)
       list.push_back({(batch * dims_.H + head) * blocks_ + unit,
                       grid.of_head(head) + first * grid.cols, (last - first) * grid.cols});

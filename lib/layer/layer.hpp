@@ -94,12 +94,12 @@ struct LayerFacts {
 
   std::shared_ptr<const TransformerBlock>
       block;                             ///< what stands around attention in a whole model, or null
-  std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: what stands before and behind them
+  std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: the model's embedding and end
   std::shared_ptr<KeptWeights>
       kept; ///< packed forms of a model's weights, for its next pass; or null
-  std::shared_ptr<LayerPass> pass; ///< counts its computations, keeps what it hands on; or null
+  std::shared_ptr<LayerPass> pass; ///< counts its computations, keeps its resid_post; or null
 
-  std::vector<std::string> tokens, key_tokens; ///< labels; empty: none. key_tokens counts S_all
+  std::vector<std::string> tokens, key_tokens; ///< labels, T and S_all; empty: none
   /// Labels of each batch item where every item is another text; empty: the ones above are all
   /// items'. With them, the ones above are item 0's.
   std::vector<std::vector<std::string>> item_tokens, item_key_tokens;
@@ -140,9 +140,9 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   Shape shape_of(Stage stage) const;
 
   /// This layer with another tensor: an input, a weight, a mask or a bias by its canonical name, or
-  /// a stage, which then replaces its computation (mha::run(layer.with("weights", patched))). It
-  /// has the shape of the one that it replaces, or of shape_of(stage). Throws Error where it does
-  /// not, where the name is none, and where the layer has no such stage.
+  /// a stage, which then replaces its computation (mha::run(layer.with("weights", patched))). The
+  /// tensor must have the shape of the one that it replaces, or shape_of(stage). Throws Error for
+  /// another shape, an unknown name, and a stage that the layer does not have.
   Layer with(std::string_view tensor_or_stage, const Tensor& tensor) const;
   /// The same of a stage.
   Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }

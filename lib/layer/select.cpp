@@ -1,8 +1,12 @@
 #include <mha/layer/select.hpp>
 
+#include <mha/system/parse.hpp>
+
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <charconv>
 #include <numeric>
+#include <utility>
 
 namespace mha {
 
@@ -18,11 +22,11 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+[[noreturn]] void refuse_index(std::string_view option, std::string_view text,
+                               std::string_view part) {
+  fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
+       "by commas",
+       option, text.empty() ? "''" : text, part);
 }
 
 /// A bound of a NumPy slice, brought into [low, high].
@@ -34,11 +38,7 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 
 IndexList::IndexList(std::string text, std::string option)
     : text_(std::move(text)), option_(std::move(option)) {
-  const auto refuse = [&](std::string_view part) {
-    fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
-         "by commas",
-         option_, text_.empty() ? "''" : text_, part);
-  };
+  const auto refuse = [&](std::string_view part) { refuse_index(option_, text_, part); };
   for (std::string_view part : split(text_, ',')) {
     Range range;
     if (part.find(':') != std::string_view::npos) {
@@ -47,7 +47,7 @@ IndexList::IndexList(std::string text, std::string option)
       if (bounds.size() > 3) refuse(part);
       for (std::size_t i = 0; i < bounds.size(); ++i) {
         if (bounds[i].empty()) continue;
-        const std::optional<std::int64_t> bound = whole_number(bounds[i]);
+        const std::optional<std::int64_t> bound = parse_number<std::int64_t>(bounds[i]);
         if (!bound || (i == 2 && *bound == 0)) refuse(part);
         if (i == 0)
           range.first = bound;
@@ -58,16 +58,31 @@ IndexList::IndexList(std::string text, std::string option)
       }
     } else if (const std::size_t dash = part.find('-', 1); dash != std::string_view::npos) {
       range.form = Range::Form::both_ends;
-      range.first = whole_number(part.substr(0, dash));
-      range.last = whole_number(part.substr(dash + 1));
+      range.first = parse_number<std::int64_t>(part.substr(0, dash));
+      range.last = parse_number<std::int64_t>(part.substr(dash + 1));
       if (!range.first || !range.last || *range.first < 0 || *range.last < *range.first)
         refuse(part);
     } else {
-      range.first = whole_number(part);
+      range.first = parse_number<std::int64_t>(part);
       if (!range.first) refuse(part);
     }
     ranges_.push_back(range);
   }
+}
+
+IndexList IndexList::of_indices(const std::vector<std::size_t>& indices, std::string option) {
+  if (indices.empty()) refuse_index(option, "", "");
+  IndexList list;
+  list.text_ = fmt::format("{}", fmt::join(indices, ","));
+  list.option_ = std::move(option);
+  for (const std::size_t index : indices) {
+    if (!std::in_range<std::int64_t>(index))
+      refuse_index(list.option_, list.text_, std::to_string(index));
+    Range range;
+    range.first = static_cast<std::int64_t>(index);
+    list.ranges_.push_back(range);
+  }
+  return list;
 }
 
 Pick IndexList::resolve(std::size_t count, std::string_view what) const {

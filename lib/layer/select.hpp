@@ -21,6 +21,8 @@ class IndexList {
 public:
   /// `option` ("--head") goes into messages. Throws Error for what is no index list.
   IndexList(std::string text, std::string option);
+  /// A list of these indices, in their order. Throws Error for none.
+  static IndexList of_indices(const std::vector<std::size_t>& indices, std::string option);
   /// The same, or tokens by their text (" Juliet", "the#2", "the,of,3"), which placed() finds among
   /// labels. Throws Error for digits and signs that are no index list.
   static IndexList of_tokens(std::string text, std::string option);

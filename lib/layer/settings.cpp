@@ -1,9 +1,9 @@
 #include <mha/layer/settings.hpp>
 
 #include <mha/layer/words.hpp>
+#include <mha/system/parse.hpp>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -23,11 +23,9 @@ bool boolean(std::string_view text) {
 }
 
 double number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    expected("a number");
-  return value;
+  const std::optional<double> value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) expected("a number");
+  return *value;
 }
 
 std::int64_t integer(std::string_view text) {

@@ -44,7 +44,7 @@ bool has_residual(const Layer& layer) {
   return layer.settings.residual;
 }
 
-// When it computes a stage from others than the table says.
+// When a layer computes a stage from other inputs than the table's (other_inputs_table).
 bool has_own_keys(const Layer& layer) {
   return !layer.X_k.empty();
 }
@@ -127,7 +127,7 @@ const std::vector<OtherInputs> other_inputs_table{
     {shifted, is_naive, {masked}},
     {logsumexp, is_naive, {row_sum}},
     {row_sum, has_stable_sinks, {exp, row_max}},
-    // What a head adds to the output is not what the product with W_o makes it.
+    // Patched head_results are not the product of concat and W_o: the output is computed from both.
     {output, has_patched_heads, {concat, head_result}},
     {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
     {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},

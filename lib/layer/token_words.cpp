@@ -3,10 +3,10 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/token_words.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -61,11 +61,9 @@ std::string near_tokens(const std::string& word, const std::vector<std::string>&
 /// "the#2" is "the" and 2; a '#' without a number behind it is text.
 std::pair<std::string, std::optional<std::size_t>> split_number(const std::string& word) {
   const std::size_t hash = word.rfind('#');
-  std::size_t number = 0;
-  const char* const end = word.data() + word.size();
   if (hash == std::string::npos || hash == 0 || hash + 1 == word.size()) return {word, {}};
-  const auto [last, error] = std::from_chars(word.data() + hash + 1, end, number);
-  if (error != std::errc() || last != end) return {word, {}};
+  const auto number = parse_number<std::size_t>(std::string_view(word).substr(hash + 1));
+  if (!number) return {word, {}};
   return {word.substr(0, hash), number};
 }
 

@@ -54,7 +54,7 @@ std::string Draft::steps_of_embed() {
     return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
   });
   // Of patches that enter these layers, a table elsewhere is another part's.
-  const std::string root = stack_.before.substr(0, stack_.before.find('.') + 1);
+  const std::string root = stack_.literal_prefix.substr(0, stack_.literal_prefix.find('.') + 1);
   const bool patches = map && map->shape.size() == 4;
   const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
@@ -144,10 +144,9 @@ std::string Draft::last_norm() {
   return final_;
 }
 
-const std::pair<const std::string, std::string>*
-Draft::said_of_layers(std::string_view key) const {
-  for (auto at = file_.config.lower_bound(stack_.before);
-       at != file_.config.end() && at->first.starts_with(stack_.before); ++at)
+const std::pair<const std::string, std::string>* Draft::said_of_layers(std::string_view key) const {
+  for (auto at = file_.config.lower_bound(stack_.literal_prefix);
+       at != file_.config.end() && at->first.starts_with(stack_.literal_prefix); ++at)
     if (at->first.ends_with("." + std::string(key))) return &*at;
   return nullptr;
 }
@@ -180,11 +179,12 @@ std::string Draft::settings(bool causal) const {
   if (heads_ > 0)
     to["num_heads"] = heads_;
   else if (!of_heads)
-    to["num_heads"] = EndsJson::parse(configured(
-        {"num_attention_heads", "num_heads", "n_head", "n_heads", "heads", "nhead",
-         "encoder_attention_heads", "attention_heads", "enc_num_heads",
-         stack_.before.find("decoder") == std::string::npos ? "n_audio_head" : "n_text_head"},
-        unknown));
+    to["num_heads"] = EndsJson::parse(
+        configured({"num_attention_heads", "num_heads", "n_head", "n_heads", "heads", "nhead",
+                    "encoder_attention_heads", "attention_heads", "enc_num_heads",
+                    stack_.literal_prefix.find("decoder") == std::string::npos ? "n_audio_head"
+                                                                               : "n_text_head"},
+                   unknown));
   if (shares_keys_)
     to["num_kv_heads"] =
         EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown));

@@ -1,6 +1,7 @@
 #include <mha/load/json_tree.hpp>
 
 #include <mha/formats/json_scanner.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 
@@ -26,7 +27,7 @@ private:
     for (; at_ != scanner_.place(); ++at_)
       if (*at_ == '\n')
         ++line_, column_ = 1;
-      else if ((static_cast<unsigned char>(*at_) & 0xc0) != 0x80)
+      else if (!continues_utf8(*at_))
         ++column_;
     return fmt::format("{}: line {}, column {}", file_, line_, column_);
   }

@@ -11,7 +11,8 @@ namespace mha {
 
 namespace {
 
-/// The number that stands at `at`, up to a dot behind it; nothing of others.
+/// The number at position `at` that a dot follows; `behind` becomes the dot's position. Nothing
+/// where there is none, or one beyond any count of layers.
 std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& behind) {
   std::size_t number = 0;
   constexpr std::size_t most = 4096;
@@ -50,8 +51,8 @@ std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
   return found;
 }
 
-/// Numbers without a gap from 0 or 1 on.
-bool is_row(const Signatures& layers) {
+/// Whether the numbers have no gap, from 0 or 1 on.
+bool is_contiguous(const Signatures& layers) {
   std::size_t next = layers.begin()->first;
   if (next > 1) return false;
   for (const auto& [number, names] : layers)
@@ -74,7 +75,7 @@ std::size_t modules_of_layer(const Signatures& layers) {
 /// A layer of a transformer has four matrices and more.
 bool has_layers(const Numbered& numbered) {
   const auto is_matrix = [](const std::string& tensor) { return tensor.find(", ") != tensor.npos; };
-  return is_row(numbered.layers) &&
+  return is_contiguous(numbered.layers) &&
          std::ranges::count_if(numbered.layers.begin()->second, is_matrix) >= 4;
 }
 
@@ -101,31 +102,33 @@ std::string_view NumberedStack::other_tower(std::string_view name) const {
 
 bool NumberedStack::holds(const std::string& name) const {
   std::size_t behind = 0;
-  return name.starts_with(before) && number_at(name, before.size(), behind).has_value();
+  return name.starts_with(literal_prefix) &&
+         number_at(name, literal_prefix.size(), behind).has_value();
 }
 
 std::string NumberedStack::prefix() const {
-  if (modules > 1) return "";
-  return fmt::format("{}{{layer{}}}.", before, first > 0 ? fmt::format("+{}", first) : "");
+  if (modules > 1) return ""; // a layer's modules have different numbers: no prefix is common
+  return fmt::format("{}{{layer{}}}.", literal_prefix, first > 0 ? fmt::format("+{}", first) : "");
 }
 
 std::string NumberedStack::name_in_layer(const std::string& name) const {
   std::size_t behind = 0;
-  const auto number = number_at(name, before.size(), behind);
+  const auto number = number_at(name, literal_prefix.size(), behind);
   if (modules == 1) return name.substr(behind + 1);
   const std::size_t offset = number.value_or(0);
-  return fmt::format("{}{{{}*layer{}}}{}", before, modules,
+  return fmt::format("{}{{{}*layer{}}}{}", literal_prefix, modules,
                      offset > 0 ? fmt::format("+{}", offset) : "", name.substr(behind));
 }
 
 std::string NumberedStack::pattern(const std::string& name) const {
   std::size_t behind = 0;
-  if (!name.starts_with(before)) return name;
-  const auto number = number_at(name, before.size(), behind);
+  if (!name.starts_with(literal_prefix)) return name;
+  const auto number = number_at(name, literal_prefix.size(), behind);
   if (!number) return name;
   if (modules > 1) // modules that take turns have numbers of their own
-    return fmt::format("{}{}{}", before, first + (*number - first) % modules, name.substr(behind));
-  return before + "{layer}" + name.substr(behind);
+    return fmt::format("{}{}{}", literal_prefix, first + (*number - first) % modules,
+                       name.substr(behind));
+  return literal_prefix + "{layer}" + name.substr(behind);
 }
 
 std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
@@ -135,14 +138,14 @@ std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
   for (const bool decoders : {false, true}) {
     for (const auto& [prefix, numbered] : found)
       if ((prefix.find("decoder") != prefix.npos) == decoders && numbered.tensors > most &&
-          is_row(numbered.layers))
+          is_contiguous(numbered.layers))
         best = &prefix, most = numbered.tensors;
     if (best) break;
   }
   if (!best) return std::nullopt;
   const Signatures& layers = found.at(*best).layers;
   NumberedStack stack;
-  stack.before = *best, stack.first = layers.begin()->first;
+  stack.literal_prefix = *best, stack.first = layers.begin()->first;
   stack.modules = modules_of_layer(layers);
   for (const auto& [prefix, numbered] : found)
     if (prefix != *best && has_layers(numbered))

@@ -12,12 +12,12 @@ namespace mha {
 /// Layers 0, 1, 2 … below one prefix. In a stack whose modules take turns (attention, feed-forward,
 /// attention …) a layer is two of them.
 struct NumberedStack {
-  std::string before;                     ///< "encoder.layers."
+  std::string literal_prefix;             ///< what stands before the numbers: "encoder.layers."
   std::size_t first = 0;                  ///< number of the first layer, 0 or 1
   std::size_t modules = 1;                ///< of a layer
   std::vector<const io::Entry*> of_first; ///< the first layer's tensors
 
-  std::vector<std::string> towers;        ///< what other stacks of layers stand below: "decoder."
+  std::vector<std::string> towers; ///< what other stacks of layers stand below: "decoder."
 
   /// The tower that a name is below, or "".
   std::string_view other_tower(std::string_view name) const;

@@ -5,9 +5,9 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/token_words.hpp>
 #include <mha/load/source.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 namespace mha {
@@ -48,13 +48,6 @@ std::vector<std::string> split_axes(std::string_view text) {
   }
 }
 
-std::optional<std::size_t> number_in(std::string_view text) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
-}
-
 void read_stage(PatchText& patch) {
   const std::string_view word = std::string_view(patch.place).substr(patch.place.rfind('.') + 1);
   patch.prefers_add = word == "hook_attn_out" || word == "hook_mlp_out";
@@ -84,7 +77,7 @@ std::size_t position_of(std::string_view quoted, const std::vector<std::string>&
   for (std::size_t at = 0; (at = word.find("''", at)) != std::string::npos; ++at) word.erase(at, 1);
   std::optional<std::size_t> which;
   if (const std::string_view rest = quoted.substr(end + 1); !rest.empty()) {
-    which = rest.front() == '#' ? number_in(rest.substr(1)) : std::nullopt;
+    which = rest.front() == '#' ? parse_number<std::size_t>(rest.substr(1)) : std::nullopt;
     if (!which) fail("{}: {}: 'TEXT' or 'TEXT'#N expected", patch, quoted);
   }
   const std::vector<std::size_t> found = places_of_token(word, labels);
@@ -295,15 +288,16 @@ PlaceLayers layers_of_place(std::string_view place, std::string_view text) {
       const std::size_t dash = word.find('-');
       if (word == "*") {
         of.every_layer = true;
-      } else if (dash == 0 && number_in(word.substr(1)).value_or(0) > 0) {
-        of.from_end = *number_in(word.substr(1));
+      } else if (dash == 0 && parse_number<std::size_t>(word.substr(1)).value_or(0) > 0) {
+        of.from_end = *parse_number<std::size_t>(word.substr(1));
       } else if (dash != std::string_view::npos) {
-        const auto first = number_in(word.substr(0, dash)), last = number_in(word.substr(dash + 1));
+        const auto first = parse_number<std::size_t>(word.substr(0, dash)),
+                   last = parse_number<std::size_t>(word.substr(dash + 1));
         if (!first || !last || *last < *first)
           fail("{}: layers {}: A-B expected, both ends counted, or a number (-1 is the last)", text,
                word);
         of.layers = {*first, *last};
-      } else if (const auto number = number_in(word)) {
+      } else if (const auto number = parse_number<std::size_t>(word)) {
         of.layers = {*number, *number};
       } else {
         fail("{}: '{}' is no layer: a number, A-B or * expected: layers.3.weights", text, word);
@@ -372,14 +366,12 @@ StagePatch resolve_patch(const PatchText& patch, const Layer& layer, std::size_t
     fail("{}: patches count tokens as rows; the layer's tokens are columns", patch.text);
   to.op = patch.op, to.text = patch.text;
   const PlaceAxes place = axes_of(patch, layer, to.stage, to);
-  double scalar_value = 0;
-  const char* end = patch.value.data() + patch.value.size();
-  const auto [last, error] = std::from_chars(patch.value.data(), end, scalar_value);
+  const std::optional<double> every = patch.value == "zero" ? 0 : parse_number<double>(patch.value);
   const Kind kind = info_of(to.stage).kind;
   if (patch.tensor) {
     broadcast(patch, layer, place, *patch.tensor, to);
-  } else if (patch.value == "zero" || (error == std::errc() && last == end)) {
-    broadcast(patch, layer, place, scalar(patch.value == "zero" ? 0 : scalar_value), to);
+  } else if (every) {
+    broadcast(patch, layer, place, scalar(*every), to);
   } else if (patch.value == "mean") {
     if (kind == Kind::map || kind == Kind::row)
       fail("{}: a mean over positions is for stages of tokens; {} has keys, which differ in number",

@@ -34,35 +34,36 @@ Row mean_column(const Tensor& W) {
 DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
                              const std::function<std::size_t(std::size_t)>& answer)
     : request_(request) {
-  const ModelHead& head = ends.ends->head;
-  if (!head.present() || head.dense.present()) return;
+  const ModelHead& lm_head = ends.ends->head;
+  if (!lm_head.present() || lm_head.dense.present()) return;
   known_ = true;
   const Norm& norm = ends.ends->final;
   const std::size_t d = ends.dims.d_model, T = ends.dims.T;
-  const Row centre = request.centre ? mean_column(head.decoder.W) : Row();
+  const Row centre = request.centre ? mean_column(lm_head.decoder.W) : Row();
   double mean_bias = 0;
-  const Tensor& b = head.decoder.b;
+  const Tensor& b = lm_head.decoder.b;
   for (std::size_t i = 0; request.centre && i < b.count(); ++i)
     mean_bias += value_at(b, i) / static_cast<double>(b.count());
   for (std::size_t i = 0; i < request.places.size(); ++i) {
     const auto& [batch, position] = request.places[i];
-    Row u = column_of(head.decoder.W, answer(i));
+    Row u = column_of(lm_head.decoder.W, answer(i));
     double bias = b.empty() ? 0 : value_at(b, answer(i));
     if (request.versus) {
       const auto other = static_cast<std::size_t>(*request.versus);
-      const Row column = column_of(head.decoder.W, other);
+      const Row column = column_of(lm_head.decoder.W, other);
       for (std::size_t k = 0; k < d; ++k) u[k] -= column[k];
       if (!b.empty()) bias -= value_at(b, other);
     }
     for (std::size_t k = 0; request.centre && k < d; ++k) u[k] -= centre[k];
     bias -= mean_bias;
-    for (double& x : u) x *= head.scale;
-    head_bias_.push_back(bias * head.scale);
+    for (double& x : u) x *= lm_head.scale;
+    lm_head_bias_.push_back(bias * lm_head.scale);
     double of_norm = 0;
     for (std::size_t k = 0; !norm.bias.empty() && k < d; ++k)
       of_norm += value_at(norm.bias, k) * u[k];
     final_bias_.push_back(of_norm);
-    // ⟨frozen(part), u⟩ is ⟨part, folded u⟩: the norm is linear once its statistics are.
+    // With frozen statistics the norm is a linear map N: ⟨N part, u⟩ = ⟨part, Nᵀ u⟩, and Nᵀ u is
+    // the same for every part.
     fold_last_norm(row_of(ends.ends->stream, batch * T + position, d), norm, u);
     u_.push_back(std::move(u));
   }
@@ -94,7 +95,7 @@ void DirectEffects::enter(const Layer& layer) {
   if (has_mlp) stages.push_back(mlp);
   const Trace values = trace(layer, stages, {}, request_.threads);
   const Norm& behind = block.post_attention_norm;
-  heads_.clear(), bias_.clear(), mlp_.clear(), embed_.clear();
+  heads_.clear(), bias_.clear(), mlp_.clear(), layer_input_.clear();
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * T + position;
     const Statistics statistics =
@@ -108,11 +109,11 @@ void DirectEffects::enter(const Layer& layer) {
     for (std::size_t k = 0; !behind.bias.empty() && k < d; ++k) bias[k] += value_at(behind.bias, k);
     bias_.push_back(std::move(bias));
     mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : Row());
-    embed_.push_back(row_of(layer.X, row, d));
+    layer_input_.push_back(row_of(layer.X, row, d));
   }
 }
 
-double DirectEffects::through(const Row& part, std::size_t place) const {
+double DirectEffects::dot_with_direction(const Row& part, std::size_t place) const {
   double sum = 0;
   for (std::size_t k = 0; k < part.size(); ++k) sum += part[k] * u_[place][k];
   return sum;
@@ -123,22 +124,22 @@ std::optional<double> DirectEffects::of(Component part, std::optional<std::size_
   if (!known_) return std::nullopt;
   switch (part) {
   case Component::head:
-    return through(heads_[place][*head], place);
+    return dot_with_direction(heads_[place][*head], place);
   case Component::attention: {
     double sum = 0;
-    for (const Row& row : heads_[place]) sum += through(row, place);
+    for (const Row& row : heads_[place]) sum += dot_with_direction(row, place);
     return sum;
   }
   case Component::mlp:
-    return through(mlp_[place], place);
+    return dot_with_direction(mlp_[place], place);
   case Component::embed:
-    return through(embed_[place], place);
+    return dot_with_direction(layer_input_[place], place);
   case Component::attention_bias:
-    return through(bias_[place], place);
+    return dot_with_direction(bias_[place], place);
   case Component::final_bias:
     return final_bias_[place];
   case Component::head_bias:
-    return head_bias_[place];
+    return lm_head_bias_[place];
   case Component::set: // its places depend on each other
     return std::nullopt;
   }

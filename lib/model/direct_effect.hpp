@@ -30,15 +30,16 @@ public:
 
 private:
   static void fold_last_norm(const Row& stream, const Norm& norm, Row& u);
-  double through(const Row& part, std::size_t place) const;
+  /// ⟨part, u⟩ with the direction u_ of a place: the part's direct effect.
+  double dot_with_direction(const Row& part, std::size_t place) const;
 
   const EffectsRequest& request_;
   bool known_ = false;
   std::vector<Row> u_; ///< of each place: what a part is multiplied with
-  std::vector<double> final_bias_, head_bias_;
+  std::vector<double> final_bias_, lm_head_bias_;
   // Of the layer that was entered, at each place:
   std::vector<std::vector<Row>> heads_;
-  std::vector<Row> bias_, mlp_, embed_;
+  std::vector<Row> bias_, mlp_, layer_input_;
 };
 
 } // namespace mha

@@ -100,7 +100,8 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   const Ablations ablations(layers, request);
   const ModelPass& run = layers.texts();
   const bool has_head = run.model().head().present();
-  require_numbers(run.model(), ablations.clean_rows(), request.places, request.first_text);
+  require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
+                             request.first_text);
   std::vector<Comparison> at;
   for (std::size_t i = 0; i < request.places.size(); ++i)
     at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace mha {
 
@@ -164,8 +163,7 @@ void ModelPass::finish(const std::shared_ptr<LayerPass>& pass, LayerTimes& times
   Layer layer = pass->layer();
   layer.pass = pass;
   Selection selection;
-  if (layer.dims.batched)
-    selection.batch = IndexList(fmt::format("{}", fmt::join(items, ",")), "--batch");
+  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, "--batch");
   Unobserved nothing;
   const Plan plan = make_plan(layer, nothing.wants(), selection);
   computed_s +=

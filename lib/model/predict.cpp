@@ -18,7 +18,7 @@ constexpr double largest_double = std::numeric_limits<double>::max();
 } // namespace
 
 template <class T>
-Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came) {
+Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual) {
   // p = exp(z − max z) / Σ exp(z − max z), in double: the vocabulary is long.
   const double largest = static_cast<double>(*std::max_element(logits, logits + vocabulary));
   double sum = 0;
@@ -41,12 +41,12 @@ Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t to
   for (std::size_t i = 0; i < top; ++i)
     prediction.candidates.push_back(
         {static_cast<int>(order[i]), static_cast<double>(logits[order[i]]), probability(order[i])});
-  if (came < 0 || static_cast<std::size_t>(came) >= vocabulary) return prediction;
-  const auto id = static_cast<std::size_t>(came);
+  if (actual < 0 || static_cast<std::size_t>(actual) >= vocabulary) return prediction;
+  const auto id = static_cast<std::size_t>(actual);
   const auto before = static_cast<std::size_t>(
       std::count_if(logits, logits + vocabulary, [&](T other) { return other > logits[id]; }));
   const double surprise = std::log(sum) + largest - static_cast<double>(logits[id]);
-  prediction.came = Came{came, probability(id), surprise, before + 1};
+  prediction.actual = ActualToken{actual, probability(id), surprise, before + 1};
   return prediction;
 }
 
@@ -72,11 +72,11 @@ public:
       const std::byte* row =
           block.values.data + static_cast<std::size_t>(block.values.strides[0]) * i * element;
       const bool follows = run_.model().causal() && position + 1 < length;
-      const int came = follows ? run_.ids()[block.batch][position + 1] : -1;
+      const int actual = follows ? run_.ids()[block.batch][position + 1] : -1;
       Prediction prediction =
           block.values.dtype == DType::f64
-              ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, came)
-              : prediction_of(reinterpret_cast<const float*>(row), vocabulary, top_, came);
+              ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, actual)
+              : prediction_of(reinterpret_cast<const float*>(row), vocabulary, top_, actual);
       prediction.batch = block.batch, prediction.position = position;
       const std::lock_guard hold(adding_);
       found[{block.batch, position}] = std::move(prediction);
@@ -122,11 +122,10 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     Layer ends = run.ends_after(model, n);
     Reader reader(run, request, ends.dims.T);
     Selection selection;
-    std::string places;
-    for (std::size_t position : request.positions)
-      if (position < ends.dims.T)
-        places += fmt::format("{}{}", places.empty() ? "" : ",", position);
-    selection.query = IndexList(places, "--query");
+    std::vector<std::size_t> places;
+    for (const std::size_t position : request.positions)
+      if (position < ends.dims.T) places.push_back(position);
+    selection.query = IndexList::of_indices(places, "--query");
     const Plan plan = make_plan(ends, reader.wants(), selection);
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
@@ -143,8 +142,8 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
   return all;
 }
 
-void require_numbers(const WholeModel& model, const PredictionRows& rows,
-                     const std::vector<TextPosition>& places, std::size_t first_text) {
+void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,
+                                const std::vector<TextPosition>& places, std::size_t first_text) {
   for (std::size_t i = 0; i < rows.count(); ++i) {
     const std::vector<double> row = rows[i].in_double();
     // A head's bias may rule a token out.

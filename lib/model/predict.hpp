@@ -1,6 +1,6 @@
 #pragma once
-// Predictions of a whole model: the most probable tokens at a position, and the loss of the
-// ones that came.
+// Predictions of a whole model: the most probable tokens at a position, and the loss of the text's
+// own next token.
 
 #include <mha/load/load.hpp>
 #include <mha/model/pass.hpp>
@@ -18,8 +18,8 @@ struct Candidate {
   double logit = 0, probability = 0;
 };
 
-/// The token that came.
-struct Came {
+/// The text's next token, and what the model made of it.
+struct ActualToken {
   int id = 0;
   double probability = 0;
   double surprise = 0;  ///< −log probability
@@ -30,9 +30,9 @@ struct Came {
 struct Prediction {
   std::size_t batch = 0, position = 0;
   std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
-  bool finite = true;                ///< whether the logits are numbers; else nothing is predicted
+  bool finite = true;                ///< the softmax is defined; else nothing is predicted
   std::vector<Candidate> candidates; ///< the most probable first
-  std::optional<Came> came;          ///< of causal models: the token after the position
+  std::optional<ActualToken> actual; ///< of causal models: the token after the position
 };
 
 struct PredictRequest {
@@ -40,7 +40,7 @@ struct PredictRequest {
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
-  std::size_t first_text = 0; ///< what messages count texts from
+  std::size_t first_text = 0; ///< number of the first text in messages
 };
 
 /// Predictions in the order of texts, positions and layers. Throws Error for a model without a
@@ -48,13 +48,15 @@ struct PredictRequest {
 std::vector<Prediction> predict(const Sources& model, ModelPass& run,
                                 const PredictRequest& request);
 
-/// Throws Error where the rows of these places, in their order, are no numbers, as predict does.
-/// `first_text` is what messages count texts from.
-void require_numbers(const WholeModel& model, const PredictionRows& rows,
-                     const std::vector<TextPosition>& places, std::size_t first_text = 0);
+/// Throws Error where the softmax of a row of logits is undefined (a NaN, +∞, or −∞ alone), with
+/// predict()'s message. Row i is of place i; `first_text`: number of the first text in messages.
+void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,
+                                const std::vector<TextPosition>& places,
+                                std::size_t first_text = 0);
 
-/// Candidates and what came, of one position's logits. `came` < 0: nothing.
+/// Candidates and the text's next token, of one position's logits. `actual`: its id; < 0: there is
+/// none.
 template <class T>
-Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int came);
+Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual);
 
 } // namespace mha

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fmt/ranges.h>
-
 namespace mha {
 
 TextLayers::TextLayers(Sources sources, std::shared_ptr<ModelPass> texts, std::vector<Edit> edits)
@@ -72,8 +70,7 @@ Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positio
   const Shape shape{dims.B, dims.T, dims.d_out};
   const bool some = !positions.empty() && positions.size() < dims.T;
   Selection selection;
-  if (some)
-    selection.query = IndexList(fmt::format("{}", fmt::join(positions, ",")), "--query");
+  if (some) selection.query = IndexList::of_indices(positions, "--query");
   Trace stream(layer, {Stage::resid_post}, selection);
   Several all;
   all.add(stream);

@@ -4,8 +4,8 @@
 
 namespace mha {
 
-void StageMeans::add(const Layer& layer, Stage stage, const Tensor& whole, Sum& to) const {
-  const Shape& shape = whole.shape(); // B, (heads,) rows, columns
+void StageMeans::add(const Layer& layer, Stage stage, const Tensor& values, Sum& to) const {
+  const Shape& shape = values.shape(); // B, (heads,) rows, columns
   const bool with_heads = shape.size() == 4;
   const std::size_t heads = with_heads ? shape[1] : 1, rows = shape[shape.size() - 2],
                     columns = shape.back();
@@ -16,15 +16,15 @@ void StageMeans::add(const Layer& layer, Stage stage, const Tensor& whole, Sum& 
   if (to.sum.size() != heads * columns)
     fail("{}: the texts' layers have different sizes, so they have no mean", name_of(stage));
   for (std::size_t b = 0; b < shape[0]; ++b) {
-    const std::size_t own =
+    const std::size_t length =
         layer.lengths.empty() || rows != layer.dims.T ? rows : layer.length_of(b);
     for (std::size_t h = 0; h < heads; ++h)
-      for (std::size_t t = 0; t < own; ++t) {
+      for (std::size_t t = 0; t < length; ++t) {
         const std::size_t first = ((b * heads + h) * rows + t) * columns;
         double* const sum = to.sum.data() + h * columns;
-        for (std::size_t c = 0; c < columns; ++c) sum[c] += value_at(whole, first + c);
+        for (std::size_t c = 0; c < columns; ++c) sum[c] += value_at(values, first + c);
       }
-    to.count += own;
+    to.count += length;
   }
 }
 

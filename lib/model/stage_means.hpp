@@ -30,7 +30,7 @@ private:
     std::vector<double> sum;
     std::size_t count = 0;
   };
-  void add(const Layer& layer, Stage stage, const Tensor& whole, Sum& to) const;
+  void add(const Layer& layer, Stage stage, const Tensor& values, Sum& to) const;
   std::map<std::pair<std::size_t, Stage>, Sum> sums_;
 };
 

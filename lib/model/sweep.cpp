@@ -59,8 +59,9 @@ public:
     clean_ = PredictionRows(ends, places_, request.threads);
     const PredictionRows other(there_.layer(last), request.places(pair.there->texts()),
                                request.threads);
-    require_numbers(pair.here->texts().model(), clean_, places_);
-    require_numbers(pair.there->texts().model(), other, request.places(pair.there->texts()));
+    require_finite_predictions(pair.here->texts().model(), clean_, places_);
+    require_finite_predictions(pair.there->texts().model(), other,
+                               request.places(pair.there->texts()));
     take_tokens(other);
     for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
       predicted_.emplace_back(clean_[i]);

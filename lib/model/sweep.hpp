@@ -34,7 +34,7 @@ struct SweepRequest {
   std::vector<PatchText> stages; ///< places without a layer ("resid_pre", "hook_attn_out")
   std::vector<SweepAxis> over;
   SweepMetric metric = SweepMetric::logit;
-  bool raw = false; ///< M itself instead of its share of the way to the other run
+  bool raw = false; ///< a point's value is M(patched) itself, not normalised by the two runs' M
   /// Of SweepMetric::logit; none: the most probable tokens of the other run and of this.
   std::optional<int> answer, versus;
   /// Of a text's positions, those whose predictions are measured.
@@ -42,7 +42,7 @@ struct SweepRequest {
   std::size_t threads = 0;
 };
 
-/// One place, and what its patch did.
+/// One place, and what the metric M is when it is patched.
 struct SweepPoint {
   std::size_t stage = 0; ///< of the request's
   std::optional<std::size_t> layer, head, query, key;

@@ -72,9 +72,9 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
   for (const Stage stage : available)
     if (info_of(stage).kind != Kind::head_result) list.push_back(stage);
   Selection selection;
-  selection.query = IndexList(std::to_string(query), "--query");
-  if (layer.dims.H > 0) selection.head = IndexList(std::to_string(head), "--head");
-  if (layer.dims.batched) selection.batch = IndexList(std::to_string(batch), "--batch");
+  selection.query = IndexList::of_indices({query}, "--query");
+  if (layer.dims.H > 0) selection.head = IndexList::of_indices({head}, "--head");
+  if (layer.dims.batched) selection.batch = IndexList::of_indices({batch}, "--batch");
   const Trace kept = trace(layer, list, selection, 1);
 
   const std::vector<std::uint8_t> masked = masked_keys(layer, batch, head, query);

@@ -12,8 +12,6 @@
 #include <mutex>
 #include <set>
 
-#include <fmt/ranges.h>
-
 namespace mha {
 
 namespace {
@@ -89,7 +87,7 @@ void visit_predictions(const Layer& ends, const std::vector<TextPosition>& place
   std::set<std::size_t> positions;
   for (const TextPosition& place : places) positions.insert(place.second);
   Selection selection;
-  selection.query = IndexList(fmt::format("{}", fmt::join(positions, ",")), "--query");
+  selection.query = IndexList::of_indices({positions.begin(), positions.end()}, "--query");
   RowVisitor visitor(of.head.present() ? Stage::logits : Stage::final, places, visit);
   compute(ends, make_plan(ends, visitor.wants(), selection), visitor, threads);
 }

@@ -181,8 +181,8 @@ void Summaries::observe(const Slice& whole) {
 
 std::string Summaries::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
-  for (const auto& [place, summary] : parts_) {
-    const auto& [stage, batch, head, token] = place;
+  for (const auto& [key, summary] : parts_) {
+    const auto& [stage, batch, head, token] = key;
     bytes.add(stage), bytes.add(batch), bytes.add(head), bytes.add(token), bytes.add(summary);
   }
   return bytes.take();

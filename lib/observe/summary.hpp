@@ -11,7 +11,7 @@
 
 namespace mha {
 
-/// What a run of numbers looks like. Minimum, maximum and mean are over the finite ones.
+/// Counts and range of some numbers. Minimum, maximum and mean are over the finite ones.
 struct Summary {
   std::size_t count = 0, finite = 0, nan = 0, infinite = 0;
   double min = std::numeric_limits<double>::infinity(), max = -min; ///< of no numbers: +inf, −inf
@@ -41,13 +41,13 @@ public:
   const Shape& shape(Stage stage) const { return placements_.at(stage).shape(); }
 
 private:
-  using Place =
+  using BlockKey =
       std::tuple<Stage, std::size_t, std::size_t, std::size_t>; ///< stage, batch, head, token
   StageSet wanted_;
   bool selects_;
   std::map<Stage, Placement> placements_;
   std::mutex mutex_;
-  std::map<Place, Summary> parts_;
+  std::map<BlockKey, Summary> parts_;
 };
 
 } // namespace mha

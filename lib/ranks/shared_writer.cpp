@@ -42,7 +42,7 @@ public:
     if (offset > all || count > all - offset)
       fail("{}: elements {} to {} are outside of {}", io::shown(path_), offset, offset + count,
            io::shown(items_[item].name));
-    file_->write(layout_.places[item] + offset * element, data, count * element);
+    file_->write(layout_.offsets[item] + offset * element, data, count * element);
     written_ += count;
   }
 

@@ -1,8 +1,8 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 
@@ -60,7 +60,8 @@ void put_speed(JsonText& json, const Speed& speed) {
 } // namespace
 
 std::string speed_table(const Speed& speed, const TextStyle& look) {
-  Grid grid({{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
+  TextTable grid(
+      {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](const char* name, const PhaseSpeed& part) {
     grid.add({name, duration_text(part.median_s), duration_text(part.best_s),
               rate_text(part.rate()), fraction_text(part.rate(), speed.roofline.machine.products)});
@@ -75,15 +76,15 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {
-  Grid grid({{"layer"},
-             {"median", true},
-             {"best", true},
-             {"GFLOP/s", true},
-             {"of the peak", true},
-             {"projections", true},
-             {"attention", true},
-             {"output", true},
-             {"runs", true}});
+  TextTable grid({{"layer"},
+                  {"median", true},
+                  {"best", true},
+                  {"GFLOP/s", true},
+                  {"of the peak", true},
+                  {"projections", true},
+                  {"attention", true},
+                  {"output", true},
+                  {"runs", true}});
   for (const auto& [layer, speed] : rows)
     grid.add(
         {visible(layer), duration_text(speed.all.median_s), duration_text(speed.all.best_s),

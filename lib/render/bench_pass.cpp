@@ -1,21 +1,21 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
 
 namespace mha::render {
 
 std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
-  Grid grid({{"layer"},
-             {"read", true},
-             {"projections", true},
-             {"attention", true},
-             {"output", true},
-             {"around", true},
-             {"all", true}});
+  TextTable grid({{"layer"},
+                  {"read", true},
+                  {"projections", true},
+                  {"attention", true},
+                  {"output", true},
+                  {"around", true},
+                  {"all", true}});
   const auto add = [&](const LayerSeconds& t) {
     grid.add({visible(t.layer), duration_text(t.read), duration_text(t.projections),
               duration_text(t.attention), duration_text(t.output), duration_text(t.around),

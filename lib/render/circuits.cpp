@@ -1,7 +1,7 @@
 #include <mha/render/circuits.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -54,13 +54,13 @@ std::string list_json(const std::vector<double>& numbers) {
 } // namespace
 
 std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& look) {
-  std::vector<Grid::Column> titles{{.title = "layer", .right = true, .names = true},
-                                   {.title = "head", .right = true, .names = true}};
+  std::vector<TextTable::Column> titles{{.title = "layer", .right = true, .names = true},
+                                        {.title = "head", .right = true, .names = true}};
   std::vector<const CircuitMeasure*> shown;
   for (const CircuitMeasure& measure : circuit_measures())
     if (std::ranges::any_of(heads, [&](const auto& one) { return (one.*measure.of).has_value(); }))
       shown.push_back(&measure), titles.push_back({std::string(measure.name), true});
-  Grid grid(std::move(titles));
+  TextTable grid(std::move(titles));
   for (const HeadCircuits& one : heads) {
     std::vector<std::string> cells{visible(one.layer), fmt::format("{}", one.head)};
     for (const CircuitMeasure* measure : shown) {
@@ -123,13 +123,13 @@ std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator) 
 }
 
 std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& look) {
-  Grid grid({{"layer", true},
-             {"head", true},
-             {"to_layer", true},
-             {"to_head", true},
-             {"through"},
-             {"composition", true},
-             {"random", true}});
+  TextTable grid({{"layer", true},
+                  {"head", true},
+                  {"to_layer", true},
+                  {"to_head", true},
+                  {"through"},
+                  {"composition", true},
+                  {"random", true}});
   for (const Composition& one : pairs)
     grid.add({visible(one.layer), fmt::format("{}", one.head), visible(one.to_layer),
               fmt::format("{}", one.to_head), std::string(name_of(one.kind)),

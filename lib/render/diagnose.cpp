@@ -1,8 +1,8 @@
 #include <mha/render/diagnose.hpp>
 
 #include <mha/render/diff.hpp>
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -122,12 +122,12 @@ std::string verdict(const Diagnosis& d) {
 
 std::string stage_table(const Diagnosis& d, const TextStyle& look) {
   const bool changed = !d.changes.empty();
-  std::vector<Grid::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
+  std::vector<TextTable::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
   if (changed) columns.push_back({"after", true});
   const bool remarks = std::any_of(d.stages.begin(), d.stages.end(),
                                    [](const auto& one) { return !one.harmless.empty(); });
   if (remarks) columns.push_back({"", false, true, true});
-  Grid grid(columns);
+  TextTable grid(columns);
   for (const Diagnosis::Compared& one : d.stages) {
     std::vector<std::string> cells{std::string(mha::name_of(one.stage)),
                                    share_of_stage(one.before.error)};

@@ -2,12 +2,12 @@
 // Distances of ours and the reference's from float64, in words and cells of a table.
 
 #include <mha/compare/from_exact.hpp>
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 namespace mha::render {
 
 /// The columns of exact_cells.
-std::vector<Grid::Column> exact_columns();
+std::vector<TextTable::Column> exact_columns();
 /// Our distance, the reference's, and how many times as far as rounding it is; empty cells where
 /// that is not known.
 std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);

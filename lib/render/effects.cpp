@@ -1,7 +1,7 @@
 #include <mha/render/effects.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <array>
@@ -71,10 +71,10 @@ std::string units_text(const std::vector<EffectColumn>& shown, const std::string
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
                           const TextStyle& look) {
   const std::vector<EffectColumn> shown = present_columns(effects);
-  std::vector<Grid::Column> titles;
+  std::vector<TextTable::Column> titles;
   if (view.per_position) titles = {{"text", true}, {"position", true}};
   titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
-  for (Grid::Column& title : titles) title.names = true;
+  for (TextTable::Column& title : titles) title.names = true;
   const bool spreads = !view.deviations.empty();
   for (const EffectColumn& column : shown) {
     titles.push_back({std::string(column.name), true});
@@ -87,7 +87,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   };
   for (const Effect& one : effects)
     if (one.part == Component::head) largest = std::max(largest, first(one));
-  Grid grid(std::move(titles));
+  TextTable grid(std::move(titles));
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
     std::vector<std::string> cells;

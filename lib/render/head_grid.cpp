@@ -2,9 +2,9 @@
 
 #include <mha/render/map_layout.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -14,16 +14,13 @@ namespace mha::render {
 
 namespace {
 
-/// The numbers that labels are, ascending, so that ticks may leave some out; nothing for others.
+/// The labels as numbers, if all are and they ascend: between such, ticks may leave some out.
 std::optional<std::vector<std::size_t>> ascending_numbers(const std::vector<std::string>& labels) {
   std::vector<std::size_t> numbers;
   for (const std::string& label : labels) {
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-    if (error != std::errc() || end != label.data() + label.size() ||
-        (!numbers.empty() && number <= numbers.back()))
-      return std::nullopt;
-    numbers.push_back(number);
+    const std::optional<std::size_t> number = parse_number<std::size_t>(label);
+    if (!number || (!numbers.empty() && *number <= numbers.back())) return std::nullopt;
+    numbers.push_back(*number);
   }
   return numbers;
 }
@@ -82,11 +79,13 @@ MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& 
     range.add(to.map);
     picture.panels.push_back(std::move(to));
   }
-  // Stages that are drawn around zero, and from it.
+  // The stages stand for their colours: of scaled a scale symmetric around 0, of weights one from
+  // 0.
   picture.styles = {style_for(range.low < 0 ? Stage::scaled : Stage::weights, how.colors, range)};
   return picture;
 }
 
+/// No limit on cells. Half of the largest number, so that count + limit does not overflow.
 constexpr std::size_t every_cell = std::numeric_limits<std::size_t>::max() / 2;
 
 /// Every cell, with labels that our own font has.

@@ -67,7 +67,8 @@ private:
   Canvas canvas_;
 };
 
-void require_visible_cells(const MapLayout& layout, double zoom) {
+/// Throws Error where cells become smaller than a pixel, or the picture too large.
+void check_zoom(const MapLayout& layout, double zoom) {
   for (const PanelMark& mark : layout.panels)
     if (static_cast<double>(std::min(mark.cell_width, mark.cell_height)) * zoom < 1)
       fail("--zoom {}: cells of {} × {} pixels would be less than one; give fewer --cells, or "
@@ -84,7 +85,7 @@ void require_visible_cells(const MapLayout& layout, double zoom) {
 
 std::string map_png(const MapPicture& picture) {
   const MapLayout layout = lay_out(picture);
-  require_visible_cells(layout, picture.figure.zoom);
+  check_zoom(layout, picture.figure.zoom);
   Zoomed canvas(layout, picture.figure.zoom);
   for (const PanelMark& mark : layout.panels)
     canvas.cells(picture.panels[mark.panel], picture.style(mark.panel), mark);

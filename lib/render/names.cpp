@@ -3,8 +3,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/words.hpp>
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <vector>
 
@@ -54,11 +54,11 @@ std::string json_words(std::string_view words) {
 
 std::string names_table(const TextStyle& look) {
   const auto wraps = [](std::string title) {
-    return Grid::Column{.title = std::move(title), .shrinks = true, .wraps = true};
+    return TextTable::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
-  Grid tensors({{"tensor"}, wraps("shape"), wraps("meaning")});
-  Grid settings({{"setting"}, wraps("values"), wraps("meaning")});
-  Grid aliases({{""}, wraps("")});
+  TextTable tensors({{"tensor"}, wraps("shape"), wraps("meaning")});
+  TextTable settings({{"setting"}, wraps("values"), wraps("meaning")});
+  TextTable aliases({{""}, wraps("")});
   const auto alias = [&](std::string_view name, std::string_view others) {
     if (!others.empty()) aliases.add({std::string(name), std::string(others)});
   };

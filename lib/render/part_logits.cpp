@@ -1,7 +1,7 @@
 #include <mha/render/part_logits.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -60,7 +60,7 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
           fmt::format("{}position {}{}\n", several ? fmt::format("text {}, ", part.at.first) : "",
                       part.at.second, part.head ? fmt::format(", head {}", *part.head) : "");
     const TwoSides sides = sides_of(part.logits, view.top);
-    Grid grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
+    TextTable grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
     for (std::size_t i = 0; i < sides.promoted.size(); ++i) {
       const std::size_t up = sides.promoted[i], down = sides.suppressed[i];
       grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",

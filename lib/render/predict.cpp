@@ -36,8 +36,8 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 }
 
 /// A line a position.
-Grid grid_of_all(const PredictView& view, const TextStyle& look) {
-  std::vector<Grid::Column> columns;
+TextTable grid_of_all(const PredictView& view, const TextStyle& look) {
+  std::vector<TextTable::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
   const bool narrow = look.width < 64;
@@ -48,7 +48,7 @@ Grid grid_of_all(const PredictView& view, const TextStyle& look) {
   if (view.causal)
     columns.insert(columns.end(),
                    {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
-  return Grid(std::move(columns));
+  return TextTable(std::move(columns));
 }
 
 std::string separated(const std::vector<std::string>& cells, char separator) {
@@ -82,11 +82,11 @@ void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
   } else {
     cells.insert(cells.end(), 3, "");
   }
-  if (one.came)
+  if (one.actual)
     cells.insert(cells.end(),
-                 {fmt::format("{}", one.came->id), names.text(one.came->id),
-                  number(one.came->probability, Dialect::csv), fmt::format("{}", one.came->rank),
-                  number(one.came->surprise, Dialect::csv)});
+                 {fmt::format("{}", one.actual->id), names.text(one.actual->id),
+                  number(one.actual->probability, Dialect::csv),
+                  fmt::format("{}", one.actual->rank), number(one.actual->surprise, Dialect::csv)});
   else
     cells.insert(cells.end(), 5, "");
 }
@@ -95,7 +95,7 @@ void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
 
 void PredictionLoss::add(const Prediction& one) {
   if (one.layer > last_) sum_ = 0, tokens_ = 0, last_ = one.layer;
-  if (one.came && one.layer == last_) sum_ += one.came->surprise, ++tokens_;
+  if (one.actual && one.layer == last_) sum_ += one.actual->surprise, ++tokens_;
 }
 
 PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle look)
@@ -114,15 +114,15 @@ void PredictionText::add_to_grid(const Prediction& one) {
   cells.push_back(some ? visible(names_.label(one.candidates[0].id)) : "");
   cells.push_back(some ? chance(one.candidates[0].probability) : "");
   if (view_.causal) {
-    cells.push_back(one.came ? visible(names_.label(one.came->id)) : "–");
-    cells.push_back(one.came ? chance(one.came->probability) : "–");
-    cells.push_back(one.came ? fmt::format("{}", one.came->rank) : "–");
+    cells.push_back(one.actual ? visible(names_.label(one.actual->id)) : "–");
+    cells.push_back(one.actual ? chance(one.actual->probability) : "–");
+    cells.push_back(one.actual ? fmt::format("{}", one.actual->rank) : "–");
   }
   grid_.add(std::move(cells));
 }
 
 void PredictionText::add_block(const Prediction& one, std::string& out) {
-  Grid grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
+  TextTable grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
   for (const Candidate& next : one.candidates)
     grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
               rounded(next.logit, 4), share_bar(next.probability)});
@@ -166,10 +166,10 @@ void PredictionText::add_object(const Prediction& one, std::string& out) {
   out += fmt::format("\"position\": {}, ", one.position);
   if (one.layer) out += fmt::format("\"layer\": {}, ", *one.layer);
   out += json_token((*view_.ids)[one.batch][one.position]) + ", ";
-  if (one.came)
+  if (one.actual)
     out += fmt::format("\"came\": {{{}, \"probability\": {}, \"rank\": {}, \"loss\": {}}}, ",
-                       json_token(one.came->id), json(one.came->probability), one.came->rank,
-                       json(one.came->surprise));
+                       json_token(one.actual->id), json(one.actual->probability), one.actual->rank,
+                       json(one.actual->surprise));
   out += "\"next\": [";
   for (std::size_t i = 0; i < one.candidates.size(); ++i) {
     const Candidate& next = one.candidates[i];

@@ -2,8 +2,8 @@
 // Predictions of a whole model as a table, CSV or JSON.
 
 #include <mha/model/predict.hpp>
-#include <mha/render/grid.hpp>
 #include <mha/render/text.hpp>
+#include <mha/render/text_table.hpp>
 #include <mha/render/tokens.hpp>
 
 #include <optional>
@@ -57,7 +57,7 @@ private:
   PredictView view_;
   TokenNames names_;
   TextStyle look_;
-  Grid grid_;
+  TextTable grid_;
   PredictionLoss loss_;
   bool is_begun_ = false, is_first_ = true;
 };

@@ -1,6 +1,6 @@
 #include <mha/render/roofline.hpp>
 
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 namespace mha::render {
 
@@ -49,12 +49,12 @@ std::string rate_text(double rate) {
 }
 
 std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& look) {
-  Grid grid({{"stage"},
-             {"time", true},
-             {"share", true},
-             {"bound", true},
-             {"reached", true},
-             {"bound by"}});
+  TextTable grid({{"stage"},
+                  {"time", true},
+                  {"share", true},
+                  {"bound", true},
+                  {"reached", true},
+                  {"bound by"}});
   double all = 0;
   for (const StageSpeed& stage : roofline.stages) all += stage.seconds;
   for (const StageSpeed& stage : roofline.stages) {

@@ -2,8 +2,8 @@
 
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/text_table.hpp>
 
 namespace mha::render {
 
@@ -118,11 +118,12 @@ std::string result_rows() {
 
 std::string stages_table(const Layer* layer, const TextStyle& look) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  std::vector<Grid::Column> columns{{"stage"}, {.title = "shape", .shrinks = true, .wraps = true}};
+  std::vector<TextTable::Column> columns{{"stage"},
+                                         {.title = "shape", .shrinks = true, .wraps = true}};
   if (layer) columns.push_back({.title = "here", .shrinks = true, .wraps = true});
   columns.push_back({.title = "value", .shrinks = true, .wraps = true});
   columns.push_back({.title = "when", .shrinks = true, .dim = true, .wraps = true});
-  Grid grid(std::move(columns));
+  TextTable grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;
     std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
@@ -132,7 +133,7 @@ std::string stages_table(const Layer* layer, const TextStyle& look) {
     row.insert(row.end(), {std::string(info.value), std::string(info.part)});
     grid.add(std::move(row));
   }
-  Grid aliases({{""}, {"", false, true, false, true}});
+  TextTable aliases({{""}, {"", false, true, false, true}});
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))
       aliases.add({std::string(info.name), std::string(info.aliases)});

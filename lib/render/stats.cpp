@@ -1,7 +1,7 @@
 #include <mha/render/stats.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -104,9 +104,9 @@ std::vector<MeasureColumn> naming_columns(const std::vector<StatsRow>& rows) {
 
 std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t rows,
                       const TextStyle& look) {
-  std::vector<Grid::Column> headings;
+  std::vector<TextTable::Column> headings;
   for (const MeasureColumn& column : columns) headings.push_back({column.title, column.right});
-  Grid grid(std::move(headings));
+  TextTable grid(std::move(headings));
   for (std::size_t i = 0; i < rows; ++i) {
     std::vector<std::string> cells;
     for (const MeasureColumn& column : columns) cells.push_back(column.cells[i]);

@@ -1,7 +1,7 @@
 #include <mha/render/sweep.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 
@@ -42,9 +42,9 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
   std::size_t columns = 0;
   for (const SweepPoint& point : points)
     columns = std::max(columns, *index_along(point, across) + 1);
-  std::vector<Grid::Column> titles{{std::string(name_of(down)), true}};
+  std::vector<TextTable::Column> titles{{std::string(name_of(down)), true}};
   for (std::size_t j = 0; j < columns; ++j) titles.push_back({label_along(view, across, j), true});
-  Grid grid(std::move(titles));
+  TextTable grid(std::move(titles));
   std::vector<std::vector<std::string>> rows;
   for (const SweepPoint& point : points) {
     const std::size_t row = *index_along(point, down), column = *index_along(point, across);
@@ -58,12 +58,12 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
 
 std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& view,
                      const TextStyle& look) {
-  std::vector<Grid::Column> titles;
+  std::vector<TextTable::Column> titles;
   for (const SweepAxis axis : view.over) titles.push_back({std::string(name_of(axis)), true});
   titles.push_back({"value", true});
   const bool spread = !points.empty() && points[0].spread;
   if (spread) titles.push_back({"spread", true});
-  Grid grid(std::move(titles));
+  TextTable grid(std::move(titles));
   for (const SweepPoint& point : points) {
     std::vector<std::string> cells;
     for (const SweepAxis axis : view.over)

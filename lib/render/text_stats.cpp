@@ -1,8 +1,8 @@
 #include <mha/render/text_stats.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <span>
 
@@ -45,9 +45,9 @@ std::string written(const std::optional<double>& value, Dialect dialect,
 }
 
 /// The table with the first `columns` measures, for people to read.
-Grid first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                   std::size_t columns) {
-  std::vector<Grid::Column> titles;
+TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
+                        std::size_t columns) {
+  std::vector<TextTable::Column> titles;
   const TextStatsRow none;
   for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
     titles.push_back({.title = std::string(cell.title), .right = cell.is_number, .names = true});
@@ -55,7 +55,7 @@ Grid first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& v
     titles.push_back({std::string(measure->name), true});
     if (view.spread) titles.push_back({.title = "±", .right = true, .follows = true});
   }
-  Grid grid(std::move(titles));
+  TextTable grid(std::move(titles));
   const auto for_eyes = [](const std::optional<double>& value) {
     return value ? rounded(*value, 4) : std::string("–");
   };
@@ -144,7 +144,7 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
 }
 
 std::string activations_table(const std::vector<Activation>& list, const TextStyle& look) {
-  Grid grid(
+  TextTable grid(
       {{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
   for (const Activation& one : list)
     grid.add({rounded(one.norm), std::to_string(one.text), std::to_string(one.position),

@@ -1,7 +1,7 @@
 #include <mha/render/tokens.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
                         const TextStyle& look, const Sink& sink) {
   bool first = true;
   for (const TokenList& list : texts) {
-    Grid grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
+    TextTable grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
     for (std::size_t i = 0; i < list.size(); ++i) {
       const TokenPlace& at = list[i];
       const std::string label = names.label(at.id), piece = names.piece(at.id);

@@ -1,8 +1,8 @@
 #include <mha/render/weights.hpp>
 
-#include <mha/render/grid.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <array>
@@ -81,14 +81,14 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
   if (diff.by_role) out += look.dim("paired as families read them: their names differ") + "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
-  std::vector<Grid::Column> columns{
+  std::vector<TextTable::Column> columns{
       {.title = "tensor", .shrinks = true, .wraps = true, .names = true},
       {.title = "types", .shrinks = true, .wraps = true},
       {"is"}};
   if (steps)
     columns.insert(columns.end(), {{"median", true}, {"99 %", true}, {"> ½", true}, {"> 1", true}});
   columns.push_back({"", false, true, true, true});
-  Grid grid(std::move(columns));
+  TextTable grid(std::move(columns));
   for (const WeightDiff& one : diff.tensors) {
     std::vector<std::string> row{visible(shown_name(one)), types_of(one), status_text(one)};
     if (steps && one.steps)

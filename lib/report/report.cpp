@@ -325,7 +325,7 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
   LayerReport report = described(layer, available, request);
   request.limit = limit_for_rows(layer, asked, report.heads.size());
   Selection selection = request.selection;
-  if (dims.batched) selection.batch = IndexList(std::to_string(request.batch), "--batch");
+  if (dims.batched) selection.batch = IndexList::of_indices({request.batch}, "--batch");
   FirstPass first(layer, report, asked, request, selection);
   first.put_stages(report);
   report.kv_of = kv_places(layer, report, selection);

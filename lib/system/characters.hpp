@@ -14,6 +14,10 @@ struct Utf8 {
   char32_t code = 0;
 };
 Utf8 first_utf8(std::string_view text);
+/// Whether a byte of UTF-8 is a continuation byte (10xxxxxx): any of a character but the first.
+constexpr bool continues_utf8(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
 /// Whether all characters are ASCII's visible ones and spaces: each a byte and a column.
 bool is_plain_ascii(std::string_view text);
 

@@ -1,5 +1,7 @@
 #include <mha/system/error.hpp>
 
+#include <mha/system/characters.hpp>
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,19 +14,14 @@ namespace mha {
 
 namespace {
 
-/// Whether a character of UTF-8 goes on with this byte.
-bool goes_on(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
 /// Names in files may be as long as the file: of a message too long to read, the beginning,
 /// which says where, and the end, which says what was expected.
 std::string of_sensible_length(const std::string& line) {
   constexpr std::size_t longest = 2000, head = 1200, tail = 600;
   if (line.size() <= longest) return line;
   std::size_t end = head, begin = line.size() - tail;
-  while (end > head - 3 && goes_on(line[end])) --end;
-  while (begin < line.size() - tail + 3 && goes_on(line[begin])) ++begin;
+  while (end > head - 3 && continues_utf8(line[end])) --end;
+  while (begin < line.size() - tail + 3 && continues_utf8(line[begin])) ++begin;
   return fmt::format("{} … {}", std::string_view(line).substr(0, end),
                      std::string_view(line).substr(begin));
 }

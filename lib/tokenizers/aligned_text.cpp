@@ -1,6 +1,7 @@
 #include <mha/tokenizers/aligned_text.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -62,7 +63,7 @@ std::size_t mistake_length(std::string_view text) {
   const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
   if (text.size() < 2 || byte(1) < low || byte(1) > high) return 1;
   std::size_t length = 2;
-  while (length < length_of(text[0]) && length < text.size() && (byte(length) & 0xc0) == 0x80)
+  while (length < length_of(text[0]) && length < text.size() && continues_utf8(text[length]))
     ++length;
   return length;
 }

@@ -12,7 +12,7 @@
 
 namespace mha::tokenizers {
 
-/// Bytes of the user's text, whose length fits.
+/// Bytes [begin, end) of the user's text, which is at most longest_text bytes long.
 struct ByteRange {
   std::uint32_t begin = 0, end = 0;
 };
@@ -43,7 +43,8 @@ struct AlignedText {
   /// Throws Error for a text that has grown beyond what any tokenizer means: replacements of
   /// replacements could fill the memory.
   void check_growth() const;
-  /// Puts text before the first character, whose place it shares. Nothing happens to no text.
+  /// Inserts text before the first character; it stands for the same bytes of the user's text as
+  /// that one. An empty piece stays empty.
   void prepend(std::string_view text);
 };
 

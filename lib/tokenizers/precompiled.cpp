@@ -1,6 +1,7 @@
 // SentencePiece's table of replacements: a double array of what is replaced, then the replacements.
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/tokenizers/normalizers.hpp>
 #include <mha/tokenizers/unicode.hpp>
 
@@ -63,7 +64,7 @@ public:
       if ((unit >> 8 & 1) == 0) continue;
       if (at >= units_.size()) return nullptr;
       const std::size_t place = units_[at] & 0x7fffffffu;
-      const bool begins = place < texts_.size() && (texts_[place] & 0xc0) != 0x80;
+      const bool begins = place < texts_.size() && !continues_utf8(texts_[place]);
       return begins ? texts_.data() + place : nullptr;
     }
     return nullptr;

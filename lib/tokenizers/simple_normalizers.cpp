@@ -78,15 +78,8 @@ Normalizer strip(Fields& fields) {
   const bool left = fields.need("strip_left").boolean("strip_left");
   const bool right = fields.need("strip_right").boolean("strip_right");
   return [left, right](AlignedText& text) {
-    std::size_t first = 0, last = text.bytes.size();
-    for (std::size_t at = 0; left && at < text.bytes.size(); first = at)
-      if (!is_space(next_character(text.bytes, at))) break;
-    for (std::size_t end = last; right && end > first; last = end) {
-      do --end;
-      while (end > first && (static_cast<unsigned char>(text.bytes[end]) & 0xc0) == 0x80);
-      std::size_t at = end;
-      if (!is_space(next_character(text.bytes, at))) break;
-    }
+    const std::size_t size = text.bytes.size(), first = left ? trim_begin(text.bytes, 0) : 0,
+                      last = right ? trim_end(text.bytes, size, first) : size;
     const std::uint32_t begin = text.begin;
     text = text.part(first, last);
     text.begin = begin;

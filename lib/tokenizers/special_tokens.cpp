@@ -1,12 +1,12 @@
 #include <mha/tokenizers/special_tokens.hpp>
 
+#include <mha/system/parse.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/tokenizer_files.hpp>
 
 #include <mha/files/text.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -122,12 +122,11 @@ private:
   void read_decoder(const JsonNode& value) {
     has_decoder_ = true;
     value.each_member("added_tokens_decoder", [&](std::string_view key, const JsonNode& one) {
-      int id = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > most_id)
+      const std::optional<int> id = parse_number<int>(key);
+      if (!id || *id < 0 || *id > most_id)
         one.refuse(fmt::format("'{}' is no number of a token", io::shown(key)));
       added.push_back(
-          {read_named(one, "a token of added_tokens_decoder"), id, "tokenizer_config.json"});
+          {read_named(one, "a token of added_tokens_decoder"), *id, "tokenizer_config.json"});
     });
   }
 

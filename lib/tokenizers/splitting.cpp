@@ -1,4 +1,4 @@
-// Pre-tokenizers that cut at a kind of character, or at a pattern.
+// Pre-tokenizers that cut at a kind of character, at a pattern, or after a number of characters.
 
 #include <mha/tokenizers/pre_tokenizers.hpp>
 #include <mha/tokenizers/split.hpp>

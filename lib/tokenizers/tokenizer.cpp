@@ -14,13 +14,13 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// What a model made of the words of one text: most words come again and again.
+/// Keeps the tokens of each different word of a text: most words occur many times.
 class WordCache {
 public:
   explicit WordCache(const Model& model) : model_(model) {}
   const std::vector<Cut>& cut(const std::string& word) {
     constexpr std::size_t longest = 256, most = 1 << 16;
-    if (word.size() > longest || words_.size() > most) return fresh(word, other_);
+    if (word.size() > longest || words_.size() > most) return fresh(word, uncached_);
     const auto [at, is_new] = words_.try_emplace(word);
     return is_new ? fresh(word, at->second) : at->second;
   }
@@ -33,7 +33,7 @@ private:
   }
   const Model& model_;
   std::unordered_map<std::string, std::vector<Cut>> words_;
-  std::vector<Cut> other_; ///< of a word that is not kept
+  std::vector<Cut> uncached_; ///< of a word too long to keep, or one too many
 };
 
 std::optional<std::string_view> piece_in(const Pipeline& parts, int id) {
@@ -45,8 +45,9 @@ Token token_of(int id, ByteRange span) {
   return {id, span.begin, span.end};
 }
 
-/// Hands over what the pre-tokenizers from a place on make of a piece.
-struct Words {
+/// Applies the pre-tokenizers from number `first` on, each to the pieces of the one before, and
+/// passes the last one's pieces to `take`.
+struct PreTokenizerChain {
   const PreTokenizer& steps;
   std::size_t first;
   const TakeText& take;
@@ -54,14 +55,14 @@ struct Words {
   void cut(AlignedText&& piece) const {
     if (piece.bytes.empty()) return;
     if (first == steps.size()) return take(std::move(piece));
-    const Words rest{steps, first + 1, take};
+    const PreTokenizerChain rest{steps, first + 1, take};
     steps[first](std::move(piece), [&rest](AlignedText&& part) { rest.cut(std::move(part)); });
   }
 };
 
 /// Hands over the pieces of a text between which the model sees nothing: added tokens, and words.
 void cut_into_words(const Pipeline& parts, AlignedText text, const TakeText& take) {
-  const Words words{parts.pre_tokenizer, 0, take};
+  const PreTokenizerChain words{parts.pre_tokenizer, 0, take};
   const TakeText take_part = [&](AlignedText&& part) {
     if (part.id)
       take(std::move(part));
@@ -75,8 +76,8 @@ void cut_into_words(const Pipeline& parts, AlignedText text, const TakeText& tak
   });
 }
 
-/// What of a text the vocabulary has no pieces for.
-class Missing {
+/// The parts of a text for which the vocabulary has no pieces.
+class UncoveredText {
 public:
   struct List {
     std::vector<std::string> first; ///< a few of them
@@ -89,7 +90,7 @@ public:
   };
   List unknown, dropped;
 
-  void look_at(std::string_view word, const std::vector<Cut>& cuts, const Model& model) {
+  void record(std::string_view word, const std::vector<Cut>& cuts, const Model& model) {
     std::uint32_t at = 0; // bytes of the word that are in a token
     for (const Cut& cut : cuts) {
       if (cut.begin > at) dropped.add(word.substr(at, cut.begin - at));
@@ -104,7 +105,7 @@ public:
 };
 
 /// "'x', 'y' and 3 more"
-std::string list_of(const Missing::List& words) {
+std::string list_of(const UncoveredText::List& words) {
   std::string list;
   for (std::size_t i = 0; i < words.first.size(); ++i)
     list += fmt::format("{}'{}'", i > 0 ? ", " : "", io::shown(words.first[i]));
@@ -113,7 +114,7 @@ std::string list_of(const Missing::List& words) {
   return list;
 }
 
-void note_missing(const Missing& missing, const Pipeline& parts, std::vector<Note>& notes) {
+void note_missing(const UncoveredText& missing, const Pipeline& parts, std::vector<Note>& notes) {
   if (missing.unknown.count > 0)
     notes.push_back(warning(fmt::format("the vocabulary has no pieces for {}: {} as {}",
                                         list_of(missing.unknown),
@@ -127,7 +128,7 @@ void note_missing(const Missing& missing, const Pipeline& parts, std::vector<Not
 }
 
 /// Appends the tokens of a text.
-void put_tokens(const Pipeline& parts, AlignedText text, Missing& missing,
+void put_tokens(const Pipeline& parts, AlignedText text, UncoveredText& missing,
                 std::vector<Token>& tokens) {
   WordCache cache(*parts.model);
   cut_into_words(parts, std::move(text), [&](AlignedText&& word) {
@@ -138,7 +139,7 @@ void put_tokens(const Pipeline& parts, AlignedText text, Missing& missing,
     if (word.bytes.size() > std::numeric_limits<std::uint32_t>::max())
       fail("a word of {} bytes, more than can be cut into tokens", word.bytes.size());
     const std::vector<Cut>& cuts = cache.cut(word.bytes);
-    missing.look_at(word.bytes, cuts, *parts.model);
+    missing.record(word.bytes, cuts, *parts.model);
     for (const Cut& cut : cuts) tokens.push_back(token_of(cut.id, word.span(cut.begin, cut.end)));
   });
 }
@@ -161,15 +162,15 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
         warning(fmt::format("{} of the text {} no UTF-8; read as U+FFFD",
                             counted(replaced, "byte sequences"), replaced == 1 ? "is" : "are")));
   const PatternTime time(text.size());
-  Missing missing;
-  const Frame frame = special.none  ? Frame{std::nullopt}
-                      : special.bos ? with_bos(parts, *special.bos)
-                                    : parts.frame;
+  UncoveredText missing;
+  const Frame post_template = special.none  ? Frame{std::nullopt}
+                              : special.bos ? with_bos(parts, *special.bos)
+                                            : parts.frame;
   const auto end = static_cast<std::uint32_t>(text.size());
   std::vector<Token>& tokens = encoding.tokens;
   std::optional<std::size_t> first; // the text's own tokens, once they are there
   std::size_t last = 0;
-  for (const auto& id : frame) {
+  for (const auto& id : post_template) {
     if (id) {
       tokens.push_back(token_of(*id, first ? ByteRange{end, end} : ByteRange{0, 0}));
     } else if (!first) {

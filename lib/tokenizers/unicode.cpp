@@ -1,5 +1,7 @@
 #include <mha/tokenizers/unicode.hpp>
 
+#include <mha/system/characters.hpp>
+
 #include <utf8proc.h>
 
 namespace mha::tokenizers {
@@ -29,8 +31,30 @@ char32_t next_character(std::string_view text, std::size_t& at) {
 
 std::size_t characters_in(std::string_view text) {
   std::size_t n = 0;
-  for (const char c : text) n += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  for (const char c : text) n += !continues_utf8(c);
   return n;
+}
+
+char32_t character_before(std::string_view text, std::size_t end) {
+  if (end == 0) return 0;
+  std::size_t at = end - 1;
+  while (at > 0 && continues_utf8(text[at])) --at;
+  return next_character(text, at);
+}
+
+std::size_t trim_end(std::string_view text, std::size_t end, std::size_t first) {
+  while (end > first) {
+    if (!is_space(character_before(text, end))) break;
+    do --end;
+    while (end > first && continues_utf8(text[end]));
+  }
+  return end;
+}
+
+std::size_t trim_begin(std::string_view text, std::size_t begin) {
+  for (std::size_t at = begin; at < text.size(); begin = at)
+    if (!is_space(next_character(text, at))) break;
+  return begin;
 }
 
 bool is_space(char32_t c) {

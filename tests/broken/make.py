@@ -184,6 +184,7 @@ write("st-shape-size.safetensors", safetensors({"X": tensor(shape=(2, 4))}))
 write("st-offsets-beyond.safetensors", safetensors({"X": tensor(shape=(7,), offsets=(0, 28))}))
 write("st-offsets-swapped.safetensors", safetensors({"X": tensor(offsets=(24, 0))}))
 write("st-offsets-three.safetensors", safetensors({"X": tensor(offsets=(0, 12, 24))}))
+write("st-offsets-many.safetensors", safetensors({"X": tensor(offsets=(0,) * 33)}))
 write("st-hole.safetensors",
       safetensors({"X": tensor(shape=(2,), offsets=(0, 8)),
                    "Y": tensor(shape=(2,), offsets=(16, 24))}))

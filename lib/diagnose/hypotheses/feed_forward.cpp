@@ -24,6 +24,21 @@ StageSet made_by(LinearMap FeedForward::*map) {
                                    : StageSet{Stage::mlp_out};
 }
 
+/// Sets mlp_act to what the activation base(x) · f(x) of mlp_pre gives. In a gated feed-forward the
+/// other factor multiplies it: that is linear, so it may be in base's result already.
+void set_activation(Layer& layer, Activation base, const std::function<double(double)>& f) {
+  Layer with_base = layer;
+  own_block(with_base).mlp.activation = base;
+  const Tensor once = value_of(with_base, Stage::mlp_act), pre = value_of(layer, Stage::mlp_pre);
+  Tensor product = copied(once);
+  with_number(once.dtype(), [&]<class T>(T) {
+    const auto to = product.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<T>(static_cast<double>(to[i]) * f(static_cast<double>(pre.as<T>()[i])));
+  });
+  give(layer, Stage::mlp_act, product);
+}
+
 void add_activations(const FeedForward& mlp, ChangeList& list) {
   constexpr std::pair<Activation, const char*> forms[]{
       {Activation::gelu, "GELU by erf"},
@@ -45,32 +60,8 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.inner.present() && mlp.product_bias.empty())
     list.add("mlp.activation", StageSet{Stage::mlp_act}, "takes ReLU² in the feed-forward",
              fmt::format("take {}", own), [](Layer& layer) {
-               Layer linear = layer;
-               FeedForward& edited = own_block(linear).mlp;
-               edited.activation = Activation::relu; // ReLU², times what ReLU has left
-               const Tensor once = value_of(linear, Stage::mlp_act),
-                            pre = value_of(layer, Stage::mlp_pre);
-               Tensor squared = copied(once);
-               with_number(once.dtype(), [&]<class T>(T) {
-                 const auto to = squared.as_mutable<T>();
-                 for (std::size_t i = 0; i < to.size(); ++i) to[i] *= pre.as<T>()[i];
-               });
-               give(layer, Stage::mlp_act, squared);
+               set_activation(layer, Activation::relu, [](double x) { return x; });
              });
-}
-
-/// What multiplies the activation: x (or x · up) with no activation, times f(x).
-void give_product(Layer& layer, const std::function<double(double)>& f) {
-  Layer linear = layer;
-  own_block(linear).mlp.activation = Activation::identity;
-  const Tensor once = value_of(linear, Stage::mlp_act), pre = value_of(layer, Stage::mlp_pre);
-  Tensor product = copied(once);
-  with_number(once.dtype(), [&]<class T>(T) {
-    const auto to = product.as_mutable<T>();
-    for (std::size_t i = 0; i < to.size(); ++i)
-      to[i] = static_cast<T>(static_cast<double>(to[i]) * f(static_cast<double>(pre.as<T>()[i])));
-  });
-  give(layer, Stage::mlp_act, product);
 }
 
 /// The activation is computed in float32 and kept in a short type.
@@ -85,7 +76,7 @@ void add_roundings(ChangeList& list) {
              });
 }
 
-/// Output `o` of a fused weight whose halves are two maps.
+/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 are up's.
 struct Fused {
   const LinearMap &gate, &up;
 
@@ -116,7 +107,8 @@ struct Fused {
   }
 };
 
-/// The halves of a fused weight that ranks hold, `part` outputs of each half in each rank.
+/// Wrong orders of a fused weight that is split over ranks: each rank holds `part` outputs of the
+/// gate and `part` of the other factor.
 void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
   const std::size_t n = ranks * part;
   const auto add = [&](std::string did, const char* cure, auto at) {
@@ -212,8 +204,9 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
   }
 }
 
-/// Attention's last product and the feed-forward's are of one class: what it adds, both have.
-void add_ranks_of_both(const Layer& own, ChangeList& list) {
+/// Programs compute attention's last product and the feed-forward's by one class: where each rank
+/// adds the bias before the sum over ranks, both biases count several times.
+void add_repeated_biases(const Layer& own, ChangeList& list) {
   if (own.b_o.empty() || own.block->mlp.out.b.empty()) return;
   for (int times : {2, 4, 8})
     list.add("mlp.bias.times", StageSet{Stage::output, Stage::head_result, Stage::mlp_out},
@@ -266,7 +259,8 @@ std::optional<Change> swish_change(const Layer& layer, double beta) {
   change.did = fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta);
   change.cure = "take the model's activation";
   change.edit = [beta](Layer& edited) {
-    give_product(edited, [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
+    set_activation(edited, Activation::identity,
+                   [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
   };
   return change;
 }
@@ -281,7 +275,7 @@ std::vector<Change> feed_forward_changes(const Subject& subject) {
   add_roundings(list);
   add_gates(mlp, list);
   add_mlp_biases(mlp, list);
-  add_ranks_of_both(subject.layer, list);
+  add_repeated_biases(subject.layer, list);
   add_mlp_weights(mlp, list);
   list.all_rare();
   return list.take();

@@ -40,6 +40,29 @@ TEST_CASE("index lists are indices, runs with both ends and NumPy slices") {
   CHECK(picked("1,0-2,1:3", 8) == Indices{1, 0, 2});
 }
 
+TEST_CASE("a list of indices is that of their text") {
+  for (const Indices& indices : {Indices{3}, Indices{5, 0, 2}, Indices{1, 1}, Indices{9}}) {
+    std::string text;
+    for (const std::size_t index : indices)
+      text += (text.empty() ? "" : ",") + std::to_string(index);
+    INFO(text);
+    const mha::IndexList made = mha::IndexList::of_indices(indices, "--head"), read(text, "--head");
+    CHECK(made.text() == text);
+    CHECK(made.option() == "--head");
+    CHECK_FALSE(made.names_tokens());
+    if (indices[0] > 8) {
+      CHECK_THROWS_WITH(made.resolve(8, "heads"), "--head 9: there are 8 heads (0 to 7)");
+      continue;
+    }
+    CHECK(made.resolve(8, "heads").indices == read.resolve(8, "heads").indices);
+    CHECK(made.resolve(8, "heads").drops_axis == read.resolve(8, "heads").drops_axis);
+  }
+  CHECK_THROWS_WITH(mha::IndexList::of_indices({}, "--head"),
+                    Contains("--head '': '' is no index"));
+  CHECK_THROWS_WITH(mha::IndexList::of_indices({Indices::size_type(-1)}, "--head"),
+                    Contains("is no index"));
+}
+
 TEST_CASE("one bare index drops its axis, lists and ranges keep it") {
   const auto drops = [](const char* text) {
     return mha::IndexList(text, "--head").resolve(8, "heads").drops_axis;

@@ -113,7 +113,7 @@ TEST_CASE("taking out heads costs what PyTorch says") {
     for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) asked.positions.push_back(t);
     double sum = 0;
     for (const Prediction& one : predict(*opened.sources, *opened.pass, asked))
-      sum += one.came->surprise;
+      sum += one.actual->surprise;
     return sum / static_cast<double>(asked.positions.size());
   };
   const double clean = loss({});

@@ -1,6 +1,6 @@
 #include <mha/render/text.hpp>
 
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -50,7 +50,7 @@ TEST_CASE("bold and dim are escapes only with colour") {
 }
 
 TEST_CASE("a grid aligns by width, and shrinks the columns that may") {
-  Grid grid({{"name"}, {"n", true}, {"text", false, true}});
+  TextTable grid({{"name"}, {"n", true}, {"text", false, true}});
   grid.add({"√", "7", "short"});
   grid.add({"alpha", "123", "a text that is long"});
   TextStyle look;
@@ -72,22 +72,22 @@ TEST_CASE("words wider than a line are broken behind what joins their parts") {
 }
 
 TEST_CASE("a grid wraps, leaves out what is said twice, then is split") {
-  using Column = Grid::Column;
+  using Column = TextTable::Column;
   TextStyle look;
   look.width = 20;
-  Grid wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
+  TextTable wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
   wrapping.add({"1", "a text that is longer than that"});
   CHECK(wrapping.text(look) == "n  text\n"
                                "1  a text that is\n"
                                "   longer than that\n");
 
   const auto measures = [](std::size_t of_spread) {
-    Grid grid({Column{.title = "head", .right = true, .names = true},
-               {"first", true},
-               Column{.title = "±", .right = true, .follows = true},
-               {"second", true},
-               Column{.title = "±", .right = true, .follows = true},
-               Column{.title = "", .spare = true}});
+    TextTable grid({Column{.title = "head", .right = true, .names = true},
+                    {"first", true},
+                    Column{.title = "±", .right = true, .follows = true},
+                    {"second", true},
+                    Column{.title = "±", .right = true, .follows = true},
+                    Column{.title = "", .spare = true}});
     grid.add({"0", "1.5", std::string(of_spread, '7'), "2.5", "8", "████"});
     return grid;
   };

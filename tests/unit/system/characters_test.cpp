@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 
 using namespace mha;
@@ -28,6 +29,15 @@ const std::u32string unsafe =
     U"\ufdef\ufffe\uffff\U0001fffe\U0010ffff";
 
 } // namespace
+
+TEST_CASE("characters: all bytes but a character's first continue it") {
+  for (const char32_t code : {0x41, 0x7f, 0x80, 0xe9, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+    INFO(static_cast<std::uint32_t>(code));
+    const std::string text = utf8_of(code);
+    CHECK_FALSE(continues_utf8(text[0]));
+    CHECK(std::all_of(text.begin() + 1, text.end(), continues_utf8));
+  }
+}
 
 TEST_CASE(
     "characters: what a terminal obeys, or XML forbids, is unsafe; scripts and signs are not") {

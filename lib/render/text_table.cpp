@@ -1,4 +1,4 @@
-#include <mha/render/grid.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -11,18 +11,18 @@ namespace {
 constexpr std::size_t column_gap = 2, narrowest = 8;
 
 /// The columns of a part of a table, with a width for each column of the whole.
-struct SubGrid {
+struct SubTable {
   std::vector<std::size_t> columns, widths;
 };
 
-std::size_t part_width(const SubGrid& part) {
+std::size_t part_width(const SubTable& part) {
   std::size_t width = part.columns.empty() ? 0 : column_gap * (part.columns.size() - 1);
   for (const std::size_t c : part.columns) width += part.widths[c];
   return width;
 }
 
 /// What does not fit is taken from the widest of the columns that may shrink.
-void shrink_to(SubGrid& part, const std::vector<Grid::Column>& columns, std::size_t room) {
+void shrink_to(SubTable& part, const std::vector<TextTable::Column>& columns, std::size_t room) {
   while (part_width(part) > room) {
     std::size_t widest = columns.size();
     for (const std::size_t c : part.columns)
@@ -35,11 +35,11 @@ void shrink_to(SubGrid& part, const std::vector<Grid::Column>& columns, std::siz
 }
 
 /// The whole table, less the last spare columns where shrinking is not enough.
-SubGrid fitted_part(const SubGrid& natural, const std::vector<Grid::Column>& columns,
-                    std::size_t room) {
-  SubGrid part = natural;
+SubTable fitted_part(const SubTable& natural, const std::vector<TextTable::Column>& columns,
+                     std::size_t room) {
+  SubTable part = natural;
   for (;;) {
-    SubGrid fitted = part;
+    SubTable fitted = part;
     shrink_to(fitted, columns, room);
     const auto spare = std::find_if(part.columns.rbegin(), part.columns.rend(),
                                     [&](std::size_t c) { return columns[c].spare; });
@@ -49,12 +49,12 @@ SubGrid fitted_part(const SubGrid& natural, const std::vector<Grid::Column>& col
 }
 
 /// Parts that each fit the room, as far as their columns that name a row leave some.
-std::vector<SubGrid> grid_parts(const SubGrid& natural, const std::vector<Grid::Column>& columns,
-                                std::size_t room) {
-  const SubGrid whole = fitted_part(natural, columns, room);
+std::vector<SubTable> table_parts(const SubTable& natural,
+                                  const std::vector<TextTable::Column>& columns, std::size_t room) {
+  const SubTable whole = fitted_part(natural, columns, room);
   if (part_width(whole) <= room) return {whole};
-  const bool some_name = std::ranges::any_of(columns, &Grid::Column::names);
-  SubGrid names{{}, whole.widths};
+  const bool some_name = std::ranges::any_of(columns, &TextTable::Column::names);
+  SubTable names{{}, whole.widths};
   std::vector<std::vector<std::size_t>> others; // a column, and those that say something of it
   for (const std::size_t c : whole.columns)
     if (some_name ? columns[c].names : c == whole.columns.front())
@@ -63,9 +63,9 @@ std::vector<SubGrid> grid_parts(const SubGrid& natural, const std::vector<Grid::
       others.back().push_back(c);
     else
       others.push_back({c});
-  std::vector<SubGrid> parts;
+  std::vector<SubTable> parts;
   for (const std::vector<std::size_t>& together : others) {
-    SubGrid longer = parts.empty() ? names : parts.back();
+    SubTable longer = parts.empty() ? names : parts.back();
     longer.columns.insert(longer.columns.end(), together.begin(), together.end());
     if (!parts.empty() && part_width(longer) <= room) {
       parts.back() = std::move(longer);
@@ -75,7 +75,7 @@ std::vector<SubGrid> grid_parts(const SubGrid& natural, const std::vector<Grid::
     parts.back().columns.insert(parts.back().columns.end(), together.begin(), together.end());
   }
   if (parts.empty()) return {whole};
-  for (SubGrid& part : parts) { // what was cut for the whole has more room now
+  for (SubTable& part : parts) { // what was cut for the whole has more room now
     part.widths = natural.widths;
     shrink_to(part, columns, room);
   }
@@ -84,7 +84,7 @@ std::vector<SubGrid> grid_parts(const SubGrid& natural, const std::vector<Grid::
 
 } // namespace
 
-std::vector<std::size_t> Grid::natural_widths() const {
+std::vector<std::size_t> TextTable::natural_widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::size_t width = display_width(columns_[c].title);
@@ -95,21 +95,21 @@ std::vector<std::size_t> Grid::natural_widths() const {
   return widths;
 }
 
-std::size_t Grid::width() const {
-  SubGrid natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+std::size_t TextTable::width() const {
+  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
   std::iota(natural.columns.begin(), natural.columns.end(), 0);
   return part_width(natural);
 }
 
-std::string Grid::text(const TextStyle& look, std::size_t indent) const {
+std::string TextTable::text(const TextStyle& look, std::size_t indent) const {
   const std::size_t room = look.width > indent ? look.width - indent : 0;
-  SubGrid natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
   std::iota(natural.columns.begin(), natural.columns.end(), 0);
   const bool titled =
       std::ranges::any_of(columns_, [](const Column& column) { return !column.title.empty(); });
 
   std::string out;
-  for (const SubGrid& part : grid_parts(natural, columns_, room)) {
+  for (const SubTable& part : table_parts(natural, columns_, room)) {
     if (!out.empty()) out += '\n';
     const auto line = [&](const auto& cell) {
       std::string text(indent, ' ');
