@@ -1,5 +1,5 @@
 #pragma once
-// How the process's allocator treats memory that is given back.
+// The process's allocator: what it does with memory that is given back.
 
 namespace mha::app {
 

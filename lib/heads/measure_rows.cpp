@@ -29,6 +29,10 @@ template <class T> const T* row_values(const Slice& block, std::size_t i = 0) {
          static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
 }
 
+template <class T> bool all_nan(const T* row, std::size_t count) {
+  return std::all_of(row, row + count, [](T number) { return std::isnan(number); });
+}
+
 } // namespace
 
 RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
@@ -299,8 +303,7 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   // Given values do not say which rows are fully masked. Such a row is all zeros, or all NaN, as
   // PyTorch's softmax of −∞ alone gives.
   if ((starts_after_masks_ && sum == 0) ||
-      (weights_are_given_ && std::isnan(sum) &&
-       std::all_of(row, row + S, [](T weight) { return std::isnan(weight); })))
+      (weights_are_given_ && std::isnan(sum) && all_nan(row, S)))
     attends = 0;
   const bool sees_several_keys = attends && seen.keys > 1;
   if (!cells_.empty())
