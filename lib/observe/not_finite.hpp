@@ -2,15 +2,20 @@
 // Inputs that hold NaN or infinity.
 
 #include <mha/layer/layer.hpp>
+#include <mha/observe/summary.hpp>
 #include <mha/system/note.hpp>
 
 #include <vector>
 
 namespace mha {
 
-/// A warning for each of X, X_k, X_v, the projections and the stages with columns that are given
-/// whose numbers are not all finite: "X has 1 NaN of 8 numbers, the first at [0, 3]: …". Masks,
-/// maps and rows of scores may be infinite, and a map's masked rows NaN.
+/// A warning for each input, projection and given stage whose numbers are not all finite: "X has 1
+/// NaN of 8 numbers, the first at [0, 3]: …". Masks may be infinite, and maps and rows of given
+/// stages −inf, as masks make them.
 std::vector<Note> not_finite_inputs(const Layer& layer);
+
+/// "logits: 3 NaN of 8 numbers", of what a whole model's run computed, whose weights are not looked
+/// at before; "" where all are numbers, and for infinities in maps and rows, as masks make them.
+std::string strange_results(const Layer& layer, Stage stage, const Summary& computed);
 
 } // namespace mha
