@@ -79,6 +79,15 @@ int Show::run() {
   return 0;
 }
 
+/// The first thing that is wrong with the numbers of an overview.
+std::string strange_in(const Layer& layer, const std::vector<Stage>& wanted,
+                       const Summaries& summaries, const OverflowWatch& overflow) {
+  std::string strange = overflow.report(layer); // nothing, where it has seen nothing
+  for (Stage stage : wanted)
+    if (strange.empty()) strange = strange_results(layer, stage, summaries.of(stage));
+  return strange;
+}
+
 void Show::overview(const Sources& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
@@ -110,10 +119,7 @@ void Show::overview(const Sources& model, const std::string& form) {
                          common.threads);
       }
       if (!world().is_first()) continue;
-      std::string strange = contains(set, Stage::weights) ? overflow.report(layer) : "";
-      for (Stage stage : wanted)
-        if (strange.empty()) strange = strange_results(layer, stage, summaries.of(stage));
-      report_overflow(strange, common);
+      report_overflow(strange_in(layer, wanted, summaries, overflow), common);
       auto file = std::ranges::find(files, planned.path, [](const auto& one) { return one.first; });
       if (file == files.end()) file = files.insert(file, {planned.path, {}});
       Part& part = file->second;

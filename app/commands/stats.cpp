@@ -50,6 +50,7 @@ private:
              const std::string& above, const std::string& title);
   void tell_once(const std::string& note, Severity severity);
   void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
+  void tell_none() const;
   std::set<std::string> told_;
   std::size_t too_short_ = 0; ///< heads
 };
@@ -155,6 +156,13 @@ void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads
             Severity::warning);
 }
 
+void Stats::tell_none() const {
+  const std::string few =
+      fmt::format("; of {} the text has too few rows to tell", counted(too_short_, "heads"));
+  if (!common.quiet)
+    print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common.color);
+}
+
 /// Hands the heads of one layer to the files that are about them.
 void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& planned,
                 std::vector<HeadMeasures> heads, StatsFiles& files) {
@@ -208,8 +216,7 @@ int Stats::run() {
     throw UsageError("a picture of heads is of one measure: --grid entropy");
   const std::string form = picture.empty() ? form_of(output) : picture;
   const Sources model = open_sources(request, common);
-  measuring.threads = common.threads;
-  measuring.ranks = &world();
+  measuring.threads = common.threads, measuring.ranks = &world();
 
   // What each file gets: the heads of all layers, unless the path has placeholders.
   StatsFiles files;
@@ -250,19 +257,12 @@ int Stats::run() {
     tell_once(missing, Severity::warning);
   if (!world().is_first()) return 0;
   if (some_measured && !unmeasured.empty())
-    tell_once(fmt::format("layer {}: no weights can be computed, so that its projections alone are "
-                          "measured",
-                          unmeasured),
+    tell_once("layer " + unmeasured +
+                  ": no weights can be computed, so that its projections alone are measured",
               Severity::note);
   sinks.print(common);
   if (write(files, form, picture, above, title_of(model))) return 0;
-  if (!common.quiet)
-    print_note(fmt::format("no head is of this kind{}",
-                           too_short_ == 0
-                               ? ""
-                               : fmt::format("; of {} the text has too few rows to tell",
-                                             counted(too_short_, "heads"))),
-               common.color);
+  tell_none();
   return 1;
 }
 
