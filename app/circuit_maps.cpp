@@ -1,4 +1,5 @@
 #include "circuit_maps.hpp"
+#include "describe.hpp"
 
 #include "grid.hpp"
 #include "weights_only.hpp"
@@ -42,8 +43,8 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
   const WholeModel& model = *opened.model();
   const TokenCircuits circuits(model.embedding(), model.last_norm(), model.head(), tokens, maps.ov);
   const std::vector<std::string>& ids = opened.sources().chosen();
-  std::string title = fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ",
-                                  render::visible(opened.sources().title()));
+  std::string title =
+      fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ", title_of(opened.sources()));
   if (ids.size() == 1) title += " layer " + render::visible(ids[0]);
   std::vector<render::GridPanel> panels;
   std::size_t columns = 0;

@@ -352,6 +352,7 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     if (entry->count() > 0) hand_over_all(*option, unguarded(entry->results()), parser);
   if (positionals_) *positionals_ = unguarded(std::move(words));
   check_positionals();
+  for (const std::function<void()>& look : checks_) look();
   return true;
 }
 

@@ -95,6 +95,9 @@ public:
                    bool required, std::vector<std::string> choices = {});
   /// What the command does, for its help: a few sentences.
   void about(std::string text) { about_ = std::move(text); }
+  /// What is looked at when every option is set; throws UsageError for options that do not go
+  /// together.
+  void check(std::function<void()> look) { checks_.push_back(std::move(look)); }
   void example(std::string line, std::string text) {
     examples_.push_back({std::move(line), std::move(text)});
   }
@@ -119,6 +122,7 @@ private:
   bool rare_ = false;
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
+  std::vector<std::function<void()>> checks_;
   std::string positional_name_, positional_help_;
   std::vector<std::string> positional_choices_;
   bool positional_required_ = false;

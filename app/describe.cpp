@@ -74,7 +74,8 @@ std::string layer_of(const LoadedLayer& loaded) {
   return loaded.id.empty() ? std::string() : " layer " + render::visible(loaded.id);
 }
 
-/// A path as it is shown to others: an absolute one, or one of dots alone, by its last part.
+} // namespace
+
 std::string shown_path(const std::string& text) {
   const std::filesystem::path path(text);
   const bool dots = text.find_first_not_of("./") == std::string::npos;
@@ -85,8 +86,6 @@ std::string shown_path(const std::string& text) {
   if (!whole.has_filename()) whole = whole.parent_path(); // "/data/model/"
   return whole.has_filename() ? whole.filename().string() : text;
 }
-
-} // namespace
 
 std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width) {
   constexpr std::string_view between = " · ";

@@ -4,14 +4,18 @@ namespace mha::app {
 
 namespace {
 
-/// The texts that a selection chooses, and whether they keep their axis.
+/// The texts that a selection chooses, whether they keep their axis, and the tokens of the longest.
 struct ChosenTexts {
   std::vector<std::size_t> items;
   bool batched = false;
+  std::size_t longest = 0;
 };
-ChosenTexts chosen_texts(const ModelPass& pass, const Selection& selection) {
+ChosenTexts chosen_texts(const Layer& layer, const ModelPass& pass, const Selection& selection) {
   const Pick pick = resolved(selection.batch, pass.ids().size(), "batch items");
-  return {pick.indices, pass.batched() && !(selection.batch && pick.drops_axis)};
+  Selection of_items;
+  of_items.batch = selection.batch;
+  return {pick.indices, pass.batched() && !(selection.batch && pick.drops_axis),
+          chosen_queries(layer, of_items).indices.size()};
 }
 
 bool has_text(const ModelPass* pass) {
@@ -23,16 +27,21 @@ bool has_text(const ModelPass* pass) {
 std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* pass,
                                            const Selection& selection) {
   std::vector<NumbersOfText> list;
-  if (!layer.lengths.empty() && !selection.batch)
-    list.push_back(
-        {{"lengths", DType::i64, {layer.dims.B}}, {layer.lengths.begin(), layer.lengths.end()}});
+  if (!layer.lengths.empty()) {
+    const Pick items = chosen_items(layer, selection);
+    NumbersOfText lengths{{"lengths", DType::i64, {items.indices.size()}}, {}};
+    for (const std::size_t b : items.indices)
+      lengths.values.push_back(static_cast<std::int64_t>(layer.length_of(b)));
+    if (!items.drops_axis) list.push_back(std::move(lengths));
+  }
   if (!has_text(pass)) return list;
-  const ChosenTexts chosen = chosen_texts(*pass, selection);
-  const std::size_t T = pass->ids()[0].size();
+  const auto [items, batched, T] = chosen_texts(layer, *pass, selection);
   NumbersOfText ids{{"ids", DType::i64, {T}}, {}};
-  if (chosen.batched) ids.item.shape = {chosen.items.size(), T};
-  for (std::size_t b : chosen.items)
-    ids.values.insert(ids.values.end(), pass->ids()[b].begin(), pass->ids()[b].end());
+  if (batched) ids.item.shape = {items.size(), T};
+  for (std::size_t b : items) {
+    const auto first = pass->ids()[b].begin();
+    ids.values.insert(ids.values.end(), first, first + static_cast<std::ptrdiff_t>(T));
+  }
   list.push_back(std::move(ids));
   return list;
 }
@@ -40,15 +49,14 @@ std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* 
 void add_labels_of_text(const Layer& layer, const ModelPass* pass, const Selection& selection,
                         io::Output& output) {
   if (!has_text(pass)) return;
-  const ChosenTexts chosen = chosen_texts(*pass, selection);
-  const std::size_t T = pass->ids()[0].size();
+  const ChosenTexts chosen = chosen_texts(layer, *pass, selection);
   const auto add = [&](const char* name, const std::optional<IndexList>& places) {
     std::vector<std::vector<std::string>> lists;
     for (std::size_t b : chosen.items) {
       const std::vector<std::string>& labels = layer.tokens_of(b);
       if (labels.empty()) return;
       std::vector<std::string>& some = lists.emplace_back();
-      for (std::size_t t : resolved(places, T, "tokens").indices)
+      for (std::size_t t : resolved(places, chosen.longest, "tokens").indices)
         some.push_back(t < labels.size() ? labels[t] : "");
     }
     if (chosen.batched)

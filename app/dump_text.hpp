@@ -14,7 +14,8 @@ struct NumbersOfText {
 };
 
 /// `lengths` (B), where the texts of a batch are not equally long; `ids` (T or B × T) of a text.
-/// `pass`: the text, or null. A batch item that is chosen has the numbers of itself.
+/// `pass`: the text, or null. Of chosen batch items, each has the numbers of itself, as many as the
+/// longest of them.
 std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* pass,
                                            const Selection& selection);
 

@@ -4,6 +4,7 @@
 #include <mha/files/writer.hpp>
 
 #include <string>
+#include <vector>
 
 namespace mha::app {
 
@@ -13,5 +14,9 @@ enum class EarlierResult { none, unmarked, marked };
 
 /// Files appear when they are whole, so the header says all. A damaged or foreign file is none.
 EarlierResult earlier_result(const std::string& path, const io::Output& expected);
+
+/// "2 of 4 layers were there and whole, …: 0, 1", of layers that --resume left as they are.
+/// `unmarked`: some of them do not say of which run they are.
+std::string skipped_text(const std::vector<std::string>& layers, std::size_t all, bool unmarked);
 
 } // namespace mha::app

@@ -1,9 +1,9 @@
 #include "flow.hpp"
 
+#include "describe.hpp"
+#include "flow_text.hpp"
 #include "grid.hpp"
 #include <mha/formats/create.hpp>
-#include <mha/render/label.hpp>
-#include <mha/render/numbers.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -11,22 +11,6 @@
 namespace mha::app {
 
 namespace {
-
-/// The map of a batch item and, where each head has one, of a head.
-struct FlowMatrix {
-  std::string layer;
-  std::optional<std::size_t> batch, head;
-  std::vector<std::size_t> rows, cols;             ///< positions that are shown
-  std::vector<std::string> row_labels, col_labels; ///< of all positions; empty: none
-  Tensor values;                                   ///< f64, rows × cols
-};
-
-/// The selected values of one layer, as one array and as maps.
-struct FlowOfLayer {
-  std::string layer;
-  Tensor value; ///< without the axes of which one index was chosen
-  std::vector<FlowMatrix> matrices;
-};
 
 struct Side {
   Pick pick;
@@ -38,11 +22,19 @@ Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
   const Dims& dims = layer.dims;
   if (axis == "head") return {resolved(selection.head, dims.H, "heads"), {}};
   const bool query = axis == "query";
-  Side side = query ? Side{resolved(selection.query, dims.T, "queries"), layer.tokens_of(item)}
-                    : Side{resolved(selection.key, dims.S_all, "keys"), layer.key_tokens_of(item)};
+  Side side = query ? Side{chosen_queries(layer, selection), layer.tokens_of(item)}
+                    : Side{chosen_keys(layer, selection), layer.key_tokens_of(item)};
   if (!side.labels.empty())
     side.labels.resize(query ? dims.T : dims.S_all); // padding has no labels
   return side;
+}
+
+/// The labels at the positions that are picked; padding has none.
+std::vector<std::string> picked_labels(const Side& side) {
+  std::vector<std::string> at;
+  for (const std::size_t position : side.pick.indices)
+    if (!side.labels.empty()) at.push_back(side.labels[position]);
+  return at;
 }
 
 /// The positions that are picked of one batch item, without the padding at their end.
@@ -104,7 +96,12 @@ FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Te
         for (const std::size_t c : matrix.cols) *next++ = number(r, c);
       for (const std::size_t r : down.pick.indices)
         for (const std::size_t c : across.pick.indices) numbers.push_back(number(r, c));
+      if (h == heads.indices[0]) {
+        to.row_tokens.push_back(picked_labels(down));
+        to.col_tokens.push_back(picked_labels(across));
+      }
       if (to.matrices.empty()) {
+        to.batched = dims.batched && !items.drops_axis;
         if (dims.batched && !items.drops_axis) shape.push_back(items.indices.size());
         if (!heads.drops_axis) shape.push_back(heads.indices.size());
         if (!down.pick.drops_axis) shape.push_back(down.pick.indices.size());
@@ -123,7 +120,7 @@ std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, C
   const std::string chosen = request.layer;
   if (is_rollout && request.has_text()) request.layer.clear();
   const Sources model = open_sources(request, common);
-  title = fmt::format("{} · {}", options.kind->name, render::visible(model.title()));
+  title = fmt::format("{} · {}", options.kind->name, title_of(model));
   const std::vector<std::string>& ids = model.chosen();
   std::vector<bool> shown(ids.size(), true);
   if (is_rollout && request.has_text() && !chosen.empty() && chosen != "all") {
@@ -147,125 +144,6 @@ std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, C
   if (list.size() == 1 && !list[0].layer.empty())
     title += " layer " + render::visible(list[0].layer);
   return list;
-}
-
-std::vector<std::string> labels_at(const std::vector<std::size_t>& positions,
-                                   const std::vector<std::string>& labels) {
-  std::vector<std::string> at;
-  for (const std::size_t position : positions)
-    at.push_back(labels.empty() ? std::to_string(position) : labels[position]);
-  return at;
-}
-
-std::string item_name(const FlowOfLayer& layer, const FlowInfo& kind, bool several) {
-  return several ? fmt::format("layers.{}.{}", layer.layer, kind.name) : std::string(kind.name);
-}
-
-/// One number a line, as `show` prints stages.
-std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind, char separator,
-                     const std::optional<std::size_t>& precision) {
-  const bool labelled = std::ranges::any_of(
-      layers, [](const FlowOfLayer& layer) { return !layer.matrices[0].col_labels.empty(); });
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? render::tsv_field(cells[i]) : render::csv_field(cells[i]);
-    }
-    out += '\n';
-  };
-  std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
-  if (labelled) titles.insert(titles.end(), {"row_token", "col_token"});
-  line(titles);
-  const auto index = [](const std::optional<std::size_t>& number) {
-    return number ? std::to_string(*number) : std::string();
-  };
-  for (const FlowOfLayer& layer : layers)
-    for (const FlowMatrix& one : layer.matrices) {
-      const double* value = one.values.as<double>().data();
-      for (const std::size_t r : one.rows)
-        for (const std::size_t c : one.cols) {
-          std::string number;
-          render::NumberWriter(render::Dialect::csv, precision).append(number, *value++);
-          std::vector<std::string> cells{layer.layer,     std::string(kind.name), index(one.batch),
-                                         index(one.head), std::to_string(r),      std::to_string(c),
-                                         number};
-          if (labelled) {
-            cells.push_back(one.row_labels.empty() ? "" : one.row_labels[r]);
-            cells.push_back(one.col_labels.empty() ? "" : one.col_labels[c]);
-          }
-          line(cells);
-        }
-    }
-  return out;
-}
-
-/// Nested lists of a tensor's numbers.
-void append_json(const Tensor& value, std::size_t axis, std::size_t& next,
-                 const std::optional<std::size_t>& precision, std::string& out) {
-  if (axis == value.rank()) {
-    render::NumberWriter(render::Dialect::json, precision).append(out, value.as<double>()[next++]);
-    return;
-  }
-  out += '[';
-  for (std::size_t i = 0; i < value.shape()[axis]; ++i) {
-    if (i > 0) out += ", ";
-    append_json(value, axis + 1, next, precision, out);
-  }
-  out += ']';
-}
-
-std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
-                      const std::optional<std::size_t>& precision) {
-  std::string out = "{";
-  for (const FlowOfLayer& layer : layers) {
-    std::string shape;
-    for (const std::size_t size : layer.value.shape())
-      shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-    out += fmt::format("{}\n  {}: {{\"shape\": [{}], \"dtype\": \"float64\", \"data\": ",
-                       &layer == &layers[0] ? "" : ",",
-                       render::json_quoted(item_name(layer, kind, layers.size() > 1)), shape);
-    std::size_t next = 0;
-    append_json(layer.value, 0, next, precision, out);
-    out += "}";
-  }
-  return out + "\n}\n";
-}
-
-std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
-                       const std::string& title, const render::TextStyle& look) {
-  std::string out = look.bold(title) + fmt::format(" · {}\n", kind.formula);
-  for (const FlowOfLayer& layer : layers)
-    for (const FlowMatrix& one : layer.matrices) {
-      std::string name;
-      if (layers.size() > 1) name += " layer " + render::visible(layer.layer);
-      if (one.batch) name += fmt::format(" batch {}", *one.batch);
-      if (one.head) name += fmt::format(" head {}", *one.head);
-      out += "\n" + (name.empty() ? "" : look.bold(name.substr(1)) + "\n");
-      const render::ColumnFormat format(one.values, 4);
-      std::vector<std::string> down, across;
-      for (const std::string& label : labels_at(one.rows, one.row_labels))
-        down.push_back(render::shortened(render::readable(label), 12));
-      for (const std::string& label : labels_at(one.cols, one.col_labels))
-        across.push_back(render::shortened(render::readable(label), 12));
-      std::size_t left = 0;
-      for (const std::string& label : down) left = std::max(left, render::display_width(label));
-      const double* value = one.values.as<double>().data();
-      std::string heading(left, ' ');
-      for (const std::string& label : across)
-        heading +=
-            "  " + render::pad_left(label, std::max(format.width(), render::display_width(label)));
-      out += heading + "\n";
-      for (const std::string& label : down) {
-        out += render::pad_left(label, left);
-        for (const std::string& column : across) {
-          out += "  ";
-          format.append(out, *value++, std::max(format.width(), render::display_width(column)));
-        }
-        out += "\n";
-      }
-    }
-  return out;
 }
 
 void write_flow_file(const std::vector<FlowOfLayer>& layers, const FlowOptions& options,

@@ -14,16 +14,15 @@ void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& na
 }
 
 std::string grid_form(const OutputOptions& output, bool asked) {
-  for (const std::string form : {"png", "svg", "pdf"})
-    if (output.format == form || (output.format.empty() && output.path.ends_with("." + form))) {
-      if (form != "svg" && output.to_standard_output() && output_is_terminal())
-        fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
-             form == "png" ? "PNG" : "PDF");
-      return form;
-    }
-  if (output.format == "text") return "text";
+  const std::string form = form_of(output);
+  if (form == "png" || form == "svg" || form == "pdf") {
+    if (form != "svg" && output.to_standard_output() && output_is_terminal())
+      fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
+           form == "png" ? "PNG" : "PDF");
+    return form;
+  }
+  if (form == "text") return "text";
   if (!asked) return "";
-  const std::string form = text_form(output);
   if (form != "table")
     throw UsageError(
         fmt::format("--grid is a picture: text, .png, .svg or .pdf, and not {}; without it "

@@ -102,6 +102,7 @@ void list_parts(std::vector<Sources::SourceTensor> parts, const LoadedLayer& loa
 void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   for (const Stage stage : available_stages(layer))
     inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
+  inventory.missing_X = layer.missing_X;
   const Settings& settings = layer.settings;
   for (const SettingInfo& info : settings_table()) {
     const auto origin = settings.origins.find(info.name);

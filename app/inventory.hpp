@@ -44,6 +44,7 @@ struct Inventory {
   std::vector<SourceTensor> parts;
   std::vector<Setting> settings;
   std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
+  std::string missing_X;                             ///< where it has none: what could be its input
   std::string reason;                                ///< otherwise: why not
   std::vector<Note> notes;
   std::vector<Finding> findings; ///< of lint; not for --headers

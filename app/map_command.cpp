@@ -17,19 +17,8 @@
 namespace mha::app {
 
 void MapCommand::check() {
-  const auto ends = [&](std::string_view extension) { return output.path.ends_with(extension); };
-  form_ = output.format;
-  if (form_.empty() && (output.to_standard_output() || ends(".txt"))) form_ = "text";
-  if (form_.empty() && ends(".png")) form_ = "png";
-  if (form_.empty() && ends(".svg")) form_ = "svg";
-  if (form_.empty() && ends(".pdf")) form_ = "pdf";
-  if (form_.empty() && ends(".npy")) form_ = "npy";
+  form_ = form_of(output);
   check_made();
-  if (form_.empty())
-    throw UsageError(
-        fmt::format("{}: pictures are .png, .svg, .pdf or .txt; give the path one of these, or "
-                    "--format",
-                    output.path));
   if ((form_ == "png" || form_ == "pdf") && output.to_standard_output() && output_is_terminal())
     fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
          form_ == "png" ? "PNG" : "PDF");
@@ -59,6 +48,10 @@ void MapCommand::check_made() const {
   if (minus.asked() && (per_head_range || color_scale == "log"))
     throw UsageError(fmt::format("{}: a difference has one scale around 0",
                                  per_head_range ? "--per-head-range" : "--color-scale log"));
+  if (minus.asked() && low.has_value() != high.has_value() && (low ? *low >= 0 : *high <= 0))
+    throw UsageError(fmt::format("{} {}: a difference's scale reaches as far below 0 as above; {}",
+                                 low ? "--vmin" : "--vmax", low ? *low : *high,
+                                 low ? "a number below 0 expected" : "a number above 0 expected"));
   if (world().count() > 1) fail("maps are subtracted by one process, without mpirun");
 }
 
@@ -138,12 +131,23 @@ void MapCommand::compute_layers(const Sources& model) {
   }
 }
 
+/// What is wrong with the other layer is told of the option that named it.
+Sources MapCommand::opened_minus() {
+  try {
+    return open_sources(minus.request_of(request), common);
+  } catch (const Error& error) {
+    const std::string message = error.what(), option = "--layer";
+    if (minus.layer.empty() || !message.starts_with(option)) throw;
+    fail("--minus-layer{}", message.substr(option.size()));
+  }
+}
+
 /// The second side is pooled as the first one was, and subtracted.
 void MapCommand::compute_difference() {
   std::vector<Picture> first = std::exchange(pictures_, {});
   selection = minus.selection_of(selection);
   mean_of_items = mean_of_items && !minus.batch;
-  compute_layers(open_sources(minus.request_of(request), common));
+  compute_layers(opened_minus());
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
@@ -302,6 +306,30 @@ void MapCommand::note_undrawn(Picture& picture) {
              common.color);
 }
 
+namespace {
+
+/// The numbers that a scale of weights reaches to: a row that may see one key alone gives it all,
+/// whatever the head does.
+PooledMap telling(const render::MapPanel& panel, Stage stage) {
+  PooledMap map = panel.map;
+  if (stage != Stage::weights || panel.rows.factor > 1 || panel.cols.factor > 1) return map;
+  const bool turned = panel.rows.name != "query";
+  const std::size_t queries = turned ? map.cols : map.rows, keys = turned ? map.rows : map.cols;
+  const auto cell = [&](std::size_t q, std::size_t k) {
+    return turned ? k * queries + q : q * keys + k;
+  };
+  bool some = false;
+  for (std::size_t q = 0; q < queries; ++q) {
+    std::size_t seen = 0;
+    for (std::size_t k = 0; k < keys; ++k) seen += map.masked[cell(q, k)] == 0;
+    some = some || seen > 1;
+    for (std::size_t k = 0; k < keys && seen == 1; ++k) map.masked[cell(q, k)] = 1;
+  }
+  return some ? map : panel.map;
+}
+
+} // namespace
+
 /// Every picture of a run has the same colours for the same numbers, or each head its own.
 void MapCommand::choose_colors() {
   render::MapColors colors{color_map, {}, low, high};
@@ -312,7 +340,7 @@ void MapCommand::choose_colors() {
   render::CellRange range;
   for (const Picture& picture : pictures_)
     for (const render::MapPanel& panel : picture.picture.panels) {
-      range.add(panel.map);
+      range.add(telling(panel, picture.picture.stage));
       colors.is_long = colors.is_long || render::is_long_map(panel.rows.positions.size(),
                                                              panel.cols.positions.size());
     }
@@ -325,7 +353,7 @@ void MapCommand::choose_colors() {
     }
     for (const render::MapPanel& panel : picture.picture.panels) {
       render::CellRange own;
-      own.add(panel.map);
+      own.add(telling(panel, picture.picture.stage));
       picture.picture.styles.push_back(render::style_for(stage, colors, own));
     }
   }

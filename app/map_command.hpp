@@ -43,6 +43,7 @@ private:
   void compute_layers(const Sources& model);
   void compute_layer(const Sources& model, const std::string& id);
   void compute_difference();
+  Sources opened_minus();
   Selection batch_chosen(const LoadedLayer& loaded);
   Picture& picture_for(const Sources& model, const LoadedLayer& loaded, Stage stage,
                        const PlannedFile& file);

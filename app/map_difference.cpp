@@ -1,5 +1,6 @@
 #include "map_difference.hpp"
 
+#include "describe.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/model/pass.hpp>
 #include <mha/model/patcher.hpp>
@@ -67,7 +68,8 @@ Selection MinusOptions::selection_of(const Selection& first) const {
 }
 
 std::string MinusOptions::title() const {
-  std::vector<std::string> words = sources;
+  std::vector<std::string> words;
+  for (const std::string& source : sources) words.push_back(shown_path(source));
   if (!layer.empty()) words.push_back("layer " + layer);
   if (batch) words.push_back("batch " + batch->text());
   if (head) words.push_back("head " + head->text());

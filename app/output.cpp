@@ -6,6 +6,7 @@
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -79,27 +80,20 @@ void require_placeholders(std::string_view path, std::span<const std::string_vie
 
 } // namespace
 
-void add_output_path(Cli& cli, std::string& path, std::string help,
-                     std::span<const std::string_view> placeholders) {
-  Option& option = cli.value("--output,-o", "PATH", path, std::move(help)).offers(Completes::files);
-  option.set = [&path, placeholders, command = cli.command()](const std::string& text) {
-    require_placeholders(text, placeholders, command);
-    path = text;
-  };
-}
-
-void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
-                std::span<const std::string_view> placeholders) {
-  cli.group("Output");
-  add_output_path(cli, output.path, std::move(help), placeholders);
-  cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
-}
-
 namespace {
 
-/// The extensions of every form, one after the other.
+/// What has no form of render::forms(), and its extension. Of several formats with one extension a
+/// command means the one that it writes.
+constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
+    {".txt", "text"},  {".md", "markdown"},
+    {".html", "html"}, {".htm", "html"},
+    {".png", "png"},   {".svg", "svg"},
+    {".pdf", "pdf"},   {".npy", "npy"},
+    {".npz", "npz"},   {".safetensors", "safetensors"}};
+
+/// Every extension with the format that it means.
 void each_extension(
-    const std::function<void(std::string_view extension, std::string_view form)>& use) {
+    const std::function<void(std::string_view extension, std::string_view format)>& use) {
   for (const render::Form& form : render::forms()) {
     std::string_view rest = form.extensions;
     while (!rest.empty()) {
@@ -107,39 +101,82 @@ void each_extension(
       rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
     }
   }
+  for (const auto& [extension, format] : other_extensions) use(extension, format);
+}
+
+bool writes(const OutputOptions& output, std::string_view format) {
+  return std::ranges::find(output.formats, format) != output.formats.end();
+}
+
+/// ".txt, .csv, …": what means a format of the command.
+std::string extensions_of(const OutputOptions& output) {
+  std::vector<std::string_view> list;
+  each_extension([&](std::string_view extension, std::string_view format) {
+    if (writes(output, format) && std::ranges::find(list, extension) == list.end())
+      list.push_back(extension);
+  });
+  return fmt::format("{}", fmt::join(list, ", "));
+}
+
+/// Whether something is there that is no file, such as /dev/null or a pipe.
+bool is_device(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_other(std::filesystem::status(path, ignored));
+}
+
+void add_path(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
+              std::span<const std::string_view> placeholders) {
+  output.command = cli.command(), output.formats = std::move(formats);
+  Option& option =
+      cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
+  option.set = [&output, placeholders](const std::string& text) {
+    require_placeholders(text, placeholders, output.command);
+    output.path = text;
+  };
+  cli.check([&output] { form_of(output); });
 }
 
 } // namespace
 
-std::string_view form_of_extension(const std::string& path) {
-  std::string_view found;
-  each_extension([&](std::string_view extension, std::string_view form) {
-    if (path.ends_with(extension)) found = form;
+std::string form_of(const OutputOptions& output) {
+  if (!output.format.empty()) return output.format;
+  if (output.to_standard_output() || is_device(output.path)) return output.formats.front();
+  std::string_view written, meant;
+  each_extension([&](std::string_view extension, std::string_view format) {
+    if (!output.path.ends_with(extension)) return;
+    meant = format;
+    if (written.empty() && writes(output, format)) written = format;
   });
-  return found;
+  if (!written.empty()) return std::string(written);
+  if (meant.empty() && output.any_path) return "";
+  const std::string path = render::visible(output.path);
+  if (meant.empty())
+    throw UsageError(fmt::format("{}: the extension names no format ({}){}", path,
+                                 extensions_of(output),
+                                 output.formats.size() > 1 ? "; give --format" : ""));
+  const bool array = meant == "npz" || meant == "safetensors";
+  throw UsageError(fmt::format("{}: {} writes {} and no {}{}", path, output.command,
+                               extensions_of(output), meant,
+                               array ? "; `mha-inspect dump` writes arrays" : ""));
 }
 
-std::string form_extensions() {
-  std::string list;
-  each_extension([&](std::string_view extension, std::string_view) {
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", extension);
-  });
-  return list;
+void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
+                     std::span<const std::string_view> placeholders) {
+  output.any_path = true;
+  add_path(cli, output, {std::move(format)}, std::move(help), placeholders);
+}
+
+void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
+                std::span<const std::string_view> placeholders) {
+  cli.group("Output");
+  add_path(cli, output, formats, std::move(help), placeholders);
+  cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
 render::TextStyle look_of(const OutputOptions& output, Color color) {
   render::TextStyle look = look_of_output(color);
   if (!output.to_standard_output()) look.color = color == Color::always;
   return look;
-}
-
-std::string text_form(const OutputOptions& output) {
-  if (!output.format.empty()) return output.format;
-  if (output.to_standard_output()) return "table";
-  const std::string_view form = form_of_extension(output.path);
-  if (form.empty())
-    fail("{}: the extension names no format ({}); give --format", output.path, form_extensions());
-  return std::string(form);
 }
 
 render::Sink TextFile::sink() {
@@ -203,9 +240,8 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
 StageSet some_stages(const Layer& layer) {
   const StageSet available = available_stages(layer);
   if (available.none())
-    fail("no stage can be computed: there is no input; bind it, X=FILE or X=FILE:TENSOR, or bind a "
-         "stage to start from{}",
-         layer.missing_X);
+    fail("no stage can be computed: there is no input{}; or bind a stage to start from",
+         layer.missing_X.empty() ? "; bind it, X=FILE or X=FILE:TENSOR" : layer.missing_X);
   return available;
 }
 

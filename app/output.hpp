@@ -14,29 +14,27 @@ namespace mha::app {
 struct OutputOptions {
   std::string path;   ///< "" or "-": standard output
   std::string format; ///< "" = the extension of the path decides
+  std::string command;
+  std::vector<std::string> formats; ///< that the command writes, the one of standard output first
+  bool any_path = false;            ///< an extension of no format is a name: a folder's, a page's
 
   bool to_standard_output() const { return path.empty() || path == "-"; }
-  bool is_json() const { return format == "json" || (format.empty() && path.ends_with(".json")); }
 };
+/// The format of an output: --format, else what the extension of the path means, else the first.
+/// "" for a path without an extension where any is a name. Throws UsageError for an extension that
+/// means no format, or one that the command does not write.
+std::string form_of(const OutputOptions& output);
 /// The placeholders that a path may have: a command fills in some of them.
 inline constexpr std::array<std::string_view, 3> all_placeholders{"{layer}", "{batch}", "{head}"};
 /// `placeholders`: those that the command fills in. Others in PATH are errors, misspelt ones, too.
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
                 std::span<const std::string_view> placeholders = {});
-/// --output/-o alone, of a command with one format.
-void add_output_path(Cli& cli, std::string& path, std::string help,
+/// --output/-o alone, of a command with one format, whatever the path is called.
+void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders);
 
 /// How text looks there: colours of a file are those that were asked for, never a terminal's.
 render::TextStyle look_of(const OutputOptions& output, Color color);
-
-/// The text form (render::forms()) for an output: --format, else by the extension of the path, else
-/// a table. Throws Error for an extension that names none.
-std::string text_form(const OutputOptions& output);
-/// The form that the extension of a path names, or "".
-std::string_view form_of_extension(const std::string& path);
-/// ".txt, .csv, …": every extension that names a form.
-std::string form_extensions();
 
 /// The text that one file gets, or standard output at once.
 class TextFile {

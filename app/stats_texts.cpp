@@ -258,7 +258,7 @@ bool has_positions(const IndexList& query, const ModelPass& text) {
 int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
   check_text_stats(request, asked);
   request.keeps_layers = true;
-  const std::string form = text_form(asked.output);
+  const std::string form = form_of(asked.output);
   const Sources model = open_sources(request, common);
   const auto texts = pass_of(request);
   report_notes(texts->notes(), common);

@@ -1,4 +1,5 @@
 #include "sweep.hpp"
+#include "describe.hpp"
 
 #include "grid.hpp"
 #include "text_groups.hpp"
@@ -137,7 +138,7 @@ void ask(const SweepOptions& options, SweepRequest& request) {
 
 void write_text(const SweepResult& found, const render::SweepView& view,
                 const OutputOptions& output, const Common& common) {
-  const std::string form = output.is_json() ? "json" : text_form(output);
+  const std::string form = form_of(output);
   TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
   if (form == "json")
@@ -155,6 +156,7 @@ bool SweepOptions::asked() const {
   const bool from = other.given() || !path.empty();
   if (stages.empty() && (from || !over.empty() || raw || !metric.empty()))
     throw UsageError("--patch-from, --over, --metric and --raw are of a sweep: --sweep STAGES");
+  for (const std::string& stage : stages) stage_named(stage); // before what it needs
   if (!stages.empty() && !from)
     throw UsageError("--sweep takes values from another text: --patch-from \"…\"");
   return !stages.empty();
@@ -207,9 +209,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
     report_warnings(pairs[0].here->layer_warnings(), common);
   }
   const Stopwatch watch(common.write_s);
-  const bool npy =
-      output.format == "npy" || (output.format.empty() && output.path.ends_with(".npy"));
-  if (npy) return write_npy(found, request, output.path);
+  if (form_of(output) == "npy") return write_npy(found, request, output.path);
   render::SweepView view{options.stages,
                          request.over,
                          options.metric.empty() ? "logit" : options.metric,
@@ -220,7 +220,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
     for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));
   if (!to.picture.empty()) {
     const std::string title =
-        fmt::format("{}{} · {}", view.metric, range_of(request), render::visible(model.title()));
+        fmt::format("{}{} · {}", view.metric, range_of(request), title_of(model));
     return write_grid(output.path, to.picture, title, panels_of(found, view), {}, common.color);
   }
   write_text(found, view, output, common);

@@ -76,12 +76,13 @@ private:
     const auto place =
         std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
     if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
-    const std::vector<int>& ids = texts.ids()[b];
-    const std::size_t at = one.position, last = std::min(at + around + 1, texts.lengths()[b]);
-    for (std::size_t t = at > around ? at - around : 0; t < last; ++t) {
-      std::string& part = t < at ? one.before : t == at ? one.token : one.after;
-      part += texts.plain(ids[t]);
-    }
+    const std::span<const int> ids(texts.ids()[b]);
+    const std::size_t at = one.position, first = at > around ? at - around : 0,
+                      last = std::min(at + around + 1, texts.lengths()[b]);
+    const auto blank = [&](std::size_t t) { return texts.begins_word(ids[t]) ? " " : ""; };
+    one.token = texts.plain(ids[at]);
+    if (at > first) one.before = texts.plain(ids.subspan(first, at - first)) + blank(at);
+    if (at + 1 < last) one.after = blank(at + 1) + texts.plain(ids.subspan(at + 1, last - at - 1));
     list_.insert(place, std::move(one));
     if (list_.size() > most_) list_.pop_back();
   }

@@ -34,12 +34,11 @@ int diff_two_checkpoints(const Request& request, const std::vector<std::string>&
   const WeightsDiff diff = diff_weights(a, b);
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
-  const bool csv =
-      output.format == "csv" || (output.format.empty() && output.path.ends_with(".csv"));
+  const std::string form = form_of(output);
   TextFile file(output.path);
-  file.sink()(output.is_json() ? render::weights_json(diff)
-              : csv            ? render::weights_csv(diff)
-                               : render::weights_table(diff, look));
+  file.sink()(form == "json"  ? render::weights_json(diff)
+              : form == "csv" ? render::weights_csv(diff)
+                              : render::weights_table(diff, look));
   file.finish();
   return diff.same() ? 0 : 1;
 }

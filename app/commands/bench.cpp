@@ -35,7 +35,7 @@ int BenchCommand::time_pass(const Sources& model, const render::TextStyle& look)
   {
     const Stopwatch watch(common.write_s);
     TextFile file(output.path);
-    file.sink()(output.is_json()
+    file.sink()(form_of(output) == "json"
                     ? render::pass_json(speed)
                     : render::visible(model.title()) + "\n\n" + render::pass_table(speed, look));
     file.finish();
@@ -50,7 +50,7 @@ int BenchCommand::run() {
   common.progress = false; // it would be timed, too
   const Sources model = open_sources(request, common);
   const render::TextStyle look = look_of_output(common.color);
-  const bool as_json = output.is_json();
+  const bool as_json = form_of(output) == "json";
   // A text and nothing chosen of its model: the whole pass.
   if (model.text() && stages.empty() && request.layer.empty() && request.prefix.empty())
     return time_pass(model, look);

@@ -2,6 +2,7 @@
 
 #include "circuit_maps.hpp"
 #include "commands/commands.hpp"
+#include "describe.hpp"
 #include "grid.hpp"
 #include "output.hpp"
 #include "weights_only.hpp"
@@ -66,12 +67,14 @@ std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) 
 
 std::string CircuitsCommand::title(const OpenedWeights& opened, const LayerProjections& some) {
   std::string text = render::visible(opened.sources().title());
+  title_of_pictures_ = title_of(opened.sources());
   const std::vector<std::string>& ids = opened.sources().chosen();
+  std::string layers;
   if (ids.size() > 1)
-    text += fmt::format(" · {} layers", ids.size());
+    layers = fmt::format(" · {} layers", ids.size());
   else if (!ids[0].empty())
-    text += " layer " + render::visible(ids[0]);
-  title_of_pictures_ = text;
+    layers = " layer " + render::visible(ids[0]);
+  text += layers, title_of_pictures_ += layers;
   if (some.is_rotary) title_of_pictures_ += fmt::format(" · offset {}", offset.value_or(0));
   text += " · QK = W_q W_kᵀ";
   if (some.is_rotary) text += fmt::format(" at offset {}", offset.value_or(0));
@@ -160,7 +163,7 @@ void CircuitsCommand::write() {
   const Stopwatch watch(common.write_s);
   const std::string picture = grid_form(output, !grid.empty());
   if (picture.empty()) {
-    write_numbers(output.is_json() ? "json" : text_form(output));
+    write_numbers(form_of(output));
     return;
   }
   if (!composition.empty()) {
@@ -186,7 +189,7 @@ void CircuitsCommand::write() {
 
 int CircuitsCommand::run() {
   check();
-  if (grid_form(output, !grid.empty()).empty() && !output.is_json()) text_form(output);
+  grid_form(output, !grid.empty()); // what cannot be drawn is said before anything is computed
   const OpenedWeights opened(request, "circuits", common);
   compute(opened);
   if (!sort.empty()) {
@@ -196,8 +199,7 @@ int CircuitsCommand::run() {
       return (a.*member).value_or(0) > (b.*member).value_or(0);
     });
   }
-  const bool is_table = !composition.empty() && grid_form(output, false).empty() &&
-                        !output.is_json() && text_form(output) == "table";
+  const bool is_table = !composition.empty() && form_of(output) == "table";
   if (top || is_table)
     std::ranges::stable_sort(
         pairs_, [](const Composition& a, const Composition& b) { return a.value > b.value; });

@@ -1,6 +1,7 @@
 // convert: a layer in canonical form, in another format.
 
 #include "commands/commands.hpp"
+#include "dump_text.hpp"
 #include "output.hpp"
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
@@ -201,17 +202,17 @@ void Convert::convert(const Sources& model, const std::vector<std::string>& ids,
                       const std::string& path) {
   io::Output out;
   std::vector<Tensor> tensors;
-  bool lengths = false;
+  bool of_text = false;
   for (const std::string& id : ids) {
     std::vector<Sources::SourceTensor> parts;
     const LoadedLayer loaded = load_layer(model, id, common, false, &parts);
-    if (!loaded.layer.lengths.empty() && !std::exchange(lengths, true)) {
-      const std::vector<std::size_t>& each = loaded.layer.lengths;
-      Tensor kept(DType::i64, {each.size()});
-      std::ranges::copy(each, kept.as_mutable<std::int64_t>().begin());
-      out.items.push_back({"lengths", kept.dtype(), kept.shape()});
-      tensors.push_back(std::move(kept));
-    }
+    if (!std::exchange(of_text, true)) // every layer has the same
+      for (NumbersOfText& numbers : numbers_of_text(loaded.layer, pass_of(request).get(), {})) {
+        Tensor kept(DType::i64, numbers.item.shape);
+        std::ranges::copy(numbers.values, kept.as_mutable<std::int64_t>().begin());
+        tensors.push_back(std::move(kept));
+        out.items.push_back(std::move(numbers.item));
+      }
     add_settings(loaded.layer, out);
     add_labels(loaded.layer, out);
     const Stopwatch watch(common.read_s);
@@ -242,6 +243,7 @@ Run declare_convert(Cli& cli) {
       "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
       "any order and format. Of a model (a checkpoint folder of several layers, PyTorch's, GGUF) "
       "without --layer all tensors are written, under the names that they have.");
+  convert->output.any_path = true;
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
              "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
              "file each",

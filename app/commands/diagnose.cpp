@@ -100,11 +100,11 @@ int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& lo
     places.push_back({place.id, place.diagnosis});
     explained = explained && place.diagnosis.explained;
   }
-  if (!output.is_json() && !common.quiet)
+  if (form_of(output) != "json" && !common.quiet)
     for (const std::string& note : found.coverage.notes()) print_note(note, common.color);
   const Stopwatch watch(common.write_s);
-  file.sink()(output.is_json() ? render::diagnosis_json(places)
-                               : model_diagnosis_text(found, look));
+  file.sink()(form_of(output) == "json" ? render::diagnosis_json(places)
+                                        : model_diagnosis_text(found, look));
   file.finish();
   report_timings(common,
                  common.timings ? passes_of(work, model, pass_of(request), common.threads) : "");
@@ -115,7 +115,7 @@ int DiagnoseCommand::run() {
   require_against("diagnose", against);
   request.shows_ends = request.has_text();
   const Sources model = open_compared(request, common);
-  const bool as_json = output.is_json();
+  const bool as_json = form_of(output) == "json";
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
   if (whole_model_of(request, model)) return run_model(model, look);

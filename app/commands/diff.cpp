@@ -160,7 +160,7 @@ public:
   DiffRun(DiffCommand& command, const Sources& model)
       : command_(command),
         model_(model),
-        as_json_(command.output.is_json()),
+        as_json_(form_of(command.output) == "json"),
         look_(command.output.to_standard_output() ? look_of_output(command.common.color)
                                                   : render::TextStyle{}),
         files_(command.against),
@@ -288,7 +288,7 @@ bool DiffRun::finish() {
 int DiffCommand::run() {
   if (weights) return diff_two_checkpoints(request, against, output, common);
   require_against("diff", against);
-  if (output.format == "csv" || (output.format.empty() && output.path.ends_with(".csv")))
+  if (form_of(output) == "csv")
     throw UsageError("--format csv is for --weights; table, json expected");
   request.results_given = true, request.shows_ends = true;
   if (exact && request.dtype == DType::f64)

@@ -9,11 +9,13 @@
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/observe/dump.hpp>
+#include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/ranks/compute.hpp>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace mha::app {
 
@@ -70,7 +72,8 @@ private:
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
   }
 
-  std::vector<std::string> ids_;     ///< of the chosen layers
+  std::vector<std::string> ids_;                        ///< of the chosen layers
+  std::unordered_map<std::string, std::size_t> places_; ///< of the files' paths
   Fingerprint fingerprint_, input_;  ///< of all parts' results; of what enters a text's next layer
   std::size_t layers_before_ = 0;    ///< that are in it
   std::vector<std::string> skipped_; ///< layers that --resume found whole
@@ -130,7 +133,6 @@ int DumpCommand::run() {
 /// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
 void DumpCommand::require_asked_for(const Sources& model) const {
   if (!stages.empty() || all_stages || !selection.empty()) return;
-  constexpr double most = 1e9;
   double bytes = 0;
   for (const std::string& id : ids_) {
     const LoadedLayer loaded = model.outline(id);
@@ -140,14 +142,15 @@ void DumpCommand::require_asked_for(const Sources& model) const {
       bytes += size;
     }
   }
-  if (bytes <= most) return;
-  // The model's own stages are no layer.
-  const auto layers = static_cast<std::size_t>(
-      std::ranges::count_if(ids_, [](const std::string& id) { return !id.empty(); }));
-  throw UsageError(fmt::format(
-      "every stage of {} is {:.1f} GB: name some with --stage, choose with --head, --query, --key "
-      "or --batch, or give --all-stages",
-      ids_.size() == 1 ? "the layer" : counted(layers, "layers"), bytes / 1e9));
+  if (part) bytes /= static_cast<double>(part->count);
+  if (bytes <= 1e9) return;
+  const auto layers = ids_.size() - static_cast<std::size_t>(std::ranges::count(ids_, ""));
+  throw UsageError(fmt::format("{}every stage of {} is {:.1f} GB: name some with --stage, choose "
+                               "with --head, --query, --key "
+                               "or --batch, or give --all-stages",
+                               part ? "this part of " : "",
+                               ids_.size() == 1 ? "the layer" : counted(layers, "layers"),
+                               bytes / 1e9));
 }
 
 void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids,
@@ -155,6 +158,7 @@ void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids
   // Every size is known before the first byte: layers that share a file are read twice, never held
   // together.
   Files files;
+  places_.clear();
   std::optional<LoadedLayer> only;
   for (const std::string& id : ids) {
     LoadedLayer loaded = load_layer(model, id, common, ids.size() > 1);
@@ -169,7 +173,7 @@ void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids
     }
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
-  if (files.empty()) return; // the model's ends, whose stages have no {head}
+  if (files.empty()) return; // the ends, whose stages have no {head}
   const auto there = [&] {
     EarlierResult least = EarlierResult::marked;
     for (const auto& [path, file] : files)
@@ -217,9 +221,9 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
   const Selection own = selection_of(loaded, selection, ids_.size());
   require_axes(loaded.layer, wanted, own);
   for (PlannedFile& planned : planned_files(output.path, loaded, own, wanted, !stages.empty())) {
-    auto file = std::find_if(files.begin(), files.end(),
-                             [&](const auto& entry) { return entry.first == planned.path; });
-    if (file == files.end()) file = files.emplace(files.end(), planned.path, File{});
+    const auto [place, is_new] = places_.emplace(planned.path, files.size());
+    if (is_new) files.emplace_back(planned.path, File{});
+    const auto file = files.begin() + static_cast<std::ptrdiff_t>(place->second);
     io::Output& out = file->second.output;
     Fingerprint mark = of_layer;
     file->second.shares.push_back({loaded.id, wanted, planned.selection, out.items.size()});
@@ -321,10 +325,17 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
       all.add(*dumps.back());
     }
   OverflowWatch overflow(loaded.layer);
-  if (contains(all.wants(), Stage::weights)) all.add(overflow);
+  const StageSet written = all.wants();
+  if (contains(written, Stage::weights)) all.add(overflow);
   const Plan mine = my_plan(loaded, all.wants());
+  Layer ends; // of a model, whose weights nobody has looked at
+  std::optional<Summaries> summaries;
+  if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);
-  report_overflow(overflow.report_without_layer(), common);
+  std::string strange = overflow.report_without_layer();
+  for (const Stage stage : written)
+    if (summaries && strange.empty()) strange = strange_results(ends, stage, summaries->of(stage));
+  report_overflow(strange, common);
   for (const auto& one : dumps) say_overflowed(*one);
 }
 
@@ -340,21 +351,9 @@ void DumpCommand::say_overflowed(const Dump& written) const {
 }
 
 void DumpCommand::say_skipped(std::size_t all) const {
-  if (skipped_.empty() || common.quiet) return;
-  std::string list;
-  for (std::size_t i = 0; i < skipped_.size(); ++i) {
-    if (skipped_.size() > 12 && i == 6) list += ", …", i = skipped_.size() - 2;
-    list += (list.empty() ? "" : ", ") + skipped_[i];
-  }
-  print_note(fmt::format("{} of {} layers were there and whole, and are left as they are{}{}",
-                         skipped_.size(), all, list.empty() ? "" : ": " + list,
-                         skipped_unmarked_
-                             ? " (by their sizes: which input and weights they are of, "
-                               "only .npz and .safetensors say)"
-                             : ""),
-             common.color);
+  if (!skipped_.empty() && !common.quiet)
+    print_note(skipped_text(skipped_, all, skipped_unmarked_), common.color);
 }
-
 } // namespace
 
 Run declare_dump(Cli& cli) {
@@ -366,6 +365,7 @@ Run declare_dump(Cli& cli) {
             "is a folder of .npy files. Several layers in one file are named layers.N.STAGE.");
   add_stages(cli, dump->stages);
   add_selection(cli, dump->selection);
+  dump->output.any_path = true;
   add_output(cli, dump->output, {"npz", "npy", "safetensors", "json"},
              "where to: a folder, .npz, .safetensors, .json, .npy, or - for standard output; "
              "{layer}, {batch} and "

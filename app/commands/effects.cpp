@@ -2,6 +2,7 @@
 
 #include "allocation.hpp"
 #include "commands/commands.hpp"
+#include "describe.hpp"
 #include "effects_texts.hpp"
 #include "grid.hpp"
 #include "predicted_places.hpp"
@@ -129,7 +130,7 @@ void EffectsCommand::check() const {
     throw UsageError("--spread: a sweep of several pairs has it beside its mean");
   if (sweep.asked() && resume)
     throw UsageError("--resume is for effects over many texts; a sweep begins anew");
-  if (resume && per_position && (top || !(output.is_json() || text_form(output) != "table")))
+  if (resume && per_position && (top || form_of(output) == "table"))
     throw UsageError("--resume --per-position writes rows as texts come in: -o FILE.csv or .json, "
                      "without --top");
   if (!align.empty() && ablate != "resample")
@@ -149,6 +150,9 @@ EffectsRequest EffectsCommand::asked(const ModelPass& text) const {
   asked.align_end = align == "end";
   asked.answer = token_of(text, answer, "--answer", answer_id);
   asked.versus = token_of(text, versus, "--versus", versus_id);
+  if (asked.versus && asked.answer == asked.versus)
+    fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
+         text.plain(*asked.answer));
   asked.set = parse_ablation_set(set, ablate);
   asked.centre = centre, asked.threads = common.threads;
   return asked;
@@ -181,9 +185,7 @@ int EffectsCommand::run() {
     report_timings(common);
     return 0;
   }
-  const std::string form = !picture.empty()   ? picture
-                           : output.is_json() ? "json"
-                                              : text_form(output);
+  const std::string form = picture.empty() ? form_of(output) : picture;
   if (form == "npy")
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
@@ -197,7 +199,7 @@ int EffectsCommand::run() {
     const Stopwatch watch(common.write_s);
     rows.finish();
   } else if (!picture.empty()) {
-    draw(texts.found(), picture, render::visible(model.title()));
+    draw(texts.found(), picture, title_of(model));
   } else {
     write(texts, form);
   }

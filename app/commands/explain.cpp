@@ -1,4 +1,6 @@
 #include <mha/explain/explain.hpp>
+#include <mha/explain/explain_notes.hpp>
+#include <mha/observe/overflow.hpp>
 
 #include "commands/commands.hpp"
 #include "options.hpp"
@@ -23,6 +25,7 @@ struct Explain {
   int run();
   bool as_json() const;
   void note_last(std::size_t query, std::size_t count);
+  void report_strange(const Layer& layer, const Explanation& explanation) const;
 
 private:
   std::set<std::string> noted_; ///< every layer would say the same
@@ -45,19 +48,33 @@ ExplainRequest request_for(const Layer& layer, const Selection& selection) {
   if (selection.batch && !dims.batched)
     fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());
   if (selection.batch) request.batch = single(*selection.batch, dims.B, "batch items");
-  request.query = selection.query ? single(*selection.query, dims.T, "queries")
-                                  : layer.length_of(request.batch) - 1;
+  request.query = selection.query
+                      ? single(*selection.query, layer.length_of(request.batch), "queries")
+                      : layer.length_of(request.batch) - 1;
   return request;
 }
 
 bool Explain::as_json() const {
-  return output.format.empty() ? output.path.ends_with(".json") : output.format == "json";
+  return form_of(output) == "json";
 }
 
 void Explain::note_last(std::size_t query, std::size_t count) {
   const std::string note =
       fmt::format("query {} is explained, the last of {}; --query chooses another", query, count);
   if (!common.quiet && noted_.insert(note).second) print_note(note, common.color);
+}
+
+/// Of a whole model's layer: the weights of others are looked at before.
+void Explain::report_strange(const Layer& layer, const Explanation& explanation) const {
+  if (!layer.block) return;
+  for (const HeadExplanation& head : explanation.heads) {
+    if (!has_strange_numbers(explanation, head)) continue;
+    const std::string of_layer = not_finite_text(layer);
+    const std::optional<Overflow> found =
+        of_layer.empty() ? find_overflow(layer, explanation.batch, head.head, explanation.query)
+                         : std::nullopt;
+    return report_overflow(found ? overflow_text(layer, *found) : of_layer, common);
+  }
 }
 
 int Explain::run() {
@@ -77,6 +94,7 @@ int Explain::run() {
       if (!selection.query && loaded.layer.dims.T > 1)
         note_last(asked.query, loaded.layer.length_of(asked.batch));
       const Explanation explanation = explain(loaded.layer, asked, common.threads);
+      report_strange(loaded.layer, explanation);
       style.layer = id;
       files[file.path].push_back(json ? render::explain_json(explanation, id)
                                       : render::explain_text(explanation, style));

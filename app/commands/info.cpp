@@ -79,7 +79,7 @@ int Info::run() {
   if (common.strict) require_no_warning(inventory.notes);
   if (common.strict && !inventory.findings.empty())
     fail("{} (an error by --strict)", inventory.findings[0].text);
-  const std::string form = output.format.empty() ? "table" : output.format;
+  const std::string form = form_of(output);
   TextFile file(output.path);
   file.sink()(form == "json" ? inventory_json(inventory)
                              : inventory_text(inventory, look_of_output(common.color)));

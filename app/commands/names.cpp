@@ -20,7 +20,7 @@ Run declare_names(Cli& cli) {
   cli.example("names", "all names");
   cli.example("names --format markdown", "the table of docs/formats.md");
   return [names] {
-    const std::string& form = names->output.format;
+    const std::string form = form_of(names->output);
     TextFile file(names->output.path);
     file.sink()(form == "json"       ? render::names_json()
                 : form == "markdown" ? render::names_markdown()

@@ -38,7 +38,7 @@ private:
   bool asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const;
   void write_part(const Sources& model, const std::shared_ptr<ModelPass>& text);
   void check() const;
-  std::string form() const { return output.is_json() ? "json" : text_form(output); }
+  std::string form() const { return form_of(output); }
   std::vector<Prediction> predictions_of(const Sources& model, const TextGroup& group, bool first);
   void predict_all(const Sources& model, const std::shared_ptr<ModelPass>& pass);
 };
@@ -127,6 +127,15 @@ void PredictionFiles::finish() {
   files_.clear();
 }
 
+/// Whether a word is called as files of numbers are, and no stage is.
+bool is_array_file(const std::string& word) {
+  constexpr std::string_view extensions[] = {".npy",         ".npz", ".json",
+                                             ".safetensors", ".pt",  ".pth"};
+  const std::string path = word.substr(0, word.find(':'));
+  return std::ranges::any_of(extensions,
+                             [&](std::string_view extension) { return path.ends_with(extension); });
+}
+
 /// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
 void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>& text) {
   if (all || each_layer)
@@ -144,6 +153,7 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       parts.push_back(
           {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
     } else {
+      if (of.find('/') != std::string::npos || is_array_file(of)) fail("--of {}: no such file", of);
       PatchText place = parse_patch(of + " = zero");
       place.text = "--of " + of;
       view.norm = norm_of_part(place);
@@ -156,15 +166,23 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
   const render::TokenNames names = names_of(*text);
   const Stopwatch watch(common.write_s);
   const std::string form = this->form();
-  TextFile file(output.path);
-  file.sink()(form == "json" ? render::part_logits_json(parts, view, names)
-              : form == "table"
-                  ? render::part_logits_table(parts, view, names, look_of(output, common.color))
-                  : render::part_logits_csv(parts, view, names, form == "tsv" ? '\t' : ','));
-  file.finish();
+  std::map<std::string, std::vector<PartLogits>> files;
+  for (PartLogits& part : parts)
+    files[with_batch(output.path, part.at.first)].push_back(std::move(part));
+  for (const auto& [path, some] : files) {
+    TextFile file(path);
+    file.sink()(form == "json" ? render::part_logits_json(some, view, names)
+                : form == "table"
+                    ? render::part_logits_table(some, view, names, look_of(output, common.color))
+                    : render::part_logits_csv(some, view, names, form == "tsv" ? '\t' : ','));
+    file.finish();
+  }
 }
 
 void Predict::check() const {
+  const bool of_vector = !of.empty() && (of.find('/') != std::string::npos || is_array_file(of));
+  if (!request.has_text() && of_vector)
+    pass_of(request)->text.ids = {"0"}; // what a vector promotes is the same for every text
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -173,10 +191,10 @@ void Predict::check() const {
   if (!request.tokens.empty() || !request.key_tokens.empty())
     throw UsageError("predict shows the tokens as the checkpoint's tokenizer does: --tokens and "
                      "--key-tokens change nothing; leave them out");
-  if (all && top && !output.is_json())
+  if (all && top && form() != "json")
     throw UsageError("--all tells of each position the most probable token and the one that came: "
                      "--top changes nothing there; --format json has more");
-  if (of.empty() && mentions(output.path, "{layer}") && !each_layer)
+  if (mentions(output.path, "{layer}") && !each_layer)
     fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
          output.path);
 }

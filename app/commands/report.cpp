@@ -161,7 +161,7 @@ Run declare_report(Cli& cli) {
   add_selection(cli, report->selection,
                 {.batch = true, .head = true, .query = false, .key = false});
   cli.group("Output");
-  add_output_path(cli, report->output.path,
+  add_output_path(cli, report->output, "html",
                   "the page; - for standard output; {layer}, {batch} and {head} in PATH write one "
                   "page each",
                   all_placeholders);

@@ -8,6 +8,7 @@
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/pass.hpp>
+#include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
@@ -34,7 +35,6 @@ struct Show {
   int run();
 
 private:
-  std::string format() const;
   render::Options render_options(const Sources& model, const std::string& format) const;
   void overview(const Sources& model, const std::string& format);
   void numbers(const Sources& model, const std::string& format);
@@ -48,21 +48,6 @@ private:
   void name_columns(render::Value& value) const;
 };
 
-/// --format, else the extension of the path, else a table.
-std::string Show::format() const {
-  if (!output.format.empty()) return output.format;
-  if (output.to_standard_output()) return "table";
-  const std::size_t dot = output.path.rfind('.');
-  const std::string extension = dot == std::string::npos ? "" : output.path.substr(dot);
-  if (extension == ".npy") return "npy";
-  if (const std::string_view form = form_of_extension(output.path); !form.empty())
-    return std::string(form);
-  if (extension == ".npz" || extension == ".safetensors")
-    fail("{}: show writes text and .npy; `mha-inspect dump` writes {}", output.path, extension);
-  fail("{}: the extension names no format (.npy, {}); give --format", output.path,
-       form_extensions());
-}
-
 render::Options Show::render_options(const Sources& model, const std::string& form) const {
   render::Options options;
   options.look = look_of(output, common.color);
@@ -75,7 +60,7 @@ render::Options Show::render_options(const Sources& model, const std::string& fo
 }
 
 int Show::run() {
-  const std::string form = format();
+  const std::string form = form_of(output);
   if (const FlowInfo* const flow = flow_among(stages)) {
     if (matrix) throw UsageError("--matrix is for stages of the table");
     print_flow(request, {flow, selection, output, form, precision, {}}, common);
@@ -92,6 +77,15 @@ int Show::run() {
     numbers(model, form);
   report_timings(common);
   return 0;
+}
+
+/// The first thing that is wrong with the numbers of an overview.
+std::string strange_in(const Layer& layer, const std::vector<Stage>& wanted,
+                       const Summaries& summaries, const OverflowWatch& overflow) {
+  std::string strange = overflow.report(layer); // nothing, where it has seen nothing
+  for (Stage stage : wanted)
+    if (strange.empty()) strange = strange_results(layer, stage, summaries.of(stage));
+  return strange;
 }
 
 void Show::overview(const Sources& model, const std::string& form) {
@@ -125,7 +119,7 @@ void Show::overview(const Sources& model, const std::string& form) {
                          common.threads);
       }
       if (!world().is_first()) continue;
-      if (contains(set, Stage::weights)) report_overflow(overflow.report(layer), common);
+      report_overflow(strange_in(layer, wanted, summaries, overflow), common);
       auto file = std::ranges::find(files, planned.path, [](const auto& one) { return one.first; });
       if (file == files.end()) file = files.insert(file, {planned.path, {}});
       Part& part = file->second;
@@ -186,7 +180,12 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
                   [](Stage stage) { return follows(stage, Stage::exp); }))
     all.add(overflow);
   compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
-  if (world().is_first()) report_overflow(overflow.report(layer), common);
+  if (!world().is_first()) return;
+  std::string strange = overflow.report(layer);
+  for (const Trace& one : kept)
+    for (const Stage stage : wanted)
+      if (strange.empty()) strange = strange_results(layer, stage, summary_of(one.value(stage)));
+  report_overflow(strange, common);
 }
 
 void Show::numbers(const Sources& model, const std::string& form) {

@@ -21,7 +21,7 @@ int Stages::run() {
   const render::TextStyle look = look_of_output(common.color);
   std::string text;
   std::optional<LoadedLayer> loaded;
-  const std::string form = output.format.empty() ? "table" : output.format;
+  const std::string form = form_of(output);
   if (!request.sources.empty()) {
     const Sources model(request);
     if (model.chosen().size() > 1)

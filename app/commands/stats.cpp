@@ -4,6 +4,7 @@
 #include "describe.hpp"
 #include "grid.hpp"
 #include "output.hpp"
+#include "separator_words.hpp"
 #include "sink_note.hpp"
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
@@ -50,7 +51,9 @@ private:
              const std::string& above, const std::string& title);
   void tell_once(const std::string& note, Severity severity);
   void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
+  void tell_none() const;
   std::set<std::string> told_;
+  std::size_t too_short_ = 0; ///< heads
 };
 
 /// --sort as it was typed: a measure, or kind, and the direction.
@@ -167,6 +170,13 @@ void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads
             Severity::warning);
 }
 
+void Stats::tell_none() const {
+  const std::string few =
+      fmt::format("; of {} the text has too few rows to tell", counted(too_short_, "heads"));
+  if (!common.quiet)
+    print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common.color);
+}
+
 /// Hands the heads of one layer to the files that are about them.
 void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& planned,
                 std::vector<HeadMeasures> heads, StatsFiles& files) {
@@ -218,15 +228,15 @@ int Stats::run() {
   const std::string picture = grid_form(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
-  const std::string form = picture.empty() ? text_form(output) : picture;
+  const std::string form = picture.empty() ? form_of(output) : picture;
   const Sources model = open_sources(request, common);
-  measuring.threads = common.threads;
-  measuring.ranks = &world();
+  measuring.threads = common.threads, measuring.ranks = &world();
   measuring.projections = asks_for_projections(form);
 
   // What each file gets: the heads of all layers, unless the path has placeholders.
   StatsFiles files;
   SinkNote sinks;
+  SeparatorWords separators(measuring.separators);
   std::string above, unmeasured;
   bool some_measured = false;
   for (const std::string& id : model.chosen()) {
@@ -243,6 +253,7 @@ int Stats::run() {
     const Stopwatch watch(common.compute_s);
     LayerMeasures found = measure_heads(loaded.layer, measured);
     for (const std::string& note : found.notes) tell_once(note, Severity::note);
+    separators.look_at(loaded.layer);
     const bool measures_stages = std::ranges::any_of(
         found.heads, [](const HeadMeasures& head) { return head.entropy || head.result_norm; });
     some_measured |= measures_stages;
@@ -257,15 +268,16 @@ int Stats::run() {
     }
     distribute(loaded, planned, std::move(found.heads), files);
   }
+  if (const std::string missing = separators.missing(); !missing.empty())
+    tell_once(missing, Severity::warning);
   if (!world().is_first()) return 0;
   if (some_measured && !unmeasured.empty())
-    tell_once(fmt::format("layer {}: no weights can be computed, so that its projections alone are "
-                          "measured",
-                          unmeasured),
+    tell_once("layer " + unmeasured +
+                  ": no weights can be computed, so that its projections alone are measured",
               Severity::note);
   sinks.print(common);
-  if (write(files, form, picture, above, render::visible(model.title()))) return 0;
-  if (!common.quiet) print_note("no head is of this kind", common.color);
+  if (write(files, form, picture, above, title_of(model))) return 0;
+  tell_none();
   return 1;
 }
 
@@ -275,6 +287,8 @@ bool Stats::write(StatsFiles& files, const std::string& form, const std::string&
   bool found_any = false;
   const Stopwatch watch(common.write_s);
   for (auto& [path, rows] : files) {
+    too_short_ += static_cast<std::size_t>(std::ranges::count_if(
+        rows, [](const render::StatsRow& row) { return row.head.kind == "too short"; }));
     rows = chosen(std::move(rows));
     found_any |= !rows.empty();
     if (!picture.empty()) {

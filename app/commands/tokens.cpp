@@ -23,7 +23,7 @@ struct TokensCommand {
 int TokensCommand::run() {
   if (sources.size() != 1)
     throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
-  const std::string form = output.is_json() ? "json" : text_form(output);
+  const std::string form = form_of(output);
   const Text& text = pass_of(request)->text;
   if (!request.has_text())
     throw UsageError("tokens needs a text: --text \"…\" or --text-file FILE");

@@ -240,11 +240,11 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   return UnpatchedPass(run.model->layers_for(pass)).stage(n, stage);
 }
 
-/// That a value has NaN or infinity, which spreads; scores may be infinite: a key is not seen.
+/// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
 std::string doubt_about(const StagePatch& patch) {
   const Kind kind = info_of(patch.stage).kind;
-  const std::string found =
-      kind == Kind::map || kind == Kind::row ? "" : not_finite_in(patch.value);
+  const bool masks = kind == Kind::map || kind == Kind::row;
+  const std::string found = not_finite_in(patch.value, true, masks);
   return found.empty() ? ""
                        : fmt::format("{}: the value has {}: everything computed from them is lost",
                                      patch.text, found);

@@ -6,6 +6,7 @@
 #include <mha/observe/masked_keys.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/schedule/plan.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -263,7 +264,8 @@ Explanation explain(const Layer& whole, const ExplainRequest& request, std::size
   const Trace kept = trace(layer, list, selection_of(layer, request), threads);
 
   Explanation result = facts_of(layer, request);
-  result.given = layer.given_set & wanted;
+  // What it starts from, shown or not.
+  result.given = layer.given_set & make_plan(layer, wanted, selection_of(layer, request)).needed;
   for (Stage stage : token_stages)
     if (contains(wanted, stage)) result.values[stage] = numbers(kept.value(stage));
 

@@ -72,8 +72,10 @@ void note_masked_row(const Explanation& explanation, const HeadExplanation& head
   }
 }
 
-/// The first stage of the story with a NaN or an infinity that no mask put there.
-const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head) {
+/// The first stage of a story with a NaN or an infinity that no mask put there: of those before the
+/// heads are joined, and of the head, or of the joined ones.
+const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head,
+                                  bool joined) {
   const auto bad = [](const std::vector<double>& values) {
     return std::any_of(values.begin(), values.end(), is_not_finite);
   };
@@ -82,7 +84,9 @@ const StageInfo* first_not_finite(const Explanation& explanation, const HeadExpl
     // A key that is not finite shows in its score.
     bool found = false;
     if (explanation.has(info.stage))
-      found = bad(explanation.values.at(info.stage));
+      found = joined == (info.stage >= Stage::concat) && bad(explanation.values.at(info.stage));
+    else if (joined)
+      continue;
     else if (head.has(info.stage) && info.kind == Kind::map)
       found = count_if_seen(head, info.stage, is_not_finite) > 0;
     else if (head.has(info.stage) && !(all_masked && info.kind == Kind::row))
@@ -90,6 +94,15 @@ const StageInfo* first_not_finite(const Explanation& explanation, const HeadExpl
     if (found) return &info;
   }
   return nullptr;
+}
+
+/// Where a head's numbers stop being some. What is joined is every head's, unless one of them is
+/// why.
+const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head) {
+  if (const StageInfo* own = first_not_finite(explanation, head, false)) return own;
+  for (const HeadExplanation& other : explanation.heads)
+    if (first_not_finite(explanation, other, false)) return nullptr;
+  return first_not_finite(explanation, head, true);
 }
 
 void note_first_not_finite(const Explanation& explanation, const HeadExplanation& head,

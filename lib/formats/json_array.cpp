@@ -63,7 +63,8 @@ public:
     if (read_texts(array) || read_lists_of_texts(array)) return array;
     list(0);
     array.numbers = gathered(Shape(lengths_.begin(), lengths_.begin() + axes_));
-    if (array.numbers.dtype() == DType::f64 && all_boolean_ && array.numbers.count() > 0)
+    if (array.numbers.dtype() == DType::f64 && elements_ == Element::boolean &&
+        array.numbers.count() > 0)
       array.numbers = convert(array.numbers, DType::boolean);
     return array;
   }
@@ -74,6 +75,8 @@ public:
   }
 
 private:
+  enum class Element : std::uint8_t { none, number, boolean };
+
   Tensor gathered(const Shape& shape) {
     const DType dtype = kind_ == JsonNumbers::signed_integers     ? DType::i64
                         : kind_ == JsonNumbers::unsigned_integers ? DType::u64
@@ -182,11 +185,18 @@ private:
     } else if (kind_ == JsonNumbers::unsigned_integers) {
       pieces_.add(scanner_.integer<std::uint64_t>("a whole number of 0 or more"));
     } else if (scanner_.at_number()) {
-      all_boolean_ = false;
+      be(Element::number, scanner_.place());
       pieces_.add(std::bit_cast<std::uint64_t>(scanner_.number()));
     } else {
       pieces_.add(std::bit_cast<std::uint64_t>(special(first)));
     }
+  }
+
+  /// Throws Error where truth values and numbers stand in one array.
+  void be(Element element, const char* at) {
+    if (elements_ == Element::none) elements_ = element;
+    if (elements_ != element)
+      scanner_.refuse("true or false in an array of numbers: all of it is one or the other", at);
   }
 
   double special(char first) {
@@ -194,8 +204,11 @@ private:
     if (first == '{') scanner_.refuse("an object in a list; arrays are lists of numbers");
     if (first == '\0') scanner_.refuse("the text ends in the middle of a list");
     const std::string word = first == '"' ? scanner_.string() : std::string(scanner_.word());
-    if (first != '"' && (word == "true" || word == "false")) return word == "true" ? 1 : 0;
-    all_boolean_ = false;
+    if (first != '"' && (word == "true" || word == "false")) {
+      be(Element::boolean, begin);
+      return word == "true" ? 1 : 0;
+    }
+    be(Element::number, begin);
     if (first != '"' && word == "null") return std::numeric_limits<double>::quiet_NaN();
     const std::optional<double> value = number_word(word);
     if (!value)
@@ -209,7 +222,7 @@ private:
   std::array<std::size_t, most_axes> lengths_{}; // of the axes, as far as they are known
   std::uint32_t axes_ = 0;
   std::size_t rank_ = unknown; // known from the first number on
-  bool all_boolean_ = true;
+  Element elements_ = Element::none;
 };
 
 } // namespace

@@ -127,7 +127,7 @@ bool is_local(const Head& head) {
 }
 
 /// Fewer rows decide nothing: of all, and of those that a kind is about.
-constexpr double fewest_rows = 6, fewest_own = 4;
+constexpr double fewest_rows = 6, fewest_own = 4, long_text = 32;
 
 constexpr HeadKind kind_list[] = {
   {"previous-token", "previous ≥ 0.5, and 0.25 above uniform", is_most<&Place::previous>, count<&Place::previous>},
@@ -143,7 +143,7 @@ constexpr HeadKind kind_list[] = {
   {"diagonal", "diagonal ≥ 0.95, and 0.25 above uniform", is_diagonal, of<&Head::rows>},
   {"one-key", "one_key_rows ≥ 0.8", [](const Head& head) { return head.one_key_rows >= 0.8; }, of<&Head::rows>},
   {"mixed", "none of these", [](const Head&) { return true; }, of<&Head::rows>},
-  {"too short", "rows < 6, or nothing else holds and fewer than 4 rows are behind what would", [](const Head& head) { return head.rows < fewest_rows; }, of<&Head::rows>},
+  {"too short", "rows < 6, or rows < 32, nothing else holds and fewer than 4 rows are behind what would", [](const Head& head) { return head.rows < fewest_rows; }, of<&Head::rows>},
 };
 // clang-format on
 
@@ -202,7 +202,7 @@ std::string_view kind_of(const HeadMeasures& head) {
   for (const HeadKind& kind : kind_list) {
     if (!kind.holds(head)) continue;
     if (kind.rows(head) < fewest_own)
-      holds_for_few = true;
+      holds_for_few = head.rows < long_text; // of a long one a few rows say nothing of the others
     else
       return kind.name == mixed && holds_for_few ? too_short : kind.name;
   }

@@ -82,12 +82,12 @@ LayerMeasures HeadMeasuring::finish(Ranks& ranks) {
   LayerMeasures result;
   std::vector<std::optional<std::size_t>> items{std::nullopt};
   if (request_.each_batch) {
-    const auto chosen = resolved(request_.selection.batch, layer_.dims.B, "batch items").indices;
+    const auto chosen = chosen_items(layer_, request_.selection).indices;
     items.assign(chosen.begin(), chosen.end());
   }
   std::vector<std::optional<std::size_t>> queries{std::nullopt};
   if (request_.each_query) {
-    const auto chosen = resolved(request_.selection.query, layer_.dims.T, "queries").indices;
+    const auto chosen = chosen_queries(layer_, request_.selection).indices;
     queries.assign(chosen.begin(), chosen.end());
   }
   for (const std::optional<std::size_t>& item : items)

@@ -143,6 +143,19 @@ Pick everything(std::size_t count) {
   return pick;
 }
 
+/// What a list picks of an axis of `count` tokens. Padding behind the longest chosen text is not
+/// there; where there are other keys, it stands before them, and is.
+Pick picked_tokens(const Layer& layer, const Selection& selection,
+                   const std::optional<IndexList>& list, std::size_t count, std::string_view what) {
+  const Dims& dims = layer.dims;
+  if (!selection.batch || layer.lengths.empty() || dims.T != dims.S_all)
+    return resolved(list, count, what);
+  std::size_t longest = 0;
+  for (const std::size_t item : chosen_items(layer, selection).indices)
+    longest = std::max(longest, layer.length_of(item));
+  return resolved(list, longest, what);
+}
+
 /// The key/value heads that the chosen query heads read, once each, in the order of these.
 Pick kv_heads(const Layer& layer, const std::optional<IndexList>& heads) {
   if (!heads) return everything(layer.dims.H_kv);
@@ -161,12 +174,23 @@ Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::stri
   return list ? list->resolve(count, what) : everything(count);
 }
 
+Pick chosen_items(const Layer& layer, const Selection& selection) {
+  return resolved(selection.batch, layer.dims.B, "batch items");
+}
+
+Pick chosen_queries(const Layer& layer, const Selection& selection) {
+  return picked_tokens(layer, selection, selection.query, layer.dims.T, "queries");
+}
+
+Pick chosen_keys(const Layer& layer, const Selection& selection) {
+  return picked_tokens(layer, selection, selection.key, layer.dims.S_all, "keys");
+}
+
 std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
                                         const Selection& selection) {
   std::vector<SelectedAxis> axes;
   const Dims& dims = layer.dims;
-  if (dims.batched)
-    axes.push_back({Axis::batch, dims.B, resolved(selection.batch, dims.B, "batch items")});
+  if (dims.batched) axes.push_back({Axis::batch, dims.B, chosen_items(layer, selection)});
   for (Dim letter : info_of(stage).letters) {
     const Axis axis = axis_of(letter);
     const std::size_t count = dims.size_of(letter);
@@ -178,10 +202,10 @@ std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
       axes.push_back({axis, count, kv_heads(layer, selection.head)});
       break;
     case Axis::query:
-      axes.push_back({axis, count, resolved(selection.query, count, "queries")});
+      axes.push_back({axis, count, chosen_queries(layer, selection)});
       break;
     case Axis::key:
-      axes.push_back({axis, count, resolved(selection.key, count, "keys")});
+      axes.push_back({axis, count, picked_tokens(layer, selection, selection.key, count, "keys")});
       break;
     default:
       axes.push_back({axis, count, everything(count)});

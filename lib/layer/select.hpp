@@ -52,7 +52,9 @@ private:
 /// What a list picks of `count`; everything without one.
 Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what);
 
-/// A selection, the same for every command. An empty member selects everything.
+/// A selection, the same for every command. Of texts of several lengths the positions are those of
+/// the longest chosen one: a lone short text has its own, without the padding behind it. An empty
+/// member selects everything.
 struct Selection {
   std::optional<IndexList> batch, head, query, key;
   bool empty() const { return !batch && !head && !query && !key; }
@@ -74,6 +76,12 @@ struct SelectedAxis {
 /// heads read.
 std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
                                         const Selection& selection);
+
+/// The queries, and keys (of all keys, S_all), that a selection chooses of a layer.
+Pick chosen_queries(const Layer& layer, const Selection& selection);
+Pick chosen_keys(const Layer& layer, const Selection& selection);
+/// The chosen batch items of a layer.
+Pick chosen_items(const Layer& layer, const Selection& selection);
 
 /// Throws Error if the selection names an axis that none of the stages has.
 void require_axes(const Layer& layer, const std::vector<Stage>& stages, const Selection& selection);

@@ -91,18 +91,18 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
   const auto label = [&](const std::string& name, io::LabelLists lists) {
     labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
   };
-  for (const auto& [name, list] : file.labels) {
+  const auto take = [&](const std::string& name, io::LabelLists lists) {
     if (!label_name(name).empty())
-      label(name, {list, {}});
+      label(name, std::move(lists));
     else if (!canonical_name(name, false).empty())
       fail("{}: {} is a list of text; numbers expected", file.name, name);
     else
       to.notes.emplace_back(fmt::format(
           "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
           file.name, name));
-  }
-  for (const auto& [name, lists] : file.item_labels)
-    if (!label_name(name).empty()) label(name, {{}, lists});
+  };
+  for (const auto& [name, list] : file.labels) take(name, {list, {}});
+  for (const auto& [name, lists] : file.item_labels) take(name, {{}, lists});
   for (const auto& [name, text] : file.scalars)
     if (!label_name(name).empty()) label(name, {split_words(text), {}});
 }
@@ -136,9 +136,11 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
   if (at->second.bound && part.bound)
     fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
   if (at->second.bound) return; // a binding wins over files
-  if (!part.bound)
+  if (!part.bound) {
+    if (found.empty()) require_known_model(); // two of its modules, none of which is a layer's
     fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source,
          part.source, name, name);
+  }
   at->second = std::move(part);
 }
 
@@ -315,10 +317,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
-  if (nothing_found && bindings.empty()) // before one of its names is taken for a misspelt one
-    for (const io::Contents& file : contents)
-      if (file.format == "checkpoint" && file.config.contains("model_type"))
-        fail("{}", why_no_model());
+  if (nothing_found) require_known_model(); // before one of its names is taken for a misspelt one
   judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
   if (!results) require_no_other_projection(unknown_tensors, parts);
   add_norm(norm, parts, settings, to);
@@ -380,14 +379,6 @@ std::vector<const io::Contents*> Sources::State::others() const {
                      [&](const naming::Found& layer) { return layer.group.contents == &file; }))
       files.push_back(&file);
   return files;
-}
-
-/// For the first layers: to look for each of thousands would take as many steps as there are pairs
-/// of layers and tensors.
-std::string Sources::State::what_could_be_X(const std::string& id, std::size_t width) const {
-  constexpr std::size_t most = 64;
-  return inputs_among(searched_for_X++ < most ? others() : std::vector<const io::Contents*>(), id,
-                      width);
 }
 
 const std::vector<io::Contents>& Sources::contents() const {

@@ -77,6 +77,7 @@ struct Sources::State {
   mutable std::size_t searched_for_X = 0; ///< layers without one
 
   std::string what_could_be_X(const std::string& id, std::size_t width) const;
+  bool takes_text() const;
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
   void open_sources();
@@ -107,6 +108,7 @@ struct Sources::State {
   void note_settings(Inputs& inputs) const;
   /// Why a text finds no model to be computed by.
   std::string why_no_model() const;
+  void require_known_model() const;
   void choose_ends();
   void choose_named_layers();
   bool binds(const io::Source& binding, const std::string& id) const;

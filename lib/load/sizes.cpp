@@ -1,5 +1,7 @@
 #include <mha/load/learned_sizes.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace mha {
@@ -18,8 +20,15 @@ public:
       if (!are_not_projected())
         fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
       H.learn(1, "one head");
-      notes_.emplace_back("Q, K and V are taken as one head: nothing says how their columns are "
-                          "split; --num-heads splits them");
+      std::vector<std::string_view> there;
+      for (const std::string_view name : {"Q", "K", "V"})
+        if (part(name)) there.push_back(name);
+      const std::string last(there.back());
+      there.pop_back();
+      notes_.push_back(fmt::format(
+          "{}{} taken as one head: nothing says how {} columns are split; --num-heads splits them",
+          there.empty() ? "" : fmt::format("{} and ", fmt::join(there, ", ")),
+          there.empty() ? last + " is" : last + " are", there.empty() ? "its" : "their"));
     }
     return {H.value, H_kv.value};
   }

@@ -73,6 +73,14 @@ std::string Sources::State::why_no_model() const {
                      contents.empty() ? "these tensors" : contents.front().name);
 }
 
+/// Throws Error where nothing but a checkpoint is given, and its model_type is not covered.
+void Sources::State::require_known_model() const {
+  if (!bindings.empty()) return;
+  for (const io::Contents& file : contents)
+    if (file.format == "checkpoint" && file.config.contains("model_type"))
+      fail("{}", why_no_model());
+}
+
 void Sources::State::open_text() {
   require_no_input();
   const auto checkpoint = std::find_if(contents.begin(), contents.end(), [&](const auto& file) {

@@ -72,6 +72,18 @@ private:
   std::optional<std::size_t> next_;
 };
 
+/// Throws Error where the token that is subtracted is the answer of a lone text, wherever it is
+/// predicted.
+void require_other_answer(const ModelPass& run, const std::vector<Comparison>& at, int versus) {
+  const auto is_itself = [&](const Comparison& one) {
+    return one.answer() == static_cast<std::size_t>(versus);
+  };
+  if (run.lengths().size() == 1 && std::ranges::all_of(at, is_itself))
+    fail("--versus '{}' is the answer itself, so the difference of the two logits is always 0; "
+         "give an --answer and a --versus that differ",
+         run.plain(versus));
+}
+
 } // namespace
 
 std::string_view name_of(Component part) {
@@ -105,6 +117,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::vector<Comparison> at;
   for (std::size_t i = 0; i < request.places.size(); ++i)
     at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);
+  if (request.versus && has_head) require_other_answer(run, at, *request.versus);
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
   // First, since a place may not be one.

@@ -1,9 +1,11 @@
 #include <mha/model/part_logits.hpp>
 
 #include <mha/model/frozen_norm.hpp>
+#include <mha/observe/summary.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -37,6 +39,20 @@ std::vector<double> unembedded(const ModelHead& head, const Row& row) {
       for (std::size_t j = 0; j < n; ++j) logits[first + j] += row[i] * w[i * n + j];
   }
   for (double& z : logits) z *= head.scale;
+  return logits;
+}
+
+/// Throws Error for logits that have no order. A head's bias may rule a token out.
+const std::vector<double>& require_numbers(const std::vector<double>& logits,
+                                           const std::string& place, const std::string& at) {
+  const bool numbers =
+      std::ranges::none_of(logits,
+                           [](double z) { return std::isnan(z) || (std::isinf(z) && z > 0); }) &&
+      std::ranges::any_of(logits, [](double z) { return std::isfinite(z); });
+  if (!numbers)
+    fail("--of {}: what it writes{} is NaN or infinite: no token is promoted or suppressed by it; "
+         "`info` says which tensor is, `show --text …` in which layer it begins",
+         place, at);
   return logits;
 }
 
@@ -78,7 +94,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
     if (!ends.ends->head.present()) (void)linear_head(ends);
     const PredictionRows rows(ends, positions, threads);
     for (std::size_t i = 0; i < positions.size(); ++i)
-      found.push_back({positions[i], std::nullopt, rows[i].in_double()});
+      found.push_back({positions[i], std::nullopt,
+                       require_numbers(rows[i].in_double(), place.place,
+                                       fmt::format(" at position {}", positions[i].second))});
     return found;
   }
   const TransformerBlock& block = *layer.block;
@@ -107,8 +125,12 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
       const auto& [batch, position] = at;
       const Statistics statistics = statistics_of(norm, row_of(last.x, batch * T + position, d));
       const Row part = row_of(whole, (batch * H + h) * T + position, d);
-      found.push_back({at, with_heads ? std::optional(h) : std::nullopt,
-                       unembedded(head, frozen(norm, statistics, part))});
+      found.push_back(
+          {at, with_heads ? std::optional(h) : std::nullopt,
+           require_numbers(unembedded(head, frozen(norm, statistics, part)), place.place,
+                           fmt::format("{} at position {}",
+                                       with_heads ? fmt::format(" in head {}", h) : "",
+                                       position))});
     }
   return found;
 }
@@ -119,6 +141,11 @@ std::vector<double> vector_logits(const TextLayers& layers, const Tensor& vector
   if (vector.count() != d)
     fail("--of: the file's tensor is {}: {} numbers expected, the width of the stream",
          to_string(vector.shape()), d);
+  const Summary summary = summary_of(vector);
+  if (summary.nan + summary.infinite > 0)
+    fail("--of: {} of the vector's {} numbers are NaN or infinite: no token is promoted or "
+         "suppressed by it",
+         summary.nan + summary.infinite, summary.count);
   return unembedded(linear_head(ends), frozen(ends.ends->final, {}, row_of(vector, 0, d)));
 }
 

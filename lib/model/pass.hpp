@@ -6,6 +6,7 @@
 #include <mha/model/weights.hpp>
 #include <mha/schedule/times.hpp>
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,9 @@ public:
   /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
   std::string plain(int id) const;
+  /// The text of tokens that stand side by side, and whether a blank stands before one of them.
+  std::string plain(std::span<const int> ids) const;
+  bool begins_word(int id) const;
   /// The number of a word that is one token, with a leading blank if it is none without. Throws
   /// Error that shows its pieces, or that the vocabulary has none; `option` is what messages call
   /// the word, `cure` ends them.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mha {
 
@@ -140,6 +141,15 @@ std::string ModelPass::label(int id) const {
 
 std::string ModelPass::plain(int id) const {
   return tokenizer_ ? tokenizer_->text_in_utf8(id) : fmt::format("{}", id);
+}
+
+std::string ModelPass::plain(std::span<const int> ids) const {
+  if (tokenizer_) return tokenizer_->text_in_utf8(ids);
+  return fmt::format("{}", fmt::join(ids, " "));
+}
+
+bool ModelPass::begins_word(int id) const {
+  return !tokenizer_ || tokenizer_->begins_word(id);
 }
 
 std::string ModelPass::piece(int id) const {

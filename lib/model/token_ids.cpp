@@ -129,7 +129,8 @@ void require_plain(const io::Contents& file, const std::string& path,
 int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
   const double value = value_at(tensor, i);
   if (value != std::floor(value) || value < 0 || value > std::numeric_limits<int>::max())
-    fail("--ids {}: number {} is {}: a token's number expected", name, i, value);
+    fail("--ids {}: number {} is {}: a token's number expected", name, i,
+         std::isnan(value) ? std::string("null or NaN") : fmt::format("{}", value));
   return static_cast<int>(value);
 }
 

@@ -47,6 +47,10 @@ StageSet Dump::wants() const {
   return set;
 }
 
+std::optional<std::size_t> Dump::batch() const {
+  return streamed_.empty() ? std::nullopt : streamed_.begin()->second.placement.batch();
+}
+
 std::map<Stage, std::size_t> Dump::overflowed() const {
   std::map<Stage, std::size_t> counts;
   for (const auto& [stage, streamed] : streamed_)

@@ -21,6 +21,7 @@ public:
        DType dtype, io::Writer& writer);
 
   StageSet wants() const override;
+  std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
 
   /// How many finite numbers of each stage became infinite by rounding; without those of none.

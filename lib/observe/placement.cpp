@@ -13,9 +13,15 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
   const std::vector<SelectedAxis> axes = selected_axes(layer, stage, selection);
   targets_.resize(axes.size());
   for (std::size_t a = 0; a < axes.size(); ++a) {
+    const std::vector<std::size_t>& chosen = axes[a].pick.indices;
+    targets_[a].count = axes[a].count;
+    if (chosen.size() == 1) {
+      targets_[a].only = chosen[0];
+      continue;
+    }
     targets_[a].position.assign(axes[a].count, -1);
-    for (std::size_t i = 0; i < axes[a].pick.indices.size(); ++i)
-      targets_[a].position[axes[a].pick.indices[i]] = static_cast<std::ptrdiff_t>(i);
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      targets_[a].position[chosen[i]] = static_cast<std::ptrdiff_t>(i);
   }
 
   // The order in which the result has the axes: the table's, its last two exchanged in `columns`.
@@ -58,7 +64,7 @@ std::vector<Run> runs_of(const std::vector<std::size_t>& to, const std::vector<s
 } // namespace
 
 void Placement::require_within(std::size_t axis, std::size_t end) const {
-  if (axis >= targets_.size() || end > targets_[axis].position.size())
+  if (axis >= targets_.size() || end > targets_[axis].count)
     fail("{} of another layer is computed than what was made room for", name_of(stage_));
 }
 
@@ -78,7 +84,7 @@ std::vector<Placement::Chosen> Placement::chosen_of(const Slice& block) const {
     require_within(first_axis + a, start + values.shape[a]);
     const Target& target = targets_[first_axis + a];
     for (std::size_t i = 0; i < values.shape[a]; ++i)
-      if (const std::ptrdiff_t position = target.position[start + i]; position >= 0) {
+      if (const std::ptrdiff_t position = target.position_of(start + i); position >= 0) {
         chosen[a].to.push_back(static_cast<std::size_t>(position) * target.stride);
         chosen[a].from.push_back(i * static_cast<std::size_t>(values.strides[a]));
       }
@@ -92,7 +98,7 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
   std::size_t base = 0;
   if (batched_) {
     require_within(0, block.batch + 1);
-    const std::ptrdiff_t position = targets_[0].position[block.batch];
+    const std::ptrdiff_t position = targets_[0].position_of(block.batch);
     if (position < 0) return;
     base = static_cast<std::size_t>(position) * targets_[0].stride;
   }

@@ -4,6 +4,7 @@
 #include <mha/forward/attention.hpp>
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace mha {
@@ -19,6 +20,9 @@ public:
   const Shape& shape() const { return shape_; }
   /// The axes that shape() has, in its order (transposed in `columns`), with the positions chosen.
   const std::vector<SelectedAxis>& axes() const { return axes_; }
+
+  /// The one batch item that it is about; nothing where there are several, or no such axis.
+  std::optional<std::size_t> batch() const { return batched_ ? targets_[0].only : std::nullopt; }
 
   /// Called with a contiguous run of the result: its offset in elements, its elements (of the
   /// layer's dtype), their number.
@@ -43,8 +47,14 @@ private:
   /// Throws Error where an axis is shorter than `end`.
   void require_within(std::size_t axis, std::size_t end) const;
   struct Target {
-    std::vector<std::ptrdiff_t> position; ///< of each index of the axis in the result, or −1
+    std::size_t count = 0;                ///< indices of the axis
+    std::optional<std::size_t> only;      ///< where one is chosen: that one
+    std::vector<std::ptrdiff_t> position; ///< else of each index in the result, or −1
     std::size_t stride = 0;               ///< of the axis in the result
+    std::ptrdiff_t position_of(std::size_t index) const {
+      if (only) return index == *only ? 0 : -1;
+      return position[index];
+    }
   };
   Stage stage_;
   bool batched_ = false;

@@ -56,10 +56,10 @@ Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size mos
          name_of(stage));
   require_stage(layer, stage);
   const Dims& dims = layer.dims;
-  batches_ = side_of(resolved(selection.batch, dims.B, "batch items"), dims.B, dims.B);
+  batches_ = side_of(chosen_items(layer, selection), dims.B, dims.B);
   heads_ = side_of(resolved(selection.head, dims.H, "heads"), dims.H, dims.H);
-  queries_ = side_of(resolved(selection.query, dims.T, "queries"), dims.T, most.rows);
-  keys_ = side_of(resolved(selection.key, dims.S_all, "keys"), dims.S_all, most.cols);
+  queries_ = side_of(chosen_queries(layer, selection), dims.T, most.rows);
+  keys_ = side_of(chosen_keys(layer, selection), dims.S_all, most.cols);
   whole_.resize(batches_.chosen.size() * heads_.chosen.size(),
                 std::vector<BlockSums>(queries_.cells));
 

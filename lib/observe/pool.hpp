@@ -42,6 +42,9 @@ public:
        Pooling pooling = Pooling::mean);
 
   StageSet wants() const override;
+  std::optional<std::size_t> batch() const override {
+    return batches_.chosen.size() == 1 ? std::optional(batches_.chosen[0]) : std::nullopt;
+  }
   void observe(const Slice& block) override;
   /// 12 bytes a cell, and 24 a row of cells; of one that lies across blocks, as often as it is cut.
   std::string part_bytes(const Layer& layer, const Plan& part) const override;

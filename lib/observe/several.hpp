@@ -4,28 +4,38 @@
 #include <mha/observe/mergeable.hpp>
 #include <mha/observe/share_bytes.hpp>
 
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace mha {
 
-/// Shows every block to each of its observers that wants the stage.
+/// Shows every block to each of its observers that wants the stage and looks at the batch item: of
+/// many that look at one each, few are asked.
 class Several : public Observer {
 public:
-  void add(Observer& observer) { observers_.emplace_back(&observer, observer.wants()); }
-
-  StageSet wants() const override {
-    StageSet all;
-    for (const auto& [observer, stages] : observers_) all |= stages;
-    return all;
+  void add(Observer& observer) {
+    const std::optional<std::size_t> batch = observer.batch();
+    (batch ? of_item_[*batch] : of_all_).emplace_back(&observer, observer.wants());
+    wants_ |= observer.wants();
   }
+
+  StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override {
-    for (const auto& [observer, stages] : observers_)
-      if (contains(stages, block.stage)) observer->observe(block);
+    show(of_all_, block);
+    if (const auto own = of_item_.find(block.batch); own != of_item_.end())
+      show(own->second, block);
   }
 
 private:
-  std::vector<std::pair<Observer*, StageSet>> observers_;
+  using Observers = std::vector<std::pair<Observer*, StageSet>>;
+  static void show(const Observers& observers, const Slice& block) {
+    for (const auto& [observer, stages] : observers)
+      if (contains(stages, block.stage)) observer->observe(block);
+  }
+  Observers of_all_;
+  std::unordered_map<std::size_t, Observers> of_item_;
+  StageSet wants_;
 };
 
 /// The same of observers whose parts can be put together.

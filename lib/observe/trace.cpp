@@ -28,6 +28,10 @@ StageSet Trace::wants() const {
   return set;
 }
 
+std::optional<std::size_t> Trace::batch() const {
+  return kept_.empty() ? std::nullopt : kept_.begin()->second.placement.batch();
+}
+
 void Trace::observe(const Slice& block) {
   if (block.token >= block.length) return; // zeros, as its memory
   Kept& kept = kept_.at(block.stage);

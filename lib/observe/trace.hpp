@@ -15,6 +15,7 @@ public:
   Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {});
 
   StageSet wants() const override;
+  std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
   std::string part_bytes(const Layer& layer, const Plan& part) const override;
   void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;

@@ -35,7 +35,9 @@ public:
     json_.key(value.name(options_.several_layers)).object([&] {
       json_.key("shape").list(shape);
       json_.member("dtype", mha::name_of(value.numbers.dtype()));
-      tokens("row_tokens", value.row), tokens("col_tokens", value.col);
+      const bool one = value.batch.dropped;
+      tokens("row_tokens", one ? value.row.of_item(0) : value.row, one);
+      tokens("col_tokens", one ? value.col.of_item(0) : value.col, one);
       json_.key("data");
       std::size_t next = 0;
       by_precision(value.numbers.dtype(), [&]<class T>(T) {
@@ -51,11 +53,11 @@ public:
   }
 
 private:
-  /// Writes the tokens of an axis; a list for each batch item where they differ.
-  void tokens(std::string_view name, const Side& side) {
+  /// Writes the tokens of an axis; a list for each batch item where several have their own.
+  void tokens(std::string_view name, const Side& side, bool one) {
     const auto put = [&](const std::vector<std::string>& list) { json_.list(list); };
     const bool none = std::ranges::all_of(side.of_items, &std::vector<std::string>::empty);
-    if (!side.of_items.empty() && !none)
+    if (!one && !side.of_items.empty() && !none)
       json_.key(name).list(side.of_items, put);
     else if (!side.labels.empty())
       json_.key(name), put(side.labels);

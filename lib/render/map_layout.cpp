@@ -137,6 +137,8 @@ void Layout::find_room(double longest_row, double longest_col) {
   top_ = margin + (p_.title.empty() ? 0 : whole(title_size * 1.9)) + heading;
   right_ = left_ + (p_.columns - 1) * step_x_ + slot;
   bottom_ = top_ + (grid_rows_ - 1) * step_y_ + height;
+  if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels && p_.figure.width)
+    fail("--width {}: the picture would be {} pixels high; give less", *p_.figure.width, bottom_);
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels)
     fail(
         "a picture of {} panels of {} × {} cells would have {} × {} pixels; choose heads, or fewer "

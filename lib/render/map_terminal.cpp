@@ -102,6 +102,7 @@ private:
   std::vector<std::string> key_lines(const MapAxis& axis) const;
   void titles(std::size_t first, std::size_t last, std::size_t indent);
   std::string bar() const;
+  std::string nan_sign() const;
   void legend();
   Rgb shown(const MapStyle& style, double value) const;
   std::optional<Rgb> color(const MapPanel& panel, const MapStyle& style, std::size_t row,
@@ -304,11 +305,22 @@ std::string TextMaps::bar() const {
   return fmt::format("{} {} {}", low, cells, high);
 }
 
+/// What a cell that is no number looks like.
+std::string TextMaps::nan_sign() const {
+  if (!has_colors(look_)) return "?";
+  std::string cells;
+  Pen pen(look_.depth, cells);
+  pen.use(std::nullopt, nan_color);
+  cells += "  ";
+  pen.reset();
+  return cells;
+}
+
 void TextMaps::legend() {
   std::vector<std::string> parts{bar()};
   if (p_.styles[0].scale == ColorScale::log) parts.emplace_back("log scale");
   if (p_.has_masked()) parts.push_back("· " + p_.masked);
-  if (p_.has_nan() && !has_colors(look_)) parts.emplace_back("? NaN");
+  if (p_.has_nan()) parts.push_back(nan_sign() + " NaN");
   const MapPanel& panel = p_.panels[0];
   parts.push_back(fmt::format("down: {}, across: {}", panel.rows.name, panel.cols.name));
   if (const std::string pooling = pooling_text(p_, panel.rows.factor, panel.cols.factor);

@@ -80,7 +80,7 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
     return view.norm == PartNorm::gain ? "" : std::to_string(number);
   };
   std::string out;
-  for (const char* title : {"batch", "position", "head", "side", "rank", "id", "text", "logit"})
+  for (const char* title : {"batch", "position", "head", "side", "rank", "id", "token", "logit"})
     out += fmt::format("{}{}", out.empty() ? "" : std::string(1, separator), title);
   out += '\n';
   for (const PartLogits& part : parts) {
@@ -117,7 +117,7 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
       std::string text;
       for (const std::size_t id : ids)
         text += fmt::format(
-            "{}{{\"id\": {}, \"text\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
+            "{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
             json_quoted(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
       return text;
     };

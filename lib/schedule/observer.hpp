@@ -5,6 +5,7 @@
 #include <mha/tensor/tensor.hpp>
 
 #include <limits>
+#include <optional>
 
 namespace mha {
 
@@ -29,6 +30,8 @@ public:
   virtual ~Observer() = default;
   /// The stages it wants to see; asked once, before the plan is made.
   virtual StageSet wants() const = 0;
+  /// The one batch item that it looks at: pieces of others need not be shown. Nothing: all.
+  virtual std::optional<std::size_t> batch() const { return std::nullopt; }
   /// One piece. Called from several threads, in any order, each place once; the memory is valid
   /// during the call only.
   virtual void observe(const Slice& block) = 0;

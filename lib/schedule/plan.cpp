@@ -42,11 +42,11 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   require_axes(layer, {wanted.begin(), wanted.end()}, selection);
 
   const Dims& dims = layer.dims;
-  plan.batches = sorted(resolved(selection.batch, dims.B, "batch items").indices);
+  plan.batches = sorted(chosen_items(layer, selection).indices);
   // The concatenation needs every head.
   const bool all_heads = contains(plan.computed, Stage::concat);
   plan.heads = sorted(resolved(all_heads ? std::nullopt : selection.head, dims.H, "heads").indices);
-  plan.queries = sorted(resolved(selection.query, dims.T, "queries").indices);
+  plan.queries = sorted(chosen_queries(layer, selection).indices);
   plan.block_numbers = plan.queries;
   for (std::size_t& block : plan.block_numbers) block /= block_queries;
   plan.block_numbers = sorted(plan.block_numbers);

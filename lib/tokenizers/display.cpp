@@ -99,20 +99,41 @@ std::string Tokenizer::label(int id) const {
   return std::move(label).text();
 }
 
-std::string Tokenizer::text_in_utf8(int id) const {
-  if (!piece_of(id)) return fmt::format("<no token {}>", id);
-  const std::string bytes = text(id);
+namespace {
+
+/// Bytes with those that are no whole character as <0xE2>.
+std::string in_utf8(std::string_view bytes) {
   std::string text;
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const std::string_view valid = rest.substr(0, io::invalid_utf8(rest));
+  while (!bytes.empty()) {
+    const std::string_view valid = bytes.substr(0, io::invalid_utf8(bytes));
     text += valid;
-    rest.remove_prefix(valid.size());
-    if (rest.empty()) break;
-    text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(rest[0]));
-    rest.remove_prefix(1);
+    bytes.remove_prefix(valid.size());
+    if (bytes.empty()) break;
+    text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(bytes[0]));
+    bytes.remove_prefix(1);
   }
   return text;
+}
+
+} // namespace
+
+std::string Tokenizer::text_in_utf8(int id) const {
+  if (!piece_of(id)) return fmt::format("<no token {}>", id);
+  return in_utf8(text(id));
+}
+
+std::string Tokenizer::text_in_utf8(std::span<const int> ids) const {
+  std::string bytes;
+  for (const int id : ids) {
+    if (!bytes.empty() && begins_word(id)) bytes += ' ';
+    bytes += piece_of(id) ? text(id) : fmt::format("<no token {}>", id);
+  }
+  return in_utf8(bytes);
+}
+
+bool Tokenizer::begins_word(int id) const {
+  const std::string& prefix = parts_->continuing_prefix;
+  return !prefix.empty() && !piece_of(id).value_or("").starts_with(prefix);
 }
 
 } // namespace mha::tokenizers

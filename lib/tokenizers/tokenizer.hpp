@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,12 @@ public:
   std::string label(int id) const;
   /// The text for files of UTF-8: bytes that are no whole character as <0xE2>.
   std::string text_in_utf8(int id) const;
+  /// Several tokens that stand side by side, as one text: characters that tokens share are whole,
+  /// and a blank stands before what begins a word.
+  std::string text_in_utf8(std::span<const int> ids) const;
+  /// Whether a blank stands before a token that is not the first: of vocabularies that mark what
+  /// goes on, not what begins.
+  bool begins_word(int id) const;
 
   /// One more than the largest number of a token.
   int size() const;

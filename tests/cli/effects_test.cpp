@@ -126,7 +126,7 @@ TEST_CASE("predict --of: what a part writes") {
   CHECK(parts[0]["promotes"][0]["logit"] > parts[0]["promotes"][1]["logit"]);
   CHECK(parts[0]["suppresses"][0]["logit"] < parts[0]["suppresses"][1]["logit"]);
   const Result csv = ::run(of + "layers.0.mlp_out -f csv");
-  CHECK(csv.out.starts_with("batch,position,head,side,rank,id,text,logit\n0,2,,promotes,1,"));
+  CHECK(csv.out.starts_with("batch,position,head,side,rank,id,token,logit\n0,2,,promotes,1,"));
 }
 
 TEST_CASE("a stage with its layer's number chooses the layer") {

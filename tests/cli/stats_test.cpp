@@ -138,10 +138,10 @@ TEST_CASE("stats: what is not finite is a word in json and in csv") {
   Folder folder;
   const std::string path =
       folder.write("maps.json", R"({"weights": [[[0.5, 0.5], ["NaN", 0.25]]]})");
-  const json rows = json::parse(clean(run({"stats", path, "-f", "json"})));
+  const json rows = json::parse(clean(run({"stats", path, "-f", "json", "-q"})));
   CHECK(rows[0]["entropy"] == "NaN");
   CHECK(rows[0]["masked_rows"] == 0);
-  CHECK_THAT(clean(run({"stats", path, "-f", "csv", "--measures", "entropy,first"})),
+  CHECK_THAT(clean(run({"stats", path, "-f", "csv", "--measures", "entropy,first", "-q"})),
              Contains("\n,0,") && Contains(",nan,nan\n"));
 }
 

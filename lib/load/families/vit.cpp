@@ -7,6 +7,13 @@ namespace mha::naming {
 
 namespace {
 
+/// The projections stand in a module of the layer: right in it, output.dense is a feed-forward's,
+/// as SqueezeBERT has it.
+bool is_vit(const Group& group) {
+  const std::size_t dot = group.prefix.size();
+  return dot < 2 || group.prefix[dot - 2] < '0' || group.prefix[dot - 2] > '9';
+}
+
 void translate_vit(const Group& group, Translation& to) {
   to.expect_models({"vit", "deit", "dinov2", "vit_mae", "vit_msn", "ijepa"});
   to.refuse({"attention.relative_position_bias.relative_position_bias_table"},
@@ -25,7 +32,7 @@ const Family vit{
     "attention.query.weight attention.key.weight attention.value.weight output.dense.weight",
     "attention.query.bias attention.key.bias attention.value.bias output.dense.bias "
     "attention.relative_position_bias.relative_position_bias_table",
-    nullptr,
+    is_vit,
     translate_vit};
 
 } // namespace mha::naming

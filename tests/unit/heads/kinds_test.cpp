@@ -184,3 +184,19 @@ TEST_CASE("separators: ends of texts and signs between words, whatever marks the
        {"", " ", "Ġ", "a", ".5", "[CLS]", "[MASK]", "<s>", "don't", "-", "(", "="})
     CHECK_FALSE(is_separator(token));
 }
+
+TEST_CASE("kinds: of a long text a row or two that show a pattern leave the head mixed",
+          "[measures]") {
+  for (const std::size_t T : {24, 40, 200}) {
+    Random random(4);
+    std::vector<std::string> tokens;
+    for (std::size_t t = 0; t < T; ++t) tokens.push_back("w" + std::to_string(t));
+    tokens[20] = tokens[5];
+    Drawn map = drawn(random, T, true, 1, [](std::size_t t) {
+      return t == 20 ? std::vector<std::size_t>{6} : std::vector<std::size_t>{t / 2, t / 3};
+    });
+    map.tokens = tokens;
+    INFO(T);
+    CHECK(measured(map, false).kind == (T < 32 ? "too short" : "mixed"));
+  }
+}
