@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 using namespace mha;
 using namespace mha::test;
@@ -45,28 +46,23 @@ static_assert(NamesPlaces<std::int8_t> && NamesPlaces<std::uint64_t> && !NamesPl
               "whole numbers are positions");
 
 TEST_CASE("api: settings that are members are checked as those that are text", "[api]") {
-  struct Case {
-    Settings settings;
-    std::string expected;
+  const auto check_refused = [](Settings settings, const std::string& expected) {
+    INFO(expected);
+    CHECK_THAT(error_of([&] { layer(small_tensors(), std::move(settings)); }), Contains(expected));
   };
-  for (const Case& one : {
-           Case{{.rope = static_cast<Rope>(77)},
-                "rope is 77: one of none, half, interleaved expected"},
-           Case{{.alibi = static_cast<Alibi>(9)},
-                "alibi is 9: one of false, true, bloom, falcon, mpt expected"},
-           Case{{.scale = static_cast<ScaleKind>(50)}, "scale is ScaleKind(50): a number, d_k"},
-           Case{{.scale = ScaleKind::number, .scale_value = std::nan("")},
-                "scale is nan: a number, d_k"},
-           Case{{.softcap = infinite}, "softcap is inf: a number expected"},
-           Case{{.rope_base = -1}, "rope_base is -1: a positive number expected"},
-           Case{{.window_left = -5}, "window_left is -5: a number of keys, or -1 for no bound"},
-           Case{{.num_heads = std::numeric_limits<std::size_t>::max()},
-                "num_heads is 18446744073709551615: a whole number up to 10^15 expected"},
-           Case{{.qkv_order = static_cast<QkvOrder>(7)}, "qkv_order is 7: one of qkv"},
-       }) {
-    INFO(one.expected);
-    CHECK_THAT(error_of([&] { layer(small_tensors(), one.settings); }), Contains(one.expected));
-  }
+  check_refused({.rope = static_cast<Rope>(77)},
+                "rope is 77: one of none, half, interleaved expected");
+  check_refused({.alibi = static_cast<Alibi>(9)},
+                "alibi is 9: one of false, true, bloom, falcon, mpt expected");
+  check_refused({.scale = static_cast<ScaleKind>(50)}, "scale is ScaleKind(50): a number, d_k");
+  check_refused({.scale = ScaleKind::number, .scale_value = std::nan("")},
+                "scale is nan: a number, d_k");
+  check_refused({.softcap = infinite}, "softcap is inf: a number expected");
+  check_refused({.rope_base = -1}, "rope_base is -1: a positive number expected");
+  check_refused({.window_left = -5}, "window_left is -5: a number of keys, or -1 for no bound");
+  check_refused({.num_heads = std::numeric_limits<std::size_t>::max()},
+                "num_heads is 18446744073709551615: a whole number up to 10^15 expected");
+  check_refused({.qkv_order = static_cast<QkvOrder>(7)}, "qkv_order is 7: one of qkv");
   // Every default is one, and what a setting says of itself is read back.
   Settings settings;
   for (const SettingInfo& info : settings_table())
