@@ -328,7 +328,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   const StageSet written = all.wants();
   if (contains(written, Stage::weights)) all.add(overflow);
   const Plan mine = my_plan(loaded, all.wants());
-  Layer ends; // of a model, whose weights nobody has looked at
+  Layer ends; // of a model, whose weights were not checked before
   std::optional<Summaries> summaries;
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);

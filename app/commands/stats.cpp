@@ -107,9 +107,8 @@ bool Stats::asks_for_projections(const std::string& form) const {
   if (!grid.empty()) named.push_back(grid);
   const Measure* const order = sort.empty() ? nullptr : order_of(sort).measure;
   return (order && is_of_projections(*order)) ||
-         std::ranges::any_of(named, [](const std::string& name) {
-           return is_of_projections(measure_named(name));
-         });
+         std::ranges::any_of(
+             named, [](const std::string& name) { return is_of_projections(measure_named(name)); });
 }
 
 std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) const {

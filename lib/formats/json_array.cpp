@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_axes = 32;
 constexpr std::size_t unknown = std::numeric_limits<std::size_t>::max();
 
-/// Numbers of 8 bytes whose count nobody knows yet: pieces of up to 1 MiB, gathered at the end one
+/// Numbers of 8 bytes whose count is not known yet: pieces of up to 1 MiB, gathered at the end one
 /// after the other, so that they never take twice their memory.
 class GrowingNumbers {
 public:

@@ -237,7 +237,7 @@ void PickleWalk::add_plain(PickleRef at, std::vector<std::pair<std::string, std:
 }
 
 void PickleWalk::add_attributes(PickleRef at, std::map<std::string, std::string>& to) {
-  constexpr std::string_view known[]{"num_heads", "n_heads", "n_head", "nhead",     "heads",
+  constexpr std::string_view known[]{"num_heads", "n_heads", "n_head",     "nhead",     "heads",
                                      "eps",       "scale",   "activation", "norm_first"};
   steps_.push_back({top, at});
   while (!steps_.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-// A row-major matrix in somebody else's memory.
+// A row-major matrix in memory that it does not own.
 
 #include <bit>
 #include <cstddef>

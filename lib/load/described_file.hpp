@@ -17,7 +17,8 @@ protected:
   DescribedFile(const naming::Description& said, const io::Contents& file)
       : said_(said), file_(file) {}
 
-  /// A tensor of the file; `who` wants it, and where it is needed and not there, the Error says so.
+  /// A tensor of the file. Where it is missing and needed, the Error names `who`, the entry that
+  /// reads it.
   const io::Entry* find(const std::string& name, const std::string& who, bool needed);
   /// Hands an entry on under a name of the record.
   void add(std::string name, io::Entry entry);

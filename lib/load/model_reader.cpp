@@ -221,8 +221,7 @@ std::optional<std::size_t> ModelReader::stream_width() const {
   const auto shape_of = [&](std::string_view name) {
     const std::string whole = table_name(name);
     for (const char* ending : {"", ".weight"})
-      if (const io::Entry* entry = find(whole + ending);
-          entry && entry->shape.size() == 2)
+      if (const io::Entry* entry = find(whole + ending); entry && entry->shape.size() == 2)
         return entry->shape;
     return Shape();
   };

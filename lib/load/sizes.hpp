@@ -21,7 +21,8 @@ struct HeadCounts {
 HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                       std::vector<Note>& notes);
 
-/// Every size. Throws Error that names the tensor, its shape, what was expected and who says so.
+/// Every size. Throws Error that names the tensor, its shape, the expected one, and what that
+/// follows from.
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                 HeadCounts heads, std::vector<Note>& notes);
 

@@ -224,8 +224,8 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
 /// computed.
 Layer Ablations::ends_from(std::size_t n, const Layer& changed) const {
   const bool is_last = n + 1 == layers_.count();
-  const Tensor stream = stream_behind(
-      changed, is_last ? positions_ : std::vector<std::size_t>(), request_.threads);
+  const Tensor stream =
+      stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), request_.threads);
   Advance way;
   way.threads = request_.threads;
   way.positions = positions_;

@@ -55,7 +55,7 @@ private:
   const EffectsRequest& request_;
   std::vector<PatchText> set_;
   std::vector<std::size_t> positions_; ///< of the predictions, in ascending order
-  std::vector<Tensor> streams_; ///< of the clean run: before each layer, and behind the last
+  std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and behind the last
   std::vector<Clean> clean_;
   PredictionRows rows_;
   std::unique_ptr<UnpatchedPass> next_; ///< the texts whose values come in, where they are others

@@ -24,7 +24,7 @@ struct ScorePlan {
 
   StageSet wanted, computed, given; ///< given: where the computation starts
   StageSet patched;
-  /// Scores of keys that nobody sees are computed too: somebody looks at them.
+  /// Scores of keys that no query sees are computed too: an observer wants them.
   bool every_score = false;
   /// Keys that no query sees may be left out: their weights are zeros made by the mask.
   bool may_skip = false;
@@ -113,7 +113,7 @@ private:
 };
 
 /// The row of one query, from scores to weights: one step after the other while it is in the cache.
-/// A row that somebody wants is copied aside at its step, so what is shown is what was used.
+/// A row that an observer wants is copied aside at its step, so what is shown is what was used.
 template <class T> class Row {
 public:
   Row(Band<T>& band, std::size_t i)
@@ -147,7 +147,7 @@ public:
     patch(stage);
     if (wants(stage)) keep(stage, hidden);
   }
-  /// scaled: as a step, or left to factor() where nobody looks before the exponential.
+  /// scaled: as a step, or left to factor() where no stage before the exponential is wanted.
   void scale(T scale) {
     if (steps_.scales_in_exp) factor_ = scale;
     step(Stage::scaled, [&](Keys<T> keys) {
@@ -171,7 +171,7 @@ public:
     if (wants(stage)) band_.memory_.wanted[index_of(stage)].data()[i_] = value;
     return value;
   }
-  /// shifted, exp and their sum: in one pass where nobody looks between, to the same bits.
+  /// shifted, exp and their sum: in one pass where no stage between is wanted, to the same bits.
   T exp_sum(T shift);
 
 private:

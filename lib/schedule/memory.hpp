@@ -67,7 +67,7 @@ public:
   /// A stage in memory of its own, where it was given.
   void make_own(Stage stage);
 
-  /// Forgets a stage that nobody reads any more; its memory goes when no other step shares it.
+  /// Forgets a stage that no later step reads; its memory goes when no other step shares it.
   void release(Stage stage) { tensors_[index_of(stage)] = {}; }
 
   /// Shows an observer the blocks of a stage that the plan hands out.

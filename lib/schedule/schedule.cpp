@@ -252,7 +252,7 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
 }
 
 template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& formulas) {
-  // Bands hand on head_out, or maps, rows and head_result that somebody wants.
+  // Bands hand on head_out, or maps, rows and head_result that an observer wants.
   const bool needed =
       computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
         return info.kind != Kind::token && contains(plan_.needed, info.stage);

@@ -1,5 +1,5 @@
 #pragma once
-// Tiles: the rows of token stages that one task computes, and who shows what.
+// Tiles: the rows of token stages that one task computes, and which task shows a place.
 
 #include <mha/kernels/routine.hpp>
 #include <mha/schedule/place.hpp>

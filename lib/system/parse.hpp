@@ -8,8 +8,9 @@
 
 namespace mha {
 
-/// The number that the whole of a text is, as std::from_chars reads it: in no locale, without blanks
-/// or a '+'; `base` is that of integers. Nothing for other texts and for a number beyond the type.
+/// The number that the whole of a text is, as std::from_chars reads it: in no locale, without
+/// blanks or a '+'; `base` is that of integers. Nothing for other texts and for a number beyond the
+/// type.
 template <class Number, class... Base>
 std::optional<Number> parse_number(std::string_view text, Base... base) {
   Number value{};

@@ -125,7 +125,7 @@ TEST_CASE("describing: further families, and what a description cannot say of th
   const Folder folder;
   for (const char* script : {"text_families.py ", "more_text_families.py "})
     if (!written(script + folder.path())) return;
-  const std::set<std::string> beyond{"codegen", "esm1b", "esm2",     "granite",
+  const std::set<std::string> beyond{"codegen",    "esm1b", "esm2",    "granite",
                                      "modernbert", "t5",    "t5-gated"};
   for (const std::string& name : folder.names())
     if (!beyond.contains(name)) check_printed(folder.path(name));

@@ -168,8 +168,7 @@ TEST_CASE("GGUF of random checkpoints of every architecture: the same bits", "[g
 
 TEST_CASE("GGUF of further families: the checkpoint's numbers", "[gguf]") {
   const Folder folder;
-  const Result made =
-      shell("/usr/bin/python3 tests/models/more_text_families.py " + folder.path());
+  const Result made = shell("/usr/bin/python3 tests/models/more_text_families.py " + folder.path());
   if (made.code != 0) {
     WARN("no NumPy, so nothing to compare with: " << made.err);
     return;

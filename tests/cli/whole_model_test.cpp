@@ -165,9 +165,9 @@ TEST_CASE("rows of chosen queries have the bits that they have among all", "[mod
     for (int i = 1; i < T; ++i) ids += "," + std::to_string((i * 37 + 11) % 400);
     const std::string model = in_source(std::string("data/") + name), all = folder.path("all.npz"),
                       some = folder.path("some.npz");
-    const std::vector<std::string> dump{"dump", model,   "--ids", ids,
-                                        "-q",   "--layer", "all",   "-s",
-                                        "residual,mlp_x,mlp_act,mlp_out,resid_post"};
+    const std::vector<std::string> dump{"dump", model, "--ids",
+                                        ids,    "-q",  "--layer",
+                                        "all",  "-s",  "residual,mlp_x,mlp_act,mlp_out,resid_post"};
     const auto with = [&](std::vector<std::string> more) {
       more.insert(more.begin(), dump.begin(), dump.end());
       return more;
@@ -182,7 +182,7 @@ TEST_CASE("rows of chosen queries have the bits that they have among all", "[mod
       const Tensor two = entry.read(), of = tensor_in(whole, entry.name);
       const std::size_t row = entry.shape[1] * size_of(entry.dtype);
       CHECK(std::equal(two.raw(), two.raw() + row, of.raw() + 3 * row));
-      CHECK(std::equal(two.raw() + row, two.raw() + 2 * row, 
+      CHECK(std::equal(two.raw() + row, two.raw() + 2 * row,
                        of.raw() + static_cast<std::size_t>(last) * row));
       ++rows;
     }

@@ -52,8 +52,12 @@ constexpr ModelRecord codegen_record{
 
 } // namespace
 
-const Family codegen{
-    "codegen", "CodeGen",        "qkv_proj.weight out_proj.weight", "out_proj.bias causal_mask",
-    nullptr,   translate_codegen, &codegen_record};
+const Family codegen{"codegen",
+                     "CodeGen",
+                     "qkv_proj.weight out_proj.weight",
+                     "out_proj.bias causal_mask",
+                     nullptr,
+                     translate_codegen,
+                     &codegen_record};
 
 } // namespace mha::naming

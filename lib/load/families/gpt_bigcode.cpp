@@ -41,8 +41,7 @@ constexpr ModelRecord gpt_bigcode_record = of_gpt_bigcode();
 
 } // namespace
 
-const Family gpt_bigcode{"gpt_bigcode", "GPT-BigCode",  gpt2_needs,
-                         gpt2_knows,    is_gpt_bigcode, translate_gpt_bigcode,
-                         &gpt_bigcode_record};
+const Family gpt_bigcode{"gpt_bigcode",  "GPT-BigCode",         gpt2_needs,         gpt2_knows,
+                         is_gpt_bigcode, translate_gpt_bigcode, &gpt_bigcode_record};
 
 } // namespace mha::naming

@@ -53,10 +53,7 @@ void translate_gpt_neo(const Group& group, Translation& to) {
   if (!kind)
     to.warn("config.json does not say whether this layer is local or global: taken as global; "
             "--window-left 255 makes it local, as these models are");
-  if (kind && *kind == "local")
-    to.set("window_left",
-           fmt::format("{}", window - 1),
-           "config.json");
+  if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
   to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 

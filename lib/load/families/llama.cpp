@@ -14,8 +14,8 @@ void translate_llama(const Group& group, Translation& to) {
   take_llama(to);
   // Hugging Face's layout pairs dimension i with i + d/2.
   if (group.is_model({"stablelm"}))
-    set_rotary(
-        to, {.style = "half", .part = 0.25, .part_keys = {"partial_rotary_factor", "rope_pct"}});
+    set_rotary(to,
+               {.style = "half", .part = 0.25, .part_keys = {"partial_rotary_factor", "rope_pct"}});
   else
     set_rotary(to, {.style = "half"});
   // LLaMA and Granite have no window, whatever their configs say; Mistral has one unless its config

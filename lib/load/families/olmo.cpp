@@ -30,7 +30,6 @@ constexpr ModelRecord olmo_record = of_olmo();
 
 } // namespace
 
-const Family olmo{"olmo",  "OLMo",         llama_needs, llama_knows,
-                  is_olmo, translate_olmo, &olmo_record};
+const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, is_olmo, translate_olmo, &olmo_record};
 
 } // namespace mha::naming

@@ -37,7 +37,7 @@ constexpr ModelRecord olmo2_record = of_olmo2();
 
 } // namespace
 
-const Family olmo2{"olmo2",  "OLMo 2",        llama_needs, llama_knows,
+const Family olmo2{"olmo2",  "OLMo 2",        llama_needs,  llama_knows,
                    is_olmo2, translate_olmo2, &olmo2_record};
 
 } // namespace mha::naming
