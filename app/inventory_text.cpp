@@ -139,12 +139,12 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
 
   std::vector<std::string> names;
   for (const auto& [name, shape] : inventory.stages) names.push_back(name);
-  if (names.empty())
-    names.push_back(
-        fmt::format("none can be computed{}; or give a stage to start from",
-                    inventory.missing_X.empty() ? std::string("; give X") : inventory.missing_X));
+  const std::string none =
+      fmt::format("stages: none can be computed{}; or give a stage to start from",
+                  inventory.missing_X.empty() ? std::string("; give X") : inventory.missing_X);
   out += "\n";
-  for (const std::string& line : render::wrapped_list("stages", names, look.width))
+  for (const std::string& line : names.empty() ? render::wrapped(none, look.width)
+                                               : render::wrapped_list("stages", names, look.width))
     out += line + "\n";
   return out;
 }

@@ -6,12 +6,12 @@
 #include "output.hpp"
 #include "separator_words.hpp"
 #include "sink_note.hpp"
+#include "stats_order.hpp"
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -56,47 +56,17 @@ private:
   std::size_t too_short_ = 0; ///< heads
 };
 
-/// --sort as it was typed: a measure, or kind, and the direction.
-struct Order {
-  const Measure* measure = nullptr; ///< nothing: kind
-  bool ascending = false;
-};
-Order order_of(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  const std::string name = text.substr(0, colon),
-                    direction = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (!direction.empty() && direction != "asc" && direction != "desc")
-    throw UsageError(fmt::format("--sort {}: '{}' is neither asc nor desc", text, direction));
-  Order order;
-  if (name != "kind") order.measure = &measure_named(name);
-  order.ascending = direction.empty() ? name == "kind" : direction == "asc";
-  return order;
-}
-
-/// Equal rows stay as they are; heads without the measure come last.
-void sort_rows(std::vector<render::StatsRow>& rows, const Order& order) {
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const render::StatsRow& left, const render::StatsRow& right) {
-                     const render::StatsRow &a = order.ascending ? left : right,
-                                            &b = order.ascending ? right : left;
-                     if (order.measure == nullptr) return a.head.kind < b.head.kind;
-                     const auto known = [&](const render::StatsRow& row) {
-                       const std::optional<double> value = order.measure->of(row.head);
-                       return value && !std::isnan(*value) ? value : std::nullopt;
-                     };
-                     if (known(left) && known(right)) return *known(a) < *known(b);
-                     return known(left).has_value() && !known(right);
-                   });
-}
-
 /// Mistakes that need no layer to be seen.
 void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (all && !measures.empty()) throw UsageError("--all and --measures: give one of them");
-  if (!sort.empty()) order_of(sort);
+  if (!sort.empty()) stats_order_of(sort);
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
   for (const std::string& name : measures) measure_named(name);
+  if (texts.resume && !texts.asked())
+    throw UsageError("--resume is for many texts: --text-file FILE --each-line with --spread, --by "
+                     "or --top-texts");
 }
 
 /// Whether a column, the order or a picture is of the projections. A table without a choice shows
@@ -105,7 +75,7 @@ bool Stats::asks_for_projections(const std::string& form) const {
   if (all || (measures.empty() && grid.empty() && form != "table")) return true;
   std::vector<std::string> named = measures;
   if (!grid.empty()) named.push_back(grid);
-  const Measure* const order = sort.empty() ? nullptr : order_of(sort).measure;
+  const Measure* const order = sort.empty() ? nullptr : stats_order_of(sort).measure;
   return (order && is_of_projections(*order)) ||
          std::ranges::any_of(
              named, [](const std::string& name) { return is_of_projections(measure_named(name)); });
@@ -116,7 +86,7 @@ std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) 
     std::erase_if(rows, [&](const render::StatsRow& row) {
       return std::find(kinds.begin(), kinds.end(), row.head.kind) == kinds.end();
     });
-  if (!sort.empty()) sort_rows(rows, order_of(sort));
+  if (!sort.empty()) sort_rows(rows, stats_order_of(sort));
   if (top && rows.size() > *top) rows.resize(*top);
   return rows;
 }
@@ -198,7 +168,7 @@ void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& plann
 int Stats::run_texts() {
   if (!grid.empty() || !kinds.empty())
     throw UsageError("--grid and --kind are of heads: rows of many texts have neither");
-  const Order order = sort.empty() ? Order{} : order_of(sort);
+  const StatsOrder order = sort.empty() ? StatsOrder{} : stats_order_of(sort);
   if (!sort.empty() && order.measure == nullptr)
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
   TextStatsRequest asked{texts,     measuring, {}, order.measure, order.ascending, top,
@@ -221,9 +191,6 @@ int Stats::run_texts() {
 int Stats::run() {
   check();
   if (texts.asked()) return run_texts();
-  if (texts.resume)
-    throw UsageError("--resume is for many texts: --text-file FILE --each-line with --spread, --by "
-                     "or --top-texts");
   const std::string picture = grid_form(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");

@@ -308,9 +308,14 @@ std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const T
   std::ranges::stable_sort(closest, {}, [](const auto& one) { return one.first; });
   if (closest.size() > most_closest) closest.resize(most_closest);
   std::vector<Changes> pairs;
-  for (const auto& [error, one] : closest)
-    for (const Change* other : candidates)
-      if (other != one && !excludes(*one, *other)) pairs.push_back({one, other});
+  for (const auto& [error, one] : closest) {
+    bool is_before = false; // pairs are in the order of the candidates
+    for (const Change* other : candidates) {
+      is_before = is_before || other == one;
+      if (other == one || excludes(*one, *other)) continue;
+      pairs.push_back(is_before ? Changes{one, other} : Changes{other, one});
+    }
+  }
   return pairs;
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("passes: a cause in all layers is named from logits alone in few passe
     // Trials are computing, beside which packing is counted.
     CHECK(json::parse(result.err.substr(result.err.rfind("{\"read_s\"")))["compute_s"] > 0);
     CHECK(result.out.find(std::string("\"id\": \"") + row.id) != std::string::npos);
-    CHECK(passes_of(result) < 100);
+    CHECK(passes_of(result) < 120);
   }
   if (sanitized) return; // the rest goes the same way through the program
   // The same where the reference is of a short type.

@@ -37,12 +37,14 @@ TEST_CASE("lists of numbers are tensors of a weak float64", "[io]") {
   CHECK(contents.find("c")->shape == Shape{2, 0});
 }
 
-TEST_CASE("lists of booleans are boolean, mixed ones are numbers", "[io]") {
-  const Contents contents = read(R"({"mask": [[true, false]], "mixed": [true, 0, null]})");
+TEST_CASE("lists of booleans are boolean, numbers beside them an error", "[io]") {
+  const Contents contents = read(R"({"mask": [[true, false]], "numbers": [1, 0, null]})");
   CHECK(contents.find("mask")->dtype == DType::boolean);
   CHECK_FALSE(contents.find("mask")->weak_dtype);
-  CHECK(contents.find("mixed")->dtype == DType::f64);
-  CHECK(std::isnan(values(contents, "mixed")[2]));
+  CHECK(contents.find("numbers")->dtype == DType::f64);
+  CHECK(std::isnan(values(contents, "numbers")[2]));
+  for (const char* mixed : {R"({"mixed": [true, 0]})", R"({"mixed": [[1, 0], [0, false]]})"})
+    CHECK_THROWS_WITH(read(mixed), Contains("true or false in an array of numbers"));
 }
 
 TEST_CASE("NaN and Infinity are numbers, bare or quoted, beside numbers", "[io]") {
