@@ -56,7 +56,7 @@ TEST_CASE("alone: a chosen text's numbers, labels and shapes are those of the te
       {"explain", "-f", "json", "--query", "-1"}};
   for (const std::string& model : models)
     for (const Words& view : views)
-      for (std::size_t b : {0, 2}) {
+      for (const std::size_t b : {std::size_t{0}, std::size_t{2}}) {
         Words words{view[0], model, "--layer", "1"};
         words.insert(words.end(), view.begin() + 1, view.end());
         std::string of_batch = out_of(with(with(words, batch()), {"--batch", std::to_string(b)}));

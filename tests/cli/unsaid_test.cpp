@@ -155,7 +155,7 @@ TEST_CASE("unsaid: a file a text of what a part writes, and a vector needs no te
   REQUIRE(run(each).code == 0);
   const json whole = json::parse(run(all).out);
   REQUIRE(whole.size() == 2);
-  for (const std::size_t b : {0, 1})
+  for (const std::size_t b : {std::size_t{0}, std::size_t{1}})
     CHECK(json::parse(folder.read("p" + std::to_string(b) + ".json")) == json::array({whole[b]}));
   std::string list = "1";
   for (int i = 1; i < 96; ++i) list += ", " + std::to_string(i % 7);

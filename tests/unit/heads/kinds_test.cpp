@@ -187,7 +187,7 @@ TEST_CASE("separators: ends of texts and signs between words, whatever marks the
 
 TEST_CASE("kinds: of a long text a row or two that show a pattern leave the head mixed",
           "[measures]") {
-  for (const std::size_t T : {24, 40, 200}) {
+  for (const std::size_t T : std::initializer_list<std::size_t>{24, 40, 200}) {
     Random random(4);
     std::vector<std::string> tokens;
     for (std::size_t t = 0; t < T; ++t) tokens.push_back("w" + std::to_string(t));

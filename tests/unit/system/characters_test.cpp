@@ -31,7 +31,8 @@ const std::u32string unsafe =
 } // namespace
 
 TEST_CASE("characters: all bytes but a character's first continue it") {
-  for (const char32_t code : {0x41, 0x7f, 0x80, 0xe9, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+  for (const char32_t code : {U'\x41', U'\x7f', U'\x80', U'\xe9', U'\u07ff', U'\u0800', U'\uffff',
+                              U'\U00010000', U'\U0010ffff'}) {
     INFO(static_cast<std::uint32_t>(code));
     const std::string text = utf8_of(code);
     CHECK_FALSE(continues_utf8(text[0]));
