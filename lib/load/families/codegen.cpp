@@ -1,6 +1,7 @@
 // CodeGen: qkv_proj (out, in) in 4 blocks of rows, as it was trained on 4 devices, each block its
 // heads' queries, values and keys, in this order; GPT-J's rotary embedding.
 
+#include <mha/load/families/gptj.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
@@ -31,24 +32,7 @@ void translate_codegen(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
-constexpr ModelRecord codegen_record{
-    .models = "codegen",
-    .layers = "h",
-    .always = "ln_1.bias",
-    .tokens = "wte",
-    .shape = BlockShape::parallel,
-    .eps_keys = "layer_norm_epsilon",
-    .norm_bias = Bias::always,
-    .pre_mlp_norm = "ln_1",
-    .mlp_in = "mlp.fc_in",
-    .mlp_out = "mlp.fc_out",
-    .mlp_bias = Bias::always,
-    .activation_keys = "activation_function",
-    .activation = "gelu_new",
-    .last_norm = "ln_f",
-    .head = "lm_head",
-    .head_has_bias = Bias::always,
-};
+constexpr ModelRecord codegen_record = gptj_model("codegen");
 
 } // namespace
 

@@ -29,6 +29,15 @@ constexpr ModelRecord gpt2_model(std::string_view models) {
   };
 }
 
+/// The same with every bias there, and an activation that config.json says.
+constexpr ModelRecord gpt2_model_with_biases(std::string_view models, std::string_view activation) {
+  ModelRecord record = gpt2_model(models);
+  record.mlp_bias = record.norm_bias = Bias::always;
+  record.activation_keys = "activation_function";
+  record.activation = activation;
+  return record;
+}
+
 /// Heads, causal, ln_1, and the notes on the mask's buffers.
 void finish_gpt2(Translation& to);
 /// 1/√d, unless scale_attn_weights is false, and 1/(layer + 1) if scale_attn_by_inverse_layer_idx

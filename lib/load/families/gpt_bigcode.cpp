@@ -30,11 +30,8 @@ void translate_gpt_bigcode(const Group& group, Translation& to) {
 }
 
 constexpr ModelRecord of_gpt_bigcode() {
-  ModelRecord record = gpt2_model("gpt_bigcode");
+  ModelRecord record = gpt2_model_with_biases("gpt_bigcode", "gelu_pytorch_tanh");
   record.always = "attn.c_attn.bias attn.c_proj.bias ln_1.bias ln_2.bias";
-  record.mlp_bias = record.norm_bias = Bias::always;
-  record.activation_keys = "activation_function";
-  record.activation = "gelu_pytorch_tanh";
   return record;
 }
 constexpr ModelRecord gpt_bigcode_record = of_gpt_bigcode();

@@ -58,11 +58,8 @@ void translate_gpt_neo(const Group& group, Translation& to) {
 }
 
 constexpr ModelRecord of_gpt_neo() {
-  ModelRecord record = gpt2_model("gpt_neo");
+  ModelRecord record = gpt2_model_with_biases("gpt_neo", "gelu_new");
   record.always = "ln_1.bias ln_2.bias attn.attention.out_proj.bias";
-  record.mlp_bias = record.norm_bias = Bias::always;
-  record.activation_keys = "activation_function";
-  record.activation = "gelu_new";
   return record;
 }
 constexpr ModelRecord gpt_neo_record = of_gpt_neo();

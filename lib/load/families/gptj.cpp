@@ -1,6 +1,7 @@
 // GPT-J: h.N.attn.{q,k,v,out}_proj (out, in) without biases; the first rotary_dim dimensions of a
 // head are rotated, neighbours in pairs.
 
+#include <mha/load/families/gptj.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
@@ -23,24 +24,7 @@ void translate_gptj(const Group& group, Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }
 
-constexpr ModelRecord gptj_record{
-    .models = "gptj",
-    .layers = "h",
-    .always = "ln_1.bias",
-    .tokens = "wte",
-    .shape = BlockShape::parallel,
-    .eps_keys = "layer_norm_epsilon",
-    .norm_bias = Bias::always,
-    .pre_mlp_norm = "ln_1",
-    .mlp_in = "mlp.fc_in",
-    .mlp_out = "mlp.fc_out",
-    .mlp_bias = Bias::always,
-    .activation_keys = "activation_function",
-    .activation = "gelu_new",
-    .last_norm = "ln_f",
-    .head = "lm_head",
-    .head_has_bias = Bias::always,
-};
+constexpr ModelRecord gptj_record = gptj_model("gptj");
 
 } // namespace
 

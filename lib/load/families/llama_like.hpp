@@ -36,6 +36,17 @@ constexpr ModelRecord llama_model(std::string_view models) {
   };
 }
 
+/// The same with the norms behind attention and feed-forward, before each is added.
+constexpr ModelRecord llama_model_normed_after(std::string_view models) {
+  ModelRecord record = llama_model(models);
+  record.shape = BlockShape::post_inside;
+  record.eps = 1e-5;
+  record.pre_mlp_norm = "";
+  record.post_attention_norm = "post_attention_layernorm";
+  record.post_mlp_norm = "post_feedforward_layernorm";
+  return record;
+}
+
 /// Reads the four projections, the QK norm where there is one, the numbers of heads, and
 /// input_layernorm, an RMS or layer norm; sets causal.
 void take_llama(Translation& to);

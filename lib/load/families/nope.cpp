@@ -65,16 +65,7 @@ constexpr ModelRecord of_smollm3() {
 }
 constexpr ModelRecord smollm3_record = of_smollm3();
 
-constexpr ModelRecord of_exaone4() {
-  ModelRecord record = llama_model("exaone4");
-  record.shape = BlockShape::post_inside;
-  record.eps = 1e-5;
-  record.pre_mlp_norm = "";
-  record.post_attention_norm = "post_attention_layernorm";
-  record.post_mlp_norm = "post_feedforward_layernorm";
-  return record;
-}
-constexpr ModelRecord exaone4_record = of_exaone4();
+constexpr ModelRecord exaone4_record = llama_model_normed_after("exaone4");
 
 } // namespace
 

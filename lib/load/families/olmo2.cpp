@@ -24,16 +24,7 @@ void translate_olmo2(const Group& group, Translation& to) {
   if (!group.beside("input_layernorm.weight")) to.set_post_norm();
 }
 
-constexpr ModelRecord of_olmo2() {
-  ModelRecord record = llama_model("olmo2 olmo3");
-  record.shape = BlockShape::post_inside;
-  record.eps = 1e-5;
-  record.pre_mlp_norm = "";
-  record.post_attention_norm = "post_attention_layernorm";
-  record.post_mlp_norm = "post_feedforward_layernorm";
-  return record;
-}
-constexpr ModelRecord olmo2_record = of_olmo2();
+constexpr ModelRecord olmo2_record = llama_model_normed_after("olmo2 olmo3");
 
 } // namespace
 
