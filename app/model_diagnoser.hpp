@@ -7,6 +7,7 @@
 #include "other_layers.hpp"
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/captured.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/through.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>

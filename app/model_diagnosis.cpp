@@ -21,13 +21,6 @@ bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& targ
          diagnosis.error_before <= steps * storing_error(target.stored);
 }
 
-/// A layer with a batch axis, tokens as rows.
-std::shared_ptr<const Layer> batched(const Layer& layer) {
-  Layer plain = layer;
-  plain.settings.columns = false, plain.dims.batched = true;
-  return std::make_shared<const Layer>(std::move(plain));
-}
-
 } // namespace
 
 std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
@@ -173,7 +166,9 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
   around_.number = static_cast<std::size_t>(std::ranges::find(pass_.layers(), loaded.id) -
                                             pass_.layers().begin());
-  around_.previous = around_.number > 0 && last_ && !lost_ ? batched(last_->layer) : nullptr;
+  around_.previous = around_.number > 0 && last_ && !lost_
+                         ? std::make_shared<const Layer>(plain_form(last_->layer))
+                         : nullptr;
   report_reading(readings.front(), common_, false, false);
   last_changes_.clear(), kept_changes_.clear();
   const Reference* read = &readings.front();
@@ -253,8 +248,7 @@ void ModelDiagnoser::end() {
     else
       diagnosis.hints.emplace_back(
           "from the model's end alone, one cause in all layers or in one of them, and one layer "
-          "left "
-          "out, run twice or exchanged are tried; save hidden_states to see where it begins");
+          "left out, run twice or exchanged are tried; save hidden_states to see where it begins");
   }
   keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
 }

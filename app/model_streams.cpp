@@ -150,8 +150,7 @@ bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
   if (!agreement_of(ours, convert(next, ours.dtype()).reshaped(ours.shape()), tolerance).agrees)
     return false;
-  Layer plain = last_->layer;
-  plain.settings.columns = false, plain.dims.batched = true;
+  const Layer plain = plain_form(last_->layer);
   const std::string other = other_step_of(
       plain, Stage::resid_post,
       with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))

@@ -186,8 +186,7 @@ std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& the
                            agreement_of(the_layer.ends->stream, theirs, 0).error < same_step;
     return is_stream ? "the stream before the last norm" : "";
   }
-  Layer layer = the_layer;
-  layer.settings.columns = false, layer.dims.batched = true;
+  const Layer layer = plain_form(the_layer);
   const double tolerance = tolerance_of(layer.dtype);
   std::vector<NamedStep> steps = steps_of(layer, stage, theirs.shape(), threads);
   for (const NamedStep& step : steps)
@@ -212,8 +211,7 @@ std::string OtherStep::sentence() const {
 std::vector<OtherStep> saved_apart(const Layer& the_layer,
                                    const std::vector<ReferenceStage>& reference,
                                    std::size_t threads) {
-  Layer layer = the_layer;
-  layer.settings.columns = false, layer.dims.batched = true;
+  const Layer layer = plain_form(the_layer);
   const StageSet available = available_stages(layer);
   std::vector<const ReferenceStage*> known;
   std::vector<Stage> stages;

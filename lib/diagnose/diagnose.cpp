@@ -18,14 +18,6 @@ namespace mha {
 
 namespace {
 
-/// Tokens as rows and a batch axis: the form in which stages are compared.
-Layer plain_form(const Layer& layer) {
-  Layer plain = layer;
-  plain.settings.columns = false;
-  plain.dims.batched = true;
-  return plain;
-}
-
 bool is_short(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }

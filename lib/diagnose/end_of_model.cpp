@@ -106,9 +106,7 @@ Tensor handed_on(const Layer& layer, std::size_t threads) {
 }
 
 Layer on_stream(const Layer& layer, const Tensor& stream) {
-  Layer own = with_stream(layer, stream);
-  own.settings.columns = false, own.dims.batched = true;
-  return own;
+  return plain_form(with_stream(layer, stream));
 }
 
 bool is_same(const Change& a, const Change& b) {

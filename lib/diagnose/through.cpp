@@ -69,8 +69,7 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
                                          const ReferenceStage& known,
                                          const DiagnoseContext& context) {
   const EndOfModel end(ends, known, context.threads);
-  Layer plain = last;
-  plain.settings.columns = false, plain.dims.batched = true;
+  const Layer plain = plain_form(last);
   const LastLayer layer(plain, end, context.threads);
   BestCause best(end, end.behind(layer.as_it_is()));
   const std::vector<Change> all =
@@ -165,8 +164,7 @@ std::optional<Diagnosis>
 explain_entering(const Layer& source, const std::function<bool(const Change&)>& wanted,
                  const std::function<Tensor(const Layer&)>& stream_of, const Layer& layer,
                  const std::vector<ReferenceStage>& known, const DiagnoseContext& context) {
-  Layer own = source;
-  own.settings.columns = false, own.dims.batched = true;
+  const Layer own = plain_form(source);
   const std::vector<Change> all = changes_for({own, StageSet::all(), false, context.model});
   std::vector<Entering> changes;
   for (const Change& change : all)

@@ -15,6 +15,13 @@ template <class F> decltype(auto) with_number(DType dtype, F f) {
   return f(float{});
 }
 
+/// Tokens as rows and a batch axis: the form in which stages are compared.
+inline Layer plain_form(Layer layer) {
+  layer.settings.columns = false;
+  layer.dims.batched = true;
+  return layer;
+}
+
 /// The stage itself, or the step before it that stands for it in a layer that does not have it.
 Stage step_for(const Layer& layer, Stage stage);
 /// The value of a stage (or of the one that stands for it), in the form of Layer::given.
