@@ -333,8 +333,8 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);
   std::string strange = overflow.report_without_layer();
-  for (const Stage stage : written)
-    if (summaries && strange.empty()) strange = strange_results(ends, stage, summaries->of(stage));
+  if (strange.empty())
+    strange = strange_results(ends, written, [&](Stage stage) { return summaries->of(stage); });
   report_overflow(strange, common);
   for (const auto& one : dumps) say_overflowed(*one);
 }

@@ -23,6 +23,12 @@ namespace mha::app {
 
 namespace {
 
+/// What each file gets: all layers one after the other, unless the path has placeholders.
+struct OverviewPart {
+  std::string text; ///< of a table
+  std::vector<render::OverviewRow> rows;
+};
+
 struct Show {
   Request request;
   std::vector<std::string> stages;
@@ -37,6 +43,8 @@ struct Show {
 private:
   render::Options render_options(const Sources& model, const std::string& format) const;
   void overview(const Sources& model, const std::string& format);
+  void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
+                      const render::Options& options) const;
   void numbers(const Sources& model, const std::string& format);
   void npy(const Sources& model);
   using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
@@ -79,24 +87,22 @@ int Show::run() {
   return 0;
 }
 
-/// The first thing that is wrong with the numbers of an overview.
-std::string strange_in(const Layer& layer, const std::vector<Stage>& wanted,
-                       const Summaries& summaries, const OverflowWatch& overflow) {
-  std::string strange = overflow.report(layer); // nothing, where it has seen nothing
-  for (Stage stage : wanted)
-    if (strange.empty()) strange = strange_results(layer, stage, summaries.of(stage));
-  return strange;
+void Show::write_overview(const std::string& path, const OverviewPart& part,
+                          const std::string& form, const render::Options& options) const {
+  TextFile file(path);
+  const render::Sink sink = file.sink();
+  if (form == "table" && !output.to_standard_output()) sink(part.text);
+  if (form == "csv") sink(overview_csv(part.rows, options, ','));
+  if (form == "tsv") sink(overview_csv(part.rows, options, '\t'));
+  if (form == "json") sink(overview_json(part.rows, options, false));
+  if (form == "ndjson") sink(overview_json(part.rows, options, true));
+  file.finish();
 }
 
 void Show::overview(const Sources& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
-  // What each file gets: all layers one after the other, unless the path has placeholders.
-  struct Part {
-    std::string text; ///< of a table
-    std::vector<render::OverviewRow> rows;
-  };
-  std::vector<std::pair<std::string, Part>> files;
+  std::vector<std::pair<std::string, OverviewPart>> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
@@ -119,10 +125,13 @@ void Show::overview(const Sources& model, const std::string& form) {
                          common.threads);
       }
       if (!world().is_first()) continue;
-      report_overflow(strange_in(layer, wanted, summaries, overflow), common);
+      std::string strange = overflow.report(layer); // nothing, where it has seen nothing
+      if (strange.empty())
+        strange = strange_results(layer, wanted, [&](Stage stage) { return summaries.of(stage); });
+      report_overflow(strange, common);
       auto file = std::ranges::find(files, planned.path, [](const auto& one) { return one.first; });
       if (file == files.end()) file = files.insert(file, {planned.path, {}});
-      Part& part = file->second;
+      OverviewPart& part = file->second;
       if (form == "table") part.rows.clear();
       for (Stage stage : wanted)
         part.rows.push_back({id, stage, summaries.shape(stage), layer.dtype, summaries.of(stage),
@@ -137,16 +146,7 @@ void Show::overview(const Sources& model, const std::string& form) {
     }
   }
   const Stopwatch watch(common.write_s);
-  for (const auto& [path, part] : files) {
-    TextFile file(path);
-    const render::Sink sink = file.sink();
-    if (form == "table" && !output.to_standard_output()) sink(part.text);
-    if (form == "csv") sink(overview_csv(part.rows, options, ','));
-    if (form == "tsv") sink(overview_csv(part.rows, options, '\t'));
-    if (form == "json") sink(overview_json(part.rows, options, false));
-    if (form == "ndjson") sink(overview_json(part.rows, options, true));
-    file.finish();
-  }
+  for (const auto& [path, part] : files) write_overview(path, part, form, options);
 }
 
 /// What each file gets of a layer. Files of some heads each are computed together where they fit
@@ -183,8 +183,9 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
   if (!world().is_first()) return;
   std::string strange = overflow.report(layer);
   for (const Trace& one : kept)
-    for (const Stage stage : wanted)
-      if (strange.empty()) strange = strange_results(layer, stage, summary_of(one.value(stage)));
+    if (strange.empty())
+      strange =
+          strange_results(layer, wanted, [&](Stage stage) { return summary_of(one.value(stage)); });
   report_overflow(strange, common);
 }
 

@@ -242,9 +242,7 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
 std::string doubt_about(const StagePatch& patch) {
-  const Kind kind = info_of(patch.stage).kind;
-  const bool masks = kind == Kind::map || kind == Kind::row;
-  const std::string found = not_finite_in(patch.value, true, masks);
+  const std::string found = not_finite_in(patch.stage, patch.value);
   return found.empty() ? ""
                        : fmt::format("{}: the value has {}: everything computed from them is lost",
                                      patch.text, found);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include <fmt/ranges.h>
 
@@ -89,10 +88,10 @@ std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer
 }
 
 Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
-    : layers_(layers), request_(request), set_(counted_set(request.set, layers.count())) {
-  std::set<std::size_t> positions;
-  for (const TextPosition& place : request.places) positions.insert(place.second);
-  positions_.assign(positions.begin(), positions.end());
+    : layers_(layers),
+      request_(request),
+      set_(counted_set(request.set, layers.count())),
+      positions_(positions_of(request.places)) {
   Advance way;
   way.threads = request.threads;
   std::optional<Trace> parts;

@@ -42,14 +42,10 @@ std::vector<double> unembedded(const ModelHead& head, const Row& row) {
   return logits;
 }
 
-/// Throws Error for logits that have no order. A head's bias may rule a token out.
+/// Throws Error for logits that have no order.
 const std::vector<double>& require_numbers(const std::vector<double>& logits,
                                            const std::string& place, const std::string& at) {
-  const bool numbers =
-      std::ranges::none_of(logits,
-                           [](double z) { return std::isnan(z) || (std::isinf(z) && z > 0); }) &&
-      std::ranges::any_of(logits, [](double z) { return std::isfinite(z); });
-  if (!numbers)
+  if (!has_softmax(logits))
     fail("--of {}: what it writes{} is NaN or infinite: no token is promoted or suppressed by it; "
          "`info` says which tensor is, `show --text …` in which layer it begins",
          place, at);

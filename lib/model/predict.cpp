@@ -6,16 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
 
 namespace mha {
-
-namespace {
-constexpr double largest_double = std::numeric_limits<double>::max();
-} // namespace
 
 template <class T>
 Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual) {
@@ -144,14 +139,9 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
 
 void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,
                                 const std::vector<TextPosition>& places, std::size_t first_text) {
-  for (std::size_t i = 0; i < rows.count(); ++i) {
-    const std::vector<double> row = rows[i].in_double();
-    // A head's bias may rule a token out.
-    const bool numbers =
-        std::ranges::none_of(row, [](double z) { return std::isnan(z) || z > largest_double; }) &&
-        std::ranges::any_of(row, [](double z) { return std::isfinite(z); });
-    if (!numbers) fail_without_numbers(model, {places[i].first + first_text, places[i].second});
-  }
+  for (std::size_t i = 0; i < rows.count(); ++i)
+    if (!has_softmax(rows[i].in_double()))
+      fail_without_numbers(model, {places[i].first + first_text, places[i].second});
 }
 
 } // namespace mha

@@ -65,38 +65,49 @@ std::string what_is_not(const Tensor& tensor, bool has_batch, bool masks) {
                      fmt::join(place, ", "));
 }
 
-} // namespace
+/// Whether a stage's −inf may be a mask's.
+bool may_be_masked(Stage stage) {
+  const Kind kind = info_of(stage).kind;
+  return kind == Kind::map || kind == Kind::row;
+}
 
 std::string not_finite_in(const Tensor& tensor, bool has_batch, bool masks) {
   return has_not_finite(as_stored(tensor), masks) ? what_is_not(tensor, has_batch, masks) : "";
 }
 
+} // namespace
+
+std::string not_finite_in(const Tensor& tensor, bool has_batch) {
+  return not_finite_in(tensor, has_batch, false);
+}
+
+std::string not_finite_in(Stage stage, const Tensor& value, bool has_batch) {
+  return not_finite_in(value, has_batch, may_be_masked(stage));
+}
+
 std::vector<Note> not_finite_inputs(const Layer& layer) {
   std::vector<Note> notes;
-  const auto look_at = [&](std::string_view name, const Tensor& tensor, bool has_batch,
-                           bool masks) {
-    if (tensor.empty()) return;
-    if (const std::string found = not_finite_in(tensor, has_batch, masks); !found.empty())
+  const auto tell = [&](std::string_view name, const std::string& found) {
+    if (!found.empty())
       notes.push_back(
           warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
   };
   for (const TensorInfo& info : layer_tensors())
-    look_at(info.name, info.of(layer), layer.dims.batched || !info.has_batch(), false);
+    if (const Tensor& tensor = info.of(layer); !tensor.empty())
+      tell(info.name, not_finite_in(tensor, layer.dims.batched || !info.has_batch()));
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage))
-      look_at(info.name, layer.given[index_of(info.stage)], layer.dims.batched,
-              info.kind == Kind::map || info.kind == Kind::row);
+      tell(info.name,
+           not_finite_in(info.stage, layer.given[index_of(info.stage)], layer.dims.batched));
   return notes;
 }
 
-std::string strange_results(const Layer& layer, Stage stage, const Summary& computed) {
-  const StageInfo& info = info_of(stage);
-  const bool masks = info.kind == Kind::map || info.kind == Kind::row;
-  const std::size_t infinite = masks ? 0 : computed.infinite;
-  if ((!layer.block && !layer.ends) || computed.nan + infinite == 0) return "";
+std::string strange_result(Stage stage, const Summary& computed) {
+  const std::size_t infinite = may_be_masked(stage) ? 0 : computed.infinite;
+  if (computed.nan + infinite == 0) return "";
   return fmt::format("{}: {} of {} numbers: a weight before it has some, or it overflowed on the "
                      "way; `info` and `show --text …` say where",
-                     info.name, words_of(computed.nan, infinite), computed.count);
+                     name_of(stage), words_of(computed.nan, infinite), computed.count);
 }
 
 } // namespace mha

@@ -11,17 +11,29 @@
 namespace mha {
 
 /// "1 NaN and 2 infinite of 8 numbers, the first at [0, 3]"; "" where all numbers are finite.
-/// Without a batch axis of the caller's, the first axis is left out of the place. `masks`: of a map
-/// or a row, whose −inf are a mask's.
-std::string not_finite_in(const Tensor& tensor, bool has_batch = true, bool masks = false);
+/// Without a batch axis of the caller's, the first axis is left out of the place.
+std::string not_finite_in(const Tensor& tensor, bool has_batch = true);
+/// The same of a stage's value: the −inf of maps and rows are a mask's.
+std::string not_finite_in(Stage stage, const Tensor& value, bool has_batch = true);
 
 /// A warning for each input, projection and given stage whose numbers are not all finite: "X has 1
 /// NaN of 8 numbers, the first at [0, 3]: …". Masks may be infinite, and maps and rows of given
 /// stages −inf, as masks make them.
 std::vector<Note> not_finite_inputs(const Layer& layer);
 
-/// "logits: 3 NaN of 8 numbers", of what a whole model's run computed, whose weights are not looked
-/// at before; "" where all are numbers, and for infinities in maps and rows, as masks make them.
-std::string strange_results(const Layer& layer, Stage stage, const Summary& computed);
+/// One stage of these.
+std::string strange_result(Stage stage, const Summary& computed);
+
+/// "logits: 3 NaN of 8 numbers", of the first of some stages that has any, as a whole model's run
+/// computed it, whose weights are not looked at before; "" where all are numbers, for infinities in
+/// maps and rows, as masks make them, and of a lone layer. `summary_of(stage)`: of what was
+/// computed.
+template <class Stages, class SummaryOf>
+std::string strange_results(const Layer& layer, const Stages& stages, const SummaryOf& summary_of) {
+  if (!layer.block && !layer.ends) return "";
+  for (const Stage stage : stages)
+    if (std::string found = strange_result(stage, summary_of(stage)); !found.empty()) return found;
+  return "";
+}
 
 } // namespace mha

@@ -73,6 +73,18 @@ private:
 
 } // namespace
 
+std::vector<std::size_t> positions_of(const std::vector<TextPosition>& places) {
+  std::set<std::size_t> positions;
+  for (const TextPosition& place : places) positions.insert(place.second);
+  return {positions.begin(), positions.end()};
+}
+
+bool has_softmax(std::span<const double> logits) {
+  return std::ranges::none_of(logits,
+                              [](double z) { return std::isnan(z) || (std::isinf(z) && z > 0); }) &&
+         std::ranges::any_of(logits, [](double z) { return std::isfinite(z); });
+}
+
 void visit_predictions(const Layer& ends, const std::vector<TextPosition>& places,
                        std::size_t threads, const VisitPrediction& visit) {
   const ModelEnds& of = *ends.ends;
@@ -84,10 +96,8 @@ void visit_predictions(const Layer& ends, const std::vector<TextPosition>& place
                 d_model});
     return;
   }
-  std::set<std::size_t> positions;
-  for (const TextPosition& place : places) positions.insert(place.second);
   Selection selection;
-  selection.query = IndexList::of_indices({positions.begin(), positions.end()}, "--query");
+  selection.query = IndexList::of_indices(positions_of(places), "--query");
   RowVisitor visitor(of.head.present() ? Stage::logits : Stage::final, places, visit);
   compute(ends, make_plan(ends, visitor.wants(), selection), visitor, threads);
 }

@@ -14,6 +14,12 @@ namespace mha {
 /// A position of a text.
 using TextPosition = std::pair<std::size_t, std::size_t>; // text, position
 
+/// The positions of some places, each once, in ascending order.
+std::vector<std::size_t> positions_of(const std::vector<TextPosition>& places);
+
+/// Whether logits have a softmax: none is NaN or +∞, and not all are −∞, which rules a token out.
+bool has_softmax(std::span<const double> logits);
+
 /// The logits of one place, in the precision of the model. Does not own them.
 class PredictionRow {
 public:
