@@ -129,6 +129,7 @@ void PredictionFiles::finish() {
 
 /// Whether a word is called as files of numbers are, and no stage is.
 bool is_array_file(const std::string& word) {
+  if (word.find('/') != std::string::npos) return true;
   constexpr std::string_view extensions[] = {".npy",         ".npz", ".json",
                                              ".safetensors", ".pt",  ".pth"};
   const std::string path = word.substr(0, word.find(':'));
@@ -153,7 +154,7 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       parts.push_back(
           {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
     } else {
-      if (of.find('/') != std::string::npos || is_array_file(of)) fail("--of {}: no such file", of);
+      if (is_array_file(of)) fail("--of {}: no such file", of);
       PatchText place = parse_patch(of + " = zero");
       place.text = "--of " + of;
       view.norm = norm_of_part(place);
@@ -180,8 +181,7 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
 }
 
 void Predict::check() const {
-  const bool of_vector = !of.empty() && (of.find('/') != std::string::npos || is_array_file(of));
-  if (!request.has_text() && of_vector)
+  if (!request.has_text() && is_array_file(of))
     pass_of(request)->text.ids = {"0"}; // what a vector promotes is the same for every text
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");

@@ -253,8 +253,10 @@ bool Stats::write(StatsFiles& files, const std::string& form, const std::string&
   bool found_any = false;
   const Stopwatch watch(common.write_s);
   for (auto& [path, rows] : files) {
-    too_short_ += static_cast<std::size_t>(std::ranges::count_if(
-        rows, [](const render::StatsRow& row) { return row.head.kind == "too short"; }));
+    too_short_ +=
+        static_cast<std::size_t>(std::ranges::count_if(rows, [](const render::StatsRow& row) {
+          return row.head.kind == head_kinds().back().name;
+        }));
     rows = chosen(std::move(rows));
     found_any |= !rows.empty();
     if (!picture.empty()) {

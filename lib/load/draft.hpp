@@ -92,7 +92,8 @@ private:
   bool is_batch_norm(const io::Entry& weight) const;
   void take_norms();
   void set_norm(const char* key, const io::Entry* entry);
-  /// A matrix outside of the layers.
+  /// Whether a tensor is a matrix outside of the layers.
+  static bool is_other_matrix(const io::Entry& entry);
   const io::Entry* other_matrix(Words words, Words parts);
   /// The matrix that makes logits: by its name, else one with as many rows as there are tokens.
   const io::Entry* head_weight();

@@ -14,10 +14,13 @@ using EndsJson = nlohmann::ordered_json;
 
 } // namespace
 
+bool Draft::is_other_matrix(const io::Entry& entry) {
+  return squeezed(entry.shape, 2).size() == 2 && !is_one_row(entry) && !is_of_stack(entry.name);
+}
+
 const io::Entry* Draft::other_matrix(Words words, Words parts) {
   return taken(others_, [&](const io::Entry* entry) {
-    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) &&
-           !is_of_stack(entry->name) &&
+    return is_other_matrix(*entry) &&
            (has_word(entry->name, words) || speaks_of(entry->name, parts));
   });
 }
@@ -102,8 +105,7 @@ const io::Entry* Draft::head_weight() {
     return squeezed(entry->shape, 2) == Shape{width_, width_} && words_ != width_;
   };
   const auto is_head = [&](const io::Entry* entry) {
-    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) && !is_square(entry) &&
-           !is_of_stack(entry->name) && !is_buffer(*entry) &&
+    return is_other_matrix(*entry) && !is_square(entry) && !is_buffer(*entry) &&
            (has_word(entry->name, {"decoder", "generator", "out", "output"}) ||
             speaks_of(entry->name, {"head", "logits", "unembed"}));
   };
@@ -116,8 +118,7 @@ const io::Entry* Draft::head_weight() {
 
 std::string Draft::head_of_model() {
   const io::Entry* dense = taken(others_, [](const io::Entry* entry) {
-    return squeezed(entry->shape, 2).size() == 2 && !is_one_row(*entry) &&
-           !is_of_stack(entry->name) && !speaks_of(entry->name, {"pool"}) &&
+    return is_other_matrix(*entry) && !speaks_of(entry->name, {"pool"}) &&
            has_word(entry->name, {"dense", "transform"});
   });
   const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;

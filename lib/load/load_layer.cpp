@@ -81,13 +81,15 @@ std::shared_ptr<const TransformerBlock> Sources::State::block_of(const std::stri
   }
 }
 
-/// Whether these layers are a whole model's.
+/// Whether these layers are a whole model's, which is found out once.
 bool Sources::State::takes_text() const {
+  if (is_whole_model) return *is_whole_model;
+  is_whole_model = false; // a layer by itself
   try {
-    return !WholeModel(found).layers().empty();
-  } catch (const Error&) { // a layer by itself
-    return false;
+    is_whole_model = !WholeModel(found).layers().empty();
+  } catch (const Error&) {
   }
+  return *is_whole_model;
 }
 
 /// For the first layers: to look for each of thousands would take as many steps as there are pairs

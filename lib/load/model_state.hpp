@@ -73,8 +73,9 @@ struct Sources::State {
   mutable std::mutex reading; ///< one layer is read at a time, for all callers
   mutable KeptLayers kept;
 
-  mutable Guesses guesses;                ///< of the tensors that no layer understands
-  mutable std::size_t searched_for_X = 0; ///< layers without one
+  mutable Guesses guesses;                    ///< of the tensors that no layer understands
+  mutable std::size_t searched_for_X = 0;     ///< layers without one
+  mutable std::optional<bool> is_whole_model; ///< takes_text(), once it was asked
 
   std::string what_could_be_X(const std::string& id, std::size_t width) const;
   bool takes_text() const;
